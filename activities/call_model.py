@@ -1,4 +1,4 @@
-"""The activity `call_model`: one logical call, from entries to a stored reply."""
+"""The activity `call_model`: one model call, from prompt entries to a stored reply."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
@@ -37,7 +37,7 @@ Misfits = Callable[[Mapping[str, JsonValue], JsonValue], Awaitable[tuple[str, ..
 async def shaped(
     text: str, schema: Mapping[str, JsonValue], misfits: Misfits
 ) -> tuple[str, tuple[str, ...]]:
-    """The answer and what is wrong with it: one that fits is its value alone, as JSON."""
+    """The answer as JSON if it matches the schema; otherwise as it came, with the problems."""
     found = given_in(text, schema)
     if not isinstance(found, Given):
         return text, in_words(found.problems)
@@ -90,7 +90,7 @@ class CallModel:
     @activity.defn
     @translated
     async def pair_results(self, step: PairRequest) -> TranscriptRef:
-        """Put the last results into a conversation that ends here: every call has its own."""
+        """Append the last tool results to a conversation that ends here."""
         frame = await self._frames.load(step.frame)
         composed = await self._composer.messages(step.append, frame=frame, small_model=False)
         return await self._transcripts.append(step.head, composed)
@@ -103,23 +103,29 @@ class CallModel:
         system: str | None = None,
         temperature: float | None = None,
     ) -> ModelCallReport:
-        """The same for other activities: a schema asks for structured output."""
+        """Make the call, also for other activities; `json_schema` asks for structured output."""
         key = call_context(step, run="").key
+        # Asked before anything is read: the input itself may be what kills the workers.
         if (lost := await self._metered.broke_its_workers(key)) is not None:
             return ModelCallReport(status="lost_workers", account=lost)
         frame = await self._frames.load(step.frame)
+        # Appending is idempotent: links are named by their content, so a retried attempt finds its
+        # own.
         before = await self._append(step, frame=frame)
         await self._write_records(step, frame=frame, before=before)
         messages = await self._transcripts.load(before.hash)
         if step.compact:
             longer = before.hash
             target = _target(step, frame, system)
+            # A new chain beside the old one. The old stays, so that the next model or a fork can
+            # have it whole.
             before = await self._transcripts.append(None, compact(messages, target=target))
             self._transcripts.forget(longer)
             messages = await self._transcripts.load(before.hash)
         request = self._request(
             step, frame=frame, messages=messages, json_schema=json_schema, system=system
         )
+        # After compaction: marks for the prompt cache belong to the messages that are sent.
         request = request.model_copy(update={"cache": _cache(step, request, frame)})
         if step.room is not None:
             request = closing_request(request, room=step.room)
@@ -145,7 +151,7 @@ class CallModel:
     async def _write_records(
         self, step: ModelCallRequest, *, frame: Frame, before: TranscriptRef
     ) -> None:
-        """Write the finished iterations; a conversation is taken up again from what was said."""
+        """Write the records of finished iterations, with the state they can continue from."""
         if not step.records:
             return
         keeper, address = self._keeper, before.hash
@@ -200,10 +206,15 @@ class CallModel:
         before: TranscriptRef,
         told: int,
     ) -> ModelCallReport:
+        # Before the reply is stored: what stands in the transcript is exactly what runs and what is
+        # hashed for approval.
         message = normalized(outcome.reply.message, frame=frame, mended=self._mended)
+        # A provider may call tools although the choice is `none`. Nobody would answer that call.
         if step.tools_off:
             message = without_calls(message)
         head = await self._transcripts.append(before, [message]) if message.blocks else before
+        # Stored apart from the transcript: workflows pass on its address, and interfaces read it
+        # alone.
         text = message.text
         stored = await self._whole(step, text) if text.strip() else None
         return ModelCallReport(
@@ -224,7 +235,7 @@ class CallModel:
         )
 
     async def _held(self, report: ModelCallReport, frame: Frame) -> ModelCallReport:
-        """The report of a whole answer, held against the run's output schema."""
+        """Check a complete answer against the run's output schema."""
         schema, answer = frame.output_schema, report.text
         if schema is None or answer is None or report.calls or report.stop_reason in UNFINISHED:
             return report
@@ -233,20 +244,20 @@ class CallModel:
         return report.model_copy(update={"text": stored, "misfits": misfits})
 
     async def _offered(self, request: ModelRequest) -> str | None:
-        """Where the names of the tools that could be called are stored; equal lists are one."""
+        """Store the names of the offered tools; equal lists share one address."""
         if not request.tools or request.tool_choice == "none":
             return None
         names: list[JsonValue] = [tool.name for tool in request.tools]
         return (await self._blobs.put_text(canonical_json(names))).hash
 
     async def _whole(self, step: ModelCallRequest, text: str) -> BlobRef:
-        """Store the answer as it stands: what was said of it before, and this."""
+        """Store the whole answer: its earlier part, if it was continued, and this one."""
         before = "" if step.continues is None else await self._blobs.get_text(step.continues)
         return await self._blobs.put_text(f"{before}{step.seam}{text}" if before else text)
 
 
 def _temperature(step: ModelCallRequest, frame: Frame) -> float | None:
-    """What the role says, else what suits a small model, else what the run says."""
+    """The temperature: the role's, else one that suits a small model, else the run's."""
     card = frame.cards[step.model]
     if card.sampling is False:
         return None
@@ -256,7 +267,7 @@ def _temperature(step: ModelCallRequest, frame: Frame) -> float | None:
 
 
 def _target(step: ModelCallRequest, frame: Frame, system: str | None) -> int:
-    """The size that a conversation is compacted to for the model that is asked."""
+    """The number of tokens to compact a conversation to, for this model."""
     told = [frame.system if system is None else system]
     told += [f"{tool.name} {tool.description} {tool.parameters}" for tool in frame.tools]
     return target_tokens(
@@ -267,7 +278,7 @@ def _target(step: ModelCallRequest, frame: Frame, system: str | None) -> int:
 
 
 def _cache(step: ModelCallRequest, request: ModelRequest, frame: Frame) -> CacheUse:
-    """What of a prompt is marked; a closing call's short form and a schema begin with neither."""
+    """Which parts of the prompt to mark for the provider's cache."""
     usual = step.room is None and request.json_schema is None and not step.compact
     return cache_use(
         converses=bool(request.tools) and usual,
@@ -279,7 +290,7 @@ def _cache(step: ModelCallRequest, request: ModelRequest, frame: Frame) -> Cache
 
 
 def closing_request(request: ModelRequest, *, room: int) -> ModelRequest:
-    """The same question in so many tokens: without tools, and without most of what was said."""
+    """The request cut down to `room` tokens: no tools, and only part of the conversation."""
     system = shortened(request.system, tokens=room // SYSTEM_SHARE)
     said = closing_messages(request.messages, room=room - estimate(system).total)
     short = {"system": system, "messages": said, "tools": (), "tool_choice": "none"}
@@ -296,7 +307,7 @@ def prompt_estimate(request: ModelRequest, *, head: TranscriptRef, short: bool =
 
 
 def normalized(message: Message, *, frame: Frame, mended: Mended) -> Message:
-    """The message with each tool call as it will run: under its name, with its arguments mended."""
+    """The message with its tool calls as they will run: canonical names, repaired arguments."""
     known = [tool.name for tool in frame.tools]
 
     def as_run(use: ToolUseBlock) -> ToolUseBlock:
@@ -316,12 +327,13 @@ def _known_name(name: str, *, frame: Frame) -> str:
 
 
 def without_calls(message: Message) -> Message:
-    """The message without tool calls: a forced text is text alone."""
+    """The message without its tool calls."""
     kept = tuple(block for block in message.blocks if not isinstance(block, ToolUseBlock))
     return message.model_copy(update={"blocks": kept})
 
 
 def _asked(use: ToolUseBlock, *, frame: Frame) -> RequestedCall:
+    # Arguments may be megabytes of file content; the history gets their hash alone.
     inline = any(tool.name == use.name and _acted_on(tool) for tool in frame.tools)
     return RequestedCall(
         id=use.id,

@@ -43,10 +43,10 @@ R = TypeVar("R")
 
 
 class Waiting(Protocol):
-    """Makes an operation again for as long as what it needs is away."""
+    """Repeats an operation for as long as what it needs is unavailable."""
 
     async def __call__(self, operation: Callable[[], Awaitable[R]]) -> R:
-        """The operation's outcome."""
+        """Run the operation until it succeeds or fails for good."""
         ...
 
 
@@ -81,6 +81,8 @@ class Check:
             version = Version(tidy, Evaluation())
         else:
             version = await self._waiting(
+                # In a thread: a slow check of a plugin must not hold up heartbeats and other steps
+                # of this worker.
                 lambda: asyncio.to_thread(
                     self._score, frame, tidy, kept, step.kept_evaluation, replies
                 )
@@ -142,11 +144,13 @@ class Verify:
     @activity.defn
     @translated
     async def verify(self, step: VerifyRequest) -> VerifyReport:
-        """Lay out the snapshot, score what programs evaluate, and remove it again."""
+        """Check out the snapshot, run the programs of the rubric, and remove it again."""
         watch = Stopwatch()
         frame = await self._frames.load(step.frame)
         rubric = refine_frame(frame).rubric
         work = self._scored(rubric, step, run=frame.run, root=frame.grant.root)
+        # Test suites have no natural end. The run's own time bounds them, besides the limit of each
+        # program.
         match await within(work, seconds=step.active_time_s):
             case Finished(value=dimensions):
                 return VerifyReport(dimensions=dimensions, seconds=watch.seconds)
@@ -169,11 +173,11 @@ KNOWN = "known verdict"
 
 
 class Judge:
-    """Judges in a context of its own; a reply that is no judgement is no score either.
+    """Asks a judge in a context of its own. An unreadable reply gives no score.
 
-    A usable reply is kept under its question: rubric, model, output and all else that the judge is
-    shown. The same question gets the same answer, and nobody is paid for it again: within a run, or
-    where the task says so in all runs of the installation. A script answers each run by itself.
+    A verdict is cached under a hash of everything that the judge was shown: rubric, model, output,
+    and so on. The same question gets the same verdict without another call, within the run or, if
+    the task says so, in the whole installation. Scripted models answer each run anew.
     """
 
     def __init__(
@@ -192,7 +196,7 @@ class Judge:
     @activity.defn
     @translated
     async def judge(self, step: JudgeRequest) -> JudgeReport:
-        """Make the call with structured output, unless its answer is known; validate the reply."""
+        """Ask for a verdict, unless it is cached, and validate the reply."""
         frame = await self._frames.load(step.call.frame)
         key = question_key(step, frame)
         known = None if key is None else await self._known(step, frame, key)
@@ -207,6 +211,8 @@ class Judge:
         judged = answered.value
         if judged is None:
             return JudgeReport(call=answered.call, problems=answered.problems)
+        # Only a clean verdict is kept. One with slips was usable once, but must not be repeated for
+        # ever.
         if key is not None and not judged.slips:
             verdict = KeptVerdict(run=frame.run, reply=answered.text)
             await self._verdicts.put_verdict(key, verdict.model_dump_json())
@@ -221,6 +227,8 @@ class Judge:
     async def _known(self, step: JudgeRequest, frame: Frame, key: str) -> JudgeReport | None:
         stored = await self._verdicts.verdict(key)
         verdict = None if stored is None else kept(stored)
+        # The reply is kept as it came, and read anew: a stricter reader of a later version applies
+        # to it too.
         read = None if verdict is None else _read(step, verdict.reply)
         if verdict is None or not isinstance(read, Judgement):
             return None
@@ -240,7 +248,7 @@ class Judge:
 
 
 def question_key(step: JudgeRequest, frame: Frame) -> str | None:
-    """The hash of everything that a judge is shown; None for a question that is asked again."""
+    """The hash of everything that the judge is shown; None if the verdict must not be cached."""
     entries = [entry for entry in step.call.append if isinstance(entry, JudgeEntry)]
     scope = scope_of(step.cache, run=frame.run, model=step.call.model)
     if len(entries) != 1 or entries[0].problems or scope is None:

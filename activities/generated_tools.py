@@ -1,4 +1,4 @@
-"""The activities `make_tool` and `repair_tool`: try a draft and freeze it, or mend what fails."""
+"""The activities `make_tool` and `repair_tool`: validate a drafted tool, or repair it."""
 
 from functools import partial
 
@@ -38,7 +38,7 @@ SHOWN_CHARACTERS = 2_500
 
 
 class MakeTool:
-    """Validates drafts. The same draft may be taken again: its hash names what it becomes."""
+    """Validates drafts. Repeating it is harmless: a tool is named by the hash of its draft."""
 
     def __init__(
         self, *, store: MadeToolStore, blobs: BlobStore, sandbox: ToolSandbox, host: ToolHost
@@ -51,9 +51,10 @@ class MakeTool:
     @activity.defn
     @translated
     async def make_tool(self, step: MakeToolRequest) -> MakeToolReport:
-        """Every stage in its order; a refusal is a report, not an error."""
+        """Run every stage of validation in order; a refusal is a report, not an error."""
         watch = Stopwatch()
         draft = ToolDraft.model_validate_json(await self._blobs.get(step.draft))
+        # No time limit of its own: every run of the code has one, in the sandbox.
         ended = await within(self._made(draft, step), seconds=None)
         match ended:
             case Finished(value=report):
@@ -64,6 +65,8 @@ class MakeTool:
 
     async def _made(self, draft: ToolDraft, step: MakeToolRequest) -> MakeToolReport:
         catalog = [fact.name for fact in await self._host.catalog()]
+        # The hash covers name, code and schema, so a draft that passed once needs no second trial,
+        # in any run.
         known = await self._store.get(draft.hash)
         of_tree = await self._store.list(root=step.root, limit=step.settings.per_run + 1)
         others = sum(tool.hash != draft.hash for tool in of_tree)
@@ -73,6 +76,8 @@ class MakeTool:
         if known is not None and known.state == "rejected":
             told = f"{draft.name} was rejected by {known.decided_by}; write other code"
             return await self._refused(draft, refused("freeze", 403, "approval", told))
+        # Admission is checked before this: another run's approval does not lift the limits of this
+        # run.
         if known is not None and known.current and await self._blobs.exists(known.code):
             return _report(await self._keep(known, step), draft, step, cached=True)
         checked = check_text(draft)
@@ -85,7 +90,7 @@ class MakeTool:
         return _report(frozen, draft, step, cached=False)
 
     async def _tried(self, draft: ToolDraft, checked: Checked) -> ToolRefused | None:
-        """Run the examples, then plain inputs."""
+        """Run the draft on its own examples, then on made-up arguments."""
         name = checked.handler.name
         for example in draft.examples:
             trial = await self._sandbox.run(
@@ -109,6 +114,7 @@ class MakeTool:
             code=await self._blobs.put(draft.code.encode()),
             handler=checked.handler.name,
             pipeline=PIPELINE,
+            # Not the clock: a retried attempt would store another time for the same tool.
             made_at=activity.info().scheduled_time,
         )
         return await self._keep(tool, step)
@@ -143,7 +149,7 @@ TEMPERATURE = 0.0
 
 
 class RepairTool:
-    """Repairs in a context of its own; what comes back passes the pipeline like any other draft."""
+    """Asks a model to repair a draft; the result passes the same validation again."""
 
     def __init__(self, structured: StructuredCalls, *, blobs: BlobStore) -> None:
         self._structured = structured
@@ -152,7 +158,7 @@ class RepairTool:
     @activity.defn
     @translated
     async def repair_tool(self, step: RepairToolRequest) -> RepairToolReport:
-        """Make the call with structured output; the name stays, whatever the reply says."""
+        """Ask for a repair; the tool keeps its name, whatever the reply says."""
         draft = ToolDraft.model_validate_json(await self._blobs.get(step.draft))
         answered = await self._structured.ask(
             step.call,

@@ -1,4 +1,4 @@
-"""The activities of a manager: `manage`, `shelve`, `brief`, and `inspect_work` at the end."""
+"""The activities of a manager: `manage`, `shelve`, `brief` and `inspect_work`."""
 
 from pydantic import JsonValue
 from temporalio import activity
@@ -38,7 +38,7 @@ from perdure.domain.turns.prompts import input_address, input_text
 
 
 class Manage:
-    """Asks in a context of its own: the view holds all that a decision needs."""
+    """Asks a manager in a context of its own: its prompt holds all that a decision needs."""
 
     def __init__(self, *, structured: StructuredCalls, blobs: BlobStore) -> None:
         self._structured = structured
@@ -47,7 +47,7 @@ class Manage:
     @activity.defn
     @translated
     async def manage(self, step: ManageRequest) -> ManageReport:
-        """Make the call with structured output, and read the decision in whatever form it came."""
+        """Ask for a decision, and read it in whatever form it came."""
         answered = await self._structured.ask(
             step.call, schema=decision_schema(), read=read_decision, system=MANAGER_SYSTEM
         )
@@ -55,18 +55,21 @@ class Manage:
         if decision is None:
             return ManageReport(call=answered.call, problems=answered.problems)
         final = None
+        # The result of the whole run can be long: it is stored here, and only its address goes into
+        # history.
         if isinstance(decision, Complete) and is_usable(decision.final_result):
             final = await self._blobs.put_text(as_text(decision.final_result))
         return ManageReport(call=answered.call, decision=decision, final=final)
 
 
+# A child's input is part of its parent's history.
 # A wave of children stays far below what the server takes in one transaction.
 PASSED_INLINE_BYTES = 1_024
 BEGINNING_CHARACTERS = 2_000
 
 
 class Shelve:
-    """Stores inputs; equal ones have one address, so a repeat stores nothing."""
+    """Stores inputs as blobs; equal inputs share an address, so a repeat stores nothing new."""
 
     def __init__(self, blobs: BlobStore) -> None:
         self._blobs = blobs
@@ -74,7 +77,7 @@ class Shelve:
     @activity.defn
     @translated
     async def shelve(self, step: ShelveRequest) -> ShelveReport:
-        """Replace each long value by the form that an input by reference has."""
+        """Replace each long value by a reference to a blob."""
         values: dict[str, JsonValue] = {}
         shown: dict[str, str] = {}
         for name, value in step.values.items():
@@ -88,7 +91,7 @@ class Shelve:
 
 
 def beginning(text: str) -> str:
-    """What a manager is shown of an input; it hands the whole on by name."""
+    """The part of an input that a manager is shown; it passes on the whole by name."""
     if len(text) <= BEGINNING_CHARACTERS:
         return text
     left_out = len(text) - BEGINNING_CHARACTERS
@@ -98,7 +101,7 @@ def beginning(text: str) -> str:
 
 
 class Brief:
-    """Puts briefings together where the content is; equal ones have one address."""
+    """Writes the briefings of workers as blobs."""
 
     def __init__(self, blobs: BlobStore) -> None:
         self._blobs = blobs
@@ -139,7 +142,7 @@ SAID_CHARACTERS = 600
 
 
 class InspectWork:
-    """Looks at files where they are; programs run on a copy."""
+    """Inspects files where they are; runs programs on a copy."""
 
     def __init__(
         self,
@@ -157,7 +160,7 @@ class InspectWork:
     @activity.defn
     @translated
     async def inspect_work(self, step: InspectRequest) -> InspectReport:
-        """Gather the one fact that is wanted."""
+        """Gather the fact that the step asks for."""
         watch = Stopwatch()
         ended = await within(self._look(step), seconds=step.active_time_s)
         report = ended.value if isinstance(ended, Finished) else InspectReport()
@@ -174,6 +177,7 @@ class InspectWork:
                     files=await self._inspector.facts(step.root, step.deliverables)
                 )
             case "smoke":
+                # On a copy: a test that leaves files behind must not change what is handed over.
                 return InspectReport(smoke=await self._smoke(step, final))
             case "text":
                 files = await self._inspector.texts(step.root, step.deliverables)
@@ -188,7 +192,7 @@ class InspectWork:
                 return InspectReport(question=await self._blobs.put_text(prompt))
 
     async def _smoke(self, step: InspectRequest, final: str) -> str:
-        """Empty when the program ended well; else what it said last."""
+        """Run the smoke test; empty if it succeeded, else its last output."""
         tree = (await self._workspaces.snapshot(run=step.run, root=step.root)).hash
         async with self._workspaces.checkout(tree=tree) as folder:
             command = Command(argv=tuple(step.smoke_test or ()), folder=folder, output=final)

@@ -1,6 +1,6 @@
 """The activities of memory: `recall`, `review`, `extract`, `keep_learnings` and `mine`.
 
-Each writes entries whose ids come from the run and the rule, so that a repeat adds nothing.
+The ids of entries derive from the run and the rule, so a retried step adds nothing twice.
 """
 
 from collections.abc import Sequence
@@ -57,7 +57,7 @@ from perdure.domain.turns.records import IterationRecord
 
 
 class Recall:
-    """Asks memory, stores what the models will read, and marks what was used."""
+    """Looks up memory, stores what the models will read, and marks what was used."""
 
     def __init__(self, *, memory: MemoryStore, blobs: BlobStore) -> None:
         self._memory = memory
@@ -66,7 +66,7 @@ class Recall:
     @activity.defn
     @translated
     async def recall(self, step: RecallRequest) -> RecallReport:
-        """Forget what has faded, look up, choose, tell; a repeat counts no use twice."""
+        """Drop faded entries, look up and select the rest; a repeat counts no use twice."""
         watch = Stopwatch()
         await self._memory.forget_faded(step.now)
         asked = question(step.goal, step.category)
@@ -74,6 +74,7 @@ class Recall:
         skills = await self._memory.candidates(asked, kinds=("skill",), limit=SKILL_LIMIT)
         named = [await self._memory.skill(name) for name in step.skills]
         found = recalled(step, known, skills, [skill for skill in named if skill])
+        # Marked per run, so that a retried step does not count a memory as used twice.
         await self._memory.mark_used(found.used, run=step.run, at=step.now)
         return report_of(
             found,
@@ -92,7 +93,7 @@ SMALL_MODEL = "the learner is a small model, so the rules alone decided"
 
 
 class Review:
-    """Applies the rules to an ended run, and says whether a model is to be asked for more."""
+    """Applies the rules to a run that has ended, and decides whether to ask a model too."""
 
     def __init__(
         self,
@@ -112,10 +113,11 @@ class Review:
     @activity.defn
     @translated
     async def review(self, step: ReviewRequest) -> ReviewReport:
-        """Store lessons and episode, tell what the run used how it ended, prepare the question."""
+        """Store lessons, rate the memories that the run used, prepare the model's question."""
         source = step.source
         stored = [read(IterationRecord, text) for text in await self._records.records(source.id)]
         course = course_of(source, stored)
+        # Lessons first: they hold even if no model can be asked.
         kept = await keep(self._memory, lessons_of(course))
         await self._memory.put(episode_of(course))
         if self._trusts_skills and source.outcome == "accepted":
@@ -125,7 +127,7 @@ class Review:
         return await self._with_question(report, step, course)
 
     async def _approve(self, source: EndedRun) -> None:
-        """Give the skills that the run wrote to others, as the operator's settings allow."""
+        """Approve the skills that the run wrote, if the operator's settings allow that."""
         known = await self._memory.list(kinds=("skill",), limit=SKILLS_LOOKED_AT)
         written = [entry for entry in known if isinstance(entry, Skill)]
         for waiting in proposals(written, run=source.id):
@@ -146,6 +148,7 @@ class Review:
         frame = await self._frame(step)
         if frame is None:
             return report.model_copy(update={"note": NO_MODEL})
+        # What a model writes here enters the prompts of later runs, so a small one is not asked.
         if frame.cards[step.chain[0]].small:
             return report.model_copy(update={"note": SMALL_MODEL})
         return report.model_copy(
@@ -158,7 +161,7 @@ class Review:
         )
 
     async def _frame(self, step: ReviewRequest) -> Frame | None:
-        """The run's frame as the learning run's own: other books, no tools, no inputs."""
+        """The ended run's frame, changed for the learning run: own budget, no tools, no inputs."""
         if step.source.frame is None or not step.chain:
             return None
         try:
@@ -166,6 +169,7 @@ class Review:
         except NotFound:
             return None
         cards = {name: run.cards[name] for name in step.chain if name in run.cards}
+        # A model whose price the run did not pin cannot be budgeted here.
         if len(cards) < len(step.chain):
             return None
         return run.model_copy(
@@ -185,7 +189,7 @@ class Review:
 
 
 class Extract:
-    """Asks a model what a run teaches; what it answers is data that others may be shown."""
+    """Asks a model what a run teaches. Its answer is data: later runs see it quoted."""
 
     def __init__(self, structured: StructuredCalls) -> None:
         self._structured = structured
@@ -193,7 +197,7 @@ class Extract:
     @activity.defn
     @translated
     async def extract(self, step: ExtractRequest) -> ExtractReport:
-        """Make the call with structured output, and validate what comes back."""
+        """Ask for lessons and validate them."""
         answered = await self._structured.ask(
             step.call, schema=learner_schema(), read=read_learnings
         )
@@ -216,7 +220,7 @@ class KeepLearnings:
 
 
 async def keep(memory: MemoryStore, learnings: Sequence[Learning]) -> KeepReport:
-    """Put learnings into memory; one that was written by an earlier try counts as new still."""
+    """Store learnings; one that an earlier attempt wrote still counts as new."""
     kept = 0
     for learning in learnings:
         standing = await memory.put(learning)
@@ -229,7 +233,7 @@ PATTERNS_KEPT = 1_000
 
 
 class Mine:
-    """Finds patterns, and keeps those that are certain enough as proposals to a person."""
+    """Finds patterns, and proposes those that are certain enough to a person."""
 
     def __init__(self, memory: MemoryStore) -> None:
         self._memory = memory
@@ -237,9 +241,9 @@ class Mine:
     @activity.defn
     @translated
     async def mine(self, step: MineRequest) -> MineReport:
-        """Write new proposals, bring known patterns up to date, drop what time has faded.
+        """Write new proposals, update known patterns, drop faded entries.
 
-        A pattern that a person has judged keeps that word, whatever is seen later.
+        A person's decision about a pattern stays, whatever is seen later.
         """
         events = await self._memory.list(kinds=("event",), limit=EVENTS_LOOKED_AT)
         known = await self._memory.list(kinds=("pattern",), limit=PATTERNS_KEPT)

@@ -1,4 +1,4 @@
-"""The activities `open_run` and `reframe`: write the frame and first messages, amend the frame."""
+"""The activities `open_run` and `reframe`: write a run's frame and first messages, or amend it."""
 
 from collections.abc import Iterable
 from datetime import timedelta
@@ -30,7 +30,7 @@ from perdure.domain.turns.tool_call_rules import ToolCounters, recounted, resuma
 
 
 class OpenRun:
-    """Pins what stays the same over a run: models with prices, tools, system prompt, inputs."""
+    """Fixes what stays the same during a run: models with prices, tools, prompt, inputs."""
 
     def __init__(
         self,
@@ -71,7 +71,9 @@ class OpenRun:
             temperature=step.commission.temperature if step.commission else None,
             output_schema=step.output_schema,
         )
+        # A blob named by its hash: a retried attempt writes the same frame under the same name.
         address = await self._put(frame)
+        # Before the first call, so that listings and `gc` know every child that spends.
         await self._register(step)
         head, tallies = await self._conversation(step, inputs)
         return OpenRunReport(
@@ -90,7 +92,7 @@ class OpenRun:
         return await self._blobs.put(frame.model_dump_json().encode())
 
     async def _seat(self, run: Frame, order: StageSetup) -> StageContext:
-        """The frame of a stage: the run's, with its own words, tools and grant."""
+        """The frame of a stage: the run's, with the stage's own prompt, tools and grant."""
         tools = tuple(tool for tool in run.tools if tool.name in order.grant.allowed)
         own = {
             "system": order.system,
@@ -107,7 +109,7 @@ class OpenRun:
         )
 
     async def _register(self, step: OpenRunRequest) -> None:
-        """Write the row of a run that no door started."""
+        """Write the row of a child run; the gateway wrote those of all others."""
         given = step.commission
         if given is None or given.parent is None or await self._records.run(step.run) is not None:
             return
@@ -139,6 +141,8 @@ class OpenRun:
     async def _card(self, name: str, step: OpenRunRequest) -> ModelProfile:
         card = await self._models.resolve(name).card(name)
         if card.price is None and step.assume_price is not None:
+            # Pinned with the frame: a price list that changes meanwhile must not change a running
+            # budget.
             stand_in = await self._models.resolve(step.assume_price).card(step.assume_price)
             return card.model_copy(update={"price": stand_in.price})
         return card
@@ -156,7 +160,7 @@ class OpenRun:
     async def _conversation(
         self, step: OpenRunRequest, inputs: dict[str, str]
     ) -> tuple[TranscriptRef | None, ToolCounters | None]:
-        """The transcript that the first call goes on from."""
+        """The transcript that the first call continues."""
         if step.resume is not None:
             return await self._resumed(step.resume, goes_on=step.goes_on)
         if not step.converses:
@@ -166,11 +170,12 @@ class OpenRun:
     async def _resumed(
         self, head: TranscriptRef, *, goes_on: bool
     ) -> tuple[TranscriptRef, ToolCounters]:
-        """A transcript whose open calls are closed, and in which it is the model's turn."""
+        """The transcript to continue: open tool calls closed, and the model's turn to speak."""
         said = await self._transcripts.load(head.hash)
         if goes_on:
             return head, recounted(said)
         ready = resumable(said)
+        # Appending keeps the chain, and with it the provider's prompt cache.
         if ready[: len(said)] == said:
             head = await self._transcripts.append(head, ready[len(said) :])
         else:
@@ -213,13 +218,13 @@ def _fixed_tokens(frame: Frame) -> int:
 
 
 def task_tokens(frame: Frame) -> int:
-    """What the task adds to a prompt that is composed from the frame: goal, inputs, demands."""
+    """The tokens that the task adds to a prompt: goal, inputs, rubric."""
     texts = [frame.goal, *frame.inputs.values(), str(frame.extra)]
     return sum(estimate(text).total for text in texts)
 
 
 class Reframe:
-    """Changes what the loop kind put into the frame; tools, models and inputs stay as pinned."""
+    """Changes goal or rubric in a frame; tools, models and inputs stay as they are."""
 
     def __init__(self, *, blobs: BlobStore, frames: Frames) -> None:
         self._blobs = blobs
@@ -228,7 +233,7 @@ class Reframe:
     @activity.defn
     @translated
     async def reframe(self, step: ReframeRequest) -> ReframeReport:
-        """Store the new frame; the old one stays for whoever still names it."""
+        """Store the new frame; the old one stays, since earlier steps refer to it."""
         old = await self._frames.load(step.frame)
         changed = {"extra": step.extra, "goal": step.goal}
         given = {name: value for name, value in changed.items() if value is not None}

@@ -1,4 +1,4 @@
-"""The activity `open_workspace`: make the working folder of a run and pin its tools."""
+"""The activity `open_workspace`: make a run's working folder and pin its tools."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ from perdure.domain.turns.tool_call_rules import ToolPolicy
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """A run's folder with its first snapshot, and the tools it is offered."""
+    """A run's folder with its first snapshot, and the tools on offer."""
 
     root: str
     base: str | None
@@ -68,9 +68,9 @@ class OpenWorkspace:
     @activity.defn
     @translated
     async def open_workspace(self, step: OpenWorkspaceRequest) -> OpenWorkspaceReport:
-        """Choose the tools, make the folder, and snapshot it when the run may write.
+        """Choose the tools, make the folder, and snapshot it if the run may write.
 
-        A rubric that needs what this worker lacks is refused: no model was asked yet.
+        A rubric that needs what this worker lacks is refused here, before any model is called.
         """
         watch = Stopwatch()
         opened = await within(self._prepared(step), seconds=None)
@@ -103,9 +103,10 @@ class OpenWorkspace:
         )
 
     async def _prepared(self, step: OpenWorkspaceRequest) -> _Prepared:
-        """The folder and the tools; servers come last, because some of them work in the folder."""
+        """Prepare folder and tools; MCP servers come last, because some work in the folder."""
         made = await self._made.facts(step.tools.generated, root=step.root or step.run)
         own, asked = (*await self._host.catalog(), *made), step.tools.mcp
+        # Before the folder is copied, which may take minutes.
         _refuse(unusable(step.needs.capabilities, own))
         selection = _selected(step, own, later=tuple(server.prefix for server in asked))
         level = step.tools.access or "minimal"
@@ -113,6 +114,7 @@ class OpenWorkspace:
         root, base = await self._open(step, writable=writable)
         if not asked:
             return _Prepared(root, base, writable, selection, ())
+        # Pinned with a hash of each tool: a server that changes its tools under a run is noticed.
         pinned = await self._servers.pin(asked, root=root)
         # A server may offer what our own tools do; it is for the same runs alone.
         later = [fact for fact in pinned.facts if step.orchestrates or not steers_loops(fact.name)]
@@ -121,10 +123,12 @@ class OpenWorkspace:
         return _Prepared(root, base, writable, selection, pinned.servers)
 
     async def _open(self, step: OpenWorkspaceRequest, *, writable: bool) -> tuple[str, str | None]:
+        # The folder is named by the run, so a retried attempt prepares the same one.
         root = await self._workspaces.prepare(run=step.run, source=step.source, writable=writable)
         if not writable:
             await self._require(step, root=root, tree=None)
             return root, None
+        # A fork, a repaired child, or a run whose folder is on a host that is gone.
         if step.tree is not None:
             await self._workspaces.restore(run=step.run, root=root, tree=step.tree, base=step.base)
         base = await self._workspaces.base(run=step.run)
@@ -160,10 +164,10 @@ def _refuse(lacking: Mapping[str, str]) -> None:
 
 
 def _seat(seat: StageTools, tools: tuple[ToolDefinition, ...], grant: ToolGrant) -> ToolGrant:
-    """The part of the run's grant that a stage has; it works in the same folder.
+    """The stage's part of the run's grant, in the same folder.
 
-    Loops inside a loop are delegations or `loop:` stages, within depth and budget: no stage starts
-    or steers any by a tool, whatever the run may.
+    Stages never get the tools that start or steer loops: loops inside a loop are delegations or
+    `loop:` stages, which are limited in depth and budget.
     """
     possible = [tool for tool in tools if not steers_loops(tool.name)]
     offered = select(possible, level=seat.level, allow=seat.allow or (), belongs=True)
@@ -182,7 +186,7 @@ def _seat(seat: StageTools, tools: tuple[ToolDefinition, ...], grant: ToolGrant)
 def _selected(
     step: OpenWorkspaceRequest, catalog: Sequence[ToolDefinition], *, later: Sequence[str] = ()
 ) -> Selection:
-    """The tools of the run; raises `InvalidInput` for wishes that cannot be met."""
+    """The tools of the run; raises `InvalidInput` if the task asks for impossible ones."""
     wanted = step.tools.allow or ()
     selection = select(
         catalog,
@@ -202,7 +206,7 @@ def _selected(
 
 
 def _require_offered(step: OpenWorkspaceRequest, facts: Sequence[ToolDefinition]) -> None:
-    """Refuse a server none of whose tools the access level offers: they would be missing."""
+    """Refuse an MCP server if the access level offers none of its tools."""
     level = step.tools.access or "minimal"
     for server in step.tools.mcp:
         own = [fact for fact in facts if fact.name.startswith(server.prefix)]
@@ -215,7 +219,7 @@ def _require_offered(step: OpenWorkspaceRequest, facts: Sequence[ToolDefinition]
 
 
 def _timeout(tool: ToolDefinition, step: OpenWorkspaceRequest) -> float:
-    """How long a call may take: what the task says of the tool, else the profile's if shorter."""
+    """The time limit of a call: the task's for this tool, else the shorter of tool and profile."""
     if step.tool_timeout_s is None or tool.name in step.tools.timeouts:
         return tool.timeout_s
     return min(tool.timeout_s, step.tool_timeout_s)

@@ -17,7 +17,7 @@ NO_PLAN = Steps()
 
 
 class Plan:
-    """Plans in a context of its own; the plan is data for the executor, not an order to the run."""
+    """Asks for a plan in a context of its own. The plan is data for the executor's prompt."""
 
     def __init__(self, structured: StructuredCalls) -> None:
         self._structured = structured
@@ -25,7 +25,7 @@ class Plan:
     @activity.defn
     @translated
     async def plan(self, step: PlanRequest) -> PlanReport:
-        """Make the call with structured output, and validate what comes back."""
+        """Ask for a plan and validate it."""
         answered = await self._structured.ask(
             step.call, schema=plan_schema(), read=read_plan, system=PLANNER_SYSTEM
         )

@@ -1,4 +1,4 @@
-"""The activities `read_stage`, `ask_verdict` and `judge_goal`: what a stage said, and decides."""
+"""The activities `read_stage`, `ask_verdict` and `judge_goal`: outputs and verdicts of stages."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -36,7 +36,7 @@ LINE_CHARACTERS = 200
 
 
 class ReadStage:
-    """Reads whole texts, never an excerpt; nothing is cut in what is kept."""
+    """Reads and stores the output of a stage, always the whole text."""
 
     def __init__(
         self,
@@ -54,10 +54,12 @@ class ReadStage:
     @activity.defn
     @translated
     async def read_stage(self, step: ReadStageRequest) -> ReadStageReport:
-        """Keep the text as the run's artifact, under the same id when this is tried again."""
+        """Store the text as an artifact and read its signals and verdict."""
         text = await self._blobs.get_text(step.text)
         signal = read_signal(text)
         frame = await self._frames.load(step.frame)
+        # Under an id made of run, iteration, stage and attempt, so that a retried step writes it
+        # once.
         await self._artifacts.add_artifact(self._artifact(step, frame, text))
         verdict = read_verdict(text) if step.gate else None
         return ReadStageReport(
@@ -66,6 +68,8 @@ class ReadStage:
             if signal is None
             else StageQuestion(kind=signal.kind, text=signal.question),
             review=None if verdict is None else review_of(verdict, text),
+            # Storing it again costs nothing and measures it: a child's result names its text
+            # without a size.
             text=await self._blobs.put_text(text) if step.measure else None,
             canonical=output_hash(text) if step.compare else None,
         )
@@ -88,7 +92,7 @@ class ReadStage:
 
 
 def _line(text: str, verdict: Verdict | None) -> str:
-    """What a stage said in one line; of a structure, the verdict that it holds."""
+    """One line about what a stage said: its verdict, or its first line."""
     if verdict is None or not (verdict.structured or verdict.problems):
         return first_line(text)
     return verdict_line(verdict)[:LINE_CHARACTERS]
@@ -104,7 +108,7 @@ NOTHING = GoalVerdict(achieved=False, clear=False)
 
 
 class AskVerdict:
-    """Asks in a structured form; what cannot be read approves nothing and achieves nothing."""
+    """Asks for structured verdicts. An unreadable reply never approves anything."""
 
     def __init__(self, structured: StructuredCalls) -> None:
         self._structured = structured
@@ -112,7 +116,7 @@ class AskVerdict:
     @activity.defn
     @translated
     async def ask_verdict(self, step: VerdictRequest) -> VerdictReport:
-        """Ask a gate stage's model once more, in its own conversation."""
+        """Ask the reviewing stage's model once more, in its own conversation."""
         answered = await self._structured.ask(step.call, schema=verdict_schema(), read=read_verdict)
         if answered.value is None:
             return VerdictReport(call=answered.call)
@@ -121,7 +125,7 @@ class AskVerdict:
     @activity.defn
     @translated
     async def judge_goal(self, step: GoalRequest) -> GoalReport:
-        """Ask the goal judge, who sees no conversation of a stage."""
+        """Ask the goal judge, which sees the stages' outputs but none of their conversations."""
         answered = await self._structured.ask(
             step.call, schema=goal_schema(), read=read_goal, system=GOAL_SYSTEM
         )

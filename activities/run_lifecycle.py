@@ -40,7 +40,7 @@ SORTS: dict[str, Sort] = {
 
 
 class NoteKeeper:
-    """Turns the notes of an ended run into learnings that name it as their origin."""
+    """Turns the notes of a run that has ended into learnings."""
 
     def __init__(self, *, artifacts: ArtifactStore, blobs: BlobStore, memory: MemoryStore) -> None:
         self._artifacts = artifacts
@@ -48,7 +48,7 @@ class NoteKeeper:
         self._memory = memory
 
     async def keep(self, run: EndedRun) -> None:
-        """Put every note into memory; a repeat finds what it wrote."""
+        """Store every note in memory; a repeat finds what it wrote."""
         for note in await self._artifacts.artifacts_of_run(run.id):
             if note.kind != LEARNING:
                 continue
@@ -63,7 +63,7 @@ class NoteKeeper:
 
 
 class Reconcile:
-    """Finds out what an activity used that ended without saying so."""
+    """Finds out what an activity spent that ended without a report."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
@@ -71,13 +71,13 @@ class Reconcile:
     @activity.defn
     @translated
     async def reconcile(self, step: ReconcileRequest) -> AttemptTotals:
-        """Mark open attempts of the activity lost, and sum them."""
+        """Mark the activity's open attempts as lost, and add up all of them."""
         execution = activity.info().workflow_run_id
         return await self._journal.reconcile(f"{execution}/{step.activity_id}")
 
 
 class Finish:
-    """Stores the end of a run, so that doors can show it without server or worker."""
+    """Stores the end of a run, so that it can be read without server or worker."""
 
     def __init__(
         self,
@@ -102,12 +102,15 @@ class Finish:
         state = None if step.state is None else await self._keeper.state(kind, step.state)
         await self._keeper.write(step.run, step.records, state_ref=state)
         output, excerpt = await self._inline(step)
+        # There is no row: the run was deleted, or no gateway started it. Its end must not bring it
+        # back.
         if stored is None:
             return FinishReport(stored=False, output=output, excerpt=excerpt)
         if step.remembered:
             ended = ended_run(step, stored)
             await self._memory.put(event_of(ended))
             await self._notes.keep(ended)
+        # Last, because the row is what doors believe: with it, everything before is stored too.
         await self._records.put_run(
             stored.model_copy(
                 update={
@@ -123,7 +126,7 @@ class Finish:
         return FinishReport(stored=True, output=output, excerpt=excerpt)
 
     async def _inline(self, step: FinishRequest) -> tuple[str | None, bool]:
-        """The output as the workflow returns it, and whether that is its beginning alone."""
+        """The output that the workflow returns inline, and whether it was cut."""
         if step.output is None or not step.inline:
             return None, False
         text = await self._blobs.get_text(step.output)
@@ -134,7 +137,7 @@ class Finish:
 
 
 def ended_run(step: FinishRequest, stored: StoredRun) -> EndedRun:
-    """The run as memory knows it."""
+    """The facts about a run that memory keeps."""
     result = read(RunResult, step.result)
     return EndedRun(
         id=step.run,
@@ -158,7 +161,7 @@ class Snapshot:
     @activity.defn
     @translated
     async def snapshot(self, step: SnapshotRequest) -> SnapshotReport:
-        """Store the tree and, when a base is named, the patch from there."""
+        """Store the tree and, if a base is given, the patch from it."""
         watch = Stopwatch()
         tree = await self._workspaces.snapshot(run=step.run, root=step.root)
         patch = None

@@ -1,6 +1,6 @@
-"""The activities `save_skills` and `offer_skills`: what the workers of a run write down, and get.
+"""The activities `save_skills` and `offer_skills`: skills that workers write and get.
 
-A text that was saved by an earlier attempt is saved again under the same name and version.
+A retried step saves a text under the same name and version.
 """
 
 from collections.abc import Sequence
@@ -43,15 +43,15 @@ LOOKED_AT = 200
 
 
 class SkillFolder(Protocol):
-    """Where the skills of a run lie as files."""
+    """The folder in which the skills of a run are files."""
 
     async def write(self, root: str, *, name: str, text: str) -> None:
-        """Write one skill below a working folder, over the one of its name."""
+        """Write a skill as a file; replaces the one of the same name."""
         ...
 
 
 class SaveSkills:
-    """Keeps skills as files of the working folder, and as proposals in memory."""
+    """Saves skills as files of the working folder and as proposals in memory."""
 
     def __init__(self, *, blobs: BlobStore, memory: MemoryStore, folder: SkillFolder) -> None:
         self._blobs = blobs
@@ -61,7 +61,7 @@ class SaveSkills:
     @activity.defn
     @translated
     async def save_skills(self, step: SaveSkillsRequest) -> SaveSkillsReport:
-        """Keep what is long enough to be a skill, the latest of a name in force."""
+        """Save every text that is long enough to be a skill; the latest of a name counts."""
         watch = Stopwatch()
         texts = [(ref, await self._blobs.get_text(ref)) for ref in dict.fromkeys(step.texts)]
         kept = [(ref, text) for ref, text in texts if is_skill(text)]
@@ -73,6 +73,7 @@ class SaveSkills:
     async def _save(self, skill: SavedSkill, text: str, step: SaveSkillsRequest) -> None:
         if step.folder is not None:
             await self._folder.write(step.folder, name=skill.name, text=text)
+        # Under a name of this tree of runs, so that it replaces no approved skill of the same name.
         proposed = proposal(
             skill.name, text, run=step.root_run, category=step.category, now=step.now
         )
@@ -83,7 +84,7 @@ class SaveSkills:
 
 
 class OfferSkills:
-    """Finds what earlier runs and people left for a task: skills, and what was learned."""
+    """Finds skills and learnings of earlier runs and people for a task."""
 
     def __init__(self, *, blobs: BlobStore, memory: MemoryStore) -> None:
         self._blobs = blobs
@@ -92,7 +93,7 @@ class OfferSkills:
     @activity.defn
     @translated
     async def offer_skills(self, step: OfferSkillsRequest) -> OfferSkillsReport:
-        """Put the texts of those that fit where workers can be given them."""
+        """Store the texts of the fitting skills, so that workers can be given them."""
         watch = Stopwatch()
         own = [await self._own(name, step) for name in step.written]
         asked = [(name, await self._asked(name, step)) for name in step.asked]
@@ -109,7 +110,7 @@ class OfferSkills:
         )
 
     async def _recalled(self, step: OfferSkillsRequest) -> RecallReport:
-        """What earlier runs learned of such work, stored as the manager will read it."""
+        """What earlier runs learned about such work, stored as the manager will read it."""
         asked = RecallRequest(
             run=step.run,
             goal=step.goal,
@@ -127,7 +128,7 @@ class OfferSkills:
         return report_of(found, text=text, skills_text=None, seconds=0.0)
 
     async def _asked(self, name: str, step: OfferSkillsRequest) -> Skill | None:
-        """A skill by name: what the tree wrote itself, else one that may enter any run."""
+        """A skill by name: one that this tree of runs wrote, else one approved for all runs."""
         own = await self._own(name, step)
         known = own or await self._memory.skill(name)
         return known if known is not None and (known is own or may_enter(known)) else None

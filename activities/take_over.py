@@ -1,4 +1,4 @@
-"""The activities `settle_child` and `take_over`: what lost children and earlier executions left."""
+"""The activities `settle_child` and `take_over`: settle lost children and old executions."""
 
 from collections.abc import Mapping
 
@@ -29,14 +29,16 @@ MOST_RUNS_BELOW = 10_000
 
 
 class Settling:
-    """Adds up journal and records; from here on the child, and all below it, may spend nothing."""
+    """Adds up what a child and all runs below it spent, and stops them from spending more."""
 
     def __init__(self, *, journal: Journal, records: RecordStore) -> None:
         self._journal = journal
         self._records = records
 
     async def settle(self, step: SettleChildRequest) -> SettleChildReport:
-        """Seal first, so that the sum is final; a repeat gives the same."""
+        """Seal the journal, then add up; a repeat gives the same."""
+        # Sealing refuses every later attempt of the child, so the sum cannot grow after it was
+        # read.
         rows = await self._journal.seal_tree(root=step.root, run=step.child)
         runs = await self._runs(step.child)
         records = [record for run in runs for record in await self._iterations(run.id)]
@@ -63,7 +65,7 @@ class Settling:
 
 
 class SettleChild:
-    """The activity around it."""
+    """The activity `settle_child`."""
 
     def __init__(self, *, journal: Journal, records: RecordStore) -> None:
         self._settling = Settling(journal=journal, records=records)
@@ -79,10 +81,10 @@ _KINDS = {workflow: kind for kind, workflow in WORKFLOW_TYPES.items()}
 
 
 async def children_started(run: str, current: str) -> dict[str, str]:
-    """The kinds of all children that older lives of a run asked the server for, by id.
+    """The kinds of all children that older executions of a run started, by id.
 
-    One that no worker has opened yet has no row in the store; the histories have it. Each names the
-    one that it was reset from.
+    They are read from the histories, because a child that no worker has opened yet has no row in
+    the store. Each history names the one that it was reset from.
     """
     found: dict[str, str] = {}
     waiting, seen = [current], set[str]()
@@ -105,6 +107,7 @@ async def _events(run: str, execution: str) -> list[HistoryEvent]:
     try:
         return [event async for event in handle.fetch_history_events()]
     except RPCError as error:
+        # Retention has passed: children that were never opened cannot have spent anything.
         if error.status is RPCStatusCode.NOT_FOUND:
             return []
         raise
@@ -126,7 +129,7 @@ def _child(event: HistoryEvent) -> dict[str, str]:
 
 
 class TakeOver:
-    """Closes the books of older lives, and opens the row of the run again."""
+    """Settles older executions of a run, and reopens its row."""
 
     def __init__(self, *, journal: Journal, records: RecordStore) -> None:
         self._journal = journal
@@ -136,14 +139,16 @@ class TakeOver:
     @activity.defn
     @translated
     async def take_over(self, step: TakeOverRequest) -> TakeOverReport:
-        """Seal what came before, so that the sum is final; a repeat gives the same."""
+        """Seal what came before, then add up; a repeat gives the same."""
         row = await self._records.run(step.run)
         if row is not None and row.parent is not None and row.ended_at and row.result:
             return TakeOverReport(ended=row.result)
         current = activity.info().workflow_run_id or ""
+        # The old execution may still run on a worker that has not heard of the reset.
         await self._journal.seal_lives(
             root=step.root, run=step.run, current=current, before=step.before
         )
+        # The new execution does not know the children of the old one, and they go on spending.
         newest, orphans = await self._orphans(step, await children_started(step.run, current))
         rows = await self._journal.tree(root=step.root, run=step.run)
         calls = await self._drop_records(step)
@@ -159,11 +164,11 @@ class TakeOver:
     async def _orphans(
         self, step: TakeOverRequest, started: Mapping[str, str]
     ) -> tuple[int, tuple[Orphan, ...]]:
-        """Children of older lives alone, and the number of the newest child of all lives.
+        """Children that only older executions know, and the number of the newest child of all.
 
         Args:
-            step: what this life knows.
-            started: the kinds of all children that older lives started, opened or not.
+            step: what this execution knows.
+            started: the kinds of all children that older executions started, opened or not.
         """
         found = await self._records.find_runs(prefix=f"{step.run}.", limit=MOST_RUNS_BELOW)
         numbers = {row.id: child_number(row.id, step.run) for row in found}
@@ -196,18 +201,18 @@ class TakeOver:
         )
 
     async def _drop_records(self, step: TakeOverRequest) -> int:
-        """Forget the iterations that are done again; returns how many tools they called."""
+        """Drop the records of iterations that will be repeated; returns their tool calls."""
         texts = await self._records.drop_records(step.run, after=step.records)
         return sum(read(IterationRecord, text).tool_calls for text in texts)
 
     async def _reopen(self, row: StoredRun) -> None:
-        """Make the row that of an open run; what a repeat finds open stays as it is."""
+        """Reopen the run's row; a row that is open already stays as it is."""
         if row.ended_at is not None:
             await self._records.reopen_run(reopened(row), ended_at=row.ended_at)
 
 
 def _held(row: AttemptRow, held: tuple[str, ...], current: str) -> bool:
-    """Whether a row belongs to a step or child that is settled by itself, later."""
+    """Whether a row belongs to a step or child that will be settled on its own."""
     if row.key.startswith(f"{current}/") and row.key.removeprefix(f"{current}/") in held:
         return True
     return any(row.run == child or is_below(row.run, child) for child in held)

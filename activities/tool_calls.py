@@ -1,4 +1,4 @@
-"""The activities `check_call` and `call_tool`: look at a requested call, run it in its grant."""
+"""The activities `check_call` and `call_tool`: check a requested tool call, or run it."""
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
@@ -31,24 +31,26 @@ from perdure.domain.turns.tool_questions import SHOWN_CHARACTERS, call_shown
 
 
 class AskedCalls:
-    """Reads calls as they were decided on."""
+    """Reads tool calls from the transcript, as the workflow decided on them."""
 
     def __init__(self, *, transcripts: TranscriptStore, frames: Frames) -> None:
         self._transcripts = transcripts
         self._frames = frames
 
     async def find(self, step: ToolCallRequest) -> tuple[ToolInvocation, ToolGrant]:
-        """The call named by head and id, and what it may touch.
+        """The tool call that the step names, and its grant.
 
         Raises:
             NotFound: the conversation has no such call.
-            NotAllowed: its arguments are others than those decided on.
+            NotAllowed: its arguments differ from those that the workflow decided on.
         """
         frame = await self._frames.load(step.frame)
         use = await self._use(step)
         envelope = ToolInvocation(
             run=frame.run,
             call_id=use.id,
+            # The same on every attempt, so that a tool whose service knows such keys does its work
+            # once.
             idempotency_key=f"{frame.run}/{step.iteration}/{use.id}",
             name=use.name,
             arguments=use.arguments,
@@ -77,7 +79,7 @@ def _checked(use: ToolUseBlock, step: ToolCallRequest) -> ToolUseBlock:
 
 
 class CheckCall:
-    """Looks at calls; runs none."""
+    """Checks tool calls without running them."""
 
     def __init__(self, *, blobs: BlobStore, calls: AskedCalls, host: ToolHost) -> None:
         self._blobs = blobs
@@ -87,7 +89,7 @@ class CheckCall:
     @activity.defn
     @translated
     async def check_call(self, step: ToolCallRequest) -> CheckCallReport:
-        """Check the grant and the arguments of a call, and show it as a person reads it."""
+        """Check grant and arguments of a call, and render it for a person to approve."""
         envelope, grant = await self._calls.find(step)
         rehearsal = await self._host.rehearse(envelope, grant)
         if rehearsal.refused is not None:
@@ -106,7 +108,7 @@ EFFECT_UNCERTAIN = "effect_uncertain"
 
 
 class CallTool:
-    """Runs tools; the arguments come from the transcript, never through history."""
+    """Runs tools. Arguments come from the transcript, never through the history."""
 
     def __init__(
         self, *, blobs: BlobStore, transcripts: TranscriptStore, frames: Frames, host: ToolHost
@@ -118,9 +120,11 @@ class CallTool:
     @activity.defn
     @translated
     async def call_tool(self, step: ToolCallRequest) -> ToolCallReport:
-        """Run the call named by head and id; failures are results, not errors."""
+        """Run the tool call; a failing tool is a result for the model, not an error."""
         watch = Stopwatch()
         envelope, grant = await self._calls.find(step)
+        # A stop from a person ends the tool and still returns a report; only a dying worker does
+        # not.
         ended = await within(self._host.call(envelope, grant), seconds=step.active_time_s)
         match ended:
             case Finished(value=output):
@@ -138,10 +142,10 @@ class CallTool:
         )
 
     async def _kept(self, name: str, text: str) -> BlobRef:
-        """Store what a tool gave: it has run, and this is the only word of its effect.
+        """Store the result of a tool that has run; it is the only trace of its effect.
 
-        The store is waited for with the result in hand. Where that fails for good, an attempt that
-        may not be repeated ends as an uncertain effect, never as an error to be tried again.
+        If the store is away, this waits for it with the result in hand. If storing fails for good,
+        the call ends as an uncertain effect and not as an error, which would run the tool again.
         """
         try:
             return await self._blobs.put_text(storable(text))
@@ -155,5 +159,5 @@ class CallTool:
 
 
 def storable(text: str) -> str:
-    """The text with a question mark for what no text file can hold (lone surrogates)."""
+    """The text with lone surrogates, which UTF-8 cannot encode, replaced by question marks."""
     return text.encode("utf-8", "replace").decode()

@@ -1,4 +1,4 @@
-"""The standalone activity `ready`: says who answers on a queue."""
+"""The standalone activity `ready`: tells the gateway which worker answers on a queue."""
 
 from collections.abc import Callable, Mapping
 

@@ -1,4 +1,4 @@
-"""The activities `read_work`, `review_work` and `merge_work`: what workers gave and changed."""
+"""The activities `read_work`, `review_work` and `merge_work`: workers' results and files."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -49,7 +49,7 @@ Similarity = Callable[[str, str], float]
 
 
 class ReadWork:
-    """Reads outputs; `similarity` is exact, from 0 to 1."""
+    """Reads workers' outputs; `similarity` compares two texts exactly, from 0 to 1."""
 
     def __init__(self, *, blobs: BlobStore, similarity: Similarity, inspector: Inspector) -> None:
         self._blobs = blobs
@@ -70,11 +70,14 @@ class ReadWork:
         whole = results_text(results)
         # Results are compared, not replies: the fields around them are alike whatever they say.
         joined = "\n\n".join(text[:COMPARED_CHARACTERS] for _, text in results if text.strip())
+        # Only the stall rules read this text; what workers gave is stored whole, beside it.
         joined = joined[:COMPARED_IN_ALL]
         output = await self._blobs.put_text(joined) if joined else None
         before = await self._text(step.before)
         similarity = None
         if joined and before:
+            # In an activity, never in the workflow: a new release of the library may round
+            # differently, and a replay must decide as before.
             similarity = await asyncio.to_thread(self._similarity, before, joined)
         return ReadWorkReport(
             work=tuple(read),
@@ -124,7 +127,7 @@ class ReadWork:
         )
 
     async def _drafts(self, drafts: Sequence[ToolDraft]) -> tuple[str, ...]:
-        """The tools that the worker wants made, each stored as the pipeline takes it."""
+        """Store the drafts of tools that the worker asks for."""
         texts = [one.model_dump_json() for one in drafts]
         return tuple([await self._blobs.put(text.encode()) for text in texts])
 
@@ -136,7 +139,7 @@ class ReadWork:
 
 
 class ReviewWork:
-    """Reviews in a context of its own; a reply that is no review is no score either."""
+    """Asks a critic in a context of its own. An unreadable reply gives no score."""
 
     def __init__(self, structured: StructuredCalls) -> None:
         self._structured = structured
@@ -144,7 +147,7 @@ class ReviewWork:
     @activity.defn
     @translated
     async def review_work(self, step: ReviewRequest) -> ReviewReport:
-        """Make the call with structured output, and validate the reply."""
+        """Ask for a review and validate it."""
         return await (self._criteria(step) if step.criteria else self._critique(step))
 
     async def _critique(self, step: ReviewRequest) -> ReviewReport:
@@ -167,7 +170,7 @@ PATHS_NAMED = 40
 
 
 class MergeWork:
-    """Merges where the working copy is; a repeat finds everything taken over already."""
+    """Merges a worker's files into the working copy; a repeat finds everything merged."""
 
     def __init__(self, workspaces: Workspaces) -> None:
         self._workspaces = workspaces
@@ -175,7 +178,7 @@ class MergeWork:
     @activity.defn
     @translated
     async def merge_work(self, step: MergeRequest) -> MergeReport:
-        """Take the changes over path by path; where both changed the same lines, ours stay."""
+        """Merge path by path; if both sides changed the same lines, the run's own stay."""
         watch = Stopwatch()
         merged = await self._workspaces.merge(
             run=step.run, root=step.root, base=step.base, tree=step.tree

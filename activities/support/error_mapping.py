@@ -1,7 +1,7 @@
 """The one place where Perdure's errors become Temporal's.
 
-The type is the error's stable code; details carry what the workflow needs to settle the budget;
-whether an attempt is repeated, and when, is decided here and nowhere else.
+The type is the error's stable code, and the details hold what the workflow needs to settle the
+budget. Only this module decides whether and when an attempt is retried.
 """
 
 import asyncio
@@ -43,15 +43,19 @@ NEVER_RETRIED = (InvalidInput, NotAllowed, NotFound)
 def translated(
     verb: Callable[P, Coroutine[object, object, R]],
 ) -> Callable[P, Coroutine[object, object, R]]:
-    """Wrap an activity: heartbeats, and every Perdure error leaves it as an `ApplicationError`."""
+    """Wrap an activity: send heartbeats, and turn Perdure's errors into `ApplicationError`."""
 
     @wraps(verb)
     async def run(*args: P.args, **kwargs: P.kwargs) -> R:
         _all_there(args)
         try:
+            # Around everything, the store included: a step that waits for a lock is not a dead
+            # worker.
             async with heartbeats():
                 return await _within_its_limit(verb(*args, **kwargs))
         except asyncio.CancelledError:
+            # A cancellation from the workflow or the server goes on as it is; Temporal knows what
+            # it means.
             if not cancelled_by_shutdown():
                 raise
             raise _shut_down() from None
@@ -66,7 +70,7 @@ def translated(
 
 
 def _all_there(given: Sequence[object]) -> None:
-    """End a step whose own input the store has lost: no attempt would ever find it."""
+    """End a step whose input the store has lost: no later attempt could find it."""
     for value in given:
         if isinstance(value, Misread):
             raise ApplicationError(
@@ -77,13 +81,14 @@ def _all_there(given: Sequence[object]) -> None:
 
 
 async def _within_its_limit(work: Coroutine[object, object, R]) -> R:
-    """End a body that works longer than its step may; what it waits for its store is not counted.
+    """End a step that works longer than it may, not counting the time it waits for its store.
 
-    The server's own limit has to leave room for any outage.
+    The server's own limit cannot do this, since it has to leave room for outages.
     """
     limit = own_limit(activity.info().start_to_close_timeout)
     if limit is None:
         return await work
+    # Not `asyncio.timeout`: it would count the time that the step spends waiting for its store.
     task = asyncio.ensure_future(work)
     while not task.done():
         try:
@@ -99,9 +104,10 @@ async def _within_its_limit(work: Coroutine[object, object, R]) -> R:
 
 
 def _shut_down() -> ApplicationError:
-    """The worker was stopped on purpose, which counts against no step.
+    """The error of a step whose worker was stopped on purpose.
 
-    Where attempts are counted, the step ends, and the workflow schedules it anew.
+    If attempts are limited, the step ends and the workflow schedules it again, so that the stop
+    does not count as one of them.
     """
     policy = activity.info().retry_policy
     counted = policy is not None and policy.maximum_attempts != FOR_EVER
@@ -109,7 +115,7 @@ def _shut_down() -> ApplicationError:
 
 
 def unreadable(error: Exception) -> ApplicationError:
-    """A value that cannot be read or encoded: it will not heal by doing the work again."""
+    """The error for a value that cannot be read or encoded; retrying would not help."""
     return ApplicationError(
         f"{type(error).__name__}: {error}"[:MESSAGE_LIMIT],
         type="unreadable_value",
@@ -118,12 +124,12 @@ def unreadable(error: Exception) -> ApplicationError:
 
 
 def model_failure(failure: ModelFailure, *, pause_s: float | None, fits: bool) -> ApplicationError:
-    """A failed model attempt, with its account, retried when waiting may heal it.
+    """The error of a failed model attempt, with what it spent; retried if waiting may help.
 
     Args:
-        failure: how it failed, and what the call used so far.
-        pause_s: seconds until the next attempt; None: the provider has had its attempts.
-        fits: another attempt fits what was reserved; else the workflow reserves anew for it.
+        failure: how it failed, and what the call has spent so far.
+        pause_s: seconds until the next attempt; None if there is none.
+        fits: whether another attempt fits the reservation; if not, the workflow must reserve anew.
     """
     facts = failure.facts
     pause = pause_s if facts.retryable else None
@@ -134,6 +140,8 @@ def model_failure(failure: ModelFailure, *, pause_s: float | None, fits: bool) -
         facts.message[:MESSAGE_LIMIT],
         failure,
         type=f"model_{facts.kind}",
+        # When the reservation is used up, the retry belongs to the workflow, which alone can
+        # reserve more.
         non_retryable=not again,
         next_retry_delay=timedelta(seconds=pause) if pause is not None and fits else None,
     )

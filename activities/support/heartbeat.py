@@ -1,7 +1,7 @@
-"""Heartbeats on an own timer, and the time that a step has worked.
+"""Heartbeats on a timer of their own, and the time that a step has worked.
 
-A model call may be silent for minutes and a tool for longer, so beats never depend on events; and
-they cover the whole step, because a store that waits for its lock is no dead worker.
+A model call may be silent for minutes and a tool for longer, so heartbeats never depend on events.
+They cover the whole step, because a worker that waits for a lock of its store is not dead.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from perdure.working_time import ended_in_time
 
 
 class Stopwatch:
-    """Counts seconds from its making; a clock that steps back does not touch it."""
+    """Measures seconds of work since it was created, by a monotonic clock."""
 
     def __init__(self) -> None:
         self._clock = asyncio.get_running_loop().time
@@ -55,10 +55,10 @@ class Interrupted:
 async def within(
     work: Coroutine[object, object, R], *, seconds: float | None
 ) -> Finished[R] | Interrupted:
-    """Run `work`, and end it when the workflow cancels or `seconds` are over.
+    """Run `work`, and end it when the workflow cancels it or `seconds` are over.
 
-    A worker that shuts down is no reason to report an end: then the cancellation goes on, and the
-    server hands the step to another worker.
+    If the worker shuts down, the cancellation is raised instead, and the server gives the step to
+    another worker.
     """
     task = asyncio.ensure_future(work)
     try:
@@ -74,7 +74,7 @@ async def within(
 
 
 async def to_the_end(work: Coroutine[object, object, R]) -> R:
-    """Finish `work` though the step is cancelled meanwhile: what is paid for is written down."""
+    """Finish `work` even if the step is cancelled: what was paid for must be recorded."""
     task = asyncio.ensure_future(work)
     while not task.done():
         try:
@@ -91,16 +91,16 @@ def cancelled_by_workflow() -> bool:
 
 
 def cancelled_by_shutdown() -> bool:
-    """Whether the running activity was cancelled because its worker goes."""
+    """Whether the running activity was cancelled because its worker shuts down."""
     details = activity.cancellation_details()
     return details is not None and details.worker_shutdown
 
 
 @asynccontextmanager
 async def heartbeats() -> AsyncGenerator[None]:
-    """Beat while the body runs, where the step has a heartbeat timeout; such a step has patience.
+    """Send heartbeats while the body runs, if the step has a heartbeat timeout.
 
-    While it waits for its store, the beats say so: status and the Web UI show them.
+    Such a step may wait for an absent store. Its heartbeats then say so in status and Web UI.
     """
     timeout = activity.info().heartbeat_timeout
     patience = Patience(can_wait=timeout is not None)
@@ -121,6 +121,8 @@ async def _beat(every: float, patience: Patience) -> None:
     clock = asyncio.get_running_loop().time
     while True:
         told = patience.told(clock())
+        # The SDK throttles heartbeats by itself; beating often costs nothing, and a missed one
+        # costs a retry.
         activity.heartbeat(*([] if told is None else [told]))
         await asyncio.sleep(every)
 

@@ -1,7 +1,7 @@
-"""A model call that is journalled, so that no reply is paid for twice and none is forgotten.
+"""Journaled model calls: no reply is paid for twice, and no attempt is forgotten.
 
-Order: open the attempt, call the provider, store the reply, commit the row with it. What a kill
-leaves open between two of these steps is marked lost by the next attempt, at its estimate.
+The order is: open the attempt, call the provider, store the reply, commit its row. If a worker dies
+between two of these steps, the next attempt marks the open one as lost, at its estimated cost.
 """
 
 import asyncio
@@ -73,7 +73,7 @@ class Backoff:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A reply with its account; `prompt_tokens` is what the prompt was counted or reported at."""
+    """A reply with its spend; `prompt_tokens` is the counted or reported size of the prompt."""
 
     reply: ModelReply
     account: AttemptTotals
@@ -83,7 +83,7 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class NotSent:
-    """No reply: it did not fit, was interrupted, lost its workers, or the run may not spend."""
+    """No reply: the call did not fit, was interrupted, lost its workers, or the run is closed."""
 
     status: Literal["does_not_fit", "interrupted", "sealed", "lost_workers"]
     account: AttemptTotals
@@ -136,6 +136,8 @@ class JournaledModel:
             # The key ends here for good, so an attempt that a kill left open is booked now.
             account = await self._journal.reconcile(attempt.key)
             return NotSent(status="does_not_fit", account=account, prompt_tokens=prompt)
+        # One transaction opens the attempt and checks the seal and the reservation. Nothing may be
+        # sent before it, or a kill would leave a call that nobody has booked.
         begun = await self._begin(attempt)
         match begun:
             case Replayed():
@@ -148,19 +150,17 @@ class JournaledModel:
                 return await self._attempted(step, request, attempt=attempt, terms=terms)
 
     async def broke_its_workers(self, key: str) -> AttemptTotals | None:
-        """What a call used that took its last worker with it; None for one that may go on.
-
-        Asked before anything is read for the call: the input itself may be what breaks them.
-        """
+        """What a call spent that has killed too many workers; None if it may go on."""
         number = activity.info().attempt
         if number <= LOST_WORKERS:
             return None
+        # Attempts that the provider failed are in the journal; those that are missing there died.
         if number - 1 - await self._journal.failures(key) < LOST_WORKERS:
             return None
         return await self._journal.reconcile(key)
 
     async def _known(self, step: ModelCallRequest, request: ModelRequest) -> Answered | None:
-        """The reply of an attempt before this one, which is paid for whatever fits by now."""
+        """The reply of an earlier attempt: it is paid for, so it counts in any case."""
         if request.context.attempt == 1:
             return None
         found = await self._journal.answered(request.context.key, request_hash(step))
@@ -195,6 +195,8 @@ class JournaledModel:
                 raise ModelError(_too_late(patience, live.seen))
         except ModelError as error:
             seconds = watch.seconds
+            # The failure is booked even if the step is cancelled now: the provider may charge for
+            # it.
             raise await to_the_end(
                 self._failed(step.allowance, attempt, error.facts, terms=terms, seconds=seconds)
             ) from error
@@ -213,7 +215,7 @@ class JournaledModel:
                 )
 
     async def _begin(self, attempt: Attempt) -> Begin:
-        """Open the attempt; a cancellation meanwhile closes it again, for nothing was sent."""
+        """Open the attempt; if cancelled meanwhile, close it again, since nothing was sent."""
         try:
             return await self._journal.begin(attempt)
         except asyncio.CancelledError:
@@ -227,6 +229,8 @@ class JournaledModel:
     async def _answered(
         self, attempt: Attempt, reply: ModelReply, *, terms: Terms, seconds: float
     ) -> Answered:
+        # A stream that broke off after its last text may lack the usage; then the estimate is
+        # booked.
         usage, cost = reply.usage, terms.cost(reply.usage)
         if not reply.confirmed:
             usage, cost = terms.used(reply.usage)

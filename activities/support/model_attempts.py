@@ -1,4 +1,4 @@
-"""One attempt of a model call before it is sent: its name, its question, what it may use."""
+"""One attempt of a model call before it is sent: its key, its request hash, its limits."""
 
 import hashlib
 import json
@@ -21,7 +21,7 @@ NOT_ASKED = {"allowance", "records", "state", "followed"}
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What an attempt costs: its prompt's tokens, its longest reply, its price."""
+    """What determines the cost of an attempt: prompt tokens, longest reply, price."""
 
     prompt_tokens: int
     max_tokens: int
@@ -29,7 +29,7 @@ class Terms:
     price: Price | None
 
     def used(self, seen: Usage | None) -> tuple[Usage, Decimal | None]:
-        """What is booked for an attempt whose provider never told what it used."""
+        """What to book for an attempt whose usage the provider never reported."""
         usage = presumed(
             seen,
             prompt_tokens=self.prompt_tokens,
@@ -42,12 +42,12 @@ class Terms:
         return usage, self.price.cost(usage) if told else worst_cost(self.price, usage)
 
     def cost(self, usage: Usage) -> Decimal | None:
-        """The price of what the provider told."""
+        """The price of the usage that the provider reported."""
         return None if self.price is None else self.price.cost(usage)
 
 
 def call_context(step: ModelCallRequest, *, run: str) -> CallContext:
-    """Name the logical call: the execution and the activity in it, stable over retries."""
+    """The identity of the call: execution and activity id, the same for all attempts."""
     info = activity.info()
     return CallContext(
         run=run,
@@ -61,10 +61,10 @@ def call_context(step: ModelCallRequest, *, run: str) -> CallContext:
 
 
 def request_hash(step: ModelCallRequest) -> str:
-    """The SHA-256 of what a reply depends on; allowances and what is only written do not.
+    """The SHA-256 of everything that a reply depends on.
 
-    Fields at their default are left out, so that a version that adds one asks the same question
-    under the same hash as the version before it.
+    Fields with their default value are left out, so that a later version that adds a field computes
+    the same hash for the same request.
     """
     content = step.model_dump(mode="json", exclude=NOT_ASKED, exclude_defaults=True)
     canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
@@ -73,6 +73,8 @@ def request_hash(step: ModelCallRequest) -> str:
 
 def offers_of(frame: Frame, names: Sequence[str] | None) -> list[str]:
     """The tool names on offer in a call, in the frame's order."""
+    # The frame's order, always: a provider caches a prompt only if its tools come in the same
+    # order.
     known = [tool.name for tool in frame.tools]
     return known if names is None else [name for name in known if name in names]
 
@@ -80,7 +82,7 @@ def offers_of(frame: Frame, names: Sequence[str] | None) -> list[str]:
 def terms_of(
     step: ModelCallRequest, request: ModelRequest, *, frame: Frame, prompt_tokens: int
 ) -> Terms:
-    """The terms of an attempt whose prompt has so many tokens."""
+    """The terms of an attempt with a prompt of this size."""
     return Terms(
         prompt_tokens=prompt_tokens,
         max_tokens=request.max_tokens,
@@ -92,8 +94,10 @@ def terms_of(
 def attempt_of(
     step: ModelCallRequest, request: ModelRequest, *, frame: Frame, terms: Terms
 ) -> Attempt:
-    """The attempt as the journal opens it."""
+    """The attempt as it is entered in the journal."""
     context = request.context
+    # The worst case limits what may be sent. What is booked for a lost attempt is the expected
+    # case: the worst would be many times what the provider bills.
     worst = Usage(input_tokens=terms.prompt_tokens, output_tokens=request.max_tokens)
     expected, expected_cost = terms.used(None)
     return Attempt(
@@ -121,10 +125,10 @@ def attempt_of(
 def within_allowance(
     step: ModelCallRequest, request: ModelRequest, *, prompt: int, price: Price | None
 ) -> ModelRequest:
-    """The request with a little less room to answer, where the prompt is longer than was reserved.
+    """The request with a slightly shorter reply if its prompt is longer than was reserved.
 
-    Estimates are off by some percent; asking the workflow for a new reservation each time would
-    cost a step per call.
+    Estimates are off by some percent. Asking the workflow for a new reservation each time would
+    cost an extra step per call.
     """
     allowance, wanted = step.allowance, request.max_tokens
     if allowance.tokens is None or prompt + wanted <= allowance.tokens:
@@ -138,10 +142,10 @@ def within_allowance(
 def within_window(
     request: ModelRequest, *, prompt: int, window: int, least: int = 0
 ) -> ModelRequest:
-    """The request with no longer a reply than its prompt leaves room for in the window.
+    """The request with its reply limited to what the prompt leaves of the context window.
 
-    A provider refuses a call whose prompt and longest reply together are too long, which a shorter
-    prompt or another model mends: so does one whose reply would have less room than the `least`.
+    If that leaves less than `least`, the request stays as it is: the provider refuses it, and a
+    shorter prompt or another model follows.
     """
     room = window - prompt
     if room < max(1, least) or request.max_tokens <= room:

@@ -1,4 +1,4 @@
-"""Turning the entries of a request into messages, where the content is."""
+"""Turns the entries of a request into messages; only activities can read the content."""
 
 from collections.abc import Iterable, Sequence
 from typing import assert_never
@@ -43,7 +43,7 @@ from perdure.domain.turns.entries import (
 
 
 class RolePrompts:
-    """Reads what stages said, and lets the domain write the words."""
+    """Loads what stages said; the domain writes the prompts."""
 
     def __init__(self, blobs: BlobStore) -> None:
         self._blobs = blobs
@@ -54,7 +54,7 @@ class RolePrompts:
         return (user_text(stage_prompt(stage_frame(frame), entry, told), pinned=True),)
 
     async def goal(self, entry: GoalEntry, *, frame: Frame) -> tuple[Message, ...]:
-        """The goal judge's question; it sees what the stages said, not their conversations."""
+        """The goal judge's question, with the stages' outputs but not their conversations."""
         told = await self._told(frame, (stage.ref for stage in entry.done))
         return (user_text(goal_prompt(stage_frame(frame), entry, told), pinned=True),)
 
@@ -64,7 +64,7 @@ class RolePrompts:
 
 
 class RefinePrompts:
-    """Reads outputs, and lets the domain write the words."""
+    """Loads outputs; the domain writes the prompts."""
 
     def __init__(self, blobs: BlobStore) -> None:
         self._blobs = blobs
@@ -72,7 +72,7 @@ class RefinePrompts:
     async def iteration(
         self, entry: RefineEntry, *, frame: Frame, small_model: bool
     ) -> tuple[Message, ...]:
-        """The first request, a later one with the delta, or the request for one part."""
+        """The first request, a later one with what is missing, or the request for one part."""
         own = refine_frame(frame)
         brief = await self._brief(entry, frame)
         if entry.part is not None:
@@ -127,6 +127,8 @@ class RefinePrompts:
             said=entry.said,
             cut=entry.cut,
         )
+        # In a block of its own, first: it is the same for every draft, so the provider can cache
+        # it.
         constant = judge_task(frame.goal, frame.inputs)
         changing = prompt.removeprefix(constant).lstrip("\n")
         return (user_text(constant, changing, pinned=True),)
@@ -148,7 +150,7 @@ class RefinePrompts:
     async def _part_draft(
         self, entry: RefineEntry, own: RefineFrame, *, small_model: bool
     ) -> str | None:
-        """The part as it stands in the best output."""
+        """The part as it is in the best output."""
         if entry.previous is None or entry.part is None:
             return None
         if not own.output.shows_draft(small_model=small_model):
@@ -180,7 +182,7 @@ def _feedback(entry: RefineEntry, own: RefineFrame) -> str:
 
 
 class PromptBuilder:
-    """Composes messages; reads blobs, writes nothing."""
+    """Builds messages from entries; reads blobs and writes nothing."""
 
     def __init__(self, blobs: BlobStore) -> None:
         self._blobs = blobs
@@ -190,7 +192,7 @@ class PromptBuilder:
     async def messages(
         self, entries: Sequence[Entry], *, frame: Frame, small_model: bool
     ) -> list[Message]:
-        """One list of messages for all entries, in order."""
+        """The messages for all entries, in order."""
         composed: list[Message] = []
         for entry in entries:
             match entry:
@@ -224,6 +226,8 @@ class PromptBuilder:
         text = ""
         if entry.ref is not None:
             whole = await self._blobs.get_text(entry.ref.hash)
+            # A long result is cut here, with a reference: the model can read on with a tool, and
+            # the whole stays out of every later prompt.
             text = excerpt(whole, reference=entry.ref.hash)
         shown = "\n".join(part for part in (entry.note, text) if part)
         return ToolResultBlock(

@@ -1,4 +1,4 @@
-"""Writes iteration records, the newest with the address of what it can be taken up from."""
+"""Writes iteration records; the newest names the state that the run can continue from."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,7 +10,7 @@ from perdure.domain.turns.records import IterationRecord
 
 
 class RecordKeeper:
-    """Keeps records and states; every write may be repeated."""
+    """Writes records and states; every write may be repeated."""
 
     def __init__(self, *, blobs: BlobStore, records: RecordStore) -> None:
         self._blobs = blobs
@@ -24,8 +24,9 @@ class RecordKeeper:
     async def write(
         self, run: str, records: Sequence[IterationRecord], *, state_ref: str | None
     ) -> None:
-        """Write records in order; `state_ref` is what follows the newest of them."""
+        """Write records in order; `state_ref` is the state after the newest."""
         for record in records:
+            # Only the newest: the state is that of now, and older records have theirs already.
             if record is records[-1]:
                 record = record.model_copy(update={"state_ref": state_ref})
             await self._records.put_record(run, record.index, record.model_dump_json())

@@ -1,7 +1,6 @@
-"""A model call in progress: its text for those who watch, and what is booked if it is lost.
+"""A model call in progress: its text for people who watch, and its cost if it gets lost.
 
-Both are written in batches, what is booked also as soon as the provider has told the prompt's
-size, and neither may fail or delay a paid call.
+Both are written to the store in batches. Neither may fail or delay a paid call.
 """
 
 import asyncio
@@ -20,7 +19,7 @@ SHOWN_CHARACTERS = 4_000
 
 
 class LiveText:
-    """Collects deltas and replaces the run's live row; a retried attempt starts it anew."""
+    """Collects text deltas and replaces the run's live row; a retry starts it anew."""
 
     def __init__(
         self,
@@ -45,12 +44,12 @@ class LiveText:
         self._text = (self._text + delta)[-SHOWN_CHARACTERS:]
 
     def answers(self, used: UsageSoFar) -> None:
-        """The answer has begun; `used` tells what it has come to at any time."""
+        """Note that the answer has begun; `used` returns its usage so far."""
         self._used = used
 
     @property
     def seen(self) -> Usage | None:
-        """What the attempt has used by now, None before the answer began."""
+        """The usage so far; None before the answer began."""
         return None if self._used is None else self._used()
 
     async def __aenter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""Asks a model for a reply with a structure and reads it, for every activity that needs one."""
+"""Structured model calls: ask for a reply that matches a schema, and read it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,9 +16,9 @@ ReadT = TypeVar("ReadT")
 
 @dataclass(frozen=True, slots=True)
 class Answered(Generic[ReadT]):
-    """A call with what its reply was read as; `value` is None when there was no usable reply.
+    """A call and its parsed reply; `value` is None if there was no usable reply.
 
-    `problems` say why a reply that came is not usable; `text` is the reply word for word.
+    `problems` say why a reply is not usable; `text` is the reply word for word.
     """
 
     call: ModelCallReport
@@ -29,7 +29,7 @@ class Answered(Generic[ReadT]):
 
 @dataclass(frozen=True, slots=True)
 class StructuredCalls:
-    """Structured calls over the one way to call a model."""
+    """Makes structured calls through `CallModel`."""
 
     calls: CallModel
     blobs: BlobStore
@@ -43,7 +43,7 @@ class StructuredCalls:
         system: str | None = None,
         temperature: float | None = None,
     ) -> Answered[ReadT]:
-        """Make the call with structured output, and read what comes back.
+        """Make the call with structured output, and parse the reply.
 
         Args:
             call: the logical call, with its allowance.
@@ -58,6 +58,7 @@ class StructuredCalls:
         if report.status != "replied":
             return Answered(report)
         text = "" if report.text is None else await self.blobs.get_text(report.text.hash)
+        # A reply that was cut off is not parsed: half a structure may read as a smaller whole one.
         value = unfinished(report.stop_reason) or read(text)
         if isinstance(value, BadReply):
             return Answered(report, problems=value.problems, text=text)
