@@ -1,1 +1,1 @@
-"""The gateway: the only way from a door to Temporal."""
+"""The gateway: interfaces reach Temporal only through it."""

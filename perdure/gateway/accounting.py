@@ -1,7 +1,7 @@
-"""What journal and records know of a run that nobody else can tell of: its spend, its iterations.
+"""The spend and the iterations of a run, from the journal and the records.
 
-A run that was ended from outside, or whose worker or server is away, has a row that was written at
-its start; what it did since then lies in the same store.
+This is the source of truth for a run that was terminated, or whose worker or server is away: its
+row in the store was written at the start and does not say what happened since.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
-"""What an id or an idempotency key stands for: the row of its run decides.
+"""Which run an id or an idempotency key stands for; the run's row in the store decides.
 
-The server forgets a run when its history is dropped; whoever sends the same order again must still
-find what it came to, and not pay for it twice. Only a start that certainly had no effect may be
-made anew under the same id.
+The server forgets a run with its history. A client that repeats its request must still find the
+run, and not pay for it twice. Only a start that certainly had no effect may be repeated under the
+same id.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from perdure.gateway.temporal_gateway import ExecutionInfo, TemporalGateway
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """What somebody asks to be started: under an id, with a key, or neither."""
+    """A request to start a run, with an id, an idempotency key, or neither."""
 
     run: str | None
     key: str | None
@@ -29,7 +29,7 @@ class Wish:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """What there is of an order already.
+    """What is known of a request already.
 
     `done` is the run that it started, whatever became of it. Else `row` is the row of a start that
     had no effect, which the next one takes over.
@@ -40,7 +40,7 @@ class Standing:
 
 
 class Claims:
-    """Finds what an order stands for, and claims its row; of several at once one succeeds."""
+    """Finds the run of a request, or claims its row; only one of several at once succeeds."""
 
     def __init__(
         self,

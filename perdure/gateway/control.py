@@ -1,4 +1,4 @@
-"""Verbs on runs: one at a time through updates, or many through one visibility query."""
+"""Control verbs: sent to one run as an update, or to many found by a visibility query."""
 
 import asyncio
 from collections.abc import Callable
@@ -47,7 +47,7 @@ def _asked_below(run: str, message: Answer) -> tuple[str, Answer] | None:
 
 
 class Steering:
-    """Sends verbs, and says in plain words why one was not taken."""
+    """Sends control verbs, and says in plain words why one was refused."""
 
     def __init__(
         self,

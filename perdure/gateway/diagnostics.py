@@ -1,4 +1,4 @@
-"""What keeps an open run from moving, as the server knows it: its code, its store, its steps.
+"""What keeps an open run from making progress, according to the server.
 
 With `server` and `faults`, all that reads what the Temporal client returns.
 """
@@ -71,7 +71,7 @@ _TIMEOUTS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunProblem:
-    """What keeps a run from moving.
+    """What keeps a run from making progress.
 
     Args:
         mark: the same for as long as it is the same trouble; a new attempt is a new one.

@@ -1,4 +1,4 @@
-"""Whether somebody took the work of a run: what the server holds ready, and who does not fetch it.
+"""Whether workers fetch the tasks of a run.
 
 With `server`, `faults` and `troubles`, all that reads what the Temporal client returns.
 """
@@ -19,7 +19,7 @@ STARTED_ONLY = 2  # events of a run that no worker has looked at
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unfetched:
-    """Work that lies ready: on which queue, what it is, and since when."""
+    """A task that no worker has fetched: its queue, its kind, and since when it waits."""
 
     queue: str
     what: str

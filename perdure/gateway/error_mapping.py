@@ -1,4 +1,4 @@
-"""What the Temporal client raises, in the words of our error tree."""
+"""Turns errors of the Temporal client into Perdure's."""
 
 from collections.abc import Generator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Following a run: look cheaply, ask its worker only when something moved, end at `ended`."""
+"""Following a run: poll the server cheaply, and query the worker only after a change."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -23,7 +23,7 @@ KEPT = 1_000  # events by which a reset is recognised
 
 
 class Pace:
-    """The time between two looks: short after news, growing while nothing happens."""
+    """The time between two polls: short after news, longer while nothing happens."""
 
     def __init__(self, *, first: float, last: float) -> None:
         self._first, self._last = first, last

@@ -1,6 +1,6 @@
-"""Forks: a new run that goes on from an iteration of another one, with changed settings.
+"""Forks: a new run that continues from an iteration of another run, with changed settings.
 
-Everything comes from the store, so the other run may be open or ended, its history gone.
+Everything comes from the store, so the other run may be open or ended, even without a history.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The one way from any door to runs: start, look, follow, steer, list."""
+"""The gateway to runs: start, read, follow, control, list."""
 
 import asyncio
 import uuid
@@ -61,7 +61,7 @@ def utc_now() -> datetime:
 
 
 class Gateway:
-    """What every door calls; nothing else talks to Temporal.
+    """What every interface calls; none of them talks to Temporal directly.
 
     Args:
         connect: makes the Temporal client, at first need; its data converter comes with it.

@@ -1,7 +1,7 @@
-"""What the gateway is made of; each part is imported and built when it is first used.
+"""The parts of the gateway, each imported and built at its first use.
 
-A command uses one or two of them, and each brings much of the domain with it: `pause` should not
-wait for what resumes, forks and repairs runs.
+A command uses one or two parts, and each imports much of the domain. `pause` should not wait for
+the code that forks and repairs runs.
 """
 
 from collections.abc import Callable
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class GatewayParts:
-    """The parts by name; `Gateway` describes what they are handed."""
+    """The parts by name; `Gateway` documents their arguments."""
 
     connect: Connect
     blobs: BlobStore

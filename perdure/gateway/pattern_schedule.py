@@ -1,4 +1,4 @@
-"""The schedule of pattern mining, and one look at once."""
+"""The schedule of pattern mining, and mining right now."""
 
 from datetime import timedelta
 
@@ -32,7 +32,7 @@ LOOK_AT_MOST = timedelta(minutes=5)
 
 
 class Mining:
-    """Schedules the look for patterns of one installation."""
+    """Manages the schedule of pattern mining of one installation."""
 
     def __init__(self, *, server: TemporalGateway, starter: Starter, records: RecordStore) -> None:
         self._server = server

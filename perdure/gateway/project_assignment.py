@@ -1,4 +1,4 @@
-"""Which session and project a run belongs to: those it names, or new ones made for it."""
+"""The session and project of a run: those that it names, or new ones."""
 
 from collections.abc import Callable
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""Whether somebody works on the queues of a run: nobody there refuses a start, busy ones do not."""
+"""Whether workers serve the queues of a run. A start needs workers, but they may be busy."""
 
 import asyncio
 import time
@@ -24,10 +24,10 @@ Question = tuple[str, float]
 
 
 class Readiness:
-    """Asks the queues; callers that ask the same at the same time share one question.
+    """Asks the queues for their workers; concurrent equal questions share one probe.
 
-    An answer counts for later starts for a while. It never refuses one: before that, the workers
-    are asked anew.
+    A good answer is cached for a while. A start is never refused from the cache: the workers are
+    asked again first.
     """
 
     def __init__(

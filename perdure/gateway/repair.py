@@ -1,13 +1,12 @@
-"""Repairing a run whose tasks keep failing: back to where its history was sound.
+"""Repair of a run whose workflow tasks keep failing: reset it to its last good point.
 
-A worker that held a run in memory gets further than one that replays it: what a task needed long
-ago (a value that the store has lost, a step that other code made) may be gone. So the newest task
-that succeeded is where to go back to only if the history up to there replays.
+A message that breaks the run's code fails every retry of the task, because it stays in the history.
+A repair resets the run to its newest task that succeeded, then sends the later messages again one
+by one, without those that break it. Steps in flight run again; finished steps stay.
 
-A message that the run's code cannot take fails its task each time it is tried, for it stays in the
-history. A repair resets the run to its newest task that succeeded, without the messages since, and
-sends those again, one by one, leaving out what the run cannot take. A step that was in flight is
-done again; what had ended before stays.
+The newest successful task is a good point only if the history up to it replays. A worker that had
+the run in memory can get further than one that replays it: a value from long ago may be lost from
+the store, or an early step may come from other code.
 """
 
 import asyncio
@@ -36,7 +35,7 @@ Sent = WorkflowExecutionSignaledEventAttributes
 
 @dataclass(frozen=True, slots=True)
 class Sound:
-    """Where the run was sound last, and what was sent to it since."""
+    """The last good point of a run, and the messages sent since."""
 
     event: int
     sent: tuple[Sent, ...]
@@ -131,7 +130,7 @@ TOLD_CHARACTERS = 80
 
 
 class Repairing:
-    """Repairs runs, through the server alone: their worker cannot answer."""
+    """Repairs runs through the server alone, since their workers cannot answer."""
 
     def __init__(self, *, server: TemporalGateway, why_not: WhyNot = nothing_known) -> None:
         self._server = server

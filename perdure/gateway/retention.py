@@ -1,7 +1,7 @@
-"""What the server still keeps of this installation's runs: the content of their histories, opened.
+"""What the server still keeps of this installation's runs: the decoded content of histories.
 
-Whoever cleans up the stores begins here: what an execution names may be needed by its next step,
-by a replay, or by a reset.
+Garbage collection starts here: a blob that any kept execution names may be needed by its next
+step, by a replay, or by a reset.
 """
 
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -32,7 +32,7 @@ class _Execution:
 
 
 class Retaining:
-    """Reads what the server keeps."""
+    """Reads the histories that the server keeps."""
 
     def __init__(self, *, server: TemporalGateway, records: RecordStore) -> None:
         self._server = server
@@ -134,7 +134,7 @@ def _payloads(message: Message) -> Iterator[Payload]:
 
 
 class Deleting:
-    """Deletes runs; what they spent stays in the journal, which is a ledger."""
+    """Deletes runs; their spend stays in the journal, which is a ledger."""
 
     def __init__(self, *, server: TemporalGateway, records: RecordStore) -> None:
         self._server = server

@@ -1,4 +1,4 @@
-"""Retries: a failed run goes on under its own id, in a new execution, with its spend carried."""
+"""Retries: a failed run continues under its own id in a new execution, with its spend."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -38,7 +38,7 @@ HAD_EFFECT = "had its effect"
 
 
 class Retrying:
-    """Takes failed runs up again."""
+    """Continues failed runs."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Lists of runs from the server, then from the store for what the server no longer keeps."""
+"""Lists of runs: from the server, then from the store for those that the server forgot."""
 
 import base64
 import binascii
@@ -26,7 +26,7 @@ _ID = re.compile(r"[A-Za-z0-9._-]{1,200}")
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """Where the next page begins: a token of the server, or a place in the store."""
+    """Where the next page begins: a page token of the server, or a position in the store."""
 
     token: bytes | None = None
     offset: int | None = None

@@ -1,4 +1,4 @@
-"""One look at a run, its result, its records and its costs: from the worker, else the store."""
+"""Reads a run's status, result, records and costs: from its worker, else from the store."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -39,7 +39,7 @@ NEWER_S = 2.0
 
 
 class Looking:
-    """Answers what a run does, gave and cost; the store answers where nobody else can."""
+    """Reads runs; falls back to the store if neither server nor worker answers."""
 
     def __init__(
         self,

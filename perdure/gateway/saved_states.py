@@ -1,4 +1,4 @@
-"""What the store keeps of a run so that another can begin from it: specification and states."""
+"""Stored specifications and states of runs, from which others can continue."""
 
 import json
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ S = TypeVar("S", bound=LoopState)
 
 
 class StoredStates:
-    """Reads what runs left behind."""
+    """Reads stored specifications and states."""
 
     def __init__(self, *, blobs: BlobStore, records: RecordStore) -> None:
         self._blobs = blobs

@@ -1,4 +1,4 @@
-"""Starting a run: resolve, ask every queue whether somebody is there, write the row, start once."""
+"""Starting a run: resolve models, probe every queue, write the row, start exactly once."""
 
 import hashlib
 import uuid
@@ -102,14 +102,14 @@ TRIES = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beginning:
-    """What a run begins with that goes on from another: its first state, and records before it."""
+    """What a forked or retried run begins with: its first state, and the records before it."""
 
     state: LoopState
     records: tuple[IterationRecord, ...] = ()
 
 
 class Starter:
-    """Starts runs; nothing is started when anything is missing."""
+    """Starts runs; starts nothing if anything is missing."""
 
     def __init__(
         self,

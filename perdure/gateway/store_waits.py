@@ -1,7 +1,7 @@
-"""Which steps of a run wait for their store, and their failures, opened where they are sealed.
+"""Which steps of a run wait for the store, decrypted if need be.
 
-Two kinds of steps say so in two ways: one that waits with what it has in hand says it in its
-heartbeats, bookkeeping in the failure of its newest attempt.
+A step that waits with a result in hand says so in its heartbeats. A bookkeeping step says so in the
+failure of its newest attempt.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Statuses and results put together from what store and server know when no worker answers."""
+"""Statuses and results of runs whose worker does not answer, from store and server."""
 
 from collections.abc import Sequence
 from datetime import datetime

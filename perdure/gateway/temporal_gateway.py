@@ -1,6 +1,6 @@
-"""The Temporal server as the gateway needs it; with `faults`, all that calls the Temporal client.
+"""A typed client of the Temporal server, as the gateway needs it.
 
-Nothing here decides anything: calls with bounds in time, typed answers, errors of our own tree.
+Nothing here decides anything: every call has a time limit, a typed answer, and Perdure's errors.
 """
 
 import asyncio
@@ -126,7 +126,7 @@ class ExecutionInfo:
 
 
 class Ended(Exception):
-    """A run ended without handing over a result: it was terminated, or its code is broken."""
+    """A run ended without a result: it was terminated, or its code is broken."""
 
     def __init__(self, ending: str, why: str) -> None:
         super().__init__(f"{ending}: {why}")
@@ -135,7 +135,7 @@ class Ended(Exception):
 
 
 class TemporalGateway:
-    """A lazily connected client, so that doors work from the store while the server is away."""
+    """Connects at first use, so that interfaces can read the store while the server is away."""
 
     def __init__(
         self, connect: Connect, *, address: str, waits: Waits, prepare: Prepare | None = None

@@ -1,4 +1,4 @@
-"""What the gateway is told about its surroundings, and what it says about runs."""
+"""The gateway's configuration, and the shapes of its answers."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ LABEL_MARK = "sealed:"
 
 
 class ResolveModels(Protocol):
-    """Fills in what a specification leaves open, by what the workers know where they said so."""
+    """Fills in the models that a specification leaves open, by what the workers report."""
 
     def __call__(self, spec: Spec, served: ServedModels | None = None, /) -> Awaitable[Spec]: ...
 
@@ -138,7 +138,7 @@ class RunFilter(FrozenModel):
 
 
 class RunRow(FrozenModel):
-    """One run in a list."""
+    """A run in a list."""
 
     id: str
     kind: str

@@ -1,4 +1,4 @@
-"""Asking the workers of a queue who they are: a standalone activity, where the server has those.
+"""Probes the workers of a queue by a standalone activity, if the server supports those.
 
 With `server`, `faults`, `dispatch`, `pollers` and `troubles`, all that calls the Temporal client.
 """
@@ -21,7 +21,7 @@ from perdure.domain.run.bookkeeping_messages import ReadyReport
 
 
 class NothingToAskWith(Exception):
-    """The server runs no standalone activities: before 1.31 it has none, there they are off."""
+    """The server has no standalone activities: it is older than 1.31, or they are off."""
 
 
 async def probe(client: Client, queue: str, *, seconds: float) -> ReadyReport | None:

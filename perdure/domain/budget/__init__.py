@@ -1,1 +1,1 @@
-"""The envelope of a run, and the journal of what it spent."""
+"""What a run may spend, and the journal of what it spent."""

@@ -1,11 +1,10 @@
 """What one call, the last call and a child run may spend of a run's budget.
 
-A worker dies, a stream is cut, a call is given up: the provider bills what it had produced, or the
-whole reply, and tells nobody. The prompt is known. Of the output at least what was streamed is
-billed; how much more there would have been is told best by the run's other replies. Twice the
-larger of the two is booked: replies differ severalfold in length, and a long one is likelier to be
-caught by a death than a short one. Over many deaths the sum is then not below the bill, and far
-from the worst case, which is twenty times a typical reply.
+If a worker dies or a stream is cut, the provider bills what it had produced, or the whole reply,
+without telling anybody. The prompt's size is known. The output is estimated as twice the larger of
+two figures: what was streamed, and the run's typical reply. Why twice: replies differ severalfold
+in length, and a worker's death is likelier to hit a long one. Over many deaths the sum does not
+fall below the bill, and stays far from the worst case of twenty times a typical reply.
 """
 
 import math

@@ -1,7 +1,8 @@
-"""The envelope of everything a run may spend, and the only functions that change it.
+"""The budget of a run, and the only functions that change it.
 
-A call first reserves what it may use at most, then settles what it did use. Limits of zero or null
-mean unlimited (except `depth`); remaining is never negative; an unknown cost is None, never zero.
+A call first reserves the most that it may use, then settles what it did use. A limit of zero or
+null means unlimited (except `depth`). What remains is never negative. An unknown cost is None,
+never zero.
 """
 
 from collections.abc import Mapping
@@ -196,7 +197,7 @@ class CallFit(FrozenModel):
 
 
 class LimitReached(FrozenModel):
-    """Nothing more may start: the dimension that forbids it, and the figures.
+    """A limit forbids the next step: which dimension, and its figures.
 
     `note` says it in other words, where a part of the budget is meant.
     """

@@ -1,4 +1,4 @@
-"""The journal of model calls: what an attempt is, how one begins, and the port that keeps both."""
+"""The journal of model calls: attempts, how one begins, and the port that stores them."""
 
 from collections.abc import Collection
 from datetime import datetime

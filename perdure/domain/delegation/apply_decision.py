@@ -1,4 +1,4 @@
-"""What follows from a manager's decision, and from a completion that is refused."""
+"""Applies a manager's decision, or the refusal of a completion."""
 
 from collections.abc import Sequence
 from typing import assert_never

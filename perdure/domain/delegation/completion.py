@@ -1,4 +1,4 @@
-"""Whether a task may end: gates in order, what a refusal names, and the breaker behind them."""
+"""Completion checks: whether a task may end, why not, and when to stop trying."""
 
 import hashlib
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ REPAIRS_OF_COMPLETION = 1
 
 
 class FileFact(FrozenModel):
-    """A deliverable as it lies there; `problem` says why it does not parse or fit together."""
+    """A deliverable on disk; `problem` says why it does not parse or fit together."""
 
     path: str
     exists: bool = True

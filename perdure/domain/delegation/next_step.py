@@ -1,4 +1,4 @@
-"""What the loop does next, and what the rest of its budget is for."""
+"""The next step of the delegation loop, and the phases of its budget."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
-"""Brings the fields that models give for a decision to those that the decisions have.
+"""Maps the fields of a model's reply to those of a decision.
 
-What a model adds beyond what it was asked for does no harm; what it calls otherwise is renamed.
-Nothing is made up here: a missing field stays missing, and the decision is refused with its name.
+Unknown fields are ignored, and known synonyms are renamed. Nothing is invented: a missing field
+stays missing, and the decision is refused with its name.
 """
 
 import re

@@ -1,6 +1,6 @@
-"""Reads a manager's reply: structured, or what other shapes a model gives it; or says why not.
+"""Reads a manager's decision from its reply, in whatever shape it comes.
 
-A reply that cannot be read is asked again with the problems that this names.
+If the reply is unreadable, the manager is asked again with the problems that are returned here.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
-"""The course of a delegation run: everything its rules look at, and how each event changes it.
+"""The progress of a delegation run: the state that its rules read, and how events change it.
 
-It is a fold of bounded size. The workflow runs what `deciding` says and hands the facts back.
+Its size is bounded, since it travels through every continue-as-new.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Same work twice: by a hash over the whole of what workers see, and by who is told it."""
+"""Detects work that is delegated twice, by a hash over everything that a worker sees."""
 
 import hashlib
 import json

@@ -1,6 +1,6 @@
-"""Whether the work is stuck, or its results stopped changing, and what to do about it.
+"""Detects that the work is stuck or has converged, and says what to do about it.
 
-A reading is one delegation that ran. Planning, diagnosing and refused repeats feed none.
+Each delegation that ran adds a reading; planning, diagnosing and refused repeats add none.
 """
 
 import hashlib
@@ -52,7 +52,7 @@ class Progress(FrozenModel):
 
 
 class StallVerdict(FrozenModel):
-    """What a reading comes to; `strategy` is the one to switch to, `why` is for people."""
+    """The verdict after a reading; `strategy` is the one to switch to, `why` is for people."""
 
     signal: Signal
     why: str = ""

@@ -1,4 +1,4 @@
-"""What travels on of workers' results: findings, one line each, and the rolling summary."""
+"""What the manager sees of workers' results: one-line findings and a rolling summary."""
 
 import json
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What a dimension demands, in words for the model that writes: nobody is measured unawares."""
+"""What a dimension demands, in words for the writing model, so that it knows all criteria."""
 
 import json
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Verdicts that are kept, so that one question is not paid for twice: where, how long, for whom."""
+"""The cache of verdicts, so that the same question is not paid for twice."""
 
 import json
 from typing import Annotated, Literal, Protocol

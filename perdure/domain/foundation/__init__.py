@@ -1,1 +1,1 @@
-"""What everything else stands on: base classes, errors, names, references, text."""
+"""The foundation of all other packages: base classes, errors, names, references, text."""

@@ -1,7 +1,7 @@
-"""What a change of a text would do, as the unified diff that people review.
+"""Unified diffs for people to review.
 
-The cost is linear in the length of the texts but for a small middle part: texts may be hostile, and
-a matcher that looks at every pair of lines takes minutes on some.
+The cost is linear in the length of the texts, except for a small middle part. Texts may be hostile,
+and a matcher that compares every pair of lines takes minutes on some.
 """
 
 import difflib

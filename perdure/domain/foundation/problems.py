@@ -1,4 +1,4 @@
-"""Everything wrong with an input at once: where, what was found, what is allowed."""
+"""All problems of an input at once: where, what was found, what is allowed."""
 
 import difflib
 import json

@@ -1,9 +1,8 @@
-"""Takes secrets out of text: what people and stores are told of an error never holds a credential.
+"""Takes secrets out of texts, so that no error that is shown or stored holds a credential.
 
-Foreign words (a provider's, a library's, a server's) may repeat the request that failed, and with
-it a password of a URL, an `Authorization` header or a key. They are found by their shape, and those
-that an installation was told by their value. Every pattern is bounded, so that a long text costs
-time in proportion to its length.
+An error message of a provider, library or server may repeat the failed request, and with it a
+password in a URL, an `Authorization` header or a key. Secrets are found by their shape, and
+configured ones by their value. Every pattern is bounded, so the time is linear in the text.
 """
 
 import re

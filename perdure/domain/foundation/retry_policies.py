@@ -1,9 +1,8 @@
-"""What happens when a step's store is away, its provider fails, or its worker is lost.
+"""Retry policies: the store is away, the provider fails, or the worker is lost.
 
-These are three policies and never share a count. A store is waited for as long as it takes. A
-provider has few attempts while another model of the chain can be asked, and more where none is
-left. A lost worker counts against nobody; an input that takes five workers with it is named, and a
-person decides.
+The three never share a counter. A step waits for its store as long as it takes. A provider gets few
+attempts while another model can be asked, and more if none is left. A lost worker does not count as
+a failure, but after five of them over one step the run names the step and asks a person.
 
 `POLICIES` is the whole table; `docs/operations.md` shows it to people.
 """

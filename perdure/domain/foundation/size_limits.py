@@ -1,7 +1,7 @@
-"""How large the parts of a specification may be, for every list, mapping and text in it at once.
+"""Size limits for every list, mapping and text in a specification.
 
-What a run carries through its whole life is bounded here, whoever wrote it; long texts and data
-belong into `context` and into files that are referred to, which are kept by reference.
+A run carries its specification for its whole life, so it must stay small. Long texts and data
+belong in `context` and in files, which are kept by reference.
 """
 
 from collections.abc import Iterator

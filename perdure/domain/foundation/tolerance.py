@@ -1,4 +1,4 @@
-"""Reading what another version wrote: what this one does not know is left out.
+"""Reads what another version wrote, and leaves out what this version does not know.
 
 Those are fields, and values of closed sets: a field with such a value has its default, and a thing
 in a list whose `type` is not known (an event, say) is passed over. Where a value is needed and has

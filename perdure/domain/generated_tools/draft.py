@@ -54,7 +54,7 @@ class ToolDraft(FrozenModel):
 
     @property
     def hash(self) -> str:
-        """What names the tool from now on: SHA-256 of name, code and schema."""
+        """The tool's identity: the SHA-256 of name, code and schema."""
         canonical = json.dumps(
             [self.name, self.code, self.parameters], sort_keys=True, separators=(",", ":")
         )

@@ -1,4 +1,4 @@
-"""What no tool needs: reaching names, frames and classes behind the language.
+"""Names that no tool needs: those that reach frames and classes behind the language.
 
 Names are judged by what they resolve to: `re.compile` is a function of `re`, `compile` a builtin.
 This is early feedback for whoever writes the tool; the boundary is the sandbox.

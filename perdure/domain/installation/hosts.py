@@ -1,8 +1,8 @@
-"""Which names a door answers to: a web page that points its own name at loopback is turned away.
+"""Which host names a server answers to; this defeats DNS rebinding.
 
-A browser lets a page talk to the host that the page came from. Whoever owns a name can let it lead
-to 127.0.0.1 later (DNS rebinding), and the page then speaks to doors of this machine as if they
-were its own. It cannot change the `Host` header, though, which still has its own name.
+A browser lets a page talk to the host that it came from. The owner of a name can point it to
+127.0.0.1 later, and the page then reaches servers of this machine as if they were its own. But it
+cannot change the `Host` header, which still has the page's own name.
 """
 
 import ipaddress

@@ -1,4 +1,4 @@
-"""Which workspace folders a worker serves: those that are used, and no others."""
+"""Which workspace folders a worker serves: only those in use."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta

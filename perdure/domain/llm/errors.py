@@ -1,4 +1,4 @@
-"""Provider and transport errors as facts, before any policy looks at them.
+"""Provider and transport errors as facts, which policies then interpret.
 
 Nothing here matches words in messages: adapters fill the fields from status codes and error types.
 """

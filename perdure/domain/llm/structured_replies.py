@@ -1,9 +1,8 @@
-"""The one reader for replies that were asked for in a structure, whoever gives them.
+"""The one reader of structured replies, for every role.
 
-A model is sent the schema where it takes one. What comes back is read here: the object may stand in
-fences, between words or in a wrapper, but nothing is guessed. What cannot be understood (an object
-that is cut off, that gives a name twice, or that another one contradicts) is a `BadReply`, with
-sentences for the one time that the model is asked again.
+The model gets a schema if it supports one. The object in its reply may stand in code fences,
+between words or in a wrapper, but nothing is guessed. A reply that is cut off, repeats a name or
+contradicts itself is a `BadReply`, with sentences for the one time that the model is asked again.
 """
 
 import re

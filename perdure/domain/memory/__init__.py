@@ -1,1 +1,1 @@
-"""What is kept after a run: how it is written down, ranked, merged, forgotten, and told again."""
+"""What is remembered after a run: how it is stored, ranked, merged, forgotten, and recalled."""

@@ -1,6 +1,6 @@
-"""When two entries say the same, and what stands in memory afterwards.
+"""When two entries say the same, and how they are merged.
 
-Merging the same entry again changes nothing, so a step that is repeated writes nothing twice.
+Merging an entry twice changes nothing, so a retried step writes nothing twice.
 """
 
 from perdure.domain.foundation.errors import InvalidInput, NotAllowed

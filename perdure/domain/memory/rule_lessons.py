@@ -1,4 +1,4 @@
-"""What a run teaches without asking a model: its history, and lessons by rule.
+"""Lessons that rules draw from a run's history, without asking a model.
 
 Every id is made from the run and the rule, so that a repeated step writes the same entries again.
 Lessons carry no figures: with them the same lesson of another run would be a different one, and

@@ -1,4 +1,4 @@
-"""Cutting text into terms, the same way for every store: what is indexed and asked are terms."""
+"""Splits text into search terms, the same way for every store."""
 
 import re
 import unicodedata

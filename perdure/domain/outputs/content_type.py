@@ -1,4 +1,4 @@
-"""Which kind of content an output is, and what each of its lines is for."""
+"""Detects the kind of content of an output, and the role of each line."""
 
 import ast
 import json

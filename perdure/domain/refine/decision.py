@@ -1,4 +1,4 @@
-"""The decision table of the refine loop: the first row that holds decides.
+"""The decision table of the refine loop: the first row that applies decides.
 
 Rows, in order: `budget`, `time`, `answered`, `passed`, `regression`, `first_failure`, `quality`,
 `tool_loop_broken`, `person`, `max_iterations`, `low_score`, `tool_loop`, `repeated`,
@@ -52,7 +52,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Everything the table looks at, the newest iteration included.
+    """Everything that the table depends on, including the newest iteration.
 
     Args:
         loop: trajectory, clocks, whether the output came back, verdicts for a custom tree.

@@ -1,7 +1,7 @@
-"""How much of an evaluation an output needs: all of it, the affected dimensions, or no judge.
+"""Incremental evaluation: which dimensions of an output the judge has to score again.
 
-Checks always run; what is decided here is what the judge is asked. A dimension that is not asked
-for is carried forward with its open findings, which only a look at it can close.
+Checks always run; this module decides only what the judge is asked. A dimension that is not asked
+for keeps its score and its open findings, which only a new judgement can close.
 """
 
 import re
@@ -38,7 +38,7 @@ _WORDS: Mapping[ChangeKind, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What is looked at: `asked` are the dimensions for the judge, the other ones are carried.
+    """What to evaluate: the judge scores the dimensions in `asked`, the others keep their scores.
 
     With `excerpt` the judge is shown the changed passages, and the rest folded.
     """

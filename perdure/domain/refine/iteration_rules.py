@@ -1,4 +1,4 @@
-"""One iteration of the refine loop as values: folded in, turned into facts, and recorded."""
+"""One iteration of the refine loop: update the best, gather facts to decide, record it."""
 
 from datetime import datetime
 from typing import Literal

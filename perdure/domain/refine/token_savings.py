@@ -1,4 +1,4 @@
-"""What the refine loop did not send, and how many tokens each iteration may spend.
+"""The tokens that the refine loop saved, and those that each iteration may spend.
 
 Recall has a tenth, the first three iterations 30, 35 and 25 %; with more iterations the rest is
 split evenly. What one does not use rolls on to the next, so the shares are ceilings of the sum.

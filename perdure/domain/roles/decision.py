@@ -1,6 +1,6 @@
-"""What follows the last stage of an iteration (roles spec, "After the last stage").
+"""The decision of the role loop after the last stage of an iteration.
 
-`decide` is the one decision of the role loop; verdict and goal judge have been asked by then.
+`decide` is a pure function; the verdict and the goal judge have been asked by then.
 """
 
 from dataclasses import dataclass, field, replace
@@ -31,7 +31,7 @@ Row = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoleFacts:
-    """All that decides after an iteration.
+    """Everything that the decision depends on.
 
     Args:
         condition: the definition's, with the run's own limit put in.
@@ -73,7 +73,7 @@ class RoleFacts:
 
 @dataclass(frozen=True, slots=True)
 class RoleDecision:
-    """What to do now; with an outcome the run ends, with the row `rework` a person is asked."""
+    """What to do next: an outcome ends the run, the row `rework` asks a person."""
 
     row: Row
     decision: Decision

@@ -53,7 +53,7 @@ class StoredDefinition(FrozenModel):
 
 
 class BrokenDefinition(FrozenModel):
-    """A file among the definitions that holds none."""
+    """A file among the definitions that cannot be read as one."""
 
     path: str
     problems: tuple[Problem, ...]
@@ -63,7 +63,7 @@ class BrokenDefinition(FrozenModel):
 class Library:
     """Every definition that can be named, the nearest first, and the files of the roles.
 
-    A definition of the workspace hides one of the home of the same name, that a built-in one.
+    Workspace definitions override home definitions, which override built-in ones.
     """
 
     definitions: Mapping[str, StoredDefinition]

@@ -1,4 +1,4 @@
-"""From where a run of roles is taken up again: after an iteration, or where one came to a halt."""
+"""Where a run of roles resumes: after an iteration, or at the stage where one stopped."""
 
 from collections.abc import Sequence
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""Who sits where: the access, the tools and the models of each stage, never above the run's own."""
+"""The access, tools and models of each stage, never more than the run's own."""
 
 from collections.abc import Sequence
 

@@ -75,7 +75,7 @@ SignalKind = Literal["blocked", "needs_context"]
 
 
 class StageSignal(FrozenModel):
-    """A stage stands still: it is blocked, or wants to know something."""
+    """A stage cannot go on: it is blocked, or asks a question."""
 
     kind: SignalKind
     question: str

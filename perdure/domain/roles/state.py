@@ -1,4 +1,4 @@
-"""The state of a `RoleLoop`: where it stands, and what it must remember of stages and verdicts."""
+"""The state of a `RoleLoop`: its position, and what it remembers of stages and verdicts."""
 
 from datetime import datetime
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""Reads a verdict from a reviewer's plain text; doubt is never an approval (spec, verdict).
+"""Reads a verdict from a reviewer's plain text; doubt is never an approval.
 
 An approval must be a statement of one of a few forms by the reviewer about this round. Rejections
 are recognised more freely, since a wrong one costs a round and a wrong approval the result.

@@ -1,4 +1,4 @@
-"""What a run spent: by phase, by model, by day and by child run."""
+"""The spend of a run by phase, model, day and child run."""
 
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal

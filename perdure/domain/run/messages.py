@@ -2,7 +2,7 @@
 
 Each carries `by` (who asks) and `request_id` (a repeated one has one effect).
 
-What is above a bound is refused in words, while the run goes on.
+A message above a size limit is refused with a reason, and the run goes on.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""From what a run is taken up again: its state without what is stored elsewhere or only shows.
+"""The state from which a run resumes, without what is stored elsewhere or only displayed.
 
 A *slim* state is stored with the record of an iteration, and once more at the end. `fork_of` makes
 the first state of a new run from one, `retry_of` the next state of the same run after a failure.

@@ -1,4 +1,4 @@
-"""A run that the server reset: a new life that replaces an older one and takes over from it.
+"""A run that was reset: a new execution replaces an older one and takes over from it.
 
 `temporal workflow reset` ends an execution and starts another from the middle of its history. State
 and counters are those of that moment, but what the older life spent after it stays spent, children

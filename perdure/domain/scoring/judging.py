@@ -1,4 +1,4 @@
-"""What a judge is asked of an output, what came of it, and what its share of the tokens is."""
+"""What a judge is asked about an output, its verdict, and its share of the tokens."""
 
 from dataclasses import dataclass, replace
 from decimal import ROUND_FLOOR, Decimal

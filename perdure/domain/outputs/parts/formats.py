@@ -1,4 +1,4 @@
-"""One door to the three ways of taking an output apart: lines, sections, keys of an object."""
+"""The three ways to split an output into parts: lines, sections, keys of a JSON object."""
 
 from collections.abc import Mapping
 from typing import assert_never
