@@ -39,7 +39,7 @@ STALE_NOTE = "Runs started in the last seconds may be missing; ask again to be s
 
 
 def _asked_below(run: str, message: Answer) -> tuple[str, Answer] | None:
-    """The run below that an answer names with its gate (`RUN:g1`), which takes it by itself."""
+    """The child run that an answer names together with its gate (`RUN:g1`)."""
     asked, separator, gate = message.gate.strip().rpartition(":")
     if not separator or (asked != run and not is_below(asked, run)):
         return None
@@ -67,9 +67,10 @@ class Steering:
         self._records = records
 
     async def verb(self, run: str, message: AnyMessage) -> Receipt:
-        """Ask a run to do something; see `Gateway.verb`. Both ends are written down."""
+        """Send a verb to a run and audit request and answer; see `Gateway.verb`."""
         if self._audit is None:
             return await self._verb(run, message)
+        # Before sending: an audit trail that is written afterwards misses what crashed in between.
         entry = await self._audit.asked(run, message)
         try:
             receipt = await self._verb(run, message)
@@ -91,12 +92,14 @@ class Steering:
             receipt = await self._server.update(run, VERB_OF[type(message)], sent)
         except NotFound:
             raise await self._why_not(run) from None
+        # After the run has accepted them. The run is the judge of an edit; the stored copy only
+        # follows.
         if isinstance(sent, Amend) and sent.edits:
             await self._keep_edits(run, sent)
         return receipt
 
     async def _keep_edits(self, run: str, message: Amend) -> None:
-        """Write edits to the stored specification too: a retry or a fork begins from it."""
+        """Apply edits to the stored specification too, since retries and forks start from it."""
         row = await self._records.run(run)
         if row is None or row.spec is None:
             return
@@ -107,7 +110,7 @@ class Steering:
     async def verb_all(
         self, message: AnyMessage, *, kind: LoopKind | None, root: str | None
     ) -> BulkReport:
-        """Ask every open run of a kind, or of a tree; see `Gateway.verb_all`."""
+        """Send a verb to every open run of a kind or of a tree; see `Gateway.verb_all`."""
         if root is not None:
             wanted = f"RootWorkflowId = {quoted(root)}"
         else:
@@ -116,6 +119,8 @@ class Steering:
         by_kind = f" AND PerdureKind = {quoted(kind)}" if kind else ""
         query = f"ExecutionStatus = 'Running' AND {OURS} AND {wanted}{by_kind}"
         found = [look.id async for look in every(self._server, query)]
+        # Each update waits for a workflow task of its run; hundreds at once would only queue up at
+        # the workers.
         limit = asyncio.Semaphore(AT_ONCE)
         answers = await asyncio.gather(*(self._one(run, message, limit) for run in found))
         refused = {run: why for run, why in zip(found, answers, strict=True) if why is not None}
@@ -127,7 +132,7 @@ class Steering:
         )
 
     async def _one(self, run: str, message: AnyMessage, limit: asyncio.Semaphore) -> str | None:
-        """Look at the run itself first: what the list says is seconds old."""
+        """Send a verb to one run of a list; the list may be seconds old, so check the run first."""
         async with limit:
             try:
                 look = await self._server.look(run)
@@ -139,7 +144,7 @@ class Steering:
             return None
 
     def _require_usable(self, given: list[JsonValue]) -> None:
-        """Refuse patterns and schemas here: the run itself can compile none."""
+        """Refuse unusable patterns and schemas here, because a workflow cannot compile them."""
         try:
             rubric = Rubric.model_validate(given)
         except ValidationError:
@@ -166,7 +171,7 @@ class Steering:
                 return message
 
     async def _why_not(self, run: str) -> PerdureError:
-        """The server has no open run of that id: it ended, or never was."""
+        """Why there is no open run with this id: it ended, or never existed."""
         look: ExecutionInfo | None = await self._server.look(run)
         row = await self._records.run(run)
         if look is None and row is None:

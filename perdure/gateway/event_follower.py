@@ -30,11 +30,11 @@ class Pace:
         self.seconds = first
 
     def news(self) -> None:
-        """Look again soon."""
+        """Poll again soon."""
         self.seconds = self._first
 
     def quiet(self) -> None:
-        """Take more time for the next look."""
+        """Wait longer before the next poll."""
         self.seconds = min(self._last, self.seconds * 1.5)
 
 
@@ -79,6 +79,7 @@ class Follower:
                 away = None
             except ServiceUnavailable as error:
                 away = away or monotonic()
+                # The store may know of the end although the server is away.
                 if monotonic() - away > self._waits.outage or await self._is_over():
                     raise await self._given_up(error) from error
                 await self._sleep()
@@ -99,9 +100,9 @@ class Follower:
             await self._sleep()
 
     async def _until_closed(self, look: ExecutionInfo | None) -> None:
-        """Go on telling what keeps the run while its end is stored.
+        """Wait until the execution has closed, and go on reporting trouble meanwhile.
 
-        Whoever hears of the end asks for the result, which is not there before that.
+        A client that hears of the end asks for the result, which is stored only then.
         """
         while look is not None and look.open and look.execution == self._execution:
             await self._sleep()
@@ -113,7 +114,7 @@ class Follower:
             self._pace.quiet()
 
     async def _look(self) -> ExecutionInfo | None:
-        """What the server says, asked for a bounded time."""
+        """Ask the server about the run, with a time limit."""
         try:
             async with asyncio.timeout(LOOK_S):
                 return await self._server.look(self._run)
@@ -128,7 +129,9 @@ class Follower:
         return ServiceUnavailable(f"{error.message}{known}", cure=error.cure)
 
     async def _fresh(self, look: ExecutionInfo | None, since: int) -> tuple[list[Event], int]:
-        """The events that nobody was told yet, and the number behind which they begin."""
+        """The events that were not yielded yet, and the number after which they begin."""
+        # A describe call is cheap and needs no worker. A query needs one, and replays the run there
+        # if it has left the cache.
         mark = _mark(look)
         if look is None or mark == self._seen:
             self._pace.quiet()
@@ -154,7 +157,7 @@ class Follower:
         return fresh, since
 
     def _common(self, events: list[Event], since: int) -> int:
-        """The last number that another life shares with what was told."""
+        """The last number up to which a reset run agrees with the events yielded so far."""
         anew = [event.seq for event in events if self._told.get(event.seq, event.at) != event.at]
         return min([since, events[-1].seq, *(seq - 1 for seq in anew)])
 
@@ -174,7 +177,7 @@ class Follower:
             self._on_trouble(STORE_BACK)
 
     async def _last_word(self, look: ExecutionInfo | None, since: int) -> Event:
-        """The `ended` event of a run whose own is out of reach."""
+        """An `ended` event for a run whose own cannot be read any more."""
         row = await self._records.run(self._run)
         if row is None and look is None:
             raise unknown_run(self._run)

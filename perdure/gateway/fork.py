@@ -39,7 +39,7 @@ class Forking:
         self._now = now
 
     async def spec(self, run: str, iteration: int) -> Spec:
-        """What a fork from there is told, before anything is changed; see `Gateway.fork_spec`."""
+        """The specification that a fork starts from; see `Gateway.fork_spec`."""
         row = await self._states.row(run)
         spec = await self._states.spec(row)
         state, _ = await self._states.after(row, iteration)
@@ -51,17 +51,19 @@ class Forking:
         """Start the fork; see `Gateway.fork`."""
         row = await self._states.row(run)
         state, records = await self._states.after(row, iteration)
+        # The stored specification may name another rubric than the one that scored this iteration.
         before = _in_force(await self._states.spec(row), state)
         _require_fitting(run, before, spec, state, records)
         origin = Origin(run=run, iteration=iteration)
         first = _first_state(state, spec, before=before, now=self._now(), origin=origin)
+        # Copied, not linked: the other run may be deleted while the fork goes on.
         taken = inherited(records, run)
         beginning = Beginning(state=with_records(first, taken), records=taken)
         return await self._starter.start(spec, run=fork_id, key=key, beginning=beginning)
 
 
 def _in_force(spec: Spec, state: LoopState) -> Spec:
-    """The specification with the rubric that the state was scored by."""
+    """The specification with the rubric that was current at this state."""
     if isinstance(spec, RefineSpec) and isinstance(state, RefineState) and state.rubric:
         return spec.model_copy(update={"rubric": state.rubric})
     return spec

@@ -47,11 +47,11 @@ class Readiness:
         self._known: dict[str, tuple[float, QueueState]] = {}
 
     async def of(self, site: Placement) -> tuple[QueueState, ...]:
-        """Ask every queue of a site at once."""
+        """Probe all queues of a placement at once."""
         return tuple(await asyncio.gather(*(self.ask(state) for state in _queues(site))))
 
     async def require(self, site: Placement, spec: Spec) -> str | None:
-        """Who is busy and did not answer, as a note; None when all answered.
+        """Require a worker on every queue; returns a note about busy ones, None if all answered.
 
         Raises:
             NoReadyWorker: a queue has nobody who fetches work.
@@ -60,6 +60,7 @@ class Readiness:
         """
         known = [self._answer(state.queue) for state in _queues(site)]
         if all(known):
+            # A cached refusal may be out of date: a worker may have started since.
             with suppress(ServiceUnavailable):
                 return self._judge([state for state in known if state], spec)
         states = await self.of(site)
@@ -71,7 +72,7 @@ class Readiness:
         )
 
     async def ask(self, state: QueueState) -> QueueState:
-        """One queue: whether somebody answers, or else fetched from it of late."""
+        """Probe one queue: does a worker answer, or did one poll it recently?"""
         self._known.pop(state.queue, None)
         cure = f"Start one with {self._worker_command(state.workspace)}."
         try:
@@ -81,11 +82,13 @@ class Readiness:
             return self._keep(state.model_copy(update={"cure": cure, "unasked": seen}))
         if report is not None:
             return self._keep(_answered(state, report))
+        # A poller that died a moment ago still counts, so this cannot prove that a worker lives. It
+        # only tells a busy queue from one that nobody serves.
         busy = await self._server.polled(state.queue)
         return state.model_copy(update={"cure": cure, "busy": busy})
 
     async def _seen(self, queue: str) -> bool:
-        """Whether the server sees somebody fetch; one who just started gets the time of a probe."""
+        """Whether the server sees a poller; waits as long as a probe for one that just started."""
         deadline = self._clock() + self._waits.ready
         while not await self._server.polled(queue):
             if self._clock() >= deadline:
@@ -94,7 +97,7 @@ class Readiness:
         return True
 
     async def served(self, queue: str, *, ask: bool = True) -> ServedModels | None:
-        """What the workers of the queue of models know of models; None when none has said.
+        """What the workers of the models queue report about models; None if none has answered.
 
         Args:
             queue: the queue.
@@ -121,7 +124,7 @@ class Readiness:
         return state
 
     def _answer(self, queue: str) -> QueueState | None:
-        """What a queue answered a moment ago."""
+        """The cached answer of a queue, if it is recent enough."""
         at, state = self._known.get(queue, (0.0, None))
         return state if state and self._clock() - at < self._waits.known else None
 
@@ -134,13 +137,14 @@ class Readiness:
         return state if report is None else self._keep(_answered(state, report))
 
     async def _report(self, queue: str, seconds: float) -> ReadyReport | None:
-        """Ask once for all who ask now; for the others it goes on when one of them goes away."""
+        """Probe a queue once for all concurrent callers."""
         key = queue, seconds
         task = self._asking.get(key)
         if task is None:
             task = asyncio.create_task(self._server.probe(queue, seconds=seconds))
             self._asking[key] = task
             task.add_done_callback(lambda done: self._asked(key, done))
+        # Shielded: the first caller may give up while others still wait for the same answer.
         return await asyncio.shield(task)
 
     def _asked(self, key: Question, done: "asyncio.Task[ReadyReport | None]") -> None:

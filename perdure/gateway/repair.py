@@ -42,7 +42,7 @@ class Sound:
 
 
 async def nothing_known(_run: str, _history: bytes) -> str | None:
-    """Replays nothing: whether a task may be gone back to shows when the worker does."""
+    """Replay nothing, and take every task for a good point."""
     return None
 
 
@@ -57,6 +57,8 @@ async def sound(run: str, events: Sequence[HistoryEvent], why_not: WhyNot) -> So
     if why is not None:
         # What a replay cannot pass at one task it does not pass at any later one.
         first, beyond = -1, len(done) - 1
+        # A binary search: a replay costs time in proportion to the history, and there may be
+        # thousands of tasks.
         while beyond - first > 1:
             middle = (first + beyond) // 2
             found = await _fails_to(run, events, done[middle], why_not)
@@ -151,6 +153,7 @@ class Repairing:
                 f"`perdure fork {run} --from-iteration N`. It is not lost.",
             )
         left_out: list[str] = []
+        # One at a time, each awaited: only so is it known which message breaks the run.
         for sent in last.sent:
             at = await self._length(run)
             await self._send(run, sent)
@@ -237,7 +240,7 @@ class Repairing:
             )
 
     async def _moves(self, run: str) -> bool:
-        """Whether the run's newest task succeeds; it may end by what was sent."""
+        """Whether the run's newest task succeeds; the run may also end."""
         for _ in range(LOOKS):
             try:
                 look = await self._server.look(run)
@@ -257,6 +260,7 @@ class Repairing:
 
 
 def _named(sent: Sent) -> str:
-    """A message that was left out, for a person to send it right."""
+    """A message that was left out, so that a person can correct and send it."""
+    # Sealed payloads stay sealed here; then only the name of the signal helps.
     values = [payload.data.decode(errors="replace") for payload in sent.input.payloads]
     return f"{sent.signal_name} {' '.join(values)}".strip()[:TOLD_CHARACTERS]

@@ -39,9 +39,9 @@ class Retaining:
         self._records = records
 
     async def executions(self) -> AsyncIterator[Retained]:
-        """Every execution that the server lists or a row calls open, and their open children.
+        """Every execution that the server lists, or that a row or a parent says is open.
 
-        The list of the server lags behind; what is not in it yet is a row's, or a parent's child.
+        Visibility is eventually consistent, so a new run may be missing from the server's list.
 
         Raises:
             ServiceUnavailable: the server does not answer.
@@ -86,6 +86,7 @@ class Retaining:
             async for event in history:
                 content |= await _content(event, codec)
         raw = described.raw_description
+        # Heartbeat details and last failures are not in the history, and may name blobs as well.
         for step in raw.pending_activities:
             content |= await _content(step, codec)
         retained = Retained(
@@ -111,12 +112,14 @@ def _busy_since(described: WorkflowExecutionDescription) -> datetime | None:
 
 async def _content(message: Message, codec: PayloadCodec | None) -> set[bytes]:
     payloads = list(_payloads(message))
+    # Decoded, because a sealed payload hides the addresses that it names. A key that is missing
+    # must end the collection, not shorten its list.
     opened = payloads if codec is None else await codec.decode(payloads)
     return {payload.data for payload in opened}
 
 
 def _payloads(message: Message) -> Iterator[Payload]:
-    """All values inside a message of the server, however deep."""
+    """All payloads inside a server message, at any depth."""
     if isinstance(message, Payload):
         yield message
         return

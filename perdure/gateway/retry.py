@@ -60,7 +60,7 @@ class Retrying:
         self._now = now
 
     async def retry(self, run: str, message: Retry) -> Receipt:
-        """Go on after a failure; an open run is asked itself (see `Gateway.verb`)."""
+        """Continue after a failure; an open run gets the verb itself (see `Gateway.verb`)."""
         look = await self._server.look(run)
         if look is not None and look.open:
             try:
@@ -70,6 +70,7 @@ class Retrying:
         row = await self._records.run(run)
         if row is None:
             raise unknown_run(run) if look is None else _not_ours(run)
+        # A repeated request finds its id in the state that the first one started from.
         state, _ = await self._states.newest(row)
         if state is not None and message.request_id in state.control.requests:
             return Receipt(verb="retry", lifecycle=row.lifecycle, note=HAD_EFFECT)
@@ -81,11 +82,14 @@ class Retrying:
         self, row: StoredRun, look: ExecutionInfo | None, message: Retry, state: LoopState | None
     ) -> None:
         spec = _forgiven(await self._states.spec(row), state)
+        # Asked before anything is changed: without a worker the run stays as it failed.
         site, busy = await self._starter.ready_site(spec)
         ended_at = row.ended_at or (look.closed_at if look else None) or self._now()
         if look is not None:
             # Nothing that the failed execution left behind may still spend.
             await self._journal.seal_and_sum(look.execution)
+        # Children of the failed execution may still be at work; the new one numbers its own after
+        # them.
         children = await self._closed_children(row.id)
         following = retry_of(
             _usable(state) or _fresh(spec, row.started_at, state),
@@ -99,9 +103,11 @@ class Retrying:
         following = following.model_copy(update={"children_started": started})
         digest = row.digest or (look.memo.get("spec", "") if look is not None else "")
         order = order_of(spec, row.id, site, digest=digest, state=following, again=True)
+        # The row first, under its old end time: of several retries at once only one can change it.
         await self._reopen(row, spec, busy=busy)
         try:
             started = await self._server.start(order)
+        # Nothing was started, so the row must say again how the run ended.
         except PerdureError:
             await self._records.put_run(row)
             raise
@@ -109,7 +115,7 @@ class Retrying:
             raise _taken(row.id)
 
     async def _closed_children(self, run: str) -> int:
-        """Let nothing below the failed execution spend any more; the highest number of a child."""
+        """Stop all spending below the failed execution; returns the highest child number."""
         rows = await self._records.find_runs(prefix=f"{run}.", limit=MOST_CHILDREN)
         children = [row.id for row in rows if row.parent == run]
         for child in children:
@@ -120,7 +126,7 @@ class Retrying:
         return booked(await self._journal.tree(root=run, run=run))
 
     async def _reopen(self, row: StoredRun, spec: Spec, *, busy: str | None) -> None:
-        """Make the row that of a running run; of several retries at once one goes on."""
+        """Mark the row as running; of several retries at once, only one succeeds."""
         status = first_status(spec, row.id, now=row.started_at, dispatch=busy)
         reopened = row.model_copy(
             update={
@@ -156,7 +162,7 @@ def _require_failed(row: StoredRun, look: ExecutionInfo | None) -> None:
 
 
 def _forgiven(spec: Spec, state: LoopState | None) -> Spec:
-    """Iterations that were lost to the failure do not count against the limit."""
+    """The specification with iterations added for those that the failure cost."""
     if isinstance(spec, AgentSpec):
         lost = isinstance(state, AgentState) and state.turn.iteration > 0
         return forgiving_agent(spec) if lost else spec
@@ -166,7 +172,7 @@ def _forgiven(spec: Spec, state: LoopState | None) -> Spec:
 
 
 def _usable(state: LoopState | None) -> LoopState | None:
-    """A state that something was done in; what failed before its first iteration starts anew."""
+    """The state to continue from; None if the run failed before its first iteration."""
     match state:
         case RefineState() if state.iteration > 0:
             return cleared(state)
@@ -181,7 +187,7 @@ def _usable(state: LoopState | None) -> LoopState | None:
 
 
 def _fresh(spec: Spec, at: datetime, before: LoopState | None) -> LoopState:
-    """A first state; limits that people changed and what they asked for stay."""
+    """A fresh state that keeps limits and guidance from people."""
     fresh: LoopState
     if isinstance(spec, AgentSpec):
         fresh = AgentState(started_at=at, budget=agent_budget(spec, resolve(spec.agent)))

@@ -154,12 +154,20 @@ class Starter:
         standing = await self._claims.standing(asked)
         if standing.done is not None:
             return standing.done
+        # The workers' answer first: keys live where they run, and the default model is theirs to
+        # know.
         ready = await self._resolve(spec, await self.served())
         site, busy = await self.ready_site(ready)
+        # Several clients may send the same key at once. One claims the row; the others come round
+        # again and find its run.
         for _ in range(TRIES):
             chosen = self._id_of(spec, asked, standing)
+            # After the id is known: a new project is named by the run that made it, so a repeat
+            # finds it.
             settled = await self._settle(ready, chosen)
             order = order_of(settled, chosen, site, digest=asked.digest, state=_state_of(beginning))
+            # Written before the workflow starts. The other way round, a crash in between would
+            # leave a run that spends and that no list of ours shows.
             row = await self._row(settled, order.id, beginning, asked, busy=busy)
             if await self._claims.claim(row, seen=standing.row) and await self._begin(
                 row, order, beginning
@@ -174,19 +182,23 @@ class Starter:
         )
 
     async def served(self, *, ask: bool = True) -> ServedModels | None:
-        """What the workers know of models; None when none has said, or nobody may be asked."""
+        """What the workers report about models; None if none has answered."""
         queue = models_queue(await self._records.installation())
         return await self.readiness.served(queue, ask=ask)
 
     def _id_of(self, spec: Spec, asked: Wish, standing: Standing) -> str:
-        """The id that was asked for, the one that a key always gives, or a new one."""
+        """The run's id: the requested one, one derived from the key, or a new one."""
         if standing.row is not None:
             return standing.row.id
+        # With a key the id is a function of it, so two hosts that start at once collide at the
+        # server.
         seed = uuid.uuid4().hex if asked.key is None else f"key:{asked.key}"
         return asked.run or run_id(spec.kind, self._facts.words(spec.goal), seed)
 
     async def ready_site(self, spec: Spec) -> tuple[Placement, str | None]:
-        """Where the run will live, and who there is busy; raises `NoReadyWorker` for nobody."""
+        """Where the run will live, and which workers are busy; raises `NoReadyWorker` if none
+        exist.
+        """
         site = await self.site(spec)
         return site, await self.readiness.require(site, spec)
 
@@ -208,12 +220,13 @@ class Starter:
         )
 
     async def _workspace(self, spec: Spec) -> str:
-        """The id of the folder, whose use is noted with it; empty where the run has none."""
+        """The id of the folder, noting that it is in use; empty if the run has none."""
         return "" if spec.workspace is None else await self._records.workspace(spec.workspace)
 
     async def _begin(
         self, row: StoredRun, order: StartRequest, beginning: Beginning | None
     ) -> bool:
+        # Before the start, for the same reason: the fork's history must be complete once it runs.
         for record in beginning.records if beginning else ():
             await self._records.put_record(order.id, record.index, record.model_dump_json())
         try:
@@ -255,7 +268,9 @@ def _state_of(beginning: Beginning | None) -> LoopState | None:
 
 
 def _digest(spec: Spec, beginning: Beginning | None) -> str:
-    """What the same id or key must stand for: the specification, and where a fork began."""
+    """The digest of a request: its specification and, for a fork, its origin."""
+    # Of the specification as it was sent, not as it was resolved: the default model may change
+    # between two sends of the same request.
     told = spec.model_dump_json()
     state = _state_of(beginning)
     if state is not None and state.forked_from is not None:
@@ -286,6 +301,7 @@ def order_of(
         "PerdurePhase": "starting",
     }
     if shown := told_label(label, mark=site.label_mark):
+        # The server terminates a workflow whose search attribute is too long.
         keywords["PerdureLabel"] = shown[:SEARCH_ATTRIBUTE_LIMIT]
     told = {"label": label, "definition": definition_of(spec)}
     memo = {"goal": goal[:MEMO_GOAL_CHARACTERS], "spec": digest}
