@@ -27,6 +27,7 @@ from perdure.domain.run.status import RunStatus
 from perdure.gateway.error_mapping import unknown_run
 from perdure.gateway.types import OpenGates
 from perdure.interfaces.loop_service import LoopService
+from perdure.interfaces.mcp.tool_hints import over_mcp
 from perdure.interfaces.places import hider
 from perdure.interfaces.services import Services
 from perdure.interfaces.tokens import caller_of, is_below, reaches, require_start, trusted_places
@@ -224,7 +225,8 @@ class McpSite:
 
     def told(self, error: PerdureError) -> str:
         """An error in words; over the network without places of this host."""
-        return hider(self.home)(str(error)) if self.tokens else str(error)
+        words = over_mcp(str(error))
+        return hider(self.home)(words) if self.tokens else words
 
     async def _caller(
         self, services: Services, headers: Mapping[str, str], scope: Scope

@@ -24,6 +24,7 @@ from perdure.interfaces.rest.auth_middleware import DOCUMENT_PATH, Doorkeeper
 from perdure.interfaces.rest.error_responses import handle_problems
 from perdure.interfaces.rest.events import Feeds, Streams
 from perdure.interfaces.rest.idempotent_start import Starts
+from perdure.interfaces.rest.known_names import known_query
 from perdure.interfaces.rest.metrics import WorkSeen
 from perdure.interfaces.rest.openapi import describe
 from perdure.interfaces.rest.settings import DOCUMENT, ApiSite
@@ -55,7 +56,7 @@ def build_app(site: ApiSite) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        dependencies=[Depends(within_reach)],
+        dependencies=[Depends(within_reach), Depends(known_query)],
         middleware=_middleware(site),
     )
     app.state.site = site

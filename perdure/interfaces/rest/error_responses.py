@@ -5,13 +5,14 @@ caller over HTTP can do is told as a request; what only the operator can do stay
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from http import HTTPStatus
+from typing import get_args
 
 import structlog
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from pydantic import Field
+from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
@@ -24,7 +25,7 @@ from perdure.domain.foundation.errors import (
     ServiceUnavailable,
     StoreError,
 )
-from perdure.domain.foundation.problems import allowed, path_of, shown
+from perdure.domain.foundation.problems import allowed, nearest_name, path_of, shown
 from perdure.domain.llm.errors import ModelError
 from perdure.interfaces.places import Hide
 
@@ -177,6 +178,14 @@ def invalid(path: str, message: str, *, cure: str = "") -> Refused:
     return Refused(422, "invalid_input", f"{path}: {message}", cure=cure, errors=errors)
 
 
+def unknown(what: str, name: str, names: Sequence[str]) -> str:
+    """What is wrong with a name, in the words that specifications are refused with."""
+    allowed_here = f"one of {', '.join(names)}" if names else "none"
+    near = nearest_name(name, names)
+    hint = f". Did you mean {near}?" if near else ""
+    return f"found the {what} {name}; allowed: {allowed_here}{hint}"
+
+
 def as_it_is(text: str) -> str:
     """Hides nothing: for words that are ours alone."""
     return text
@@ -257,7 +266,11 @@ async def _of_our_tree(request: Request, error: Exception) -> Response:
 
 async def _of_validation(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    errors = [(_place(detail["loc"]), _words(detail)) for detail in error.errors()]
+    names = _known_fields(request)
+    errors = [
+        (_place(detail["loc"]), _words(str(detail["loc"][-1]), detail, names))
+        for detail in error.errors()
+    ]
     listed = "; ".join(f"{path}: {words}" for path, words in errors)
     return _answer(request, Refused(422, "invalid_input", listed[:2_000], errors=errors))
 
@@ -299,10 +312,19 @@ def _place(steps: tuple[str | int, ...]) -> str:
     return path_of(str(root), rest)
 
 
-def _words(detail: Mapping[str, object]) -> str:
+def _known_fields(request: Request) -> list[str]:
+    """The fields of the body that the route takes."""
+    body = getattr(request.scope.get("route"), "body_field", None)
+    annotation = body.field_info.annotation if body is not None else None
+    kinds = get_args(annotation) or (annotation,)
+    models = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)]
+    return sorted(name for model in models for name in model.model_fields)
+
+
+def _words(name: str, detail: Mapping[str, object], names: Sequence[str]) -> str:
     """What is wrong, without a name of our classes or a phrase of the library."""
     if detail["type"] in {"missing", "union_tag_not_found"}:
         return f"found nothing; allowed: {allowed(detail)}"
     if detail["type"] == "extra_forbidden":
-        return "found a field that is not known here"
+        return unknown("field", name, names)
     return f"found {shown(detail.get('input'))}; allowed: {allowed(detail)}"

@@ -98,7 +98,7 @@ Word = Annotated[str | None, Query(max_length=200)]
 async def list_runs(
     site: Site,
     caller: Reader,
-    status: Annotated[Lifecycle | Literal["cancelled"] | None, Query()] = None,
+    status: Annotated[Literal[Lifecycle, "cancelled"] | None, Query()] = None,
     kind: Annotated[LoopKind | None, Query()] = None,
     outcome: Annotated[Outcome | None, Query()] = None,
     phase: Annotated[Phase | None, Query()] = None,

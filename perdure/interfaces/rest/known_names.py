@@ -1,0 +1,27 @@
+"""Parameters that a route does not have are refused: one that nobody reads would change nothing.
+
+A misspelt filter would list everything.
+"""
+
+from fastapi import Request
+from fastapi.dependencies.models import Dependant as Needs  # codespell:ignore dependant
+from fastapi.routing import APIRoute
+
+from perdure.interfaces.rest.error_responses import invalid, unknown
+
+
+async def known_query(request: Request) -> None:
+    """Refuse parameters that the route does not have."""
+    route = request.scope.get("route")
+    if not request.query_params or not isinstance(route, APIRoute):
+        return
+    names = sorted(_asked(route.dependant))  # codespell:ignore dependant
+    for name in request.query_params:
+        if name not in names:
+            raise invalid(f"query.{name[:80]}", unknown("parameter", name[:80], names))
+
+
+def _asked(needs: Needs) -> set[str]:
+    """The parameters of a route, and of what it depends on."""
+    own = {one.alias for one in needs.query_params}
+    return own.union(*(_asked(inner) for inner in needs.dependencies))
