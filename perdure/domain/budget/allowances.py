@@ -149,6 +149,7 @@ def allocate_child(
     but to no less than one unit, because a limit of zero would mean none; times are shared, not
     split. A parent with an exhausted dimension refuses.
     """
+    # A child with a share of nothing would start only to say that it cannot work.
     refused = exhausted(budget)
     if refused is not None:
         return refused
@@ -168,6 +169,7 @@ def allocate_child(
 
 def _share(budget: Budget, dimension: Dimension, share: Decimal) -> int | None:
     left = budget.remaining(dimension)
+    # Never zero: in a limit zero means unlimited.
     return None if left is None else max(1, int(left * share))
 
 

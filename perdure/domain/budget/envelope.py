@@ -84,18 +84,21 @@ class BudgetLimits(FrozenModel):
     @field_validator("cost_usd", mode="before")
     @classmethod
     def _exact_money(cls, value: object) -> object:
+        # `Decimal(0.1)` is not 0.1: sums of cents must be exact, or a limit of 2.00 is missed by a
+        # rounding error.
         return Decimal(str(value)) if isinstance(value, float) else value
 
     def limit(self, dimension: Dimension) -> Decimal | None:
         """The limit of a dimension, or None when it is unlimited."""
         raw = self.cost_usd if dimension == "cost" else getattr(self, dimension)
         if dimension == "iterations":
+            # Never unlimited: some bound must end a loop whose other limits are all off.
             return Decimal(raw or MAX_ITERATIONS)
         return None if not raw else Decimal(str(raw))
 
 
 class Reservation(FrozenModel):
-    """A quantity in the dimensions that calls reserve and use."""
+    """Amounts that a call or child run reserves."""
 
     tokens: int = 0
     output_tokens: int = 0
@@ -157,7 +160,7 @@ class Budget(FrozenModel):
         return sum((amounts.of(dimension) for amounts in self.reserved.values()), Decimal(0))
 
     def visible_limit(self, dimension: Dimension, *, wrap_up: bool = False) -> Decimal | None:
-        """The limit as an ordinary call sees it: less the reserve until there is a result."""
+        """The limit that ordinary calls see: less the reserve until there is a result."""
         limit = self.limits.limit(dimension)
         if limit is None or wrap_up or self.complete_output:
             return limit
@@ -281,6 +284,8 @@ def worst_cost(price: Price | None, usage: Usage) -> Decimal:
     """The most that a prompt and its output may cost: all input priced as a cache write."""
     if price is None:
         return Decimal(0)
+    # A cache write costs a quarter more than plain input, and only the provider knows what it
+    # wrote.
     written = Usage(cache_write_5m_tokens=usage.input_tokens, output_tokens=usage.output_tokens)
     return max(price.cost(usage), price.cost(written))
 
@@ -308,6 +313,7 @@ def settle(budget: Budget, key: str, account: AttemptTotals, *, calls: int | Non
             "output_tokens": spent.output_tokens + total.output_tokens,
             "model_calls": spent.model_calls + (account.attempts if calls is None else calls),
             "cost_usd": spent.cost_usd + (account.total_cost_usd or Decimal(0)),
+            # Once a part is unknown the sum stays unknown: a number would look like the whole.
             "unpriced": spent.unpriced or unpriced,
             "usage": spent.usage + account.usage,
             "unconfirmed": spent.unconfirmed + account.unconfirmed,
@@ -319,7 +325,7 @@ def settle(budget: Budget, key: str, account: AttemptTotals, *, calls: int | Non
 
 
 def count(budget: Budget, *, tool_calls: int = 0, iterations: int = 0, workers: int = 0) -> Budget:
-    """Count things that are not reserved."""
+    """Count what is never reserved: tool calls, iterations, workers."""
     spent = budget.spent
     return budget.model_copy(
         update={

@@ -94,7 +94,7 @@ class AttemptRow(FrozenModel):
 
     @property
     def unconfirmed(self) -> bool:
-        """Whether the provider has not said so, or said so of a reply that came second."""
+        """Whether the figures are an estimate, or those of a reply that nobody used."""
         return self.at_estimate or self.state in {"lost", "duplicate"}
 
 
@@ -111,13 +111,15 @@ def fits(attempt: Attempt, account: AttemptTotals) -> bool:
     output = account.total_usage.output_tokens + attempt.estimate.output_tokens
     if attempt.reservation_output_tokens is not None and output > attempt.reservation_output_tokens:
         return False
+    # Lost attempts count at their estimate, so a call that keeps dying cannot outspend its
+    # reservation.
     cost = add_cost(account.total_cost_usd, attempt.estimate_cost_usd)
     limit = attempt.reservation_cost_usd
     return limit is None or cost is None or cost <= limit
 
 
 class Journal(Protocol):
-    """Attempts and replies; the commit point of a model call is `answer`."""
+    """The store of attempts and replies. A model call is committed by `answer`."""
 
     async def begin(self, attempt: Attempt) -> Begin:
         """Open an attempt in one transaction.
@@ -128,11 +130,11 @@ class Journal(Protocol):
         ...
 
     async def answered(self, key: str, request_hash: str) -> Replayed | None:
-        """The reply that a key was answered with, if it was asked the same; it changes nothing."""
+        """The stored reply of a key, if the request is the same; changes nothing."""
         ...
 
     async def expect(self, attempt: Attempt, *, usage: Usage, cost_usd: Decimal | None) -> None:
-        """Note of an open attempt what is booked if it is lost from now on."""
+        """Update what an open attempt is booked at if it is lost."""
         ...
 
     async def answer(
@@ -171,11 +173,11 @@ class Journal(Protocol):
         ...
 
     async def failures(self, key: str) -> int:
-        """How many attempts of a key the provider failed, those included that never reached it."""
+        """The number of attempts of a key that failed, including those that were never sent."""
         ...
 
     async def failing_for(self, key: str) -> float:
-        """Seconds since the provider failed a key for the first time; 0 where it did not."""
+        """Seconds since a key's first failed attempt; 0 if none failed."""
         ...
 
     async def account(self, key: str) -> AttemptTotals:

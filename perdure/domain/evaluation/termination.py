@@ -45,7 +45,7 @@ _COMPARE: Mapping[Comparison, Callable[[float, float], bool]] = {
 
 @dataclass(frozen=True, slots=True)
 class LoopFacts:
-    """What conditions may look at, as it stands after an iteration.
+    """What conditions can depend on, after an iteration.
 
     `approved` and `goal_achieved` are the verdicts of this iteration, None when nobody was asked;
     `tool_outputs` the last output of each tool; `now` is needed for moments only.
@@ -165,11 +165,12 @@ def _tool_bound(condition: ToolBound, facts: LoopFacts) -> RunEnd | None:
 
 
 def leading_number(text: str) -> float | None:
-    """The number that a text starts with, or None; infinities are none."""
+    """The finite number that a text starts with, or None."""
     found = _LEADING_NUMBER.match(text)
     if found is None:
         return None
     number = float(found.group(1))
+    # An infinity would satisfy any comparison, so a tool that prints `1e999` could end the run.
     return number if math.isfinite(number) else None
 
 
@@ -182,9 +183,9 @@ class Clocks:
 
 
 def clocks(condition: Condition, *, started_at: datetime) -> Clocks:
-    """The limits that end the run whatever else is true: a timer can watch them.
+    """The time limits that end the run by themselves, so that a timer can watch them.
 
-    Those that only count together with another condition are looked at after an iteration.
+    Limits that count only together with another condition are checked after each iteration.
     """
     match condition:
         case TimeBound(seconds=None, until=until) if until is not None:
@@ -192,6 +193,7 @@ def clocks(condition: Condition, *, started_at: datetime) -> Clocks:
             return Clocks(wall=left.total_seconds())
         case TimeBound(seconds=seconds, wall=wall) | Timeout(seconds=seconds, wall=wall):
             return Clocks(wall=seconds) if wall else Clocks(active=seconds)
+        # Under `and` a clock alone ends nothing, so no timer may watch it.
         case Combined() if condition.operator == "or":
             each = [clocks(child, started_at=started_at) for child in condition.conditions]
             return Clocks(
@@ -216,7 +218,7 @@ def limits_of(budget: BudgetLimits, condition: Condition, *, started_at: datetim
 def limits_with(
     condition: Condition | None, budget: BudgetLimits, *, started_at: datetime
 ) -> BudgetLimits:
-    """The same for a task that may have no condition of its own."""
+    """Like `limits_of`, for a task that may have no condition."""
     return budget if condition is None else limits_of(budget, condition, started_at=started_at)
 
 

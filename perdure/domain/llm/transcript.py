@@ -24,7 +24,7 @@ class TextBlock(FrozenModel):
 
 
 class ThinkingBlock(FrozenModel):
-    """A provider's own reasoning block, kept as it came and dropped at a failover."""
+    """A provider's reasoning block. It is signed, so it is kept as it came; failover drops it."""
 
     type: Literal["thinking"]
     model: str
@@ -108,12 +108,13 @@ def assistant_text(text: str) -> Message:
 
 
 def closed(messages: Sequence[Message]) -> tuple[Message, ...]:
-    """The messages with every tool call answered: one that was left open was interrupted."""
+    """The messages with every tool call answered; open calls get the result "interrupted"."""
     kept: list[Message] = []
     for index, message in enumerate(messages):
         kept.append(message)
         following = messages[index + 1].blocks if index + 1 < len(messages) else ()
         answered = {block.call_id for block in following if isinstance(block, ToolResultBlock)}
+        # Providers refuse a conversation in which a tool call has no result.
         left = tuple(_interrupted(use) for use in message.tool_uses if use.id not in answered)
         if left and not answered:
             kept.append(Message(role="user", blocks=left))

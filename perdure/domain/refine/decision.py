@@ -61,7 +61,7 @@ class Facts:
         out_of_time: which clock ran out.
         deciding_passed: all deciding dimensions pass.
         items_passed: every dimension passes (pattern `checklist`).
-        escalation_asked: a person asked to be asked.
+        escalation_asked: a person used `escalate`.
         tool_loop: how far the model repeats tool calls.
         failing_parts: parts of the output that still fail, 0 when it is not taken apart.
         answer_only: why one execution without an evaluation settles the task, None for work.
@@ -102,7 +102,7 @@ Row = Callable[[Facts], Decision | None]
 
 
 def decide(facts: Facts) -> Decision:
-    """The first row in force that holds."""
+    """Apply the first matching row of the table."""
     for row in rows_in_force(facts.settings):
         decision = row(facts)
         if decision is not None:
@@ -111,14 +111,17 @@ def decide(facts: Facts) -> Decision:
 
 
 def rows_in_force(settings: RefineSettings) -> tuple[Row, ...]:
-    """The rows that a pattern, or a custom tree, leaves in force, in order."""
+    """The rows that apply under the run's pattern or custom tree, in order."""
+    # Limits first: after a spent one no further call may start, whatever the score says.
     spent: tuple[Row, ...] = (budget, time, answered)
     if settings.pattern == "strategies":
         return (*spent, *_in_turn(settings))
+    # A checklist ends when every item passes; its score may fall on the way.
     fell: tuple[Row, ...] = () if settings.pattern == "checklist" else (regression,)
     # A pass comes before a fall: what is done by definition is never thrown away for a score.
     opening = (*spent, passed, *fell, first_failure)
     if settings.termination is not None:
+        # A tree without any limit could run for ever, so the hard limit stays behind it.
         middle: tuple[Row, ...] = (tool_loop_broken, person, tree, hard_limit)
         return (*opening, *middle, low_score, tool_loop, second_failure)
     middle = (quality, tool_loop_broken, person, max_iterations, low_score, tool_loop)
@@ -126,7 +129,7 @@ def rows_in_force(settings: RefineSettings) -> tuple[Row, ...]:
 
 
 def _in_turn(settings: RefineSettings) -> tuple[Row, ...]:
-    """The rows of `strategies`: whatever a strategy comes to, only the limit ends the trying."""
+    """The rows of `strategies`: a strategy that fails does not end the run, only the limit does."""
     if settings.termination is not None:
         return (passed, person, tree, hard_limit, low_score, tool_loop)
     return (passed, quality, person, none_worked, max_iterations, low_score, tool_loop)
@@ -159,7 +162,7 @@ def time(facts: Facts) -> Decision | None:
 
 
 def answered(facts: Facts) -> Decision | None:
-    """The task wanted one answer and no evaluation, and has it."""
+    """The task needed one answer without an evaluation, and has it."""
     if facts.answer_only is None or facts.failure is not None:
         return None
     reason = "read_only" if facts.answer_only == "read_only" else "completed"
@@ -182,7 +185,9 @@ def regression(facts: Facts) -> Decision | None:
 
 
 def first_failure(facts: Facts) -> Decision | None:
-    """A failure on the first iteration ends the run, unless the next one meets it healed."""
+    """A failure of the first iteration ends the run, unless compaction can heal it."""
+    # A first iteration that fails usually fails for a reason that the next one meets again, such as
+    # a missing model or program. A context that overflowed is compacted, and heals.
     if facts.failure is None or facts.failure.heals or facts.trajectory.completed > 1:
         return None
     return _failed("first_failure", facts.failure)
@@ -216,7 +221,7 @@ def quality(facts: Facts) -> Decision | None:
 
 
 def none_worked(facts: Facts) -> Decision | None:
-    """All strategies failed, and none of them left anything that could be returned."""
+    """All strategies failed, and there is no result to return."""
     last = facts.trajectory.completed >= facts.settings.max_iterations
     if facts.failure is None or facts.trajectory.best is not None or not last:
         return None
@@ -231,7 +236,7 @@ def tool_loop_broken(facts: Facts) -> Decision | None:
 
 
 def person(facts: Facts) -> Decision | None:
-    """Row 5: a person asked to be asked."""
+    """Row 5: a person used `escalate`."""
     if not facts.escalation_asked:
         return None
     return Decision("escalate", "person", "A person asked to look at the run.")
@@ -245,7 +250,7 @@ def tree(facts: Facts) -> Decision | None:
 
 
 def hard_limit(facts: Facts) -> Decision | None:
-    """The guard behind a custom tree: no loop runs for ever."""
+    """The guard behind a custom tree, so that no loop runs for ever."""
     return _limit(facts, facts.settings.hard_limit, "hard_limit")
 
 
@@ -271,6 +276,7 @@ def tool_loop(facts: Facts) -> Decision | None:
 
 def repeated(facts: Facts) -> Decision | None:
     """Row 8: the output was seen before; kept parts repeat by design while others still fail."""
+    # With parts, passing ones are kept word for word: the whole may repeat while one part improves.
     if not facts.loop.repeated or facts.failing_parts > 0:
         return None
     return _end("accept_best", "repeated", ended("best_effort", "repeated_output"))
