@@ -53,7 +53,7 @@ bench: .venv/.model  ## run the side-by-side measurements
 test: .venv/.model  ## the quick tests
 	@$(PYTEST) $(PARALLEL) -m "$(QUICK) and not long" $(ARGS)
 
-test-long: .venv/.model  ## those in which something is killed, waited for or started: seconds each
+test-long: .venv/.model  ## those in which something is killed or waited for, and more of those that need a server
 	@$(PYTEST) $(PARALLEL) -m "$(QUICK) and long" $(ARGS)
 
 drills: .venv/.model  ## the life of an installation: upgrades, outages, collections, floods, resets, restores

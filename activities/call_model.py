@@ -144,7 +144,7 @@ class CallModel:
                 )
             case Answered():
                 report = await self._report(step, outcome, frame=frame, before=before, told=told)
-                tools = await self._offered(request)
+                tools = await self._offered(request, frame)
                 report = report.model_copy(update={"tools_ref": tools})
                 return report if json_schema else await self._held(report, frame)
 
@@ -157,7 +157,10 @@ class CallModel:
         keeper, address = self._keeper, before.hash
         if step.state is not None:
             address = await keeper.state(frame.kind, step.state)
-        records = [whole(short, model=step.model, head=step.head) for short in step.records]
+        records = [
+            whole(short, model=step.model, head=step.head, frame=step.frame)
+            for short in step.records
+        ]
         await keeper.write(frame.run, records, state_ref=address)
 
     async def _append(self, step: ModelCallRequest, *, frame: Frame) -> TranscriptRef:
@@ -243,11 +246,16 @@ class CallModel:
         stored = answer if misfits else await self._blobs.put_text(text)
         return report.model_copy(update={"text": stored, "misfits": misfits})
 
-    async def _offered(self, request: ModelRequest) -> str | None:
-        """Store the names of the offered tools; equal lists share one address."""
+    async def _offered(self, request: ModelRequest, frame: Frame) -> str | None:
+        """Store the names of the tools that could be called; None for all or none of them.
+
+        Most calls offer all tools: those stand in the frame, whose address the workflow knows.
+        """
         if not request.tools or request.tool_choice == "none":
             return None
         names: list[JsonValue] = [tool.name for tool in request.tools]
+        if len(names) == len(frame.tools):
+            return None
         return (await self._blobs.put_text(canonical_json(names))).hash
 
     async def _whole(self, step: ModelCallRequest, text: str) -> BlobRef:

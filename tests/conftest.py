@@ -10,7 +10,16 @@ import pytest
 from _pytest.tmpdir import TempPathFactory
 from installation import Installation, dev_server, installation
 from leftovers import MARK, end_leftovers, mark_children
+from promised import is_promised
 from temporalio.testing import WorkflowEnvironment
+
+
+@pytest.hookimpl(tryfirst=True)  # before `-m` selects by the marks
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of the tests that need a server the quick suite runs those that show a promise."""
+    for item in items:
+        if "server" in getattr(item, "fixturenames", ()) and not is_promised(item.nodeid):
+            item.add_marker(pytest.mark.long)
 
 
 def pytest_collection_finish() -> None:

@@ -35,7 +35,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "first_step": "",
             "patience_s": None,
             "waited_s": 0.0,
-            "least": 0,
+            "least": 16,
         },
         "CheckCallReport": {"left_out": 0, "ref": None, "refused": None, "shown": ""},
         "CheckReport": {

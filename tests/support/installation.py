@@ -39,6 +39,9 @@ from perdure.resolve_spec import Plugins, Resolver
 from perdure.worker import run_worker
 
 FAST_SERVER = (
+    # Each partition of a queue is polled; tests make thousands of queues with little on each.
+    "--dynamic-config-value", "matching.numTaskqueueReadPartitions=1",
+    "--dynamic-config-value", "matching.numTaskqueueWritePartitions=1",
     "--dynamic-config-value", "history.transferProcessorMaxPollRPS=2000",
     "--dynamic-config-value", "history.timerProcessorMaxPollRPS=2000",
     "--dynamic-config-value", 'history.timerProcessorMaxTimeShift="10ms"',

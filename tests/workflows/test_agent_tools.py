@@ -175,7 +175,8 @@ async def test_a_call_is_mended_before_anything_is_made_of_it(probe: Installatio
 
 async def names_at(probe: Installation, record: IterationRecord) -> list[str]:
     assert record.tools_ref
-    return json.loads(await probe.parts.stores.blobs.get_text(record.tools_ref))
+    stored = json.loads(await probe.parts.stores.blobs.get_text(record.tools_ref))
+    return stored if isinstance(stored, list) else [tool["name"] for tool in stored["tools"]]
 
 
 async def test_a_filter_changes_what_is_on_offer(probe: Installation) -> None:

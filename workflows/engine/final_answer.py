@@ -78,7 +78,8 @@ class FinalAnswer:
             said = f"{record.adaptation}; {why}" if record.adaptation else why
             record = record.model_copy(update={"adaptation": said})
         if isinstance(called, ModelCallReport):
-            record = with_reply(record, called, tools_offered=tools_offered)
+            frame = self.run.state.frame
+            record = with_reply(record, called, tools_offered=tools_offered, frame=frame)
             # The activity has written the entries into the transcript; sending them again would
             # repeat them.
             state.head, state.entries = called.head, []

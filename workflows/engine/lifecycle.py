@@ -161,7 +161,7 @@ class Lifecycle:
                 lifecycle=lifecycle(ended.outcome),
                 ended_at=workflow.now().isoformat(),
                 category=run.spec.category,
-                remembered=run.spec.learn,
+                remembered=run.spec.learn is not False,
                 state=run.last_state(),
                 output=ended.output_ref if alone else None,
                 inline=run.site.timing.inline_output if alone else 0,

@@ -240,7 +240,10 @@ class ModelCaller:
             on_offer=ask.on_offer,
             tools_off=ask.tools_off,
             allowance=allowance,
-            records=tuple(thin(record, model=model, head=ask.head) for record in ask.records),
+            records=tuple(
+                thin(record, model=model, head=ask.head, frame=state.frame or "")
+                for record in ask.records
+            ),
             compact=compact,
             worker=ask.worker or self.run.site.worker,
             continues=ask.continues.hash if ask.continues else None,

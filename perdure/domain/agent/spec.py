@@ -16,7 +16,7 @@ class AgentSpec(CommonSpec):
 
     kind: Literal["agent"]
     recall: bool = False
-    learn: bool = False
+    learn: bool | None = None
     output_schema: OutputSchema | None = None
 
 

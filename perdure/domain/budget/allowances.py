@@ -55,7 +55,7 @@ class Allowance(ActivityMessage):
     first_step: str = ""
     patience_s: float | None = None
     waited_s: float = 0.0
-    least: int = 0
+    least: int = MIN_OUTPUT_TOKENS
 
 
 # Twice what was streamed, or the usual length. With half as much again, the books lay below the

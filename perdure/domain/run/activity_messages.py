@@ -228,7 +228,7 @@ class ModelCallReport(ActivityMessage):
     where the prompt was made shorter. An empty `model` is the one that was asked. `cut_call` names
     the tool whose call was cut short, and is not among the `calls`. `misfits` say how an answer
     misses the run's output schema; None for a reply that nobody held against one. `tools_ref` is
-    where the names of the tools on offer stand, as a JSON list; None where none could be called.
+    where the names of the tools on offer stand, as a JSON list; None where all were, or none.
     """
 
     status: CallStatus

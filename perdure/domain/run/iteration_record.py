@@ -40,16 +40,17 @@ def with_account(record: IterationRecord, account: AttemptTotals) -> IterationRe
 
 
 def with_reply(
-    record: IterationRecord, called: ModelCallReport, *, tools_offered: int
+    record: IterationRecord, called: ModelCallReport, *, tools_offered: int, frame: str | None
 ) -> IterationRecord:
-    """The record with the facts of the reply."""
+    """The record with the facts of the reply; the `frame` of the call names all its tools."""
+    all_tools = frame if tools_offered else None
     return record.model_copy(
         update={
             "model": called.model,
             "request_id": called.request_id,
             "stop_reason": called.stop_reason,
             "tools_offered": tools_offered,
-            "tools_ref": called.tools_ref,
+            "tools_ref": called.tools_ref or all_tools,
             "transcript": called.head.hash if called.head else None,
             "has_tool_calls": bool(called.calls),
             "output_ref": called.text.hash if called.text else None,
@@ -57,23 +58,31 @@ def with_reply(
     )
 
 
-def thin(record: IterationRecord, *, model: str, head: TranscriptRef | None) -> IterationRecord:
-    """The record as it travels in a request to `model` that goes on from `head`."""
+def thin(
+    record: IterationRecord, *, model: str, head: TranscriptRef | None, frame: str
+) -> IterationRecord:
+    """The record as it travels in a request to `model` in a `frame` that goes on from `head`."""
     same: dict[str, str] = {}
     if record.model == model:
         same["model"] = SAME
     if head is not None and record.transcript == head.hash:
         same["transcript"] = SAME
+    if record.tools_ref == frame:
+        same["tools_ref"] = SAME
     return record.model_copy(update=same)
 
 
-def whole(record: IterationRecord, *, model: str, head: TranscriptRef | None) -> IterationRecord:
+def whole(
+    record: IterationRecord, *, model: str, head: TranscriptRef | None, frame: str
+) -> IterationRecord:
     """The record as it is stored: the reverse of `thin`."""
     known: dict[str, str] = {}
     if record.model == SAME:
         known["model"] = model
     if record.transcript == SAME and head is not None:
         known["transcript"] = head.hash
+    if record.tools_ref == SAME:
+        known["tools_ref"] = frame
     return record.model_copy(update=known)
 
 

@@ -81,7 +81,11 @@ class Metadata(FrozenModel):
 
 
 class CommonSpec(FrozenModel):
-    """What every kind of run is told; `about` is for people who choose a task, no model sees it."""
+    """What every kind of run is told; `about` is for people who choose a task, no model sees it.
+
+    `learn` starts a learning run at the end. Without one (None) memory still keeps what the run did
+    and what its tools noted; with False it keeps nothing.
+    """
 
     goal: str = Field(min_length=1)
     about: str = ""
@@ -93,7 +97,7 @@ class CommonSpec(FrozenModel):
     budget: BudgetLimits = BudgetLimits()
     recall: bool = True
     skills: tuple[str, ...] = ()
-    learn: bool = True
+    learn: bool | None = True
     metadata: Metadata = Metadata()
     agent: AgentSettings = AgentSettings()
     gates: GateSettings = GateSettings()

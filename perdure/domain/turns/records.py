@@ -97,7 +97,8 @@ class IterationRecord(FrozenModel):
     `stages` and `verdicts` are those of an iteration of roles. `unexplained` is what was wrong with
     the form of a judge's reply whose scores were taken all the same.
 
-    `tools_offered` counts the tools of the last call, whose names stand at `tools_ref`.
+    `tools_offered` counts the tools of the last call, whose names stand at `tools_ref`: as a
+    list, or in the frame of the run where all its tools were on offer.
 
     `saved` is the share of input tokens that a loop which resends everything would have sent more;
     `state_ref` the address of the state after it, from which a fork starts; `origin` the run that

@@ -25,16 +25,17 @@ HEAD = TranscriptRef(hash="sha256:h")
 NAMES = st.sampled_from([None, "m", "other", "sha256:h", "sha256:x"])
 
 
-@given(model=NAMES, transcript=NAMES, head=st.sampled_from([None, HEAD]))
-def test_the_short_form_loses_nothing(model, transcript, head):
-    record = IterationRecord(index=1, model=model, transcript=transcript)
-    assert whole(thin(record, model="m", head=head), model="m", head=head) == record
+@given(model=NAMES, transcript=NAMES, tools=NAMES, head=st.sampled_from([None, HEAD]))
+def test_the_short_form_loses_nothing(model, transcript, tools, head):
+    record = IterationRecord(index=1, model=model, transcript=transcript, tools_ref=tools)
+    short = thin(record, model="m", head=head, frame="sha256:x")
+    assert whole(short, model="m", head=head, frame="sha256:x") == record
 
 
 def test_what_the_request_says_anyway_is_left_out():
-    record = IterationRecord(index=1, model="m", transcript=HEAD.hash)
-    short = thin(record, model="m", head=HEAD)
-    assert (short.model, short.transcript) == (SAME, SAME)
+    record = IterationRecord(index=1, model="m", transcript=HEAD.hash, tools_ref="sha256:f")
+    short = thin(record, model="m", head=HEAD, frame="sha256:f")
+    assert (short.model, short.transcript, short.tools_ref) == (SAME, SAME, SAME)
 
 
 def test_spend_between_two_looks():
@@ -71,7 +72,9 @@ def test_the_reply_on_the_record():
         text=BlobRef(hash="sha256:t", bytes=1),
         tools_ref="sha256:n",
     )
-    record = with_reply(IterationRecord(index=1, adaptation="x"), called, tools_offered=4)
+    record = with_reply(
+        IterationRecord(index=1, adaptation="x"), called, tools_offered=4, frame="sha256:f"
+    )
     assert record == IterationRecord(
         index=1,
         adaptation="x",
@@ -83,3 +86,14 @@ def test_the_reply_on_the_record():
         transcript="sha256:h",
         output_ref="sha256:t",
     )
+
+
+@pytest.mark.parametrize(
+    ("offered", "named", "ref"),
+    [(2, None, "sha256:f"), (2, "sha256:n", "sha256:n"), (0, None, None)],
+    ids=["all of the run's", "some of them", "none"],
+)
+def test_what_was_on_offer_is_named_by_reference(offered, named, ref):
+    called = ModelCallReport(status="replied", tools_ref=named)
+    record = with_reply(IterationRecord(index=1), called, tools_offered=offered, frame="sha256:f")
+    assert record.tools_ref == ref
