@@ -23,7 +23,7 @@ from perdure.domain.run.activity_messages import (
     ModelCallRequest,
     PairRequest,
 )
-from perdure.domain.run.iteration_record import whole
+from perdure.domain.run.iteration_record import Carrier, whole
 from perdure.domain.tools.definitions import ToolDefinition, arguments_hash
 from perdure.domain.turns.compaction import compact, target_tokens
 from perdure.domain.turns.output_schema import Given, given_in, in_words
@@ -157,10 +157,8 @@ class CallModel:
         keeper, address = self._keeper, before.hash
         if step.state is not None:
             address = await keeper.state(frame.kind, step.state)
-        records = [
-            whole(short, model=step.model, head=step.head, frame=step.frame)
-            for short in step.records
-        ]
+        carrier = Carrier.of(model=step.model, head=step.head, frame=step.frame, append=step.append)
+        records = [whole(short, carrier) for short in step.records]
         await keeper.write(frame.run, records, state_ref=address)
 
     async def _append(self, step: ModelCallRequest, *, frame: Frame) -> TranscriptRef:

@@ -23,7 +23,7 @@ from perdure.domain.llm.usage import AttemptTotals
 from perdure.domain.run.activity_messages import ModelCallReport, ModelCallRequest, StructuredReport
 from perdure.domain.run.bookkeeping_messages import ReconcileRequest
 from perdure.domain.run.cost_report import charged
-from perdure.domain.run.iteration_record import thin
+from perdure.domain.run.iteration_record import Carrier, thin
 from perdure.domain.turns import compaction
 from perdure.domain.turns.failover import OVERFLOW_CODE, next_model, unpriced
 from perdure.workflows.engine import activity_options
@@ -229,21 +229,20 @@ class ModelCaller:
         tries.first_step = tries.first_step or activity_id
         # Under the activity's id, so that whatever becomes of it settles exactly this reservation.
         state.budget = budgets.reserve(state.budget, activity_id, fit.amounts)
+        frame, append = state.frame or "", tuple(ask.entries)
+        carrier = Carrier.of(model=model, head=ask.head, frame=frame, append=append)
         request = ModelCallRequest(
-            frame=state.frame or "",
+            frame=frame,
             role=ask.role,
             phase=ask.phase,
             iteration=self.run.iteration,
             model=model,
             head=ask.head,
-            append=tuple(ask.entries),
+            append=append,
             on_offer=ask.on_offer,
             tools_off=ask.tools_off,
             allowance=allowance,
-            records=tuple(
-                thin(record, model=model, head=ask.head, frame=state.frame or "")
-                for record in ask.records
-            ),
+            records=tuple(thin(record, carrier) for record in ask.records),
             compact=compact,
             worker=ask.worker or self.run.site.worker,
             continues=ask.continues.hash if ask.continues else None,

@@ -1,10 +1,13 @@
 """What an iteration record says: its model call, its short form, what the iteration still lacks.
 
 A record is written by the step after it. There it leaves out what that step's request says anyway:
-the model, where it is the same, and the transcript that the request goes on from.
+the model, where it is the same, the transcript that it goes on from, the frame that names the tools
+on offer, and the calls whose results it brings.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Self
 
 from pydantic import JsonValue
 
@@ -12,6 +15,7 @@ from perdure.domain.budget.envelope import Spend
 from perdure.domain.llm.transcript import TranscriptRef
 from perdure.domain.llm.usage import AttemptTotals, Usage, add_cost
 from perdure.domain.run.activity_messages import ModelCallReport
+from perdure.domain.turns.entries import Entry, ResultsEntry
 from perdure.domain.turns.records import IterationRecord
 
 SAME = "="
@@ -58,31 +62,61 @@ def with_reply(
     )
 
 
-def thin(
-    record: IterationRecord, *, model: str, head: TranscriptRef | None, frame: str
-) -> IterationRecord:
-    """The record as it travels in a request to `model` in a `frame` that goes on from `head`."""
-    same: dict[str, str] = {}
-    if record.model == model:
+@dataclass(frozen=True, slots=True)
+class Carrier:
+    """What a request says by itself of the records that travel in it.
+
+    `results` are the ids and names of the tool calls whose results it brings.
+    """
+
+    model: str
+    head: TranscriptRef | None
+    frame: str
+    results: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def of(
+        cls, *, model: str, head: TranscriptRef | None, frame: str, append: Sequence[Entry]
+    ) -> Self:
+        """What a request to `model` says that goes on from `head` with these entries."""
+        given = (
+            one for entry in append if isinstance(entry, ResultsEntry) for one in entry.results
+        )
+        return cls(model, head, frame, tuple((one.call_id, one.name) for one in given))
+
+
+def thin(record: IterationRecord, carrier: Carrier) -> IterationRecord:
+    """The record as it travels: without what its carrier says."""
+    same: dict[str, object] = {}
+    if record.model == carrier.model:
         same["model"] = SAME
-    if head is not None and record.transcript == head.hash:
+    if carrier.head is not None and record.transcript == carrier.head.hash:
         same["transcript"] = SAME
-    if record.tools_ref == frame:
-        same["tools_ref"] = SAME
+    if record.tools_ref == carrier.frame and record.tools_offered:
+        same["tools_ref"] = None
+    named = tuple((call.id, call.name) for call in record.calls)
+    if named and record.has_tool_calls and named == carrier.results:
+        short = {"id": SAME, "name": SAME}
+        same["calls"] = tuple(call.model_copy(update=short) for call in record.calls)
+        same["has_tool_calls"] = False
     return record.model_copy(update=same)
 
 
-def whole(
-    record: IterationRecord, *, model: str, head: TranscriptRef | None, frame: str
-) -> IterationRecord:
+def whole(record: IterationRecord, carrier: Carrier) -> IterationRecord:
     """The record as it is stored: the reverse of `thin`."""
-    known: dict[str, str] = {}
+    known: dict[str, object] = {}
     if record.model == SAME:
-        known["model"] = model
-    if record.transcript == SAME and head is not None:
-        known["transcript"] = head.hash
-    if record.tools_ref == SAME:
-        known["tools_ref"] = frame
+        known["model"] = carrier.model
+    if record.transcript == SAME and carrier.head is not None:
+        known["transcript"] = carrier.head.hash
+    if record.tools_offered and record.tools_ref is None:
+        known["tools_ref"] = carrier.frame
+    if record.calls and all(call.id == SAME for call in record.calls):
+        known["has_tool_calls"] = True
+        known["calls"] = tuple(
+            call.model_copy(update={"id": id, "name": name})
+            for call, (id, name) in zip(record.calls, carrier.results, strict=True)
+        )
     return record.model_copy(update=known)
 
 

@@ -18,7 +18,7 @@ AccessLevel = Literal["full", "readonly-shell", "readonly", "minimal"]
 
 DEFAULT_TIMEOUT_S = 30.0
 EXCERPT_CHARACTERS = 8_000
-BRIEF_CHARACTERS = 60
+BRIEF_CHARACTERS = 48  # it travels in the history of each call
 OUTPUT_CAP_BYTES = 50 * 1024
 OUTPUT_CAP_LINES = 2_000
 

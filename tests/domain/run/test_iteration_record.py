@@ -13,29 +13,76 @@ from perdure.domain.llm.usage import AttemptTotals, Usage
 from perdure.domain.run.activity_messages import ModelCallReport
 from perdure.domain.run.iteration_record import (
     SAME,
+    Carrier,
     spent_since,
     thin,
     whole,
     with_account,
     with_reply,
 )
-from perdure.domain.turns.records import IterationRecord
+from perdure.domain.turns.entries import ResultsEntry, ToolResultEntry
+from perdure.domain.turns.records import IterationRecord, ToolCallRecord
 
 HEAD = TranscriptRef(hash="sha256:h")
 NAMES = st.sampled_from([None, "m", "other", "sha256:h", "sha256:x"])
 
 
-@given(model=NAMES, transcript=NAMES, tools=NAMES, head=st.sampled_from([None, HEAD]))
-def test_the_short_form_loses_nothing(model, transcript, tools, head):
-    record = IterationRecord(index=1, model=model, transcript=transcript, tools_ref=tools)
-    short = thin(record, model="m", head=head, frame="sha256:x")
-    assert whole(short, model="m", head=head, frame="sha256:x") == record
+CALLS = st.lists(
+    st.builds(
+        ToolCallRecord,
+        id=st.sampled_from(["c1", "c2", "c3"]),
+        name=st.sampled_from(["fs.read", "fs.list"]),
+        outcome=st.just("ok"),
+    ),
+    max_size=3,
+)
+
+
+def results(calls: list[ToolCallRecord]) -> ResultsEntry:
+    given = tuple(ToolResultEntry(call_id=call.id, name=call.name) for call in calls)
+    return ResultsEntry(type="results", results=given)
+
+
+@given(
+    model=NAMES,
+    transcript=NAMES,
+    tools=NAMES,
+    head=st.sampled_from([None, HEAD]),
+    calls=CALLS,
+    given=CALLS,
+    asked=st.booleans(),
+)
+def test_the_short_form_loses_nothing(model, transcript, tools, head, calls, given, asked):
+    record = IterationRecord(
+        index=1,
+        model=model,
+        transcript=transcript,
+        tools_ref=tools,
+        tools_offered=2 if tools else 0,
+        calls=tuple(calls),
+        has_tool_calls=asked,
+    )
+    for append in ([results(given)], [results(calls)], []):
+        carrier = Carrier.of(model="m", head=head, frame="sha256:x", append=append)
+        assert whole(thin(record, carrier), carrier) == record
 
 
 def test_what_the_request_says_anyway_is_left_out():
-    record = IterationRecord(index=1, model="m", transcript=HEAD.hash, tools_ref="sha256:f")
-    short = thin(record, model="m", head=HEAD, frame="sha256:f")
-    assert (short.model, short.transcript, short.tools_ref) == (SAME, SAME, SAME)
+    call = ToolCallRecord(id="c1", name="fs.read", outcome="ok", ms=3)
+    record = IterationRecord(
+        index=1,
+        model="m",
+        transcript=HEAD.hash,
+        tools_offered=2,
+        tools_ref="sha256:f",
+        calls=(call,),
+        has_tool_calls=True,
+    )
+    carrier = Carrier.of(model="m", head=HEAD, frame="sha256:f", append=[results([call])])
+    short = thin(record, carrier)
+    assert (short.model, short.transcript, short.tools_ref) == (SAME, SAME, None)
+    assert short.calls == (ToolCallRecord(id=SAME, name=SAME, outcome="ok", ms=3),)
+    assert not short.has_tool_calls
 
 
 def test_spend_between_two_looks():
