@@ -313,7 +313,6 @@ def settle(budget: Budget, key: str, account: AttemptTotals, *, calls: int | Non
             "output_tokens": spent.output_tokens + total.output_tokens,
             "model_calls": spent.model_calls + (account.attempts if calls is None else calls),
             "cost_usd": spent.cost_usd + (account.total_cost_usd or Decimal(0)),
-            # Once a part is unknown, so is the sum.
             "unpriced": spent.unpriced or unpriced,
             "usage": spent.usage + account.usage,
             "unconfirmed": spent.unconfirmed + account.unconfirmed,
