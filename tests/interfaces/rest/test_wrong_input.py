@@ -41,6 +41,10 @@ async def test_a_wrong_value_is_named(door: Rest) -> None:
         assert told["cure"], name
 
 
+async def test_a_probe_of_health_may_have_parameters(door: Rest) -> None:
+    assert (await door.client.get("/healthz?probe=1")).status_code == 200
+
+
 async def test_a_run_that_is_unknown_is_told_by_each_route(door: Rest) -> None:
     for path in UNKNOWN:
         answer = await door.client.get(f"{RUN}{path}")
