@@ -117,6 +117,15 @@ def test_every_dependency_has_its_reason() -> None:
     assert [name for name in dependencies() if not is_named(name, decisions)] == []
 
 
+def test_every_decision_stands_once_below_an_area_of_the_contents() -> None:
+    """The file merges by lines, so that a merge may put a moved section in twice."""
+    decisions = (ROOT / "docs" / "decisions.md").read_text(encoding="utf-8")
+    areas = re.findall(r"^## (.+)$", decisions, re.MULTILINE)
+    assert areas == re.findall(r"^- \[(.+)\]\(#", decisions, re.MULTILINE)
+    titles = re.findall(r"^- \*\*(.+?)\*\*", decisions, re.MULTILINE)
+    assert [title for title in titles if titles.count(title) > 1] == []
+
+
 @pytest.mark.parametrize(
     ("dependency", "named"),
     [
