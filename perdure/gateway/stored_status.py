@@ -23,7 +23,7 @@ from perdure.gateway.temporal_gateway import ExecutionInfo
 
 NO_WORKER = "No worker answers; this is what store and server know."
 NEVER_STARTED = "The server does not know this run: it was never started, or its history is gone."
-UNLIMITED = BudgetLimits(tokens=None, cost_usd=None, active_time=None)
+UNLIMITED = BudgetLimits(tokens=None, cost_usd=None, active_time=None, wall_time=None)
 
 
 def first_status(spec: Spec, run: str, *, now: datetime, dispatch: str | None = None) -> RunStatus:

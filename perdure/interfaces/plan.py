@@ -12,6 +12,7 @@ from perdure.domain.model_availability import unserved
 from perdure.domain.refine.planning import wants_plan
 from perdure.domain.refine.spec import RefineSpec
 from perdure.domain.roles.spec import RolesSpec, planned_rounds, wants_goal_judge, with_rounds
+from perdure.domain.run.gates import GateSettings
 from perdure.domain.specs import Spec, rubric_of
 from perdure.domain.turns.settings import resolve
 from perdure.gateway.types import QueueState
@@ -34,6 +35,7 @@ class PlannedModel(FrozenModel):
 class RunPlan(FrozenModel):
     """The answer to `run --dry-run`.
 
+    `gates` says how long questions to people wait, and what happens then.
     `stages` and `ends` are those of a loop of roles, `crew` is what a manager may hand out.
     `unknown` says why nobody can tell who is ready: nobody could be asked. `lacking`
     names models that no worker can call.
@@ -53,6 +55,7 @@ class RunPlan(FrozenModel):
     checks: tuple[str, ...] = ()
     judged: tuple[str, ...] = ()
     worst: WorstCase
+    gates: GateSettings = GateSettings()
     queues: tuple[QueueState, ...] = ()
     unknown: str | None = None
     lacking: tuple[str, ...] = ()
@@ -93,6 +96,7 @@ def plan_run(
         checks=_named(spec, judged=False),
         judged=_named(spec, judged=True),
         worst=worst_case(spec, at_work),
+        gates=spec.gates,
         queues=tuple(queues),
         unknown=unknown,
         lacking=tuple(told for queue in queues for told in unserved(spec, queue.lacks)),

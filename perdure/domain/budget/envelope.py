@@ -51,6 +51,7 @@ MIN_OUTPUT_TOKENS = 16
 MOST = 10**15
 MOST_USD = 10**9
 MOST_SECONDS = 10 * 365 * 86_400
+MONTH_S = 30 * 86_400
 
 Count = Annotated[int, Field(ge=0, le=MOST)]
 Money = Annotated[Decimal, Field(ge=0, le=MOST_USD)]
@@ -69,7 +70,8 @@ class BudgetLimits(FrozenModel):
     tokens: Count | None = 200_000
     cost_usd: Money | None = Decimal("2.00")
     active_time: Seconds | None = 300
-    wall_time: Seconds | None = None
+    # Time in all ends runs that nobody looks after: also paused ones, and those without workers.
+    wall_time: Seconds | None = MONTH_S
     output_tokens: Count | None = None
     model_calls: Count | None = None
     tool_calls: Count | None = None

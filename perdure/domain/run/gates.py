@@ -27,9 +27,11 @@ CHOICES: dict[GateKind, tuple[str, ...]] = {
 PROMPT_LIMIT = 4_000
 CUT_CHARACTERS = 100
 WAIT = "wait"
+SAFE = "safe"
 END = "end"
 DEFAULT_PREFIX = "default:"
 NAMED_CHARACTERS = 4
+WEEK_S = 7 * 86_400
 _BOUND = re.compile(rf"(?P<id>g[0-9]+)-(?P<begins>[0-9a-f]{{{NAMED_CHARACTERS},64}})")
 NO_SUCH_GATE = "there is no gate"
 
@@ -37,18 +39,20 @@ NO_SUCH_GATE = "there is no gate"
 class GateSettings(FrozenModel):
     """The `gates:` block: how long questions wait, in seconds (None: for ever), and what then.
 
-    `on_expiry` is `wait`, `end`, or `default:` and a choice; approvals of calls then deny.
+    `on_expiry` is `safe` (a call is denied, any other question ends the run with its best),
+    `wait`, `end`, or `default:` and a choice; approvals of calls then deny.
     """
 
-    timeout_s: float | None = Field(default=None, gt=0, le=MOST_SECONDS)
-    on_expiry: Annotated[str, Field(pattern=r"^(wait|end|default:.+)$")] = WAIT
+    # A run that nobody looks after must come to its end, so questions do not wait for ever.
+    timeout_s: float | None = Field(default=WEEK_S, gt=0, le=MOST_SECONDS)
+    on_expiry: Annotated[str, Field(pattern=r"^(safe|wait|end|default:.+)$")] = SAFE
 
     @field_validator("on_expiry")
     @classmethod
     def _approves_nothing(cls, policy: str) -> str:
         if folded(policy.removeprefix(DEFAULT_PREFIX)).strip().casefold() == APPROVE:
             raise ValueError(
-                "allowed: wait, end, or default: and another choice. A call that nobody "
+                "allowed: safe, wait, end, or default: and another choice. A call that nobody "
                 "approved in time is denied, so `approve` is no default"
             )
         return policy
@@ -190,4 +194,6 @@ def expiry_choice(gate: Gate) -> str | None:
         return END
     if gate.kind == "tool_approval":
         return DENY
+    if gate.on_expiry == SAFE:
+        return END
     return gate.on_expiry.removeprefix(DEFAULT_PREFIX)

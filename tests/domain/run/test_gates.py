@@ -1,6 +1,6 @@
 """Open questions to people: which answers count."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
@@ -97,6 +97,19 @@ def test_what_an_expired_gate_does(on_expiry, choice):
 def test_no_default_approves(policy):
     with pytest.raises(ValidationError, match="denied, so `approve` is no default"):
         GateSettings(timeout_s=1, on_expiry=f"default:{policy}")
+
+
+@pytest.mark.parametrize(
+    ("kind", "choice"),
+    [
+        ("tool_approval", "deny"),
+        *((kind, "end") for kind in ("question", "escalation", "budget", "review", "blocked")),
+    ],
+)
+def test_by_default_no_question_waits_for_ever(kind, choice):
+    settings = GateSettings()
+    assert settings.deadline(NOW) == NOW + timedelta(days=7)
+    assert expiry_choice(gate(kind, on_expiry=settings.on_expiry)) == choice
 
 
 @pytest.mark.parametrize(

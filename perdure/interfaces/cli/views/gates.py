@@ -5,7 +5,7 @@ from datetime import datetime
 
 from rich.console import RenderableType
 
-from perdure.domain.run.gates import Gate
+from perdure.domain.run.gates import Gate, expiry_choice
 from perdure.gateway.types import OpenGate, OpenGates
 from perdure.interfaces.cli.views.formatting import ago, duration, one_line
 from perdure.interfaces.cli.views.layout import DIM, WARN, line, stack
@@ -39,7 +39,7 @@ def gate_view(item: OpenGate, now: datetime) -> RenderableType:
         facts.insert(0, " › ".join(item.path))
     if gate.deadline is not None:
         left = (gate.deadline - now).total_seconds()
-        facts.append(f"expires in {duration(max(0.0, left))}, then {_expiry(gate.on_expiry)}")
+        facts.append(f"expires in {duration(max(0.0, left))}, then {_expiry(gate)}")
     return stack(
         line((f"{run}:{gate.name}", "bold magenta"), (f"  {' · '.join(facts)}", DIM)),
         line((one_line(item.goal), DIM), indent=2),
@@ -48,11 +48,11 @@ def gate_view(item: OpenGate, now: datetime) -> RenderableType:
     )
 
 
-def _expiry(policy: str) -> str:
-    match policy:
-        case "wait":
+def _expiry(gate: Gate) -> str:
+    match expiry_choice(gate):
+        case None:
             return "it goes on waiting"
         case "end":
             return "the run ends"
-        case _:
-            return f"{policy.removeprefix('default:')} is taken"
+        case choice:
+            return f"{choice} is taken"

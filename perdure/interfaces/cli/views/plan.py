@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from rich.console import RenderableType
 from rich.text import Text
 
+from perdure.domain.run.gates import DEFAULT_PREFIX, WAIT, GateSettings
 from perdure.gateway.types import QueueState
 from perdure.interfaces.cli.views.formatting import duration, model_name, money, one_line
 from perdure.interfaces.cli.views.layout import (
@@ -41,6 +42,7 @@ def plan_view(plan: RunPlan) -> RenderableType:
         ("judged", _names(plan.judged)),
         ("at most", _limits(plan.worst)),
         ("worst case", plan.worst.sentence),
+        ("unanswered", _unanswered(plan.gates)),
     ]
     warnings = [line(("! ", WARN), text) for text in plan.warnings]
     return stack(
@@ -108,6 +110,20 @@ def _limits(worst: WorstCase) -> str:
     ]
     one = f"; one full call {money(worst.one_call_usd)}" if worst.one_call_usd else ""
     return (", ".join(piece for piece in pieces if piece) or "no limit") + one
+
+
+def _unanswered(gates: GateSettings) -> str:
+    if gates.timeout_s is None or gates.on_expiry == WAIT:
+        return "a question waits until somebody answers, or the run's time is up"
+    after = f"after {duration(gates.timeout_s)}"
+    match gates.on_expiry:
+        case "safe":
+            return f"{after} a call is denied, and any other question ends the run with its best"
+        case "end":
+            return f"{after} a question ends the run with its best"
+        case policy:
+            choice = policy.removeprefix(DEFAULT_PREFIX)
+            return f"{after} a call is denied, and any other question is answered {choice!r}"
 
 
 def _queues(plan: RunPlan) -> RenderableType | None:

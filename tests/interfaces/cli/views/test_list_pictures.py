@@ -205,8 +205,9 @@ evaluator   claude-sonnet-4-5 ($3 in, $15 out per million)
 iterations  at most 3: recall → plan → execute → evaluate → decide → refine
 checks      short
 judged      tone
-at most     200,000 tokens, $2.00, 5 min of work; one full call $0.12
+at most     200,000 tokens, $2.00, 5 min of work, 30 d in all; one full call $0.12
 worst case  2.00 USD: no call starts that does not fit into what is left.
+unanswered  after 7 d a call is denied, and any other question ends the run with its best
 ! the evaluator is the executor
    queue            serves  worker
 ✓  perdure-1-loops  loops   version 0.1.0
@@ -225,8 +226,11 @@ evaluator   claude-sonnet-4-5 ($3 in, $15 out per million)
 iterations  at most 3: recall → plan → execute → evaluate → decide → refine
 checks      short
 judged      tone
-at most     200,000 tokens, $2.00, 5 min of work; one full call $0.12
+at most     200,000 tokens, $2.00, 5 min of work, 30 d in all; one full call
+            $0.12
 worst case  2.00 USD: no call starts that does not fit into what is left.
+unanswered  after 7 d a call is denied, and any other question ends the run with
+            its best
 ! the evaluator is the executor
    queue            serves  worker
 ✓  perdure-1-loops  loops   version 0.1.0
