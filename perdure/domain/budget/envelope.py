@@ -7,7 +7,7 @@ never zero.
 
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import Field, field_validator
 
@@ -28,17 +28,7 @@ Dimension = Literal[
 ]
 
 # The order in which dimensions are looked at gives a run one stable reason.
-DIMENSIONS: tuple[Dimension, ...] = (
-    "tokens",
-    "output_tokens",
-    "model_calls",
-    "cost",
-    "tool_calls",
-    "iterations",
-    "workers",
-    "wall_time",
-    "active_time",
-)
+DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
 TIME_DIMENSIONS: frozenset[Dimension] = frozenset({"wall_time", "active_time"})
 # Not the clocks: a spent clock gets no closing call, for a deadline is a deadline.
 RESERVED_FOR_WRAP_UP: frozenset[Dimension] = frozenset({"tokens", "output_tokens", "cost"})
