@@ -83,9 +83,10 @@ async def test_r43_the_eleventh_update_in_flight_is_told_to_wait(chaos: Ground) 
 
 
 @pytest.mark.long
-async def test_r48_an_answer_after_the_default_was_taken(served: Ground) -> None:
+@pytest.mark.parametrize("policy", ["default:deny", "safe"])
+async def test_r48_an_answer_after_the_default_was_taken(served: Ground, policy: str) -> None:
     served.provider.plays = [APPROVAL, Play(text="done", gate="later")]
-    run = await served.start(gates={"timeout_s": 2.0, "on_expiry": "default:deny"})
+    run = await served.start(gates={"timeout_s": 2.0, "on_expiry": policy})
     await served.billed(2)
     with pytest.raises(NotAllowed, match=r"already answered with 'deny' by deadline"):
         await served.verb(run, LATE)

@@ -200,7 +200,11 @@ async def test_an_escalation_asks_and_obeys(
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("on_expiry", "outcome", "reason"),
-    [("end", "unanswered", "gate_expired"), ("default:accept", "accepted", "approved")],
+    [
+        ("end", "unanswered", "gate_expired"),
+        ("safe", "unanswered", "gate_expired"),
+        ("default:accept", "accepted", "approved"),
+    ],
 )
 async def test_a_gate_that_nobody_answers(
     site: Installation, holding: Holding, on_expiry: str, outcome: str, reason: str
