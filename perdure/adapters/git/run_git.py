@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import os
-import resource
 import shutil
 import signal
 from collections.abc import Mapping, Sequence
@@ -116,9 +115,9 @@ async def run_git(
     """
     environment = {**ENVIRONMENT, **(extra or {})}
     before = await enclosure(view, cwd=cwd, environment=environment) if view is not None else ()
-    process = await _start(arguments, cwd=cwd, environment=environment, before=before)
+    limited = (*before, *_limits(may_write=may_write))
+    process = await _start(arguments, cwd=cwd, environment=environment, before=limited)
     try:
-        _limit(process.pid, may_write=may_write)
         async with asyncio.timeout(WALL_S):
             return await _collect(process, cap)
     except TimeoutError as error:
@@ -168,13 +167,14 @@ def _end_when_started(starting: asyncio.Task[asyncio.subprocess.Process]) -> Non
         _signal_group(starting.result())
 
 
-def _limit(pid: int, *, may_write: bool) -> None:
-    """Limits for the process; its children inherit them."""
-    with contextlib.suppress(OSError, ValueError):  # it may have ended already
-        resource.prlimit(pid, resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
-        resource.prlimit(pid, resource.RLIMIT_CORE, (0, 0))
-        if not may_write:
-            resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, 0))
+def _limits(*, may_write: bool) -> tuple[str, ...]:
+    """What becomes git once its limits are set, which its children inherit.
+
+    Set from outside, after the start, they came too late on a busy machine: git had written.
+    """
+    writing = "" if may_write else "ulimit -f 0 && "
+    script = f'ulimit -t {CPU_SECONDS} 2>/dev/null; ulimit -c 0; {writing}exec "$@"'
+    return ("/bin/sh", "-c", script, "sh")
 
 
 async def _collect(process: asyncio.subprocess.Process, cap: int) -> GitOutput:

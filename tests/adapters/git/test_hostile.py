@@ -1,6 +1,8 @@
 """A hostile repository has no effect: not through the shell tool, not through working copies."""
 
+import asyncio
 import os
+import time
 
 import pytest
 from enclosure import needs_bubblewrap
@@ -305,7 +307,17 @@ async def test_output_is_capped_and_the_process_ended(hostile):
     assert len(output.stdout) == 10_000
 
 
-async def test_git_can_write_nothing(hostile, tmp_path):
+@pytest.mark.parametrize("stalled", [False, True], ids=["at once", "on a busy machine"])
+async def test_git_can_write_nothing(hostile, tmp_path, monkeypatch, stalled):
+    start = asyncio.create_subprocess_exec
+
+    async def late(*words, **options):
+        process = await start(*words, **options)
+        time.sleep(0.3)  # noqa: ASYNC251  the worker stands, and git does not wait for it
+        return process
+
+    if stalled:
+        monkeypatch.setattr(asyncio, "create_subprocess_exec", late)
     output = await run_git(
         ["log", f"--output={tmp_path}/written", "--no-textconv", "--no-ext-diff", "-p"],
         cwd=str(hostile.root),
