@@ -141,7 +141,11 @@ async def effects_of(site: Site, tools: list[Hostile]) -> dict[str, object]:
     told = {tool.name: repr(trial) for tool, trial in zip(tools, trials, strict=True)}
     witness = await site.sandbox.run(WITNESS, "handler", {"text": "aba"}, seconds=10)
     await site.sandbox.aclose()
-    left = psutil.Process().children(recursive=True)
+    # A process that was killed may take a moment to be gone.
+    new = [one for one in psutil.Process().children(recursive=True) if one.pid not in children]
+    late = time.monotonic() + 10
+    while (left := [one for one in new if one.is_running()]) and time.monotonic() < late:
+        await asyncio.sleep(0.05)
     effects: dict[str, object] = {
         "told the secret": [name for name, words in told.items() if SECRET in words],
         "flooded": [name for name, words in told.items() if len(words) > 5_000_000],
@@ -150,9 +154,7 @@ async def effects_of(site: Site, tools: list[Hostile]) -> dict[str, object]:
         "reached the network": site.reached(),
         "took for ever": taken >= 20 + len(tools) * (SECONDS + 2),
         "harmed the next": None if witness == Returned(WITNESSED) else witness,
-        "left behind": [
-            child for child in left if child.pid not in children and child.is_running()
-        ],
+        "left behind": left,
     }
     return {what: seen for what, seen in effects.items() if seen}
 
