@@ -38,7 +38,7 @@ class Booking:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One opened attempt as it stands."""
+    """One attempt in the table."""
 
     key: str
     attempt: int

@@ -12,7 +12,7 @@ from perdure.domain.foundation.tokens import TokenSizes, estimate
 
 
 class BlobBackend(Protocol):
-    """Keeps sealed bytes under an address; knows nothing of their meaning."""
+    """Stores encrypted bytes under an address."""
 
     async def write(self, address: str, stored: bytes) -> None:
         """Keep the bytes durably; all of them or nothing."""

@@ -105,11 +105,11 @@ class Database:
         return self._dialect.insert(table)
 
     async def lock(self, connection: AsyncConnection, name: str, *, shared: bool = False) -> None:
-        """Be alone with `name` (or share it with other sharers) until the transaction ends."""
+        """Hold the lock `name`, exclusively or shared, until the transaction ends."""
         await self._dialect.lock(connection, name, shared=shared)
 
     async def close(self) -> None:
-        """Give back all connections."""
+        """Close all connections."""
         await self._engine.dispose()
 
     async def _prepare(self) -> None:
@@ -188,5 +188,5 @@ def _parse(url: str | URL) -> URL:
         raise InvalidInput("The database URL cannot be read.", cure=cure) from error
     driver = _DRIVERS.get(parsed.drivername)
     if driver is None:
-        raise InvalidInput(f"Databases of kind {parsed.drivername!r} are not known.", cure=cure)
+        raise InvalidInput(f"Databases of type {parsed.drivername!r} are not supported.", cure=cure)
     return parsed.set(drivername=driver)

@@ -169,7 +169,7 @@ class Cells:
         return bool(self._keys)
 
     def seal(self, column: str, text: str) -> str:
-        """A text as it is written."""
+        """Encrypt a text for storage."""
         if not self._keys:
             if text.startswith(MARK):
                 raise InvalidInput(
@@ -202,7 +202,7 @@ class Cells:
         )
 
     def digest(self, text: str) -> str:
-        """A text as it is looked up: itself without a key."""
+        """The keyed digest that a text is looked up by; without a key, the text itself."""
         return self.digests(text)[0]
 
     def digests(self, text: str) -> list[str]:
@@ -224,7 +224,7 @@ def use_cells(dialect: Dialect, cells: Cells) -> None:
 
 
 class Content(TypeDecorator[str]):
-    """A text that is sealed where the store has a key; never compared in a query.
+    """A text column, encrypted if the store has a key; never compare it in a query.
 
     Args:
         column: the table and column that a sealed text is bound to.

@@ -227,13 +227,13 @@ class SqlJournal:
             states = {model: await _last_state(connection, model, since) for model in set(models)}
         return {model for model, state in states.items() if state == "failed"}
 
-    async def replies(self, run: str) -> list[str]:
+    async def replies(self, run: str) -> dict[str, str]:
         keys = select(attempts.c.key).where(attempts.c.run == run)
         async with self._database.read() as connection:
             found = await connection.execute(
-                select(replies.c.reply).where(replies.c.key.in_(keys)).order_by(replies.c.key)
+                select(replies.c.key, replies.c.reply).where(replies.c.key.in_(keys))
             )
-            return [row.reply for row in found]
+            return {row.key: row.reply for row in found}
 
     @asynccontextmanager
     async def _writing(self, attempt: Attempt) -> AsyncGenerator[AsyncConnection]:

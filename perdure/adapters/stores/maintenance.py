@@ -10,6 +10,7 @@ from pathlib import Path
 
 from sqlalchemy import Select, Text, insert, select
 
+from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.encryption import Content
 from perdure.adapters.stores.file_blobs import UNFINISHED, try_file
@@ -18,19 +19,22 @@ from perdure.adapters.stores.tables import (
     api_starts,
     api_tokens,
     attempts,
+    blob_objects,
     blobs,
-    live_texts,
     metadata,
     replies,
     runs,
     seals,
     tree_seals,
+    verdicts,
 )
 from perdure.domain.foundation.refs import addresses_in
 
 PAGE = 500
 # What is left out grows with the books and names no content. A table that is added later is read.
-_NAMELESS = frozenset({api_starts, api_tokens, attempts, blobs, replies, seals, tree_seals})
+_NAMELESS = frozenset({
+    api_starts, api_tokens, attempts, blob_objects, blobs, replies, seals, tree_seals,
+})  # fmt: skip
 
 
 async def named_by_rows(database: Database) -> set[str]:
@@ -95,10 +99,10 @@ async def try_writing(stores: Stores, home: Path) -> None:
 
 
 async def _try_rows(database: Database, name: str) -> None:
-    values = {"run": name, "key": name, "attempt": 1, "text": "x" * TRIED_BYTES}
+    values = {"key": name, "reply": "x" * TRIED_BYTES, "written_at": utc_now()}
     try:
         async with database.write() as connection:
-            await connection.execute(insert(live_texts).values(values))
+            await connection.execute(insert(verdicts).values(values))
             raise _TakenBackError
     except _TakenBackError:
         return

@@ -1,4 +1,4 @@
-"""Memory in the database: entries as JSON, beside them what they are looked up by."""
+"""Memory in the database: entries as JSON, with the columns they are looked up by."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -91,7 +91,7 @@ def _fact(error: ValidationError) -> str:
 
 
 def category_forms(name: str, cells: Cells) -> list[str]:
-    """A category as it is looked for: in lower case, between line ends; the current form first."""
+    """The stored forms of a category (lower case, between line ends), the current form first."""
     return [f"\n{form}\n" for form in cells.digests(" ".join(name.split()).casefold())]
 
 

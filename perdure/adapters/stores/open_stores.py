@@ -16,17 +16,23 @@ from perdure.adapters.stores.encryption import Cells, Vault
 from perdure.adapters.stores.file_blobs import FileShelf
 from perdure.adapters.stores.generated_tools import SqlMadeTools
 from perdure.adapters.stores.journal import SqlJournal
+from perdure.adapters.stores.live_texts import SqlLiveTexts
 from perdure.adapters.stores.memory import SqlMemory
+from perdure.adapters.stores.moved_blobs import MovedBlobs, UntoldObjects
+from perdure.adapters.stores.object_blobs import ObjectShelf
 from perdure.adapters.stores.projects import SqlArtifacts, SqlProjects, SqlTodos
 from perdure.adapters.stores.records import SqlRecords
 from perdure.adapters.stores.sql_blobs import TableShelf
 from perdure.adapters.stores.transcripts import LinkedTranscripts
 from perdure.domain.budget.journal import Journal
 from perdure.domain.evaluation.judge_cache import VerdictStore
+from perdure.domain.foundation.errors import InvalidInput
+from perdure.domain.foundation.problems import shown
 from perdure.domain.generated_tools.record import MadeToolStore
 from perdure.domain.installation.access import AccessStore
+from perdure.domain.installation.blob_place import BlobPlace
 from perdure.domain.memory.store import MemoryStore
-from perdure.domain.ports import BlobStore, RecordStore, TranscriptStore
+from perdure.domain.ports import BlobStore, LiveTexts, RecordStore, TranscriptStore
 from perdure.domain.projects.ports import ArtifactStore, ProjectStore, SessionStore, TodoStore
 from perdure.domain.run.audit import AuditStore
 
@@ -42,6 +48,7 @@ class Stores:
     transcripts: TranscriptStore
     journal: Journal
     records: RecordStore
+    live: LiveTexts
     verdicts: VerdictStore
     memory: MemoryStore
     made_tools: MadeToolStore
@@ -52,6 +59,7 @@ class Stores:
     artifacts: ArtifactStore
     todos: TodoStore
     database: Database
+    objects: MovedBlobs | None = None
 
     @property
     def digest(self) -> Callable[[str], str] | None:
@@ -64,21 +72,26 @@ class Stores:
 
 
 async def open_stores(
-    home: Path, database_url: str | None = None, *, encryption_keys: Sequence[bytes] = ()
+    home: Path,
+    database_url: str | None = None,
+    *,
+    encryption_keys: Sequence[bytes] = (),
+    blobs: str | None = None,
 ) -> Stores:
     """Open (and make or migrate, where needed) the stores.
 
     Blobs are files below `home` beside an SQLite database, and rows in PostgreSQL, which hosts
-    share.
+    share, unless `blobs` names an object store. That one is first spoken to when it is needed.
 
     Args:
         home: the installation's folder (`PERDURE_HOME`).
         database_url: an SQLite or PostgreSQL URL; None means `perdure.sqlite` in `home`.
         encryption_keys: 32 bytes each, the first encrypts content at rest, in blobs and in
             rows; none leaves it plain.
+        blobs: where new blobs go (`PERDURE_BLOBS`), such as `s3://bucket/prefix`.
 
     Raises:
-        InvalidInput: the URL or the key is unusable.
+        InvalidInput: a URL or the key is unusable, or the library for object stores is missing.
         StoreError: the folder or the database cannot be opened.
     """
     vault = Vault(*encryption_keys)
@@ -86,17 +99,20 @@ async def open_stores(
     database = await Database.open(
         database_url or _default_url(home), cells=Cells(*encryption_keys)
     )
+    records = SqlRecords(database)
     try:
         shelf = await _shelf(home, database)
+        moved = None if blobs is None else _moved(blobs, database, records, shelf)
     except BaseException:
         await database.close()
         raise
-    blobs = VerifiedBlobStore(shelf, vault)
+    verified = VerifiedBlobStore(moved or UntoldObjects(database, shelf), vault)
     return Stores(
-        blobs=blobs,
-        transcripts=LinkedTranscripts(blobs),
+        blobs=verified,
+        transcripts=LinkedTranscripts(verified),
         journal=SqlJournal(database),
-        records=SqlRecords(database),
+        records=records,
+        live=SqlLiveTexts(database),
         verdicts=SqlRecords(database),
         memory=SqlMemory(database),
         made_tools=SqlMadeTools(database),
@@ -107,6 +123,7 @@ async def open_stores(
         artifacts=SqlArtifacts(database),
         todos=SqlTodos(database),
         database=database,
+        objects=moved,
     )
 
 
@@ -116,6 +133,29 @@ async def _shelf(home: Path, database: Database) -> BlobBackend:
     shelf = FileShelf(home / BLOBS_FOLDER)
     await asyncio.to_thread(shelf.open)
     return shelf
+
+
+def _place(url: str) -> BlobPlace:
+    try:
+        return BlobPlace.parse(url)
+    except ValueError as error:
+        raise InvalidInput(
+            f"PERDURE_BLOBS: found {shown(url)}; allowed: {error}.", cure="Correct or unset it."
+        ) from None
+
+
+def _moved(url: str, database: Database, records: SqlRecords, former: BlobBackend) -> MovedBlobs:
+    place = _place(url)
+    try:
+        from perdure.adapters.stores.objects import Objects
+    except ModuleNotFoundError as error:
+        raise InvalidInput(
+            f"PERDURE_BLOBS names {url}, but the library for object stores is not installed"
+            f" ({error}).",
+            cure="Install it: pip install 'perdure[objects]'.",
+        ) from error
+    objects = ObjectShelf(database, Objects(place), installation=records.installation, now=utc_now)
+    return MovedBlobs(objects, former)
 
 
 def _default_url(home: Path) -> URL:

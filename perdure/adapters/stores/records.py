@@ -28,9 +28,6 @@ WORKSPACE_BYTES = 4
 # A use is told by the minute: starts of many runs in one folder write it once.
 USE_NOTED_AFTER = timedelta(minutes=1)
 
-# Text of a model in progress may hold what PostgreSQL or UTF-8 cannot keep; it is only looked at.
-_UNSTORABLE = dict.fromkeys((0, *range(55296, 57344)), "�")
-
 
 class SqlRecords:
     """`RecordStore` over one table per kind of row."""
@@ -198,31 +195,6 @@ class SqlRecords:
 
     async def take_script_entry(self, run: str, key: str, entry: int) -> None:
         await self._add(script_entries, run=run, key=key, entry=entry, taken_at=self._now())
-
-    async def set_live_text(self, run: str, key: str, attempt: int, text: str) -> None:
-        new = self._database.insert(live_texts).values(
-            run=run, key=key, attempt=attempt, text=text.translate(_UNSTORABLE)
-        )
-        # An older attempt that does not know it was given up must not overwrite the current one.
-        current = or_(
-            live_texts.c.key != new.excluded.key, live_texts.c.attempt <= new.excluded.attempt
-        )
-        replace = new.on_conflict_do_update(
-            index_elements=["run"],
-            set_={name: new.excluded[name] for name in ("key", "attempt", "text")},
-            where=current,
-        )
-        async with self._database.write() as connection:
-            await connection.execute(replace)
-
-    async def live_text(self, run: str) -> str | None:
-        query = select(live_texts.c.text).where(live_texts.c.run == run)
-        async with self._database.read() as connection:
-            return await connection.scalar(query)
-
-    async def clear_live_text(self, run: str) -> None:
-        async with self._database.write() as connection:
-            await connection.execute(delete(live_texts).where(live_texts.c.run == run))
 
     async def _add(self, table: Table, **values: str | int | datetime) -> None:
         insert = self._database.insert(table).values(values).on_conflict_do_nothing()

@@ -103,7 +103,7 @@ class SqliteDialect:
             return
 
     async def lock(self, connection: AsyncConnection, name: str, *, shared: bool = False) -> None:
-        """Nothing to do: a writer is alone in the whole file."""
+        """Do nothing: SQLite lets only one writer into the file."""
 
     def insert(self, table: Table) -> Insert:
         return Insert(table)

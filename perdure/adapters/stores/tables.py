@@ -155,9 +155,23 @@ live_texts = Table(
     "live_texts",
     metadata,
     _key("run"),
-    Column("key", Text),
+    _key("call"),
+    *_texts("key"),
     Column("attempt", Integer),
+    Column("iteration", Integer),
+    *_texts("phase", "role", "worker", "model"),
+    Column("start", BigInteger),
     *_contents("live_texts", "text"),
+    Column("ended", Boolean),
+    Column("written_at", UtcTime),
+)
+
+live_watches = Table(
+    "live_watches",
+    metadata,
+    _key("run"),
+    Column("beat", BigInteger),
+    Column("written_at", UtcTime),
 )
 
 blobs = Table(
@@ -165,6 +179,15 @@ blobs = Table(
     metadata,
     _key("address"),
     Column("content", LargeBinary),
+    Column("written_at", UtcTime),
+)
+
+blob_objects = Table(
+    "blob_objects",
+    metadata,
+    _key("address"),
+    Column("object", Text),
+    Column("size", BigInteger),
     Column("written_at", UtcTime),
 )
 

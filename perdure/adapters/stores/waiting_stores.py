@@ -49,7 +49,7 @@ def patient(stores: Stores) -> Stores:
 
 
 async def in_store(operation: Callable[[], Awaitable[R]]) -> R:
-    """The outcome of a store's operation, once the store is there; all of it is no work.
+    """Run a store operation, waiting until the store answers. None of this counts as active time.
 
     The first try counts too: it may stand before a lock for as long as somebody holds it, and
     succeed. Raises what `patiently` raises.

@@ -38,7 +38,7 @@ _TOKEN = re.compile(rf"{PREFIX}_([0-9a-f]{{8}})_([A-Za-z0-9_-]{{43}})")
 
 
 class Ended(NamedTuple):
-    """Why a token opens nothing, told to whoever showed its true secret."""
+    """Why a token is no longer valid, shown only to a caller with its secret."""
 
     detail: str
     cure: str
@@ -173,7 +173,7 @@ def _at(moment: datetime | None) -> str:
 
 
 def digest_of(secret: str) -> str:
-    """What is kept of a secret."""
+    """The digest that is stored in place of a secret."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
@@ -196,7 +196,7 @@ def scopes_of(names: Iterable[str]) -> tuple[Scope, ...]:
 
 
 class IdempotencyRecord(FrozenModel):
-    """A request that started a run: whose it was, and what its key stands for.
+    """A request that started a run, with its token, idempotency key and run.
 
     `body_hash` and `key` are None where no idempotency key came with it.
     """
@@ -239,7 +239,7 @@ class AccessStore(Protocol):
         ...
 
     async def started_by(self, run: str) -> IdempotencyRecord | None:
-        """The request that started a run; None for runs that other doors started."""
+        """The request that started a run; None for runs that other interfaces started."""
         ...
 
     async def forget_start(self, run: str) -> None:

@@ -1,4 +1,4 @@
-"""What an installation is told, as people read it."""
+"""An installation's settings in the form that people read."""
 
 from perdure.domain.foundation.base import FrozenModel
 

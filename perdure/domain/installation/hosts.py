@@ -43,7 +43,7 @@ def is_loopback(host: str) -> bool:
 
 
 def names_of(host: str, more: Iterable[str] = ()) -> frozenset[str] | None:
-    """The names that a door on this address answers to; None: it cannot tell, and takes all.
+    """The names that an interface on this address answers to; None: it cannot tell, and takes all.
 
     Args:
         host: where it listens.

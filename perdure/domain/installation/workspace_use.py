@@ -16,7 +16,7 @@ class WorkspaceUse(FrozenModel):
     Attributes:
         id: part of the queue's name.
         path: of the folder, absolute.
-        used_at: when a run was last started or checked for it; None: by a door that does not tell.
+        used_at: when a run was last started or checked for it; None: unknown.
         busy: whether an open run works there, or one of which nobody knows where it works.
     """
 

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 from attempts import START
+from object_store import bucket, faulty, s3_server
 from postgresql import postgresql_server, postgresql_url
 
 from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.journal import SqlJournal
 
-__all__ = ["postgresql_server", "postgresql_url"]
+__all__ = ["bucket", "faulty", "postgresql_server", "postgresql_url", "s3_server"]
 
 
 @pytest.fixture

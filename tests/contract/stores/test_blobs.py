@@ -16,6 +16,7 @@ from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.encryption import Vault
 from perdure.adapters.stores.file_blobs import STALE_SECONDS, FileShelf
+from perdure.adapters.stores.open_stores import open_stores
 from perdure.adapters.stores.sql_blobs import TableShelf
 from perdure.domain.foundation.errors import InvalidInput, NotFound, StoreError
 from perdure.domain.foundation.tokens import estimate
@@ -25,8 +26,30 @@ OTHER_KEY = bytes(32)
 ABSENT = "sha256:" + "0" * 64
 
 
-@pytest.fixture(params=["files", "sqlite", "postgresql"])
+@pytest.fixture(
+    params=[
+        "files",
+        "sqlite",
+        "postgresql",
+        "s3 sqlite",
+        pytest.param("s3 postgresql", marks=pytest.mark.long),
+        pytest.param("folder sqlite", marks=pytest.mark.long),
+    ]
+)
 async def shelf(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[BlobBackend]:
+    content, _, rows = request.param.rpartition(" ")
+    if content:
+        url = (
+            f"s3://{request.getfixturevalue('bucket')}/some/prefix"
+            if content == "s3"
+            else f"file://{_folder(tmp_path)}"
+        )
+        database_url = None if rows == "sqlite" else request.getfixturevalue("postgresql_url")
+        stores = await open_stores(tmp_path / "home", database_url, blobs=url)
+        assert stores.objects is not None
+        yield stores.objects
+        await stores.close()
+        return
     if request.param == "files":
         files = FileShelf(tmp_path / "blobs")
         files.open()
@@ -40,6 +63,11 @@ async def shelf(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerato
     database = await Database.open(url)
     yield TableShelf(database, now=utc_now)
     await database.close()
+
+
+def _folder(tmp_path: Path) -> Path:
+    (tmp_path / "mounted").mkdir()
+    return tmp_path / "mounted"
 
 
 @pytest.fixture(params=[None, KEY], ids=["plain", "encrypted"])

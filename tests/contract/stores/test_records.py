@@ -132,25 +132,6 @@ async def test_a_script_entry_is_taken_once_a_call(records: SqlRecords) -> None:
     assert await records.script_held("child", ["x/a"]) == {}
 
 
-async def test_live_text_follows_the_newest_attempt(records: SqlRecords) -> None:
-    assert await records.live_text("r") is None
-    await records.set_live_text("r", "k1", 2, "second")
-    await records.set_live_text("r", "k1", 1, "a late first")
-    assert await records.live_text("r") == "second"
-    await records.set_live_text("r", "k1", 2, "second, longer")
-    assert await records.live_text("r") == "second, longer"
-    await records.set_live_text("r", "k2", 1, "next call")
-    assert await records.live_text("r") == "next call"
-    await records.clear_live_text("r")
-    await records.clear_live_text("r")
-    assert await records.live_text("r") is None
-
-
-async def test_live_text_takes_what_a_model_says(records: SqlRecords) -> None:
-    await records.set_live_text("r", "k", 1, "a\x00b\ud800c")
-    assert await records.live_text("r") == "a\ufffdb\ufffdc"
-
-
 async def test_a_goal_that_cannot_be_kept_is_the_callers_error(records: SqlRecords) -> None:
     with pytest.raises(InvalidInput, match="cannot be kept"):
         await records.put_run(_run("a").model_copy(update={"goal": "a\ud800"}))

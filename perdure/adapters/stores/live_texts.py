@@ -1,0 +1,98 @@
+"""Text of model calls in flight, and who watches; nothing here is worth waiting for."""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+
+from sqlalchemy import and_, delete, func, or_, select
+
+from perdure.adapters.stores.clock import utc_now
+from perdure.adapters.stores.database import Database
+from perdure.adapters.stores.tables import live_texts, live_watches
+from perdure.domain.run.live_text import LiveCall
+
+# What a worker or a watcher that died has left behind.
+LEFT_AFTER = timedelta(hours=1)
+# Text of a model may hold what PostgreSQL or UTF-8 cannot keep; it is only looked at.
+_UNSTORABLE = dict.fromkeys((0, *range(0xD800, 0xE000)), "\ufffd")
+_KEYS = ("run", "call")
+
+
+class SqlLiveTexts:
+    """`LiveTexts` over one row per call and one per watched run."""
+
+    def __init__(self, database: Database, *, now: Callable[[], datetime] = utc_now) -> None:
+        self._database = database
+        self._now = now
+
+    async def show(self, calls: Sequence[LiveCall]) -> None:
+        now = self._now()
+        rows = [_row(call) | {"written_at": now} for call in calls]
+        new = self._database.insert(live_texts).values(rows)
+        # An older attempt that does not know it was given up must not overwrite the current one.
+        current = or_(
+            live_texts.c.key != new.excluded.key, live_texts.c.attempt <= new.excluded.attempt
+        )
+        replace = new.on_conflict_do_update(
+            index_elements=_KEYS,
+            set_={name: new.excluded[name] for name in rows[0] if name not in _KEYS},
+            where=current,
+        )
+        async with self._database.write() as connection:
+            await connection.execute(replace)
+
+    async def drop(self, calls: Sequence[LiveCall]) -> None:
+        # Of this attempt alone: the next one may have taken the row over.
+        gone = [
+            and_(
+                live_texts.c.run == call.run,
+                live_texts.c.call == call.call,
+                live_texts.c.key == call.key,
+                live_texts.c.attempt == call.attempt,
+            )
+            for call in calls
+        ]
+        async with self._database.write() as connection:
+            await connection.execute(delete(live_texts).where(or_(*gone)))
+
+    async def below(self, run: str) -> list[LiveCall]:
+        below = f"{run}."
+        query = (
+            select(*(column for column in live_texts.columns if column.name != "written_at"))
+            .where(
+                or_(
+                    live_texts.c.run == run,
+                    # Not LIKE: it ignores case in one of the two databases.
+                    func.substr(live_texts.c.run, 1, len(below)) == below,
+                )
+            )
+            .order_by(live_texts.c.written_at, live_texts.c.run, live_texts.c.call)
+        )
+        async with self._database.read() as connection:
+            found = await connection.execute(query)
+            return [LiveCall.model_validate(dict(row)) for row in found.mappings()]
+
+    async def watch(self, run: str) -> None:
+        now = self._now()
+        new = self._database.insert(live_watches).values(run=run, beat=1, written_at=now)
+        raised = new.on_conflict_do_update(
+            index_elements=["run"],
+            set_={"beat": live_watches.c.beat + 1, "written_at": new.excluded.written_at},
+        )
+        async with self._database.write() as connection:
+            await connection.execute(raised)
+
+    async def watched(self) -> dict[str, int]:
+        query = select(live_watches.c.run, live_watches.c.beat)
+        async with self._database.read() as connection:
+            return dict((await connection.execute(query)).all())
+
+    async def prune(self) -> None:
+        before = self._now() - LEFT_AFTER
+        async with self._database.write() as connection:
+            for table in (live_texts, live_watches):
+                await connection.execute(delete(table).where(table.c.written_at < before))
+
+
+def _row(call: LiveCall) -> dict[str, object]:
+    # One character for one: the offsets stay right.
+    return {**call.model_dump(), "text": call.text.translate(_UNSTORABLE)}

@@ -1,0 +1,242 @@
+"""Blobs as objects of an object store, with a row for each in the database, which decides.
+
+An object's name is the blob's address and a random word: it is written once, and never again. So a
+collection that has dropped a row may delete its object at any later moment, however slowly, and
+cannot meet the object of a writer who puts the same content again. An object without a row was left
+by a writer that died, or replaced; `sweep` drops it once it is old.
+"""
+
+import asyncio
+import re
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, NamedTuple
+
+from sqlalchemy import delete, select, update
+
+from perdure.adapters.stores.database import Database
+from perdure.adapters.stores.encryption import kind
+from perdure.adapters.stores.tables import blob_objects
+from perdure.domain.foundation.errors import StoreAway
+
+if TYPE_CHECKING:  # what it stands on is an extra
+    from perdure.adapters.stores.objects import Objects
+
+PAGE = 500
+OWNER = "perdure-installation"
+# A row is written within so long after its object, or not at all.
+LONGEST_WRITE = timedelta(minutes=20)
+# An object without a row is left alone for so long: its writer may be about to write the row.
+UNOWNED_FOR = timedelta(hours=1)
+
+_KEY = re.compile(r"(sha256|hmac)/([0-9a-f]{2})/([0-9a-f]{62})\.[0-9a-f]{16}")
+
+
+class _Written(NamedTuple):
+    object: str
+    size: int
+
+
+class ObjectShelf:
+    """Rows of the table `blob_objects`, each with an object.
+
+    Args:
+        database: the installation's.
+        objects: where the content is.
+        installation: tells the id of the installation, which the place is marked with.
+        now: the clock.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        objects: "Objects",
+        *,
+        installation: Callable[[], Awaitable[str]],
+        now: Callable[[], datetime],
+    ) -> None:
+        self._database = database
+        self._objects = objects
+        self._installation = installation
+        self._now = now
+        self._ours = False
+        self._looking = asyncio.Lock()
+
+    @property
+    def url(self) -> str:
+        """Where the objects are."""
+        return self._objects.place.url
+
+    async def write(self, address: str, stored: bytes) -> None:
+        await self._look()
+        key, began = _new_key(address), self._now()
+        await self._objects.put(key, stored)
+        if self._now() - began > LONGEST_WRITE:
+            # A process that was stopped or suspended here: the object may be swept by now.
+            raise StoreAway(
+                f"Writing the blob {address} took longer than {LONGEST_WRITE}.",
+                cure="It is written again.",
+            )
+        new = self._database.insert(blob_objects).values(
+            address=address, object=key, size=len(stored), written_at=self._now()
+        )
+        replace = new.on_conflict_do_update(
+            index_elements=["address"],
+            set_={name: new.excluded[name] for name in ("object", "size", "written_at")},
+        )
+        async with self._database.write() as connection:
+            await connection.execute(replace)
+
+    async def renew(self, address: str, size: int) -> bool:
+        found = await self._row(address)
+        if found is None or found.size != size:
+            return False
+        async with self._database.write() as connection:
+            renewed = await connection.execute(
+                update(blob_objects)
+                .where(blob_objects.c.address == address, blob_objects.c.object == found.object)
+                .values(written_at=self._now())
+            )
+        if renewed.rowcount != 1:
+            return False
+        await self._look()
+        # The caller counts on the content: what somebody took out of the bucket is written again.
+        return await self._objects.size(found.object) == size
+
+    async def read(self, address: str) -> bytes | None:
+        found = await self._row(address)
+        if found is None:
+            return None
+        await self._look()
+        content = await self._objects.get(found.object)
+        if content is None:
+            # Another writer may have replaced it since the row was read.
+            newest = await self._row(address)
+            if newest is not None and newest.object != found.object:
+                return await self._objects.get(newest.object)
+            # A bucket that was emptied or exchanged is away; an object that is missing is lost.
+            await self._look(again=True)
+        return content
+
+    async def exists(self, address: str) -> bool:
+        found = await self._row(address)
+        if found is None:
+            return False
+        await self._look()
+        return await self._objects.size(found.object) is not None
+
+    async def delete(self, addresses: Sequence[str], *, written_before: datetime) -> list[int]:
+        sizes: list[int] = []
+        for start in range(0, len(addresses), PAGE):
+            meant = blob_objects.c.address.in_(addresses[start : start + PAGE])
+            old = delete(blob_objects).where(meant, blob_objects.c.written_at < written_before)
+            async with self._database.write() as connection:
+                found = await connection.execute(
+                    old.returning(blob_objects.c.object, blob_objects.c.size)
+                )
+                dropped = found.all()
+            if dropped:
+                await self._look()
+                await self._objects.delete([key for key, _ in dropped])
+            sizes += [size for _, size in dropped]
+        return sizes
+
+    async def addresses(self) -> AsyncIterator[tuple[str, int, datetime]]:
+        columns = (blob_objects.c.address, blob_objects.c.size, blob_objects.c.written_at)
+        last = ""
+        while True:
+            page = select(*columns).where(blob_objects.c.address > last)
+            page = page.order_by(blob_objects.c.address).limit(PAGE)
+            async with self._database.read() as connection:
+                rows = (await connection.execute(page)).all()
+            for address, size, written_at in rows:
+                yield address, size, written_at
+            if len(rows) < PAGE:
+                return
+            last = rows[-1][0]
+
+    async def sweep(self, *, written_before: datetime, now: datetime) -> list[int]:
+        """Delete objects that no row names, as writers that died leave; their sizes."""
+        await self._look()
+        before = min(written_before, now - UNOWNED_FOR)
+        sizes: list[int] = []
+        async for page in self._objects.pages():
+            old = {key: size for key, size, at in page if at < before and _KEY.fullmatch(key)}
+            for key in await self._named(list(old)):
+                del old[key]
+            await self._objects.delete(list(old))
+            sizes += old.values()
+        return sizes
+
+    async def try_writing(self, size: int) -> None:
+        """Write so many bytes, read and delete them; raises `StoreAway`."""
+        await self._look()
+        key, content = f"tried/{secrets.token_hex(8)}", secrets.token_bytes(size)
+        await self._objects.put(key, content)
+        found = await self._objects.get(key)
+        await self._objects.delete([key])
+        if found != content:
+            raise StoreAway(
+                f"{self.url} returned other content than was written.",
+                cure="Check the object store, and any proxy between it and this machine.",
+            )
+
+    async def _row(self, address: str) -> _Written | None:
+        query = select(blob_objects.c.object, blob_objects.c.size)
+        async with self._database.read() as connection:
+            found = await connection.execute(query.where(blob_objects.c.address == address))
+            row = found.first()
+        return None if row is None else _Written(*row)
+
+    async def _named(self, keys: Sequence[str]) -> set[str]:
+        """Those of the objects that a row names."""
+        named: set[str] = set()
+        for start in range(0, len(keys), PAGE):
+            addresses = [_address(key) for key in keys[start : start + PAGE]]
+            query = select(blob_objects.c.object).where(blob_objects.c.address.in_(addresses))
+            async with self._database.read() as connection:
+                named |= set(await connection.scalars(query))
+        return named & set(keys)
+
+    async def _look(self, *, again: bool = False) -> None:
+        """Once a process: the place is there and holds this installation's blobs."""
+        async with self._looking:
+            if self._ours and not again:
+                return
+            await self._claim()
+            self._ours = True
+
+    async def _claim(self) -> None:
+        mine = await self._installation()
+        owner = await self._objects.get(OWNER)
+        if owner is None:
+            await self._mark(mine)
+            owner = await self._objects.get(OWNER)
+        if owner != mine.encode():
+            raise StoreAway(
+                f"{self.url}, which PERDURE_BLOBS names, holds the blobs of another installation.",
+                cure="Name a bucket or a prefix of this installation's own.",
+            )
+
+    async def _mark(self, mine: str) -> None:
+        async with self._database.read() as connection:
+            used = await connection.scalar(select(blob_objects.c.address).limit(1))
+        if used is not None:
+            raise StoreAway(
+                f"{self.url}, which PERDURE_BLOBS names, is not where the blobs of this"
+                f" installation are: the object {OWNER} is missing there, or the bucket itself.",
+                cure="Name the bucket and prefix that they were written to, or copy all objects"
+                " from there first.",
+            )
+        await self._objects.create(OWNER, mine.encode())
+
+
+def _new_key(address: str) -> str:
+    name, digits = kind(address), address.partition(":")[2]
+    return f"{name}/{digits[:2]}/{digits[2:]}.{secrets.token_hex(8)}"
+
+
+def _address(key: str) -> str:
+    name, first, rest = key.split("/")
+    return f"{name}:{first}{rest.partition('.')[0]}"

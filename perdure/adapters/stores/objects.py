@@ -1,0 +1,211 @@
+"""An object store through obstore: whole objects, bounded requests, errors in plain words.
+
+Every request is tried a few times within seconds. What stays away is `StoreAway`, for which a step
+waits as it does for its database.
+"""
+
+import asyncio
+import os
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import obstore
+from obstore.exceptions import (
+    AlreadyExistsError,
+    BaseError,
+    InvalidPathError,
+    NotSupportedError,
+    PermissionDeniedError,
+    UnauthenticatedError,
+)
+from obstore.store import LocalStore, from_url
+
+from perdure.domain.foundation.errors import InvalidInput, StoreAway, StoreError
+from perdure.domain.installation.blob_place import BlobPlace
+
+if TYPE_CHECKING:
+    from obstore.store import ClientConfig, ObjectStore, RetryConfig
+
+AT_ONCE = 32
+LISTED = 1000
+STALLED = timedelta(seconds=10)
+
+# Plain HTTP is used where the operator's own variables name an endpoint with http:// alone.
+_CLIENT: "ClientConfig" = {
+    "allow_http": True,
+    "connect_timeout": timedelta(seconds=5),
+    "read_timeout": STALLED,
+    "timeout": timedelta(seconds=120),
+}
+_RETRIES: "RetryConfig" = {
+    "max_retries": 3,
+    "retry_timeout": STALLED,
+    "backoff": {
+        "init_backoff": timedelta(milliseconds=100),
+        "max_backoff": timedelta(seconds=2),
+        "base": 2,
+    },
+}
+_VARIABLES = {
+    "s3": "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION and, beside Amazon's own,"
+    " AWS_ENDPOINT_URL",
+    "gs": "GOOGLE_APPLICATION_CREDENTIALS",
+    "az": "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY",
+    "file": "PERDURE_BLOBS",
+}
+# Without credentials the machine's own metadata service is asked for some, at these paths.
+_NO_CREDENTIALS = re.compile(
+    r"latest/(api/token|meta-data)|computeMetadata|metadata/identity|token request", re.IGNORECASE
+)
+
+
+class Objects:
+    """What one bucket or folder holds below its prefix."""
+
+    def __init__(self, place: BlobPlace) -> None:
+        self.place = place
+        self._store = _open(place)
+        self._folder = Path("/", place.prefix) if place.scheme == "file" else None
+        self._turn = asyncio.Semaphore(AT_ONCE)
+
+    async def put(self, key: str, data: bytes) -> None:
+        """Keep all the bytes durably, or none."""
+        async with self._asked("be written"):
+            await self._write(key, data)
+
+    async def create(self, key: str, data: bytes) -> None:
+        """Keep the bytes unless there is such an object."""
+        async with self._asked("be written"):
+            try:
+                await self._write(key, data, once=True)
+            except AlreadyExistsError:
+                return
+
+    async def get(self, key: str) -> bytes | None:
+        """The bytes, or None."""
+        async with self._asked("be read"):
+            try:
+                found = await obstore.get_async(self._store, key)
+                return bytes(await found.bytes_async())
+            except FileNotFoundError:
+                return None
+
+    async def size(self, key: str) -> int | None:
+        """How many bytes there are, or None."""
+        async with self._asked("be read"):
+            try:
+                return (await obstore.head_async(self._store, key))["size"]
+            except FileNotFoundError:
+                return None
+
+    async def delete(self, keys: Sequence[str]) -> None:
+        """Drop these; one that is not there is none too many."""
+        for start in range(0, len(keys), LISTED):
+            async with self._asked("be deleted"):
+                await self._delete(keys[start : start + LISTED])
+
+    async def pages(self) -> AsyncIterator[list[tuple[str, int, datetime]]]:
+        """All objects with size and time of last write, some at a time; slow."""
+        pages = obstore.list(self._store, chunk_size=LISTED)
+        while True:
+            async with self._asked("be listed"):
+                page = await anext(pages, None)
+            if page is None:
+                return
+            yield [(meta["path"], meta["size"], meta["last_modified"]) for meta in page]
+
+    async def _write(self, key: str, data: bytes, *, once: bool = False) -> None:
+        # In one request: an upload in parts may be left with some of them.
+        mode = "create" if once else "overwrite"
+        await obstore.put_async(self._store, key, data, mode=mode, use_multipart=False)
+        if self._folder is not None:
+            await asyncio.to_thread(_sync, self._folder / key)
+
+    async def _delete(self, keys: Sequence[str]) -> None:
+        try:
+            await obstore.delete_async(self._store, keys)
+        except FileNotFoundError:
+            # Not every store takes this for done, and the others may not have had their turn.
+            for key in keys:
+                with suppress(FileNotFoundError):
+                    await obstore.delete_async(self._store, key)
+
+    @asynccontextmanager
+    async def _asked(self, verb: str) -> AsyncGenerator[None]:
+        """A block with a request, when it is its turn; its errors in plain words."""
+        async with self._turn:
+            try:
+                yield
+            except (InvalidPathError, NotSupportedError) as error:
+                raise StoreError(
+                    f"An object in {self.place.url} cannot {verb}: {_fact(error)}.",
+                    cure="This is a defect of Perdure or of the object store: report it.",
+                ) from error
+            except (BaseError, OSError) as error:
+                raise self._away(error, verb) from error
+
+    def _away(self, error: Exception, verb: str) -> StoreAway:
+        url, variables = self.place.url, _VARIABLES[self.place.scheme]
+        match error:
+            case FileNotFoundError():
+                bucket = "folder" if self.place.scheme == "file" else "bucket"
+                return StoreAway(
+                    f"There is no {bucket} {url}, which PERDURE_BLOBS names.",
+                    cure=f"Make the {bucket}, or correct PERDURE_BLOBS or {variables}.",
+                )
+            case PermissionDeniedError() | UnauthenticatedError():
+                return StoreAway(
+                    f"The object store {url} refuses access: {_fact(error)}.",
+                    cure=f"Check {variables}; they must allow to read, write, list and delete.",
+                )
+            case _ if _NO_CREDENTIALS.search(_first_line(error)):
+                return StoreAway(
+                    f"There are no credentials for the object store {url}: {_fact(error)}.",
+                    cure=f"Set {variables}, or give this machine a role that may use it.",
+                )
+            case _:
+                return StoreAway(
+                    f"An object in {url} cannot {verb}: {_fact(error)}.",
+                    cure=f"Check the object store, the network and {variables}; it is tried again.",
+                )
+
+
+def _open(place: BlobPlace) -> "ObjectStore":
+    """The store behind a place; nothing is connected yet."""
+    try:
+        if place.scheme == "file":
+            return LocalStore(f"/{place.prefix}")
+        return from_url(place.url, client_options=_CLIENT, retry_config=_RETRIES)
+    except FileNotFoundError as error:
+        raise StoreAway(
+            f"There is no folder {place.url}, which PERDURE_BLOBS names.",
+            cure="Make the folder or mount its disk, or correct PERDURE_BLOBS.",
+        ) from error
+    except (BaseError, OSError) as error:
+        raise InvalidInput(
+            f"The object store {place.url} cannot be used: {_fact(error)}.",
+            cure=f"Set {_VARIABLES[place.scheme]}, or correct PERDURE_BLOBS.",
+        ) from error
+
+
+def _sync(path: Path) -> None:
+    for place in (path, path.parent, path.parent.parent):
+        descriptor = os.open(place, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]
+
+
+def _fact(error: Exception) -> str:
+    """What went wrong, without the library's own words, the server's page and signed queries."""
+    fact = _first_line(error).rpartition(" - ")[2].partition("<")[0]
+    return re.sub(r"\?\S*", "", fact).strip(" .:")[:300] or type(error).__name__
