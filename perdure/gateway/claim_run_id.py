@@ -1,4 +1,4 @@
-"""Which run an id or an idempotency key stands for; the run's row in the store decides.
+"""Maps ids and idempotency keys to runs; the run's row in the store decides.
 
 The server forgets a run with its history. A client that repeats its request must still find the
 run, and not pay for it twice. Only a start that certainly had no effect may be repeated under the
@@ -6,6 +6,7 @@ same id.
 """
 
 import hashlib
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,6 +17,9 @@ from perdure.domain.foundation.tolerance import read
 from perdure.domain.ports import RecordStore
 from perdure.domain.run.status import RunStatus, StoredRun
 from perdure.gateway.temporal_gateway import ExecutionInfo, TemporalGateway
+
+# Schedules of Temporal name runs by the time, with colons.
+_USABLE = re.compile(r"(?=.*[A-Za-z0-9])[A-Za-z0-9._:@+=-]{1,120}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +63,7 @@ class Claims:
         """What there is of an order; raises `NotAllowed` when another one has its id or key."""
         row = None if asked.key is None else await self._records.run_of_key(asked.key)
         if row is not None:
-            _require_same(row.id, row.digest, asked, what="The idempotency key was used for the")
+            require_same(row.id, row.digest, asked, what="The idempotency key was used for the")
         run = row.id if row is not None else asked.run
         if run is None:
             return Standing()
@@ -70,10 +74,10 @@ class Claims:
         if row is None:
             return Standing()
         if await self._had_effect(row):
-            _require_same(row.id, row.digest, asked, what="The id belongs to the")
+            require_same(row.id, row.digest, asked, what="The id belongs to the")
             return Standing(done=row.id)
         if row.ended_at is None:
-            _require_same(row.id, row.digest, asked, what="The id belongs to the")
+            require_same(row.id, row.digest, asked, what="The id belongs to the")
         return Standing(row=row)
 
     async def claim(self, row: StoredRun, *, seen: StoredRun | None) -> bool:
@@ -122,7 +126,8 @@ def same(known: ExecutionInfo, digest: str) -> str:
     raise _other(f"The run {known.id} exists already, from another specification.")
 
 
-def _require_same(run: str, digest: str | None, asked: Wish, *, what: str) -> None:
+def require_same(run: str, digest: str | None, asked: Wish, *, what: str) -> None:
+    """Raise `NotAllowed` unless the run was started from what is asked for."""
     if digest != asked.digest:
         raise _other(f"{what} run {run}, which was started from another specification.")
 
@@ -139,10 +144,9 @@ def checked_id(run: str) -> str:
     Raises:
         InvalidInput: it has characters that ids do not have, or is too long.
     """
-    plain = run.replace("-", "").replace("_", "").replace(".", "")
-    if not plain.isascii() or not plain.isalnum() or len(run) > 120:
+    if not _USABLE.fullmatch(run):
         raise InvalidInput(
-            f"The run id {run!r} is not usable.",
-            cure="Use up to 120 letters, digits, dashes, dots and underscores.",
+            f"The run id {run[:200]!r} is not usable.",
+            cure="Use up to 120 letters, digits and any of - _ . : @ + =, with a letter or digit.",
         )
     return run

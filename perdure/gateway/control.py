@@ -163,7 +163,7 @@ class Steering:
             case Answer(text=text) | Amend(guidance=text) | Escalate(note=text) | Retry(note=text):
                 if too_long(text):
                     raise InvalidInput(
-                        f"The text is {len((text or '').encode())} bytes; 8192 are allowed here.",
+                        f"The text has {len((text or '').encode())} bytes; 8192 are allowed here.",
                         cure="Send it with `perdure add`, which stores it, and refer to it.",
                     )
                 return message

@@ -97,7 +97,7 @@ def _of_rpc(error: RPCError, address: str, run: str | None, namespace: str) -> P
             return NotFound(f"{server} has no run {run}.", cure="`perdure list` lists all runs.")
         case RPCStatusCode.NOT_FOUND:
             return ServiceUnavailable(
-                f"{server} does not know what was asked for: {said}.",
+                f"{server} does not know what the request names: {said}.",
                 cure="Check TEMPORAL_NAMESPACE, or create the namespace on the server.",
             )
         case status if run is not None and status in _NO_WORKER:
@@ -109,25 +109,28 @@ def _of_rpc(error: RPCError, address: str, run: str | None, namespace: str) -> P
                 cure=f"Add them: `{attributes_command(namespace)}`.",
             )
         case RPCStatusCode.INVALID_ARGUMENT:
-            return InvalidInput(f"{server} refused the request: {said}.")
+            return InvalidInput(
+                f"{server} refused the request: {said}.",
+                cure="Correct what it names and try again.",
+            )
         case RPCStatusCode.RESOURCE_EXHAUSTED:
             return ServiceUnavailable(
-                f"{server} takes no more now: {said}.", cure="Try again in a few seconds."
+                f"{server} is overloaded: {said}.", cure="Try again in a few seconds."
             )
         case RPCStatusCode.PERMISSION_DENIED | RPCStatusCode.UNAUTHENTICATED:
             return ServiceUnavailable(
-                f"{server} does not let us in: {said}.",
+                f"{server} refuses the credentials: {said}.",
                 cure="Check TEMPORAL_API_KEY, the TLS files and the namespace of the profile.",
             )
         case RPCStatusCode.UNIMPLEMENTED:
             return ServiceUnavailable(
-                f"{server} answers, but does not offer what was asked of it: {said}.",
-                cure="Use the version that docs/operations.md names, or switch the feature on.",
+                f"{server} answers, but does not support the request: {said}.",
+                cure="Use the server version that docs/operations.md names, or enable the feature.",
             )
         case status if status in _AWAY:
             return unreachable(address, said)
         case _:
             return ServiceUnavailable(
-                f"{server} answers, but could not do it: {said}.",
-                cure="Try again; if it stays so, read the log of the server.",
+                f"{server} answers, but the request failed: {said}.",
+                cure="Try again; if it keeps failing, read the server's log.",
             )

@@ -120,7 +120,7 @@ class Follower:
                 return await self._server.look(self._run)
         except TimeoutError as error:
             raise ServiceUnavailable(
-                "The Temporal server does not answer in time.",
+                f"The Temporal server did not answer within {LOOK_S:g} s.",
                 cure="Start it with `perdure up --detach`, or correct TEMPORAL_ADDRESS.",
             ) from error
 
@@ -136,7 +136,7 @@ class Follower:
         if look is None or mark == self._seen:
             self._pace.quiet()
             return [], since
-        # A run that rolls goes on counting; one that was reset counts again from the reset on.
+        # Continue-as-new keeps counting; a reset run counts again from the reset on.
         other = self._execution not in {None, look.execution}
         try:
             events = await self._server.query(

@@ -97,13 +97,13 @@ def _require_fitting(
     """Refuse settings that the state cannot be continued with."""
     if spec.kind != before.kind:
         raise InvalidInput(
-            f"kind: found {spec.kind}; a fork is of the kind of its run, {before.kind}.",
+            f"kind: found {spec.kind}; a fork has the kind of its run, {before.kind}.",
             cure="Start a new run for another kind.",
         )
     if state.base_tree is not None and spec.workspace != before.workspace:
         raise InvalidInput(
-            f"workspace: found {spec.workspace}; a fork goes on with the files of {run}.",
-            cure="Leave it as it is, or start a new run.",
+            f"workspace: found {spec.workspace}; a fork continues with the files of {run}.",
+            cure="Leave `workspace` unchanged, or start a new run.",
         )
     if isinstance(spec, AgentSpec) and isinstance(before, AgentSpec):
         _require_told_once(before, spec)
@@ -119,7 +119,8 @@ def _require_told_once(before: AgentSpec, spec: AgentSpec) -> None:
     changed = [name for name, differs in told.items() if differs]
     if changed:
         raise InvalidInput(
-            f"{', '.join(changed)}: the conversation that the fork goes on with has these already.",
+            f"{', '.join(changed)}: found a change; the fork continues a conversation that "
+            "contains them.",
             cure="Say what is new in the goal (--goal), or start a new run.",
         )
 

@@ -2,8 +2,9 @@
 
 import asyncio
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from perdure.domain.budget.journal import Journal
@@ -46,6 +47,9 @@ from perdure.gateway.types import (
 )
 from perdure.gateway.visibility import OURS, every
 
+if TYPE_CHECKING:
+    from perdure.gateway.open_task import ReadSpec, TaskOpening
+
 GATES = list[Gate]
 WAITING = f"ExecutionStatus = 'Running' AND {OURS} AND PerdureLifecycle IN ('waiting', 'paused')"
 
@@ -56,7 +60,7 @@ async def as_they_are(spec: Spec, _served: ServedModels | None = None, /) -> Spe
 
 
 def utc_now() -> datetime:
-    """The clock of doors."""
+    """The clock of interfaces."""
     return datetime.now(UTC)
 
 
@@ -132,6 +136,15 @@ class Gateway:
         """
         named = checked_id(run_id) if run_id is not None else None
         return await self._parts.starter.start(spec, run=named, key=idempotency_key)
+
+    def opening(self, read: "ReadSpec", *, lacks: Callable[[], Mapping[str, str]]) -> "TaskOpening":
+        """What opens runs that Temporal clients started with their task alone.
+
+        Args:
+            read: makes a specification of the fields of a task.
+            lacks: families of models that this worker cannot call, with why.
+        """
+        return self._parts.opening(read, lacks=lacks)
 
     def fresh_id(self, kind: str, goal: str) -> str:
         """An id that no run has; without words of the goal where there is an encryption key."""

@@ -4,7 +4,7 @@ A command uses one or two parts, and each imports much of the domain. `pause` sh
 the code that forks and repairs runs.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from perdure.gateway.control import Steering
     from perdure.gateway.event_follower import Follower
     from perdure.gateway.fork import Forking
+    from perdure.gateway.open_task import ReadSpec, TaskOpening
     from perdure.gateway.pattern_schedule import Mining
     from perdure.gateway.repair import Repairing
     from perdure.gateway.retention import Deleting, Retaining
@@ -74,6 +75,20 @@ class GatewayParts:
             facts=self.facts,
             resolve=self.resolve,
             settle=self.settle,
+            now=self.now,
+        )
+
+    def opening(self, read: "ReadSpec", *, lacks: Callable[[], Mapping[str, str]]) -> "TaskOpening":
+        """Opens runs that Temporal clients started."""
+        from perdure.gateway.open_task import TaskOpening
+
+        return TaskOpening(
+            starter=self.starter,
+            records=self.records,
+            read=read,
+            resolve=self.resolve,
+            settle=self.settle,
+            lacks=lacks,
             now=self.now,
         )
 
@@ -154,7 +169,7 @@ class GatewayParts:
         """Finds runs whose code keeps failing."""
         from perdure.gateway.visibility import Failing
 
-        return Failing(server=self.server, records=self.records)
+        return Failing(server=self.server, records=self.records, task_queue=self.facts.task_queue)
 
     @cached_property
     def repairing(self) -> "Repairing":

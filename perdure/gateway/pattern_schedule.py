@@ -57,7 +57,7 @@ class Mining:
         """
         if not SHORTEST <= interval <= LONGEST:
             raise InvalidInput(
-                f"Patterns cannot be looked for every {interval.total_seconds():g} seconds.",
+                f"Patterns cannot be mined every {interval.total_seconds():g} seconds.",
                 cure="Give 1m to 366d, such as --every 24h.",
             )
         schedule = await self._schedule(interval)

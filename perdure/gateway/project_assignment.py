@@ -60,7 +60,7 @@ class Settling:
         if session is None:
             raise NotFound(
                 f"There is no session {name!r}.",
-                cure="`perdure sessions` shows what there is; without one the run gets its own.",
+                cure="`perdure sessions` lists all; without --session the run gets its own.",
             )
         if session.state == "closed":
             raise NotAllowed(
@@ -74,7 +74,7 @@ class Settling:
         if project is None:
             raise NotFound(
                 f"There is no project {name!r}.",
-                cure="`perdure projects` shows what there is; without one the run gets its own, "
+                cure="`perdure projects` lists all; without one the run gets its own, "
                 "named after its goal.",
             )
         return project
@@ -89,5 +89,5 @@ class Settling:
 
 
 async def as_it_is(spec: Spec, run: str) -> Spec:
-    """Settles nothing, where there are no stores of sessions and projects."""
+    """Leaves the specification unchanged, for clients without project stores."""
     return spec

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from perdure.domain.foundation.errors import (
+    InvalidInput,
     ModelUnavailable,
     NoReadyWorker,
     ServiceUnavailable,
@@ -14,6 +15,7 @@ from perdure.domain.foundation.errors import (
 from perdure.domain.installation.versions import standing
 from perdure.domain.model_availability import unserved
 from perdure.domain.run.bookkeeping_messages import ReadyReport, ServedModels
+from perdure.domain.run.hooks import unserved_hooks
 from perdure.domain.run.spec import Placement
 from perdure.domain.specs import Spec
 from perdure.gateway.temporal_gateway import TemporalGateway
@@ -56,12 +58,13 @@ class Readiness:
         Raises:
             NoReadyWorker: a queue has nobody who fetches work.
             ModelUnavailable: the workers cannot call a model that the run needs.
-            VersionsApart: the workers are too old or too new for this door.
+            InvalidInput: the workers do not serve a hook of the task.
+            VersionsApart: the workers are too old or too new for this interface.
         """
         known = [self._answer(state.queue) for state in _queues(site)]
         if all(known):
             # A cached refusal may be out of date: a worker may have started since.
-            with suppress(ServiceUnavailable):
+            with suppress(ServiceUnavailable, InvalidInput):
                 return self._judge([state for state in known if state], spec)
         states = await self.of(site)
         missing = [state for state in states if not state.served]
@@ -112,7 +115,13 @@ class Readiness:
         for state in states:
             _require_near(state, self._version)
             if without := unserved(spec, state.lacks):
-                raise _uncallable(without)
+                raise uncallable(without)
+            if state.hooks and (absent := unserved_hooks(spec.hooks, state.hooks)):
+                raise InvalidInput(
+                    f"The run cannot start: {'; '.join(map(str, absent))}",
+                    cure="Name a hook that the worker serves, or load its plugin there.",
+                    problems=((problem.path, problem.found) for problem in absent),
+                )
         busy = [state for state in states if state.busy]
         notes = [_busy_note(busy, self._waits.patience)] if busy else []
         notes += _older_notes(states, self._version)
@@ -169,6 +178,7 @@ def _answered(state: QueueState, report: ReadyReport) -> QueueState:
             "version": report.version,
             "lacks": report.lacks,
             "models": report.models,
+            "hooks": report.hooks,
         }
     )
 
@@ -184,29 +194,30 @@ def _nobody(missing: Sequence[QueueState], *, of: int) -> NoReadyWorker:
     )
 
 
-def _require_near(state: QueueState, door: str) -> None:
-    if not state.version or standing(state.version, door) != "apart":
+def _require_near(state: QueueState, ours: str) -> None:
+    if not state.version or standing(state.version, ours) != "apart":
         return
     raise VersionsApart(
-        f"The workers of {state.queue} are of version {state.version}, this door is of {door}: "
+        f"The workers of {state.queue} are of version {state.version}, this client is of {ours}: "
         "they go together within one minor version. Nothing was started.",
-        cure=f"Upgrade whichever is older: the workers to {door}, or the door to {state.version} "
+        cure=f"Upgrade the older side: the workers to {ours}, or this client to {state.version} "
         "(docs/operations.md, Upgrade).",
     )
 
 
-def _older_notes(states: Sequence[QueueState], door: str) -> list[str]:
-    """That older workers leave out what only this door knows."""
+def _older_notes(states: Sequence[QueueState], ours: str) -> list[str]:
+    """Notes that older workers ignore what only this version knows."""
     versions = {one.version for one in states if one.version}
     return [
-        f"the workers are of version {version}, older than {door}: what only {door} knows is left "
+        f"the workers are of version {version}, older than {ours}: what only {ours} knows is left "
         "out. Upgrade the workers."
         for version in sorted(versions)
-        if standing(version, door) == "older"
+        if standing(version, ours) == "older"
     ]
 
 
-def _uncallable(without: Sequence[str]) -> ModelUnavailable:
+def uncallable(without: Sequence[str]) -> ModelUnavailable:
+    """What to say of a run whose models no worker can call."""
     lines = "\n".join(f"  {one}." for one in without)
     return ModelUnavailable(
         f"The run needs models that no worker can call:\n{lines}\nNothing was started.",

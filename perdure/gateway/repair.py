@@ -197,7 +197,7 @@ class Repairing:
         """The event to come back to: the newest task that succeeded."""
         look = await self._server.look(run)
         if look is None:
-            raise NotFound(f"There is no run {run}.")
+            raise NotFound(f"There is no run {run}.", cure="`perdure list` lists all runs.")
         return newest(run, await self._events(run, look))
 
     async def _take_back(self, run: str, event: int) -> None:

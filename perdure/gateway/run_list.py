@@ -14,14 +14,23 @@ from perdure.domain.run.child_runs import is_below
 from perdure.domain.run.status import StoredRun
 from perdure.gateway.temporal_gateway import ExecutionInfo, TemporalGateway
 from perdure.gateway.types import InstallationInfo, RunFilter, RunPage, RunRow
-from perdure.gateway.visibility import ONE_EACH, OURS, fits, query_of, quoted, row_of, row_of_stored
+from perdure.gateway.visibility import (
+    ONE_EACH,
+    OURS,
+    fits,
+    query_of,
+    quoted,
+    row_of,
+    row_of_stored,
+    unopened,
+)
 
 LAST = "@last"
 STORED_RUNS = 1_000
 CANDIDATES = 10
 MAX_LIMIT = 500
 AWAY_NOTE = "The Temporal server does not answer; this is what the store keeps."
-_ID = re.compile(r"[A-Za-z0-9._-]{1,200}")
+_ID = re.compile(r"[A-Za-z0-9._:@+=-]{1,200}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +41,7 @@ class Cursor:
     offset: int | None = None
 
     def text(self) -> str:
-        """As it is handed out."""
+        """The text form of the cursor."""
         if self.offset is not None:
             return f"store.{self.offset}"
         return "run." + base64.urlsafe_b64encode(self.token or b"").decode()
@@ -63,9 +72,10 @@ class Listing:
         self._records = records
         self._facts = facts
 
-    def _told(self, wanted: RunFilter) -> RunFilter:
+    def _query(self, wanted: RunFilter) -> str:
         """The filter in the words that the server knows."""
-        return wanted.model_copy(update={"label": self._facts.marked(wanted.label)})
+        told = wanted.model_copy(update={"label": self._facts.marked(wanted.label)})
+        return query_of(told, task_queue=self._facts.task_queue)
 
     async def page(self, wanted: RunFilter) -> RunPage:
         """One page of runs; see `Gateway.list`."""
@@ -75,7 +85,7 @@ class Listing:
             return await self._stored(wanted, limit=limit, offset=cursor.offset, note="")
         try:
             found, token = await self._server.page(
-                query_of(self._told(wanted)), limit=limit, cursor=cursor.token
+                self._query(wanted), limit=limit, cursor=cursor.token
             )
         except ServiceUnavailable:
             return await self._stored(wanted, limit=limit, offset=0, note=AWAY_NOTE)
@@ -92,9 +102,7 @@ class Listing:
     async def count(self, wanted: RunFilter) -> int:
         """How many runs of this installation the server lists for a filter."""
         queue = loops_queue(await self._records.installation())
-        return await self._server.count(
-            f"{query_of(self._told(wanted))} AND TaskQueue = {quoted(queue)}"
-        )
+        return await self._server.count(f"{self._query(wanted)} AND TaskQueue = {quoted(queue)}")
 
     async def _current(self, found: Sequence[ExecutionInfo]) -> list[ExecutionInfo]:
         """Each run once, by its newest execution: a retry and a reset leave older ones behind."""
@@ -147,7 +155,8 @@ class Listing:
     async def _starting_with(self, prefix: str) -> list[str]:
         roots = await self._records.find_runs(prefix=prefix, roots=True)
         found = [row.id for row in roots or await self._records.find_runs(prefix=prefix)]
-        query = f"{OURS} AND {ONE_EACH} AND WorkflowId STARTS_WITH {quoted(prefix)}"
+        ours = f"({OURS} OR {unopened(self._facts.task_queue)})"
+        query = f"{ours} AND {ONE_EACH} AND WorkflowId STARTS_WITH {quoted(prefix)}"
         try:
             looks, _ = await self._server.page(query, limit=100)
         except ServiceUnavailable:
@@ -168,13 +177,17 @@ class Listing:
         rows: list[RunRow] = []
         while offset < len(stored) and len(rows) < limit:
             batch = stored[offset : offset + limit]
-            known = set[str]() if note else await self._known(batch)
+            known = {} if note else await self._known(batch)
             for row in batch:
                 offset += 1
-                if (row.ended_at or note) and row.id not in known and fits(row, wanted):
+                look = known.get(row.id)
+                if look is not None and look.parent is not None and fits(row, wanted):
+                    # Its parent is no run of ours, so it is a root to us and not to the server.
+                    rows.append(row_of(look))
+                elif look is None and (row.ended_at or note) and fits(row, wanted):
                     rows.append(row_of_stored(row))
-                    if len(rows) == limit:
-                        break
+                if len(rows) == limit:
+                    break
         more = Cursor(offset=offset).text() if offset < len(stored) else None
         return RunPage(runs=tuple(rows), cursor=more, note=note)
 
@@ -185,14 +198,14 @@ class Listing:
         found = await self._records.find_runs(prefix=wanted.root, limit=STORED_RUNS)
         return [row for row in found if row.id == wanted.root or is_below(row.id, wanted.root)]
 
-    async def _known(self, rows: list[StoredRun]) -> set[str]:
+    async def _known(self, rows: list[StoredRun]) -> dict[str, ExecutionInfo]:
         if not rows:
-            return set()
+            return {}
         names = ", ".join(quoted(row.id) for row in rows)
         try:
             looks, _ = await self._server.page(
                 f"WorkflowId IN ({names}) AND {ONE_EACH}", limit=MAX_LIMIT
             )
         except ServiceUnavailable:
-            return set()
-        return {look.id for look in looks}
+            return {}
+        return {look.id: look for look in looks}

@@ -47,13 +47,13 @@ class StoredStates:
         if row.spec is None:
             raise NotAllowed(
                 f"The store does not have the specification of {row.id}: "
-                "an older version started it, or no door of Perdure did.",
+                "an older version started it, or no interface of Perdure did.",
                 cure="Run its task again.",
             )
         return read_as(RUN_SPEC, await self._blobs.get(row.spec))
 
     async def records(self, run: str) -> list[IterationRecord]:
-        """All iterations of a run."""
+        """The records of all iterations of a run."""
         texts = await self._records.records(run)
         return [read(IterationRecord, text) for text in texts]
 

@@ -132,7 +132,7 @@ class Starter:
         self._resolve = resolve
         self._settle = settle
         self._now = now
-        self._claims = Claims(server=server, records=records, journal=journal, now=now)
+        self.claims = Claims(server=server, records=records, journal=journal, now=now)
 
     async def start(
         self, spec: Spec, *, run: str | None, key: str | None, beginning: Beginning | None = None
@@ -149,9 +149,9 @@ class Starter:
         asked = Wish(
             run=run,
             key=None if key is None else key_digest(key),
-            digest=_digest(spec, beginning),
+            digest=digest_of(spec, beginning),
         )
-        standing = await self._claims.standing(asked)
+        standing = await self.claims.standing(asked)
         if standing.done is not None:
             return standing.done
         # The workers' answer first: keys live where they run, and the default model is theirs to
@@ -168,12 +168,12 @@ class Starter:
             order = order_of(settled, chosen, site, digest=asked.digest, state=_state_of(beginning))
             # Written before the workflow starts. The other way round, a crash in between would
             # leave a run that spends and that no list of ours shows.
-            row = await self._row(settled, order.id, beginning, asked, busy=busy)
-            if await self._claims.claim(row, seen=standing.row) and await self._begin(
+            row = await self.row(settled, order.id, beginning, asked, busy=busy)
+            if await self.claims.claim(row, seen=standing.row) and await self._begin(
                 row, order, beginning
             ):
                 return chosen
-            standing = await self._claims.standing(asked)
+            standing = await self.claims.standing(asked)
             if standing.done is not None:
                 return standing.done
         raise NotAllowed(
@@ -232,12 +232,13 @@ class Starter:
         try:
             return await self._server.start(order)
         except PerdureError as error:
-            await self._claims.close(row, error)
+            await self.claims.close(row, error)
             raise
 
-    async def _row(
+    async def row(
         self, spec: Spec, run: str, beginning: Beginning | None, asked: Wish, *, busy: str | None
     ) -> StoredRun:
+        """The row of a run that is about to start; its specification is stored."""
         now = self._now()
         state = _state_of(beginning)
         status = first_status(spec, run, now=now, dispatch=busy)
@@ -267,7 +268,7 @@ def _state_of(beginning: Beginning | None) -> LoopState | None:
     return None if beginning is None else beginning.state
 
 
-def _digest(spec: Spec, beginning: Beginning | None) -> str:
+def digest_of(spec: Spec, beginning: Beginning | None) -> str:
     """The digest of a request: its specification and, for a fork, its origin."""
     # Of the specification as it was sent, not as it was resolved: the default model may change
     # between two sends of the same request.

@@ -23,14 +23,14 @@ UNREADABLE = (PerdureError, ValueError, KeyError, RuntimeError)
 
 
 def converter_for(client: Client, run: str) -> DataConverter:
-    """The client's converter for one run: what is sealed was sealed for it alone."""
+    """The client's converter bound to one run, because payloads are encrypted for their run."""
     return client.data_converter.with_context(
         WorkflowSerializationContext(namespace=client.namespace, workflow_id=run)
     )
 
 
 async def opened_failure(failure: Failure, converter: DataConverter) -> Failure:
-    """A copy of a failure that says what it says; one that cannot be opened stays as it is."""
+    """A decrypted copy of a failure, or the failure itself if it cannot be decrypted."""
     copy = Failure()
     copy.CopyFrom(failure)
     link: Failure | None = copy
@@ -43,7 +43,7 @@ async def opened_failure(failure: Failure, converter: DataConverter) -> Failure:
 
 
 async def opened(payload: Payload, kind: type[T], converter: DataConverter) -> T | None:
-    """A value of so foreign an origin that it may be of another kind, or sealed for others."""
+    """Decode a value of unknown origin; None if it has another type or another key."""
     try:
         (value,) = await converter.decode([payload], [kind])
     except UNREADABLE:

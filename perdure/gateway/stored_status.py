@@ -135,7 +135,7 @@ def torn_end(ending: str) -> tuple[Outcome, str]:
 
 
 def torn_lifecycle(ending: str) -> Lifecycle:
-    """Where a run stands that the server closed in this way, without a result."""
+    """The lifecycle of a run that the server closed without a result."""
     return "stopped" if ending in {"terminated", "canceled", "cancelled"} else "failed"
 
 

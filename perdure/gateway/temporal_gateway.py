@@ -167,7 +167,7 @@ class TemporalGateway:
         raise AssertionError("unreachable")
 
     async def probe(self, queue: str, *, seconds: float) -> ReadyReport | None:
-        """Ask whether somebody works on a queue; None when nobody took the question in time.
+        """Ask the workers of a queue to report; None if none did in time.
 
         Raises:
             NothingToAskWith: the server has no standalone activities.

@@ -7,7 +7,7 @@ from typing import Literal, Protocol
 
 from perdure.domain.evaluation.outcomes import Lifecycle, Outcome
 from perdure.domain.foundation.base import FrozenModel
-from perdure.domain.foundation.names import LoopKind
+from perdure.domain.foundation.names import TASK_QUEUE, LoopKind
 from perdure.domain.run.bookkeeping_messages import ServedModels
 from perdure.domain.run.child_runs import names_below
 from perdure.domain.run.control import Phase
@@ -41,12 +41,13 @@ class InstallationInfo:
         namespace: the namespace of all runs.
         ui_url: where Temporal's Web UI answers, or None.
         timing: the figures that each run is started with.
-        version: of the door, which workers must go together with; empty: not looked at.
+        version: of the interface, which workers must go together with; empty: not looked at.
         notifies: whether a channel is configured that tells people of gates.
         worker_command: says how to start the worker of a workspace folder (None: of no folder in
             particular); follows "Start one with".
         digest: where there is an encryption key, makes the keyed digest that stands for a word that
             the server has to be told; ids then have no words of goals.
+        task_queue: where Temporal clients start runs with their task alone.
     """
 
     address: str
@@ -57,9 +58,10 @@ class InstallationInfo:
     version: str = ""
     worker_command: Callable[[str | None], str] = worker_command
     digest: Callable[[str], str] | None = None
+    task_queue: str = TASK_QUEUE
 
     def marked(self, label: str | None) -> str | None:
-        """A label as the server is told it."""
+        """The label in the form that the server stores."""
         if label is None or self.digest is None:
             return label
         return f"{LABEL_MARK}{self.digest(label)}"
@@ -92,7 +94,8 @@ class QueueState(FrozenModel):
 
     `busy`: nobody answered in time, but workers fetched from it of late. `unasked`: workers fetch
     from it, and this server cannot put a question to them. `lacks`: families of models that its
-    workers cannot call, with why; `models`, what they know of models.
+    workers cannot call, with why; `models`, what they know of models; `hooks`: the kind of
+    each hook that they serve, by name.
     """
 
     queue: str
@@ -103,6 +106,7 @@ class QueueState(FrozenModel):
     unasked: bool = False
     lacks: dict[str, str] = {}
     models: ServedModels = ServedModels()
+    hooks: dict[str, str] = {}
     version: str | None = None
     cure: str = ""
 
@@ -113,7 +117,7 @@ class QueueState(FrozenModel):
 
     @property
     def found(self) -> str:
-        """Who is there, in words."""
+        """Describe who answered, in words."""
         if self.ready:
             return f"version {self.version} answers"
         if self.unasked:

@@ -10,9 +10,10 @@ import re
 from collections.abc import AsyncIterator
 
 from perdure.domain.foundation.errors import InvalidInput, PerdureError, ServiceUnavailable
-from perdure.domain.foundation.names import loops_queue
+from perdure.domain.foundation.names import TASK_QUEUE, WORKFLOW_TYPES, loops_queue
 from perdure.domain.ports import RecordStore
 from perdure.domain.run.status import StoredRun
+from perdure.domain.specs import KINDS
 from perdure.gateway.diagnostics import FAILING, REPORTED
 from perdure.gateway.stored_status import torn_lifecycle
 from perdure.gateway.temporal_gateway import ExecutionInfo, TemporalGateway
@@ -21,6 +22,7 @@ from perdure.gateway.types import LABEL_MARK, FailingRun, FailingRuns, RunFilter
 OURS = "PerdureKind IS NOT NULL"
 # A run that continued as new is one run, listed by its newest execution.
 ONE_EACH = "ExecutionStatus != 'ContinuedAsNew'"
+NO_WORKER_YET = "waiting for a worker"
 PAGE = 200
 OPEN = frozenset({"running", "paused", "waiting"})
 _SAFE = re.compile(r"[^'\"\\`\x00-\x1f]{1,512}")
@@ -34,19 +36,41 @@ def quoted(text: str) -> str:
     """
     if not _SAFE.fullmatch(text):
         raise InvalidInput(
-            f"{text[:80]!r} cannot be looked for.",
+            f"{text[:80]!r} cannot be searched for.",
             cure="Use 1 to 512 characters without quotes, backslashes and line breaks.",
         )
     return f"'{text}'"
 
 
-def query_of(wanted: RunFilter) -> str:
-    """The visibility query of a filter: root runs, each chain of executions once."""
+def unopened(task_queue: str) -> str:
+    """Runs that a Temporal client started, and that no worker has looked at."""
+    types = ", ".join(quoted(WORKFLOW_TYPES[kind]) for kind in KINDS)
+    return (
+        f"(ExecutionStatus = 'Running' AND TaskQueue = {quoted(task_queue)} "
+        f"AND WorkflowType IN ({types}))"
+    )
+
+
+def query_of(wanted: RunFilter, *, task_queue: str = TASK_QUEUE) -> str:
+    """The visibility query of a filter: root runs, each chain of executions once.
+
+    Args:
+        wanted: the filter. What it asks of a run is not known of one that waits for a worker, so
+            such runs are there only where at most `running` is asked for.
+        task_queue: where Temporal clients start runs.
+    """
     tree = "ParentWorkflowId IS NULL"
     if wanted.root is not None:
         tree = f"RootWorkflowId = {quoted(wanted.root)}"
-    parts = [OURS, ONE_EACH, tree]
-    status = lifecycle_of(wanted)
+    ours = _ours(wanted)
+    if wanted.status in {None, "running"} and ours == _ours(RunFilter(status=wanted.status)):
+        ours = f"({ours} OR {unopened(task_queue)})"
+    return f"{ONE_EACH} AND {tree} AND {ours}"
+
+
+def _ours(wanted: RunFilter) -> str:
+    """What a filter asks of runs that have told the server of themselves."""
+    parts, status = [OURS], lifecycle_of(wanted)
     if status is not None:
         parts.append(f"PerdureLifecycle = {quoted(status)}")
         if status in OPEN:
@@ -58,7 +82,7 @@ def query_of(wanted: RunFilter) -> str:
         "PerdurePhase": wanted.phase,
     }
     parts += [f"{name} = {quoted(value)}" for name, value in named.items() if value is not None]
-    return " AND ".join(parts)
+    return f"({' AND '.join(parts)})"
 
 
 def lifecycle_of(wanted: RunFilter) -> str | None:
@@ -80,13 +104,14 @@ def row_of(look: ExecutionInfo) -> RunRow:
     if look.ending is not None and lifecycle in OPEN:
         lifecycle = torn_lifecycle(look.ending)
     iteration = look.number("PerdureIteration")
+    unread = look.open and look.text("PerdureKind") is None
     return RunRow(
         id=look.id,
         kind=look.kind,
         goal=look.memo.get("goal", ""),
         label=label_of(look),
         lifecycle=lifecycle,
-        phase=look.text("PerdurePhase"),
+        phase="starting" if unread else look.text("PerdurePhase"),
         blocked_on=look.text("PerdureBlockedOn") or None if look.open else None,
         outcome=look.text("PerdureOutcome"),
         definition=look.memo.get("definition"),
@@ -96,8 +121,12 @@ def row_of(look: ExecutionInfo) -> RunRow:
         parent=look.parent,
         started_at=look.started_at,
         ended_at=look.closed_at,
-        trouble=look.trouble.text if look.trouble is not None else None,
+        trouble=NO_WORKER_YET if unread and look.trouble is None else _trouble(look),
     )
+
+
+def _trouble(look: ExecutionInfo) -> str | None:
+    return look.trouble.text if look.trouble is not None else None
 
 
 def row_of_stored(row: StoredRun) -> RunRow:
@@ -139,18 +168,22 @@ AT_ONCE = 8
 
 
 class Failing:
-    """Finds runs that fail, whoever started them: also one that never came to name itself."""
+    """Finds runs whose workflow tasks fail, even those that never set a search attribute."""
 
-    def __init__(self, *, server: TemporalGateway, records: RecordStore) -> None:
+    def __init__(
+        self, *, server: TemporalGateway, records: RecordStore, task_queue: str = TASK_QUEUE
+    ) -> None:
         self._server = server
         self._records = records
+        self._task_queue = task_queue
 
     async def find(self, *, limit: int) -> FailingRuns:
         """See `Gateway.failing`."""
         queue = loops_queue(await self._records.installation())
         # A run of a type that no worker knows, or with an input that none can read, has no
         # attributes of ours: its queue says whose it is.
-        running = f"ExecutionStatus = 'Running' AND ({OURS} OR TaskQueue = {quoted(queue)})"
+        theirs = f"TaskQueue = {quoted(queue)} OR {unopened(self._task_queue)}"
+        running = f"ExecutionStatus = 'Running' AND ({OURS} OR {theirs})"
         named = await self._named(running, limit=limit)
         newest = await self._pages(running, limit=limit)
         ids = list(dict.fromkeys(look.id for look in (*(named or ()), *newest)))

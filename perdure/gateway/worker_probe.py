@@ -25,7 +25,7 @@ class NothingToAskWith(Exception):
 
 
 async def probe(client: Client, queue: str, *, seconds: float) -> ReadyReport | None:
-    """Ask whether somebody works on a queue; None when nobody took the question in time.
+    """Ask the workers of a queue to report; None if none did in time.
 
     Raises:
         NothingToAskWith: the server cannot put the question.
@@ -74,6 +74,21 @@ async def polled(client: Client, queue: str, *, now: datetime) -> bool:
         )
     )
     return alive(described.pollers, await _heartbeats(client, queue), now=now)
+
+
+async def workflow_pollers(client: Client, queue: str, *, now: datetime) -> tuple[str, ...]:
+    """The identities of workers that fetched workflow tasks from a queue of late."""
+    described = await client.workflow_service.describe_task_queue(
+        DescribeTaskQueueRequest(
+            namespace=client.namespace,
+            task_queue=TaskQueue(name=queue),
+            task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW,
+        )
+    )
+    oldest = now - LIVELY
+    return tuple(
+        poller.identity for poller in described.pollers if _when(poller.last_access_time) >= oldest
+    )
 
 
 def alive(

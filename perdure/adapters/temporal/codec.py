@@ -1,4 +1,4 @@
-"""Encryption of everything that Temporal keeps: payloads sealed with AES-GCM, each naming its key.
+"""Encrypts everything that Temporal stores: AES-GCM payloads that name their key.
 
 The server, its database and its Web UI see sealed bytes alone; who has the key reads them by a
 codec server (`perdure codec`). Old keys open what was sealed with them, and seal nothing any more.
@@ -56,7 +56,7 @@ class _Place:
         return f"{self.namespace}/{self.workflow}"
 
     def holds(self, name: str) -> bool:
-        """Whether what was sealed for a place of this name may be read here."""
+        """Whether a payload that was encrypted for this place may be read here."""
         # A schedule seals under the beginning of the ids of the runs that it starts.
         return name in {self.name, f"{self.namespace}/{_SCHEDULED.sub('', self.workflow)}"}
 
@@ -93,11 +93,11 @@ class EncryptionCodec(PayloadCodec, WithSerializationContext):
         return bound
 
     async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
-        """Seal payloads; what is sealed already stays as it is."""
+        """Encrypt payloads; encrypted ones stay as they are."""
         return [self._seal(payload) for payload in payloads]
 
     async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
-        """Open sealed payloads.
+        """Decrypt payloads.
 
         Raises:
             StoreError: another key sealed one of them, it is damaged, or it must not be read here.
@@ -141,8 +141,8 @@ class EncryptionCodec(PayloadCodec, WithSerializationContext):
         foreign = not self._reads_plain and self._place is not None
         if foreign and payload.data:
             raise StoreError(
-                "A value came unencrypted, and a key is set: whoever has no key is not obeyed.",
-                cure="Send it with `perdure`, or by way of the codec server (`perdure codec`). For"
+                "A value came unencrypted although a key is set, so it was not used.",
+                cure="Send it with `perdure`, or through the codec server (`perdure codec`). For"
                 " runs from before there was a key, set PERDURE_ENCRYPTION_PLAIN=read.",
             )
         return payload
@@ -161,7 +161,7 @@ class EncryptionCodec(PayloadCodec, WithSerializationContext):
 
 
 def place_of(payload: Payload) -> str | None:
-    """The namespace and workflow that a payload was sealed for, as `NAMESPACE/WORKFLOW`."""
+    """The namespace and workflow that a payload was encrypted for, as `NAMESPACE/WORKFLOW`."""
     found = payload.metadata.get(BOUND_TO)
     return None if found is None else found.decode(errors="replace")
 

@@ -1,4 +1,4 @@
-"""The codec server: opens sealed payloads for the Temporal Web UI and the `temporal` command.
+"""The codec server: decrypts payloads for the Temporal Web UI and the `temporal` command.
 
 It speaks Temporal's remote codec protocol on loopback, to who has its token: as a bearer token, or
 as the first part of the path, which is how a Web UI that knows only an address sends it. A browser
@@ -18,7 +18,7 @@ import structlog
 from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
 from temporalio.api.common.v1 import Payload, Payloads
 
-from perdure.adapters.http_server import LOOPBACK, Connection, HttpDoor, Refusal, Request
+from perdure.adapters.http_server import LOOPBACK, Connection, HttpServer, Refusal, Request
 from perdure.adapters.temporal.codec import EncryptionCodec, place_of
 from perdure.domain.foundation.errors import PerdureError, ServiceUnavailable
 from perdure.domain.installation.hosts import LOOPBACK_NAMES
@@ -65,9 +65,9 @@ class CodecServer:
         Raises:
             ServiceUnavailable: the port is taken.
         """
-        door = HttpDoor(self._answer, names=LOOPBACK_NAMES)
+        interface = HttpServer(self._answer, names=LOOPBACK_NAMES)
         try:
-            port = await door.open(LOOPBACK, self._port)
+            port = await interface.open(LOOPBACK, self._port)
         except (OSError, OverflowError) as error:
             why = error.strerror if isinstance(error, OSError) else "ports are 0 to 65535"
             raise ServiceUnavailable(
@@ -78,7 +78,7 @@ class CodecServer:
             on_ready(f"http://{LOOPBACK}:{port}")
             await asyncio.Event().wait()
         finally:
-            await door.close()
+            await interface.close()
 
     async def _answer(self, request: Request, connection: Connection) -> None:
         if request.method == "GET" and request.target == HEALTH:
@@ -104,14 +104,16 @@ class CodecServer:
         *path, verb = request.target.strip("/").split("/")
         convert = self._verbs.get(verb)
         if request.method != "POST" or convert is None:
-            raise Refusal(HTTPStatus.NOT_FOUND, "Post to /encode or /decode.")
+            raise Refusal(HTTPStatus.NOT_FOUND, "Use POST /encode or POST /decode.")
         self._check_token(request, path)
         self._check_namespace(request)
         body = await connection.body(request, at_most=BODY_BYTES)
         try:
             asked = list(ParseDict(json.loads(body), Payloads()).payloads)
         except (ValueError, ParseError, RecursionError):
-            raise Refusal(HTTPStatus.BAD_REQUEST, "Send payloads as Temporal's JSON.") from None
+            raise Refusal(
+                HTTPStatus.BAD_REQUEST, "The body is not Temporal's JSON for payloads."
+            ) from None
         places = self._places(asked)
         try:
             found = await convert(asked)
@@ -141,7 +143,11 @@ class CodecServer:
     def _places(self, payloads: Sequence[Payload]) -> list[str]:
         places = [place for payload in payloads if (place := place_of(payload)) is not None]
         if any(not place.startswith(f"{self._namespace}/") for place in places):
-            raise Refusal(HTTPStatus.FORBIDDEN, "A payload is of another namespace.")
+            raise Refusal(
+                HTTPStatus.FORBIDDEN,
+                "A payload belongs to another namespace; this server decrypts "
+                f"{self._namespace!r} only.",
+            )
         return places or ["?"]
 
     def _welcome_origin(self, request: Request) -> str | None:
@@ -150,7 +156,9 @@ class CodecServer:
         if origin is None or _bare(origin) in self._origins:
             return origin
         _log.warning("codec_refused", why="a page of another origin", origin=origin[:200])
-        raise Refusal(HTTPStatus.FORBIDDEN, "This page may not ask; name it with --origin.")
+        raise Refusal(
+            HTTPStatus.FORBIDDEN, "Pages of this origin are not allowed; allow it with --origin."
+        )
 
 
 class _Opened:

@@ -78,7 +78,7 @@ class CompactConverter(PydanticJSONPlainPayloadConverter):
 
 
 def _by_hand(payload: Payload, type_hint: type | None) -> bool:
-    """Whether people may have written it: a verb, or the input of a run that no door started."""
+    """Whether people may have written it: a verb, or an input that no interface checked."""
     if not isinstance(type_hint, type):
         return False
     if issubclass(type_hint, LoopInput):

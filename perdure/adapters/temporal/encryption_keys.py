@@ -48,7 +48,7 @@ def codec_token(settings: Settings) -> str:
     found = (secret_behind(settings.codec_token.get_secret_value()) or "").strip()
     if not _TOKEN.fullmatch(found):
         raise InvalidInput(
-            "PERDURE_CODEC_TOKEN leads to no token.",
+            "PERDURE_CODEC_TOKEN refers to no token.",
             cure="Set it to env:NAME or file:PATH of 16 letters, digits, - or _ at least.",
         )
     return found
@@ -78,11 +78,13 @@ def _key(reference: str, variable: str) -> bytes:
     cure = CURE.format(variable=variable)
     if text is None:
         # The reference itself may be a key that was set by mistake: it is not repeated.
-        raise InvalidInput(f"{variable} leads to no key.", cure=cure)
+        raise InvalidInput(f"{variable} refers to no key.", cure=cure)
     try:
         key = base64.b64decode(text.strip(), validate=True)
     except (ValueError, binascii.Error):
         raise InvalidInput(f"The key behind {variable} is not base64.", cure=cure) from None
     if len(key) != KEY_BYTES:
-        raise InvalidInput(f"The key behind {variable} is {len(key)} bytes long.", cure=cure)
+        raise InvalidInput(
+            f"The key behind {variable} has {len(key)} bytes instead of {KEY_BYTES}.", cure=cure
+        )
     return key

@@ -1,0 +1,331 @@
+"""The workers of one process, one per queue, with the activities that each serves."""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
+from datetime import timedelta
+
+import structlog
+from temporalio.client import Client
+from temporalio.worker import Worker
+
+from perdure.about import VERSION
+from perdure.activities.call_model import CallModel
+from perdure.activities.evaluation import Check, Judge, Verify
+from perdure.activities.generated_tools import MakeTool, RepairTool
+from perdure.activities.hooks import RunHook
+from perdure.activities.manager import Brief, InspectWork, Manage, Shelve
+from perdure.activities.memory import Extract, KeepLearnings, Mine, Recall, Review
+from perdure.activities.open_run import OpenRun, Reframe
+from perdure.activities.open_task import OpenTask
+from perdure.activities.open_workspace import OpenWorkspace
+from perdure.activities.plan import Plan
+from perdure.activities.roles import AskVerdict, ReadStage
+from perdure.activities.run_lifecycle import Finish, Notify, Reconcile, Snapshot
+from perdure.activities.skills import OfferSkills, SaveSkills
+from perdure.activities.support.context_cache import Frames
+from perdure.activities.support.journaled_model import Backoff, JournaledModel
+from perdure.activities.support.live_text_writer import LiveTextWriter
+from perdure.activities.support.prompt_builder import PromptBuilder
+from perdure.activities.support.structured_calls import StructuredCalls
+from perdure.activities.take_over import SettleChild, TakeOver
+from perdure.activities.tool_calls import AskedCalls, CallTool, CheckCall
+from perdure.activities.worker_probe import Ready
+from perdure.activities.worker_results import MergeWork, ReadWork, ReviewWork
+from perdure.adapters.bounded_process.process import misfits_of
+from perdure.adapters.checks.builtin_checks import similarity
+from perdure.adapters.llm.access import access_from, lacking_models
+from perdure.adapters.notifiers import notifier
+from perdure.adapters.stores.clock import utc_now
+from perdure.adapters.stores.waiting_stores import once_there, patiently
+from perdure.client_services import opening_of
+from perdure.composition import Parts
+from perdure.domain.foundation.errors import PerdureError, StoreError
+from perdure.domain.foundation.names import (
+    loops_queue,
+    models_queue,
+    tools_queue,
+    worker_identity,
+)
+from perdure.domain.installation.workspace_use import WorkspaceUse, served
+from perdure.domain.run.bookkeeping_messages import ServedModels
+from perdure.workflow_registry import TASK_STARTS, WORKFLOWS, allow_long_tasks, workflow_runner
+from perdure.workspace_workers import WorkspaceWorkers
+
+REGISTRY_POLL_S = 1.0
+Activity = Callable[..., object]
+_log = structlog.get_logger(__name__)
+Polling = Callable[[list[str]], Awaitable[None]]
+
+
+class Fleet:
+    """The workers of one process, one per queue."""
+
+    def __init__(self, client: Client, parts: Parts, installation: str) -> None:
+        self._client = client
+        self._parts, self._settings = parts, parts.settings
+        self._installation = installation
+        stores = parts.stores
+        self._frames = Frames(stores.blobs)
+        self._live = LiveTextWriter(stores.live, on_failure=_not_shown)
+        metered = JournaledModel(
+            models=parts.models,
+            journal=stores.journal,
+            blobs=stores.blobs,
+            live=self._live,
+            backoff=Backoff(self._settings.backoff_initial_s, self._settings.backoff_max_s),
+        )
+        self._calls = CallModel(
+            blobs=stores.blobs,
+            transcripts=stores.transcripts,
+            records=stores.records,
+            metered=metered,
+            frames=self._frames,
+            composer=PromptBuilder(stores.blobs),
+            mended=parts.tools.mended,
+            misfits=misfits_of,
+        )
+        self._checks = Check(
+            blobs=stores.blobs, frames=self._frames, checks=parts.checks, waiting=patiently
+        )
+        self._hooks = RunHook(blobs=stores.blobs, frames=self._frames, hooks=parts.hooks)
+
+    def loops(self) -> Worker:
+        """Workflows and the bookkeeping steps."""
+        stores = self._parts.stores
+        open_run = OpenRun(
+            blobs=stores.blobs,
+            transcripts=stores.transcripts,
+            models=self._parts.models,
+            journal=stores.journal,
+            records=stores.records,
+            notifies=self._settings.tells_people,
+        )
+        review = Review(
+            records=stores.records,
+            memory=stores.memory,
+            blobs=stores.blobs,
+            frames=self._frames,
+            trusts_skills=self._settings.trust_skills,
+        )
+        finish = Finish(
+            records=stores.records,
+            blobs=stores.blobs,
+            memory=stores.memory,
+            artifacts=stores.artifacts,
+        )
+        return self._worker(
+            loops_queue(self._installation),
+            activities=[
+                open_run.open_run,
+                Reframe(blobs=stores.blobs, frames=self._frames).reframe,
+                Reconcile(stores.journal).reconcile,
+                SettleChild(journal=stores.journal, records=stores.records).settle_child,
+                TakeOver(journal=stores.journal, records=stores.records).take_over,
+                Shelve(stores.blobs).shelve,
+                Brief(stores.blobs).brief,
+                ReadWork(
+                    blobs=stores.blobs, similarity=similarity, inspector=self._parts.deliverables
+                ).read_work,
+                Recall(memory=stores.memory, blobs=stores.blobs).recall,
+                OfferSkills(memory=stores.memory, blobs=stores.blobs).offer_skills,
+                finish.finish,
+                review.review,
+                KeepLearnings(stores.memory).keep_learnings,
+                Mine(stores.memory).mine,
+                ReadStage(
+                    blobs=stores.blobs, artifacts=stores.artifacts, frames=self._frames, now=utc_now
+                ).read_stage,
+                self._calls.pair_results,
+                Notify(notifier(self._settings)).notify,
+                Ready(version=VERSION, workspace=None).ready,
+            ],
+            workflows=WORKFLOWS,
+        )
+
+    def opening(self) -> OpenTask:
+        """The step that opens a task."""
+        return OpenTask(
+            opening_of(self._parts, lacks=self._lacks).open,
+            blobs=self._parts.stores.blobs,
+            inline=self._settings.inline_output_bytes,
+        )
+
+    def tasks(self) -> Worker:
+        """Runs that Temporal clients start with their task alone, until they are opened."""
+        return self._worker(
+            self._settings.task_queue,
+            activities=[self.opening().open_task],
+            workflows=TASK_STARTS,
+        )
+
+    def models(self) -> Worker:
+        """Model calls and judgements, limited in rate across all workers of the queue."""
+        stores = self._parts.stores
+        structured = StructuredCalls(calls=self._calls, blobs=stores.blobs)
+        judge = Judge(
+            structured=structured,
+            frames=self._frames,
+            verdicts=stores.verdicts,
+            journal=stores.journal,
+        )
+        verdicts = AskVerdict(structured)
+        return self._worker(
+            models_queue(self._installation),
+            activities=[
+                self._calls.call_model,
+                judge.judge,
+                Plan(structured).plan,
+                verdicts.ask_verdict,
+                verdicts.judge_goal,
+                Extract(structured).extract,
+                RepairTool(structured, blobs=stores.blobs).repair_tool,
+                Manage(structured=structured, blobs=stores.blobs).manage,
+                ReviewWork(structured).review_work,
+                Ready(version=VERSION, workspace=None, lacks=self._lacks, models=self._known).ready,
+            ],
+            per_second=self._settings.model_calls_per_second,
+        )
+
+    def _lacks(self) -> dict[str, str]:
+        return lacking_models(access_from(self._settings))
+
+    def _known(self) -> ServedModels:
+        return self._parts.models.served()
+
+    def tools(self, workspace: str | None, folder: str | None) -> Worker:
+        """Tools, checks and snapshots for one workspace, or for scratch folders."""
+        parts, stores = self._parts, self._parts.stores
+        opening = OpenWorkspace(
+            host=parts.tools,
+            servers=parts.servers,
+            workspaces=parts.workspaces,
+            commands=self._settings.allow_commands,
+            checks=parts.checks.plugin_names,
+            verifier=parts.verifier,
+            made=parts.made,
+            hooks=parts.hooks,
+        )
+        make = MakeTool(
+            store=stores.made_tools,
+            blobs=stores.blobs,
+            sandbox=parts.sandbox,
+            host=parts.tools,
+        )
+        tool = CallTool(
+            blobs=stores.blobs,
+            transcripts=stores.transcripts,
+            frames=self._frames,
+            host=parts.tools,
+        )
+        asked = AskedCalls(transcripts=stores.transcripts, frames=self._frames)
+        look = CheckCall(blobs=stores.blobs, calls=asked, host=parts.tools)
+        verify = Verify(
+            blobs=stores.blobs,
+            frames=self._frames,
+            workspaces=parts.workspaces,
+            verifier=parts.verifier,
+        )
+        save = SaveSkills(blobs=stores.blobs, memory=stores.memory, folder=parts.skill_folder)
+        return self._worker(
+            tools_queue(self._installation, workspace),
+            activities=[
+                save.save_skills,
+                opening.open_workspace,
+                tool.call_tool,
+                tool.keep_result,
+                look.check_call,
+                make.make_tool,
+                self._checks.check,
+                self._hooks.run_hook,
+                verify.verify,
+                Snapshot(workspaces=parts.workspaces, blobs=stores.blobs).snapshot,
+                MergeWork(parts.workspaces).merge_work,
+                InspectWork(
+                    blobs=stores.blobs,
+                    inspector=parts.deliverables,
+                    workspaces=parts.workspaces,
+                    commands=parts.commands,
+                ).inspect_work,
+                Ready(version=VERSION, workspace=folder, hooks=parts.hooks.listed).ready,
+            ],
+        )
+
+    def steps(self) -> tuple[Worker, Worker]:
+        """Model calls, and tools for scratch folders."""
+        return self.models(), self.tools(None, None)
+
+    async def serve(
+        self,
+        workers: Sequence[Worker],
+        stop: asyncio.Event,
+        *,
+        polling: Polling,
+    ) -> None:
+        """Run these workers, and those of the folders in use, until `stop` is set; then drain.
+
+        Args:
+            workers: made by this fleet.
+            stop: ends all of them.
+            polling: called once with the queues, when all are polled.
+        """
+        records = self._parts.stores.records
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(self._live.close)
+            for worker in workers:
+                await stack.enter_async_context(worker)
+            folders = await stack.enter_async_context(WorkspaceWorkers(self.tools))
+            await folders.serve(_used(await once_there(records.workspace_uses, stop)))
+            await polling([*(worker.task_queue for worker in workers), *folders.queues])
+            while not stop.is_set():
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(REGISTRY_POLL_S):
+                        await stop.wait()
+                with contextlib.suppress(StoreError):  # a locked store is asked again
+                    await folders.serve(_used(await records.workspace_uses()))
+            # All at once, so that the grace counts once and not once for each queue.
+            await asyncio.gather(folders.shutdown(), *(worker.shutdown() for worker in workers))
+
+    def _worker(
+        self,
+        queue: str,
+        *,
+        activities: Sequence[Activity],
+        workflows: Sequence[type] = (),
+        per_second: float | None = None,
+    ) -> Worker:
+        settings = self._settings
+        # Each event of a history repeats it: it says more only where two installations may meet.
+        shared = queue == settings.task_queue
+        worker = Worker(
+            self._client,
+            task_queue=queue,
+            identity=worker_identity(self._client.identity, self._installation) if shared else None,
+            activities=activities,
+            workflows=workflows,
+            workflow_runner=workflow_runner(),
+            workflow_failure_exception_types=[PerdureError],
+            max_concurrent_activities=settings.max_concurrent_activities,
+            max_concurrent_workflow_tasks=settings.max_concurrent_workflow_tasks
+            if workflows
+            else None,
+            max_cached_workflows=settings.max_cached_workflows,
+            max_task_queue_activities_per_second=per_second,
+            sticky_queue_schedule_to_start_timeout=timedelta(seconds=settings.sticky_s),
+            graceful_shutdown_timeout=timedelta(seconds=settings.shutdown_grace_s),
+            max_heartbeat_throttle_interval=timedelta(seconds=settings.heartbeat_s / 2),
+            default_heartbeat_throttle_interval=timedelta(seconds=settings.heartbeat_s / 2),
+        )
+        if workflows:
+            allow_long_tasks(worker)
+        return worker
+
+
+def _used(uses: Sequence[WorkspaceUse]) -> dict[str, str]:
+    return served(uses, now=utc_now(), exists=os.path.isdir)
+
+
+def _not_shown(why: str) -> None:
+    _log.warning("live_text_not_shown", why=why)

@@ -1,0 +1,180 @@
+"""Opening a run that a Temporal client started with its task alone.
+
+The execution is there already, so nothing is started and nobody is asked whether workers are: the
+task is checked, its row claimed, and its workflow told where to go on.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
+
+from pydantic import JsonValue
+
+from perdure.domain.evaluation.outcomes import Outcome, explain, lifecycle
+from perdure.domain.foundation.errors import (
+    InvalidInput,
+    ModelUnavailable,
+    NotAllowed,
+    NotFound,
+    PerdureError,
+    StoreAway,
+)
+from perdure.domain.foundation.names import WORKFLOW_TYPES
+from perdure.domain.foundation.problems import shown
+from perdure.domain.foundation.tolerance import read
+from perdure.domain.model_availability import unserved
+from perdure.domain.ports import RecordStore
+from perdure.domain.run.result import RunResult
+from perdure.domain.run.status import StoredRun
+from perdure.domain.run.task_start import OpenTaskReport, OpenTaskRequest, TaskInput
+from perdure.domain.specs import Spec
+from perdure.gateway.claim_run_id import Wish, checked_id, key_digest, require_same
+from perdure.gateway.readiness import uncallable
+from perdure.gateway.start import TRIES, Starter, digest_of, order_of
+from perdure.gateway.types import ResolveModels, SettleRun
+
+ReadSpec = Callable[[Mapping[str, JsonValue]], Awaitable[Spec]]
+REFUSALS = (InvalidInput, ModelUnavailable, NotAllowed, NotFound)
+FAILED: Outcome = "failed"
+INVALID_TASK = "invalid_task"
+
+
+class TaskOpening:
+    """Opens runs of tasks.
+
+    Args:
+        starter: places runs and writes their rows.
+        records: rows of runs.
+        read: makes a specification of the fields of a task, or raises what is wrong with them.
+        resolve: fills in models and tools, as this worker has them.
+        settle: finds the run's session and project.
+        lacks: families of models that this worker cannot call, with why.
+        now: the clock.
+    """
+
+    def __init__(
+        self,
+        *,
+        starter: Starter,
+        records: RecordStore,
+        read: ReadSpec,
+        resolve: ResolveModels,
+        settle: SettleRun,
+        lacks: Callable[[], Mapping[str, str]],
+        now: Callable[[], datetime],
+    ) -> None:
+        self._starter = starter
+        self._records = records
+        self._read = read
+        self._resolve = resolve
+        self._settle = settle
+        self._lacks = lacks
+        self._now = now
+
+    async def open(self, run: str, asked: OpenTaskRequest) -> OpenTaskReport:
+        """The run's input, or the result of one that has nothing to do."""
+        try:
+            checked_id(run)
+            spec = await self._read(_fields(asked))
+            wish = Wish(run=run, key=_chain_key(asked), digest=digest_of(spec, None))
+            return await self._opened(run, spec, wish)
+        except REFUSALS as error:
+            return await self._refused(run, asked, error)
+
+    async def _opened(self, run: str, spec: Spec, asked: Wish) -> OpenTaskReport:
+        """Claim the row, unless a run of this id has been there before."""
+        for _ in range(TRIES):
+            row = await self._records.run(run)
+            if row is not None and row.start_key != asked.key and not was_refused(row):
+                return OpenTaskReport(result=result_of_same(row, asked))
+            ready = await self._resolve(spec, None)
+            site = await self._starter.site(ready)
+            if without := unserved(ready, self._lacks()):
+                raise uncallable(without)
+            settled = await self._settle(ready, run)
+            order = order_of(settled, run, site, digest=asked.digest)
+            new = await self._starter.row(settled, run, None, asked, busy=None)
+            if await self._starter.claims.claim(new, seen=row):
+                told = order.input.model_dump(mode="json", by_alias=True)
+                return OpenTaskReport(input=told, queue=order.queue, memo=dict(order.memo))
+        raise StoreAway(
+            f"The row of {run} changes too often to be claimed; the step is tried again."
+        )
+
+    async def _refused(
+        self, run: str, asked: OpenTaskRequest, error: PerdureError
+    ) -> OpenTaskReport:
+        """The run as a failed one that cost nothing; lists show it, and its id stays free."""
+        now = self._now()
+        result = RunResult(
+            id=run,
+            kind=asked.kind,
+            outcome=FAILED,
+            reason=INVALID_TASK,
+            explanation=explain(FAILED, INVALID_TASK, f"{error}"),
+            error=f"{error.code}: {error}",
+            started_at=now,
+            ended_at=now,
+        )
+        told = result.model_dump_json()
+        row = StoredRun(
+            id=run,
+            kind=asked.kind,
+            goal=TaskInput.model_validate(asked.task).goal,
+            label=None,
+            lifecycle=lifecycle(FAILED),
+            outcome=FAILED,
+            started_at=now,
+            ended_at=now,
+            result=told,
+        )
+        # Where a run has this id already, its row stays as it is.
+        await self._records.claim_run(row, seen=None)
+        return OpenTaskReport(result=told)
+
+
+def _fields(asked: OpenTaskRequest) -> Mapping[str, JsonValue]:
+    """The fields of a task, with the kind that its workflow type says.
+
+    Raises:
+        InvalidInput: it is no object, or of another kind.
+    """
+    task, kind = asked.task, asked.kind
+    if not isinstance(task, dict):
+        raise InvalidInput(
+            f"The task is {shown(task)} instead of a JSON object.",
+            cure='Send the JSON of a task file, at least {"goal": "…"}.',
+        )
+    said = task.get("kind", kind)
+    if said != kind:
+        other = WORKFLOW_TYPES.get(said) if isinstance(said, str) else None
+        hint = f"Start the workflow type {other}, or leave" if other else "Leave"
+        raise InvalidInput(
+            f"kind: found {shown(said)}; the workflow type {WORKFLOW_TYPES[kind]} runs {kind}.",
+            cure=f"{hint} out `kind`.",
+        )
+    return {**task, "kind": kind}
+
+
+def was_refused(row: StoredRun) -> bool:
+    """Whether a run ended because its task could not be run: it did nothing, and its id is free."""
+    return row.result is not None and read(RunResult, row.result).reason == INVALID_TASK
+
+
+def result_of_same(row: StoredRun, asked: Wish) -> str:
+    """The result of the run that had this id before: the same task is not paid for twice.
+
+    Raises:
+        NotAllowed: it was another task, or the run left no result.
+    """
+    require_same(row.id, row.digest, asked, what="The id belongs to the")
+    if row.result is None:
+        raise NotAllowed(
+            f"The run {row.id} was started from this task before, and has left no result.",
+            cure=f"Take it up with `perdure retry {row.id}`, or start under another id.",
+        )
+    return row.result
+
+
+def _chain_key(asked: OpenTaskRequest) -> str:
+    """What tells a repeat of the step, and a reset of the run, from another run of this id."""
+    return key_digest(f"chain:{asked.chain}")

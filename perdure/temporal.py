@@ -1,0 +1,226 @@
+"""Perdure inside a worker that exists already.
+
+client = await Client.connect("localhost:7233", plugins=[PerdurePlugin()])
+worker = Worker(client, task_queue="orders", workflows=[OrderWorkflow], activities=[charge])
+
+The worker's queue then takes tasks of loops beside the work of its own. The steps of the loops run
+in the same process, on the queues of the installation.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+
+from temporalio import activity
+from temporalio.client import Client
+from temporalio.converter import DataConverter
+from temporalio.plugin import SimplePlugin
+from temporalio.worker import Worker, WorkerConfig, WorkflowRunner
+from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
+
+from perdure.activities.open_task import OpenTask
+from perdure.activity_tools import activity_tool, activity_type, placed
+from perdure.adapters.settings.variables import Settings
+from perdure.adapters.temporal.activity_context import StepLoggingPlugin
+from perdure.adapters.temporal.encryption_keys import encryption_keys
+from perdure.adapters.temporal.joined_converter import joined, of_loops
+from perdure.check_decorator import CustomCheck
+from perdure.client_services import loops_of
+from perdure.composition import Brought, Parts, open_parts
+from perdure.domain.foundation.base import build_validators
+from perdure.domain.foundation.errors import InvalidInput
+from perdure.domain.run.task_start import OpenTaskReport, OpenTaskRequest
+from perdure.fleet import Fleet
+from perdure.hook_decorators import Hook
+from perdure.local_services.ready_file import say_what_is_polled
+from perdure.local_services.temporal_server import register_search_attributes
+from perdure.tool_decorator import Tool
+from perdure.workflow_registry import TASK_STARTS
+
+__all__ = ["PerdurePlugin", "activity_tool", "passing_through"]
+PACKAGE = "perdure"
+
+
+class PerdurePlugin(SimplePlugin):
+    """Serves loops in a worker of somebody else's, and lets its client start them.
+
+    Give it to the client; workers of that client have it then. Each queue that they poll takes
+    tasks of loops. One installation (`PERDURE_HOME`, or the database that `PERDURE_DATABASE_URL`
+    names) serves all workers of the plugin.
+
+    Args:
+        settings: of the installation; None reads the environment and the files, like the commands.
+        tools: functions with `@tool`, and activities by `activity_tool`, that loops may call beside
+            those of plugins.
+        checks: functions with `@check` that rubrics may name.
+        hooks: functions with `@adapt`, `@on_iteration` or `@on_end` that tasks may name.
+
+    Raises:
+        InvalidInput: a setting is wrong.
+    """
+
+    def __init__(
+        self,
+        settings: Settings | None = None,
+        *,
+        tools: Sequence[Tool[..., object]] = (),
+        checks: Sequence[CustomCheck] = (),
+        hooks: Sequence[Hook] = (),
+    ) -> None:
+        self._settings = settings or Settings.load()
+        self._brought = Brought(
+            tools=tuple(tools),
+            checks={one.name: one for one in checks},
+            hooks=tuple(hooks),
+        )
+        self._loops: _Loops | None = None
+        self._client: Client | None = None
+        self._served: list[tuple[str, frozenset[str]]] = []
+        self._late = _LateOpening()
+        super().__init__(
+            "perdure.PerdurePlugin",
+            data_converter=self._joined,
+            activities=[self._late.open_task],
+            workflows=TASK_STARTS,
+            workflow_runner=passing_through,
+        )
+
+    def configure_worker(self, config: WorkerConfig) -> WorkerConfig:
+        """Add what opens a task, and keep the client, beside which the loops are served."""
+        configured = super().configure_worker(config)
+        self._client = configured.get("client")
+        served = frozenset(
+            name for one in configured.get("activities", ()) if (name := activity_type(one))
+        )
+        self._served.append((configured.get("task_queue", ""), served))
+        return configured
+
+    async def run_worker(self, worker: Worker, next: Callable[[Worker], Awaitable[None]]) -> None:
+        """Serve the loops for as long as the worker runs; several workers share them.
+
+        Raises:
+            PerdureError: the store cannot be opened, what serves the loops broke, or no worker has
+                an activity that is a tool.
+        """
+        if self._client is None:
+            raise InvalidInput(
+                "The worker was made without PerdurePlugin.",
+                cure="Give the plugin to Client.connect, and make the worker with that client.",
+            )
+        if self._loops is None:
+            tools = tuple(placed(one, self._served) for one in self._brought.tools)
+            brought = replace(self._brought, tools=tools)
+            self._loops = _Loops(self._settings, brought, self._client)
+        async with self._loops.served() as (opening, serving):
+            self._late.opening = opening
+            await _while_both_run(asyncio.ensure_future(next(worker)), serving)
+
+    def _joined(self, theirs: DataConverter | None) -> DataConverter:
+        return joined(
+            theirs or DataConverter.default,
+            keys=encryption_keys(self._settings),
+            plain=self._settings.encryption_plain == "read",
+        )
+
+
+class _LateOpening:
+    """The step that opens a task; the stores that it needs are opened when the worker runs."""
+
+    opening: OpenTask | None = None
+
+    @activity.defn
+    async def open_task(self, step: OpenTaskRequest) -> OpenTaskReport:
+        if self.opening is None:
+            raise InvalidInput(
+                "The worker does not run yet.",
+                cure="Start it with `worker.run()` before tasks arrive.",
+            )
+        return await self.opening.open_task(step)
+
+
+class _Loops:
+    """What serves the loops beside the workers of a client, while at least one of them runs."""
+
+    def __init__(self, settings: Settings, brought: Brought, client: Client) -> None:
+        self._settings = settings
+        self._brought = brought
+        self._client = client
+        self._users = 0
+        self._changing = asyncio.Lock()
+        self._stop = asyncio.Event()
+        self._opening: asyncio.Future[OpenTask]
+        self._serving: asyncio.Task[None]
+
+    @asynccontextmanager
+    async def served(self) -> AsyncGenerator[tuple[OpenTask, "asyncio.Task[None]"]]:
+        """Begin with the first user, and end with the last."""
+        async with self._changing:
+            if not self._users:
+                self._stop = asyncio.Event()
+                self._opening = asyncio.get_running_loop().create_future()
+                # A task of its own: what it opens must be closed where it was opened, and the
+                # worker that came first may be the first to go.
+                self._serving = asyncio.create_task(self._serve())
+                await asyncio.wait(
+                    {self._opening, self._serving}, return_when=asyncio.FIRST_COMPLETED
+                )
+                if self._serving.done():
+                    await self._serving
+            self._users += 1
+        try:
+            yield self._opening.result(), self._serving
+        finally:
+            async with self._changing:
+                self._users -= 1
+                if not self._users:
+                    self._stop.set()
+                    await self._serving
+
+    async def _serve(self) -> None:
+        async with open_parts(self._settings, plugins=True, brought=self._brought) as parts:
+            client = self._of_loops(parts)
+            await register_search_attributes(client)
+            parts.loop_tools.serve(loops_of(parts, client))
+            fleet = Fleet(client, parts, await parts.stores.records.installation())
+
+            async def polling(queues: list[str]) -> None:
+                say_what_is_polled(client, queues, default_model=parts.default_model)
+                self._opening.set_result(fleet.opening())
+
+            await fleet.serve([fleet.loops(), *fleet.steps()], self._stop, polling=polling)
+
+    def _of_loops(self, parts: Parts) -> Client:
+        """The same connection, with a converter that keeps large values in the store."""
+        theirs = self._client
+        return Client(
+            theirs.service_client,
+            namespace=theirs.namespace,
+            data_converter=of_loops(theirs.data_converter, parts.stores.blobs),
+            plugins=[*parts.telemetry.plugins, StepLoggingPlugin()],
+        )
+
+
+async def _while_both_run(work: "asyncio.Future[None]", serving: "asyncio.Task[None]") -> None:
+    """Wait for the worker; without what serves the loops it has to end too."""
+    try:
+        await asyncio.wait({work, serving}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        if not work.done():
+            work.cancel()
+        with suppress(asyncio.CancelledError):
+            await work
+    if serving.done():
+        await serving
+
+
+def passing_through(runner: WorkflowRunner | None) -> WorkflowRunner:
+    """The worker's own runner; a sandbox lets our modules through, so that types are one."""
+    build_validators()
+    if runner is None or isinstance(runner, SandboxedWorkflowRunner):
+        known = runner.restrictions if runner else SandboxRestrictions.default
+        return replace(
+            runner or SandboxedWorkflowRunner(),
+            restrictions=known.with_passthrough_modules(PACKAGE),
+        )
+    return runner

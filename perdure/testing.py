@@ -1,0 +1,104 @@
+"""What you need to test a workflow that awaits loops: a server, an installation, played models.
+
+    async with PerdureEnvironment.start() as environment:
+        model = await environment.model(ScriptedModel("A first draft.", "A better one."))
+        async with Worker(environment.client, task_queue="orders", workflows=[OrderWorkflow]):
+            ...
+
+Nothing leaves the machine, nothing is kept, and no key is needed.
+"""
+
+import tempfile
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+from pydantic import JsonValue
+from temporalio.client import Client, Plugin
+from temporalio.testing import WorkflowEnvironment
+
+from perdure.adapters.settings.variables import Settings
+from perdure.adapters.stores.open_stores import open_stores
+from perdure.check_decorator import CustomCheck
+from perdure.hook_decorators import Hook
+from perdure.local_services.service_commands import temporal_binary
+from perdure.local_services.temporal_server import register_search_attributes
+from perdure.temporal import PerdurePlugin
+from perdure.tool_decorator import Tool
+
+__all__ = ["PerdureEnvironment", "ScriptedModel"]
+HEARTBEAT_S = 4.0
+
+
+class ScriptedModel:
+    """Replies that a model gives, in order.
+
+    Args:
+        replies: texts, or entries as a script file has them: `{"text": …}`, `{"tool_calls": …}`,
+            `{"error": …}`, with `role` and `times` where they matter.
+        settings: further fields of the script, such as `price` or `exhausted`.
+    """
+
+    def __init__(self, *replies: str | Mapping[str, JsonValue], **settings: JsonValue) -> None:
+        entries: list[JsonValue] = [
+            {"text": one} if isinstance(one, str) else dict(one) for one in replies
+        ]
+        self.script: dict[str, JsonValue] = {**settings, "replies": entries}
+
+
+@dataclass(frozen=True, slots=True)
+class PerdureEnvironment:
+    """A Temporal server and an installation of their own, for as long as the block lasts.
+
+    Args:
+        client: has the plugin, so workers made with it serve loops.
+        plugin: for clients of your own.
+        settings: of the installation.
+    """
+
+    client: Client
+    plugin: PerdurePlugin
+    settings: Settings
+
+    @classmethod
+    @asynccontextmanager
+    async def start(
+        cls,
+        *,
+        tools: Sequence[Tool[..., object]] = (),
+        checks: Sequence[CustomCheck] = (),
+        hooks: Sequence[Hook] = (),
+        plugins: Sequence[Plugin] = (),
+    ) -> AsyncGenerator["PerdureEnvironment"]:
+        """Start both; the server is Temporal's own (of `perdure[local]`), in memory.
+
+        Args:
+            tools: functions with `@tool` that loops may call.
+            checks: functions with `@check` that rubrics may name.
+            hooks: functions with `@adapt`, `@on_iteration` or `@on_end` that tasks may name.
+            plugins: further plugins of the client.
+        """
+        server = await WorkflowEnvironment.start_local(
+            dev_server_existing_path=str(temporal_binary())
+        )
+        with tempfile.TemporaryDirectory(prefix="perdure-") as folder:
+            async with server:
+                await register_search_attributes(server.client)
+                settings = Settings.found(
+                    {"home": Path(folder), "heartbeat_s": HEARTBEAT_S}, files=False
+                )
+                plugin = PerdurePlugin(settings, tools=tools, checks=checks, hooks=hooks)
+                address = server.client.service_client.config.target_host
+                client = await Client.connect(address, plugins=[plugin, *plugins])
+                yield cls(client, plugin, settings)
+
+    async def model(self, model: ScriptedModel) -> str:
+        """Keep a script, and return the name by which tasks use it as a model."""
+        stores = await open_stores(self.settings.home, self.settings.database_url)
+        try:
+            address = await stores.blobs.put(yaml.safe_dump(model.script).encode())
+        finally:
+            await stores.close()
+        return f"scripted:{address}"

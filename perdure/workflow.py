@@ -1,0 +1,154 @@
+"""Loops as children of your own workflow.
+
+    from perdure.workflow import LoopFailed, refine
+
+    result = await refine("Write the confirmation mail.", rubric=RUBRIC, id=f"mail-{order.id}")
+
+The fields are those of a task file. Everything here is deterministic and belongs into workflow
+code; `perdure.Client` is for everything else.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pydantic import BaseModel, JsonValue, ValidationError
+from pydantic_core import to_jsonable_python
+from temporalio import workflow
+from temporalio.exceptions import ApplicationError, ChildWorkflowError
+from temporalio.workflow import ChildWorkflowCancellationType, ParentClosePolicy
+
+from perdure.domain.foundation.errors import InvalidInput
+from perdure.domain.foundation.names import WORKFLOW_TYPES, LoopKind
+from perdure.domain.run.result import RunResult
+from perdure.submission.validation import validated
+
+__all__ = ["Child", "LoopFailed", "agent", "delegate", "refine", "roles"]
+RUN_FAILED = "RunFailed"
+INVALID_TASK = "invalid_task"
+SUMMARY_CHARACTERS = 200
+
+
+class LoopFailed(ApplicationError):
+    """A loop ended as `failed` or `blocked`; `result` is all that it has to show.
+
+    It fails the workflow that does not catch it.
+    """
+
+    def __init__(self, result: RunResult) -> None:
+        words = f"{result.outcome}/{result.reason}: {result.explanation}"
+        super().__init__(words, result.model_dump(mode="json"), type=RUN_FAILED, non_retryable=True)
+        self.result = result
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Child:
+    """How a loop runs as a child workflow.
+
+    Args:
+        task_queue: where a worker of Perdure takes tasks; None is the queue of this workflow, which
+            a worker with `PerdurePlugin` serves.
+        parent_close_policy: what becomes of the loop when this workflow ends; by default it stops,
+            and its best result is in the store.
+    """
+
+    task_queue: str | None = None
+    parent_close_policy: ParentClosePolicy = ParentClosePolicy.REQUEST_CANCEL
+
+
+AS_USUAL = Child()
+
+
+async def agent(
+    goal: str, *, id: str | None = None, child: Child = AS_USUAL, **fields: object
+) -> RunResult:
+    """Run a model with tools until it answers in text.
+
+    Cancelling this workflow stops the loop, which still returns its best result.
+
+    Args:
+        goal: what it is to do.
+        id: the run's id; None makes one of this workflow's id, the same on every replay.
+        child: where and how it runs.
+        fields: further fields of the task, as JSON or as models of Perdure.
+
+    Returns:
+        The result, with the best output.
+
+    Raises:
+        LoopFailed: it ended as `failed` or `blocked`.
+        ApplicationError: the task cannot be run; nothing was started (type `invalid_task`).
+    """
+    return await _run("agent", goal, fields, id=id, child=child)
+
+
+async def refine(
+    goal: str, *, id: str | None = None, child: Child = AS_USUAL, **fields: object
+) -> RunResult:
+    """Improve a draft until its rubric is satisfied; arguments and errors are those of `agent`."""
+    return await _run("refine", goal, fields, id=id, child=child)
+
+
+async def roles(
+    goal: str, *, id: str | None = None, child: Child = AS_USUAL, **fields: object
+) -> RunResult:
+    """Let a team of roles work until it approves; arguments and errors are those of `agent`."""
+    return await _run("roles", goal, fields, id=id, child=child)
+
+
+async def delegate(
+    goal: str, *, id: str | None = None, child: Child = AS_USUAL, **fields: object
+) -> RunResult:
+    """Let a manager delegate to workers; arguments and errors are those of `agent`."""
+    return await _run("delegation", goal, fields, id=id, child=child)
+
+
+async def _run(
+    kind: LoopKind, goal: str, fields: Mapping[str, object], *, id: str | None, child: Child
+) -> RunResult:
+    task = _checked(kind, {"goal": goal, **fields})
+    made = f"{workflow.info().workflow_id}-{kind}-{workflow.uuid4().hex[:8]}"
+    try:
+        # By name and as JSON, so that it does not matter how the worker's client converts values.
+        told: JsonValue = await workflow.execute_child_workflow(
+            WORKFLOW_TYPES[kind],
+            task,
+            id=id or made,
+            task_queue=child.task_queue,
+            parent_close_policy=child.parent_close_policy,
+            cancellation_type=ChildWorkflowCancellationType.WAIT_CANCELLATION_COMPLETED,
+            static_summary=f"{kind}: {' '.join(goal.split())}"[:SUMMARY_CHARACTERS],
+        )
+    except ChildWorkflowError as error:
+        raise _failed(error) from error
+    return RunResult.model_validate(told)
+
+
+def _failed(error: ChildWorkflowError) -> ApplicationError | ChildWorkflowError:
+    cause = error.cause
+    if isinstance(cause, ApplicationError) and cause.type == RUN_FAILED and cause.details:
+        try:
+            return LoopFailed(RunResult.model_validate(cause.details[0]))
+        except ValidationError:  # of a newer version
+            return error
+    return error
+
+
+def _checked(kind: LoopKind, fields: Mapping[str, object]) -> dict[str, JsonValue]:
+    """The fields as JSON; what a worker alone can tell is told by the run."""
+    try:
+        task: dict[str, JsonValue] = {name: _as_json(value) for name, value in fields.items()}
+        validated({**task, "kind": kind})
+    except (InvalidInput, ValueError) as error:
+        raise ApplicationError(str(error), type=INVALID_TASK, non_retryable=True) from error
+    return task
+
+
+def _as_json(value: object) -> JsonValue:
+    """A value as task files have it; of a model the fields that were set."""
+    match value:
+        case BaseModel():
+            return value.model_dump(mode="json", by_alias=True, exclude_unset=True)
+        case list() | tuple():
+            return [_as_json(one) for one in value]
+        case _:
+            return to_jsonable_python(value)
