@@ -14,7 +14,14 @@ from perdure.activities.support.record_writer import RecordKeeper
 from perdure.domain.foundation.errors import PerdureError
 from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.foundation.tokens import estimate
-from perdure.domain.llm.requests import UNFINISHED, CacheUse, ModelRequest, ToolOffer, cache_use
+from perdure.domain.llm.requests import (
+    UNFINISHED,
+    CacheUse,
+    ModelRequest,
+    PromptRef,
+    ToolOffer,
+    cache_use,
+)
 from perdure.domain.llm.transcript import Message, ToolUseBlock, TranscriptRef, message_tokens
 from perdure.domain.ports import BlobStore, RecordStore, TranscriptStore
 from perdure.domain.run.activity_messages import (
@@ -129,6 +136,9 @@ class CallModel:
         request = request.model_copy(update={"cache": _cache(step, request, frame)})
         if step.room is not None:
             request = closing_request(request, room=step.room)
+        asked = PromptRef(head=before.hash, frame=step.frame, system=system)
+        context = request.context.model_copy(update={"prompt": asked})
+        request = request.model_copy(update={"context": context})
         if temperature is not None and frame.cards[step.model].sampling is not False:
             request = request.model_copy(update={"temperature": temperature})
         told = prompt_estimate(request, head=before, short=step.room is not None)
@@ -196,6 +206,7 @@ class CallModel:
             temperature=_temperature(step, frame),
             thinking=None if step.room is not None or settings is None else settings.thinking,
             effort=None if settings is None else settings.effort,
+            cache_life=(settings and settings.cache) or "5m",
         )
 
     async def _report(

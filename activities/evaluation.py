@@ -36,6 +36,7 @@ from perdure.domain.refine.state import (
     refine_frame,
 )
 from perdure.domain.run.activity_messages import Frame, JudgeReport, JudgeRequest, ModelCallReport
+from perdure.domain.run.hooks import Adapted
 from perdure.domain.tools.workspaces import Workspaces
 from perdure.domain.turns.entries import JudgeEntry
 
@@ -84,7 +85,7 @@ class Check:
                 # In a thread: a slow check of a plugin must not hold up heartbeats and other steps
                 # of this worker.
                 lambda: asyncio.to_thread(
-                    self._score, frame, tidy, kept, step.kept_evaluation, replies
+                    self._score, frame, tidy, kept, step.kept_evaluation, replies, step.adaptation
                 )
             )
         return CheckReport(
@@ -109,9 +110,10 @@ class Check:
         kept: str | None,
         kept_evaluation: Evaluation | None,
         replies: dict[str, str],
+        adaptation: Adapted,
     ) -> Version:
         if kept is None or kept_evaluation is None:
-            return Version(text, self._evaluate(frame, text))
+            return Version(text, self._evaluate(frame, text, adaptation))
         rubric, kind = frame.rubric, frame.output.parts
         parts = {
             part: part_reply(replies[str(part)], part, kind)
@@ -123,11 +125,14 @@ class Check:
             Version(kept, kept_evaluation),
             parts,
             kind=kind,
-            evaluate=lambda merged: self._evaluate(frame, merged),
+            evaluate=lambda merged: self._evaluate(frame, merged, adaptation),
         )
 
-    def _evaluate(self, frame: RefineFrame, text: str) -> Evaluation:
-        return Evaluation(dimensions=self._checks.evaluate(frame.rubric, text, frame.output.parts))
+    def _evaluate(self, frame: RefineFrame, text: str, adaptation: Adapted) -> Evaluation:
+        scores = self._checks.evaluate(
+            frame.rubric, text, frame.output.parts, adaptation=adaptation
+        )
+        return Evaluation(dimensions=scores)
 
 
 class Verify:

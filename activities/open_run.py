@@ -144,8 +144,8 @@ class OpenRun:
             # Pinned with the frame: a price list that changes meanwhile must not change a running
             # budget.
             stand_in = await self._models.resolve(step.assume_price).card(step.assume_price)
-            return card.model_copy(update={"price": stand_in.price})
-        return card
+            card = card.model_copy(update={"price": stand_in.price})
+        return card.cached_for(step.cache_life)
 
     async def _inputs(self, step: OpenRunRequest) -> dict[str, str]:
         inputs: dict[str, str] = {}

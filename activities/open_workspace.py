@@ -11,7 +11,7 @@ from perdure.domain.evaluation.program_checks import named_program
 from perdure.domain.evaluation.rubric import WorkerRequirements
 from perdure.domain.evaluation.verifier_ports import Verifier
 from perdure.domain.foundation.errors import InvalidInput, NotAllowed
-from perdure.domain.ports import MadeCatalog, ToolHost, ToolServers
+from perdure.domain.ports import HookRunner, MadeCatalog, ToolHost, ToolServers
 from perdure.domain.roles.definition import unusable
 from perdure.domain.run.activity_messages import (
     OpenWorkspaceReport,
@@ -56,6 +56,7 @@ class OpenWorkspace:
         checks: tuple[str, ...],
         verifier: Verifier,
         made: MadeCatalog,
+        hooks: HookRunner,
     ) -> None:
         self._host = host
         self._servers = servers
@@ -64,6 +65,7 @@ class OpenWorkspace:
         self._commands = commands
         self._checks = checks
         self._verifier = verifier
+        self._hooks = hooks
 
     @activity.defn
     @translated
@@ -108,6 +110,7 @@ class OpenWorkspace:
         own, asked = (*await self._host.catalog(), *made), step.tools.mcp
         # Before the folder is copied, which may take minutes.
         _refuse(unusable(step.needs.capabilities, own))
+        _refuse(self._hooks.problems(step.hooks))
         selection = _selected(step, own, later=tuple(server.prefix for server in asked))
         level = step.tools.access or "minimal"
         writable = selection.writes or may_change_files(level, self._servers.accesses(asked))
@@ -220,7 +223,8 @@ def _require_offered(step: OpenWorkspaceRequest, facts: Sequence[ToolDefinition]
 
 def _timeout(tool: ToolDefinition, step: OpenWorkspaceRequest) -> float:
     """The time limit of a call: the task's for this tool, else the shorter of tool and profile."""
-    if step.tool_timeout_s is None or tool.name in step.tools.timeouts:
+    theirs = tool.activity is not None
+    if step.tool_timeout_s is None or tool.name in step.tools.timeouts or theirs:
         return tool.timeout_s
     return min(tool.timeout_s, step.tool_timeout_s)
 
@@ -230,6 +234,7 @@ def _terms(tool: ToolDefinition, step: OpenWorkspaceRequest) -> ToolPolicy:
         name=tool.name,
         access=tool.access,
         idempotent=tool.idempotent,
+        activity=tool.activity,
         needs_approval=tool.needs_approval,
         timeout_s=_timeout(tool, step),
         exclusive=tool.exclusive,

@@ -7,6 +7,7 @@ from temporalio import activity
 
 from perdure.activities.support.error_mapping import translated
 from perdure.activities.support.heartbeat import Stopwatch
+from perdure.activities.support.inline_output import inline_output
 from perdure.activities.support.record_writer import RecordKeeper
 from perdure.domain.budget.journal import Journal
 from perdure.domain.foundation.errors import NotFound
@@ -101,7 +102,7 @@ class Finish:
         kind = "" if stored is None else stored.kind
         state = None if step.state is None else await self._keeper.state(kind, step.state)
         await self._keeper.write(step.run, step.records, state_ref=state)
-        output, excerpt = await self._inline(step)
+        output, excerpt = await inline_output(self._blobs, step.output, step.inline)
         # There is no row: the run was deleted, or no gateway started it. Its end must not bring it
         # back.
         if stored is None:
@@ -110,7 +111,7 @@ class Finish:
             ended = ended_run(step, stored)
             await self._memory.put(event_of(ended))
             await self._notes.keep(ended)
-        # Last, because the row is what doors believe: with it, everything before is stored too.
+        # Last, because interfaces believe the row: once it is there, everything before is stored.
         await self._records.put_run(
             stored.model_copy(
                 update={
@@ -124,16 +125,6 @@ class Finish:
             )
         )
         return FinishReport(stored=True, output=output, excerpt=excerpt)
-
-    async def _inline(self, step: FinishRequest) -> tuple[str | None, bool]:
-        """The output that the workflow returns inline, and whether it was cut."""
-        if step.output is None or not step.inline:
-            return None, False
-        text = await self._blobs.get_text(step.output)
-        whole = text.encode()
-        if len(whole) <= step.inline:
-            return text, False
-        return whole[: step.inline].decode(errors="ignore"), True
 
 
 def ended_run(step: FinishRequest, stored: StoredRun) -> EndedRun:

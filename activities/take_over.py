@@ -139,7 +139,7 @@ class TakeOver:
     @activity.defn
     @translated
     async def take_over(self, step: TakeOverRequest) -> TakeOverReport:
-        """Seal what came before, then add up; a repeat gives the same."""
+        """Close the journal of the former execution, then sum it up. Safe to repeat."""
         row = await self._records.run(step.run)
         if row is not None and row.parent is not None and row.ended_at and row.result:
             return TakeOverReport(ended=row.result)

@@ -15,10 +15,11 @@ from perdure.activities.support.heartbeat import (
 )
 from perdure.domain.evaluation.termination import leading_number
 from perdure.domain.foundation.errors import NotAllowed, NotFound, PerdureError, StoreAway
+from perdure.domain.foundation.json_extraction import encodable
 from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.llm.transcript import ToolUseBlock
 from perdure.domain.ports import BlobStore, ToolHost, TranscriptStore
-from perdure.domain.run.activity_messages import ToolCallReport, ToolCallRequest
+from perdure.domain.run.activity_messages import KeepResultRequest, ToolCallReport, ToolCallRequest
 from perdure.domain.tools.definitions import (
     CheckCallReport,
     ToolGrant,
@@ -131,14 +132,25 @@ class CallTool:
                 given = output
             case Interrupted(by=reason):
                 given = ToolOutput(outcome="interrupted", text=f"[ended early: {reason}]")
+        return await self._report(step.name, given, watch.seconds)
+
+    @activity.defn
+    @translated
+    async def keep_result(self, step: KeepResultRequest) -> ToolCallReport:
+        """Store what an activity of somebody else's gave, as the result of the call."""
+        given = self._host.output_of(step.outcome, step.value)
+        return await self._report(step.name, given, step.seconds)
+
+    async def _report(self, name: str, given: ToolOutput, seconds: float) -> ToolCallReport:
         return ToolCallReport(
             outcome=given.outcome,
-            ref=await to_the_end(self._kept(step.name, given.text)) if given.text else None,
+            ref=await to_the_end(self._kept(name, given.text)) if given.text else None,
             code=given.code,
-            seconds=watch.seconds,
+            seconds=seconds,
             number=leading_number(given.text) if given.outcome == "ok" else None,
-            told=in_brief(storable(given.text)),
+            told=in_brief(encodable(given.text)),
             held=given.held,
+            handed_over=given.handed_over,
         )
 
     async def _kept(self, name: str, text: str) -> BlobRef:
@@ -148,16 +160,11 @@ class CallTool:
         the call ends as an uncertain effect and not as an error, which would run the tool again.
         """
         try:
-            return await self._blobs.put_text(storable(text))
+            return await self._blobs.put_text(encodable(text))
         except PerdureError as error:
             if isinstance(error, StoreAway) and cancelled_by_shutdown():
                 raise  # told as what it is: a call that may be repeated is made again
             raise ApplicationError(
-                f"{name} has run, and its result could not be stored: {error}",
+                f"{name} ran, but its result could not be stored: {error}",
                 type=EFFECT_UNCERTAIN,
             ) from error
-
-
-def storable(text: str) -> str:
-    """The text with lone surrogates, which UTF-8 cannot encode, replaced by question marks."""
-    return text.encode("utf-8", "replace").decode()

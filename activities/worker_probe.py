@@ -16,6 +16,7 @@ class Ready:
         workspace: the folder that the queue is for.
         lacks: families of models that cannot be called, with why.
         models: what this worker knows of models.
+        hooks: what it serves, the kind by name.
     """
 
     def __init__(
@@ -25,11 +26,13 @@ class Ready:
         workspace: str | None,
         lacks: Callable[[], Mapping[str, str]] = dict,
         models: Callable[[], ServedModels] = ServedModels,
+        hooks: Mapping[str, str] | None = None,
     ) -> None:
         self._version = version
         self._workspace = workspace
         self._lacks = lacks
         self._models = models
+        self._hooks = dict(hooks or {})
 
     @activity.defn(name=READY_ACTIVITY)
     async def ready(self) -> ReadyReport:
@@ -40,4 +43,5 @@ class Ready:
             workspace=self._workspace,
             lacks=dict(self._lacks()),
             models=self._models(),
+            hooks=self._hooks,
         )

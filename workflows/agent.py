@@ -144,7 +144,7 @@ class AgentRun(Run[AgentSpec, AgentState]):
         return as_stored(slim_agent(self.state))
 
     def edit(self, message: Amend) -> None:
-        """Take the new limit; the conversation began with the old goal, so it is told the new."""
+        """Apply an amendment; a message tells the running conversation the new goal."""
         super().edit(message)
         self.turns = resolve(self.spec.agent)
         if message.goal is not None:
@@ -171,7 +171,7 @@ class AgentRequirements(Requirements):
 
 
 class CountedTurns(TurnPolicy):
-    """Turns that are the iterations of their run, each with a record of its own."""
+    """Turns that count as iterations: each has its own record."""
 
     def __init__(self, run: AgentRun) -> None:
         self.run = run

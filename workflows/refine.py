@@ -22,6 +22,7 @@ from perdure.domain.refine.planning import refined
 from perdure.domain.refine.result import refine_result
 from perdure.domain.refine.state import BestDraft, RefineFrame, RefineInput
 from perdure.domain.refine.token_savings import economized
+from perdure.domain.run.hooks import HookFailure, failure_line
 from perdure.domain.run.result import RunResult
 from perdure.domain.turns.records import IterationRecord
 from perdure.domain.turns.turn import Ending
@@ -157,6 +158,7 @@ class RefineLoop(ControlHandlers):
         told = self.run.told_to_end()
         if told is not None and decision.row == "budget":
             decision = cut_decision(told)  # whoever stops a run that asks for money ended it
+        decision = await self._adapted(decision)
         self._record(decision)
         if decision.outcome is not None and decision.reason is not None:
             detail = end_detail(self.run.state, decision, wall_time=self.run.wall_time)
@@ -168,6 +170,8 @@ class RefineLoop(ControlHandlers):
                 returned=self.run.state.newest if passed(facts) is not None else None,
                 explanation=decision.explanation,
             )
+        adapted = self.run.state.draft.adapted
+        self.run.state.adaptation = self.run.state.adaptation if adapted is None else adapted
         self.run.state.plan = refined(self.run.state.plan, self.run.state.draft.evaluation)
         asking = decision.decision == "escalate"
         if asking:
@@ -175,6 +179,26 @@ class RefineLoop(ControlHandlers):
         self.run.state.stage = "ask" if asking else "execute"
         self.run.set_phase("refining")
         return None
+
+    async def _adapted(self, decision: Decision) -> Decision:
+        """Have the task's hook compute what changes before the next iteration, if one comes."""
+        use, state = self.run.spec.hooks.adapt, self.run.state
+        # An iteration without a score has nothing to adapt to.
+        if use is None or decision.ends or state.trajectory.current is None:
+            return decision
+        adapted = await self.engine.hooks.adapt(self._record_of(decision), state.adaptation)
+        if not isinstance(adapted, HookFailure):
+            state.draft.adapted = adapted
+            return decision
+        state.draft.unadapted = failure_line(adapted)
+        told = self.run.told_to_end()
+        if told is not None:
+            return cut_decision(told)
+        if use.on_error == "continue":
+            return decision
+        state.draft.failure = state.draft.unadapted
+        failed = Ending(outcome="failed", reason="hook_failed", detail=state.draft.unadapted)
+        return cut_decision(failed)
 
     async def _raised(self, facts: Facts) -> bool:
         """Whether a person raised a spent budget; asked only if the run would go on with more."""
@@ -201,15 +225,20 @@ class RefineLoop(ControlHandlers):
         self.run.record_event(
             "decided", decision=decision.decision, row=decision.row, why=decision.explanation
         )
-        base = state.turn.record or IterationRecord(index=state.iteration)
-        record = record_of(
-            state, base, decision=decision, rubric=self.run.rubric, settings=self.run.spec.refine
-        )
+        record = self._record_of(decision)
         state.turn.record = None
         state.turn.unwritten = [*state.turn.unwritten, record]
         self.run.append_record(record)
         if decision.ends and decision.row in CONDITION_ROWS:
             self.run.record_event("condition_met", condition=decision.row, reason=decision.reason)
+
+    def _record_of(self, decision: Decision) -> IterationRecord:
+        """What the store is to say of the iteration in progress."""
+        state = self.run.state
+        base = state.turn.record or IterationRecord(index=state.iteration)
+        return record_of(
+            state, base, decision=decision, rubric=self.run.rubric, settings=self.run.spec.refine
+        )
 
     async def _ask_person(self) -> RunResult | None:
         """Ask a person; `continue` goes on, with the text as guidance."""

@@ -27,6 +27,7 @@ from perdure.domain.foundation.errors import (
 )
 from perdure.domain.foundation.retry_policies import FOR_EVER, own_limit
 from perdure.domain.run.activity_messages import ModelFailure
+from perdure.domain.run.hooks import HookFailed
 from perdure.domain.run.message_forms import Misread
 from perdure.working_time import ended_in_time
 
@@ -148,7 +149,7 @@ def model_failure(failure: ModelFailure, *, pause_s: float | None, fits: bool) -
 
 
 def _application_error(error: PerdureError) -> ApplicationError:
-    retried = isinstance(error, StoreError | ServiceUnavailable)
+    retried = isinstance(error, StoreError | ServiceUnavailable | HookFailed)
     return ApplicationError(
         str(error)[:MESSAGE_LIMIT],
         type=error.code,

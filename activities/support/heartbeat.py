@@ -40,7 +40,7 @@ BEATS_PER_TIMEOUT = 4
 
 @dataclass(frozen=True, slots=True)
 class Finished(Generic[R]):
-    """The work came to its end."""
+    """The work finished, with its result."""
 
     value: R
 

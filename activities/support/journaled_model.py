@@ -1,7 +1,9 @@
 """Journaled model calls: no reply is paid for twice, and no attempt is forgotten.
 
 The order is: open the attempt, call the provider, store the reply, commit its row. If a worker dies
-between two of these steps, the next attempt marks the open one as lost, at its estimated cost.
+between two of these steps, the next attempt marks the open one as lost, at its estimated cost. How
+often a step is tried again, and when a person is asked, is decided in
+`perdure.workflows.engine.lost_worker_retries`.
 """
 
 import asyncio
@@ -20,6 +22,7 @@ from perdure.activities.support.heartbeat import (
     to_the_end,
     within,
 )
+from perdure.activities.support.live_text_writer import LiveTextWriter
 from perdure.activities.support.model_attempts import (
     Terms,
     affordable,
@@ -29,7 +32,7 @@ from perdure.activities.support.model_attempts import (
     within_allowance,
     within_window,
 )
-from perdure.activities.support.stream_preview import LiveText
+from perdure.activities.support.usage_notes import UsageNotes
 from perdure.domain.budget.allowances import Allowance
 from perdure.domain.budget.journal import (
     Attempt,
@@ -46,7 +49,7 @@ from perdure.domain.foundation.tolerance import read
 from perdure.domain.llm.errors import ModelError, ModelFacts, retry_delay
 from perdure.domain.llm.requests import ModelReply, ModelRequest
 from perdure.domain.llm.usage import AttemptTotals, Usage
-from perdure.domain.ports import BlobStore, Models, RecordStore
+from perdure.domain.ports import BlobStore, Models
 from perdure.domain.run.activity_messages import Frame, ModelCallRequest, ModelFailure
 
 
@@ -99,13 +102,13 @@ class JournaledModel:
         models: Models,
         journal: Journal,
         blobs: BlobStore,
-        records: RecordStore,
+        live: LiveTextWriter,
         backoff: Backoff,
     ) -> None:
         self._models = models
         self._journal = journal
         self._blobs = blobs
-        self._records = records
+        self._live = live
         self._backoff = backoff
 
     async def call(
@@ -174,25 +177,21 @@ class JournaledModel:
         self, step: ModelCallRequest, request: ModelRequest, *, attempt: Attempt, terms: Terms
     ) -> Answered | NotSent:
         watch = Stopwatch()
-        live = LiveText(
-            self._records,
-            run=request.context.run,
-            attempt=attempt,
-            expects=lambda seen: self._expects(attempt, terms, seen),
-        )
+        notes = UsageNotes(lambda seen: self._expects(attempt, terms, seen))
         client = self._models.resolve(request.model)
         limit = own_limit(activity.info().start_to_close_timeout)
         patience = None if limit is None else limit - MODEL_SLACK_S
         active = step.allowance.active_time_s
         try:
-            async with live:
-                ended = await within(
-                    client.call(request, on_text=live.add, on_answer=live.answers),
-                    seconds=min((s for s in (active, patience) if s is not None), default=None),
-                )
+            async with notes:
+                with self._live.showing(step, request) as text:
+                    ended = await within(
+                        client.call(request, on_text=text.add, on_answer=notes.answers),
+                        seconds=min((s for s in (active, patience) if s is not None), default=None),
+                    )
             out_of_time = isinstance(ended, Interrupted) and ended.by == "active_time"
             if out_of_time and patience and (active is None or patience < active):
-                raise ModelError(_too_late(patience, live.seen))
+                raise ModelError(_too_late(patience, notes.seen))
         except ModelError as error:
             seconds = watch.seconds
             # The failure is booked even if the step is cancelled now: the provider may charge for
@@ -201,15 +200,17 @@ class JournaledModel:
                 self._failed(step.allowance, attempt, error.facts, terms=terms, seconds=seconds)
             ) from error
         except asyncio.CancelledError:
-            await self._lost(attempt, live, terms, seconds=watch.seconds)
+            await self._lost(attempt, notes, terms, seconds=watch.seconds)
             raise
         seconds = watch.seconds
         match ended:
             case Interrupted():
-                await self._lost(attempt, live, terms, seconds=seconds)
+                await self._lost(attempt, notes, terms, seconds=seconds)
                 account = await self._journal.reconcile(attempt.key)
                 return NotSent("interrupted", account, attempt.estimate.input_tokens)
             case Finished(value=reply):
+                # Kept with the reply, so that people can see what it answers.
+                reply = reply.model_copy(update={"prompt": request.context.prompt})
                 return await to_the_end(
                     self._answered(attempt, reply, terms=terms, seconds=seconds)
                 )
@@ -298,9 +299,9 @@ class JournaledModel:
         await self._journal.expect(attempt, usage=usage, cost_usd=cost)
 
     async def _lost(
-        self, attempt: Attempt, live: LiveText, terms: Terms, *, seconds: float
+        self, attempt: Attempt, notes: UsageNotes, terms: Terms, *, seconds: float
     ) -> None:
-        usage, cost = terms.used(live.seen)
+        usage, cost = terms.used(notes.seen)
         await to_the_end(self._lose(attempt, usage, cost, seconds))
 
     async def _lose(

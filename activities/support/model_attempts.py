@@ -94,7 +94,7 @@ def terms_of(
 def attempt_of(
     step: ModelCallRequest, request: ModelRequest, *, frame: Frame, terms: Terms
 ) -> Attempt:
-    """The attempt as it is entered in the journal."""
+    """Build the journal entry of an attempt."""
     context = request.context
     # The worst case limits what may be sent. What is booked for a lost attempt is the expected
     # case: the worst would be many times what the provider bills.

@@ -12,6 +12,7 @@ from perdure.domain.refine.prompts import (
     Brief,
     added_text,
     first_messages,
+    in_force_text,
     judge_prompt,
     judge_task,
     part_request,
@@ -102,8 +103,9 @@ class RefinePrompts:
             recalled=await self._read(entry.recalled),
             skills=await self._read(entry.skills),
         )
+        values = in_force_text(entry.adaptation) if entry.adaptation else ""
         prompt = planner_prompt(
-            task_text(brief, own.rubric, own.output.parts),
+            "\n\n".join(filter(None, (task_text(brief, own.rubric, own.output.parts), values))),
             tools=[tool.name for tool in frame.tools],
             problems=entry.problems,
         )
@@ -126,6 +128,7 @@ class RefinePrompts:
             folded=work.folds > 0,
             said=entry.said,
             cut=entry.cut,
+            adaptation=entry.adaptation,
         )
         # In a block of its own, first: it is the same for every draft, so the provider can cache
         # it.
@@ -142,6 +145,7 @@ class RefinePrompts:
             skills=await self._read(entry.skills),
             guidance=entry.guidance,
             approach=entry.approach,
+            adaptation=entry.adaptation,
         )
 
     async def _read(self, address: str | None) -> str:

@@ -1,16 +1,16 @@
 """Which models a run calls for certain, and which of them the workers cannot call.
 
 A worker tells by family what it lacks, such as a key. Only names whose family is certain are held
-against it: `claude-…`, and the embedded model. Scripts, plugins and others are left to the worker.
+against it: `claude-…`, the embedded model, and those with a provider in front. Scripts, plugins and
+others are left to the worker.
 """
 
 from collections.abc import Mapping
-from typing import Literal
 
 from perdure.domain.agent.spec import AgentSpec
 from perdure.domain.delegation.spec import DelegationSpec
 from perdure.domain.evaluation.rubric import WorkerRequirements, needs_of
-from perdure.domain.foundation.names import LOCAL_MODELS
+from perdure.domain.foundation.names import COMPATIBLE, LOCAL_MODELS, PROVIDERS
 from perdure.domain.refine.spec import RefineSpec
 from perdure.domain.roles.definition import LoopSnapshot
 from perdure.domain.roles.spec import RolesSpec
@@ -18,14 +18,21 @@ from perdure.domain.roles.stage_bindings import stage_chain
 from perdure.domain.run.spec import ModelsSpec
 from perdure.domain.specs import Spec, rubric_of
 
-Family = Literal["claude", "local"]
 CLAUDE = "claude-"
 
 
-def family_of(model: str) -> Family | None:
-    """What it takes to call a model, where the name alone tells it."""
+def family_of(model: str) -> str | None:
+    """The provider family of a model, if its name reveals it.
+
+    `claude` and `local`, a provider, or `compat:` with the name of a server.
+    """
     if model in LOCAL_MODELS:
         return "local"
+    prefix, mark, rest = model.partition(":")
+    if mark and prefix in PROVIDERS:
+        if prefix == COMPATIBLE:
+            return f"{COMPATIBLE}:{rest.partition('/')[0]}"
+        return "claude" if prefix == "anthropic" else prefix
     return "claude" if model.startswith(CLAUDE) else None
 
 
@@ -78,7 +85,7 @@ def _of_loop(snapshot: LoopSnapshot, models: ModelsSpec) -> list[tuple[str, tupl
 
 
 def only_a_worker_knows(spec: Spec) -> list[str]:
-    """What of a specification can be said by a worker alone, in sentences.
+    """What only a worker can check of a specification, in sentences.
 
     Its key of a provider, its programs and sandbox, its plugins and its MCP servers are its own.
     """
@@ -87,6 +94,7 @@ def only_a_worker_knows(spec: Spec) -> list[str]:
     asked = {
         "may run the programs of": needs.programs,
         "has the checks of": needs.checks,
+        "has the hooks": [hook.name for hook in spec.hooks.wanted.values()],
         "has the MCP servers": [server.name for server in spec.tools.mcp],
         "has what answers for": [name for name in spec.models.chain("executor") if name != "local"],
     }

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from pydantic import JsonValue
 
@@ -25,7 +25,7 @@ from perdure.domain.generated_tools.record import MadeToolStore as MadeToolStore
 from perdure.domain.installation.access import AccessStore as AccessStore
 from perdure.domain.installation.workspace_use import WorkspaceUse
 from perdure.domain.llm.requests import ModelProfile, ModelReply, ModelRequest
-from perdure.domain.llm.transcript import Message, TranscriptRef
+from perdure.domain.llm.transcript import Message, ToolOutcome, TranscriptRef
 from perdure.domain.llm.usage import Usage
 from perdure.domain.memory.store import MemoryStore as MemoryStore
 from perdure.domain.projects.ports import ArtifactStore as ArtifactStore
@@ -33,6 +33,7 @@ from perdure.domain.projects.ports import ProjectStore as ProjectStore
 from perdure.domain.projects.ports import SessionStore as SessionStore
 from perdure.domain.projects.ports import TodoStore as TodoStore
 from perdure.domain.roles.definition_library import DefinitionStore as DefinitionStore
+from perdure.domain.run.hooks import Adapted, EndFacts, IterationFacts, WantedHook
 from perdure.domain.run.status import StoredRun
 from perdure.domain.tools.definitions import (
     AccessClass,
@@ -44,6 +45,9 @@ from perdure.domain.tools.definitions import (
 )
 from perdure.domain.tools.mcp_servers import PinnedServer, ServerSpec
 from perdure.domain.tools.workspaces import Workspaces as Workspaces
+
+if TYPE_CHECKING:  # read by few: commands start without it
+    from perdure.domain.run.live_text import LiveCall
 
 
 class BlobStore(Protocol):
@@ -184,16 +188,32 @@ class RecordStore(Protocol):
         """Note that the logical call `key` holds entry `entry`; a repeat changes nothing."""
         ...
 
-    async def set_live_text(self, run: str, key: str, attempt: int, text: str) -> None:
-        """Replace the text of the model call in progress; advisory, short-lived."""
+
+class LiveTexts(Protocol):
+    """Text of model calls in flight, for people who watch: advisory, short-lived, lossy."""
+
+    async def show(self, calls: Sequence["LiveCall"]) -> None:
+        """Replace the rows of these calls, at least one, in one commit."""
         ...
 
-    async def live_text(self, run: str) -> str | None:
-        """The text of the model call in progress, or None."""
+    async def drop(self, calls: Sequence["LiveCall"]) -> None:
+        """Drop the rows of these calls, at least one, unless a later attempt wrote them."""
         ...
 
-    async def clear_live_text(self, run: str) -> None:
-        """Drop the row of live text."""
+    async def below(self, run: str) -> Sequence["LiveCall"]:
+        """The calls of a run and of the runs below it, those that spoke last at the end."""
+        ...
+
+    async def watch(self, run: str) -> None:
+        """Say that somebody watches a run; to be repeated while it is so."""
+        ...
+
+    async def watched(self) -> dict[str, int]:
+        """The runs that are or were watched, each with a number that `watch` raises."""
+        ...
+
+    async def prune(self) -> None:
+        """Drop what workers and watchers that died have left behind."""
         ...
 
 
@@ -249,6 +269,10 @@ class ToolHost(Protocol):
         """The arguments of a call as its tool mends them; pure, often the same ones."""
         ...
 
+    def output_of(self, outcome: ToolOutcome, value: JsonValue) -> ToolOutput:
+        """What an activity gave, in the words and limits of every tool."""
+        ...
+
     async def call(self, envelope: ToolInvocation, grant: ToolGrant) -> ToolOutput:
         """Run one tool inside its grant; failures are outputs, cancellation is passed on."""
         ...
@@ -291,8 +315,27 @@ class MadeCatalog(Protocol):
 class CheckRunner(Protocol):
     """Runs the deterministic checks of a rubric."""
 
-    def evaluate(self, rubric: Rubric, output: str, parts: PartKind) -> tuple[DimensionScore, ...]:
+    def evaluate(
+        self,
+        rubric: Rubric,
+        output: str,
+        parts: PartKind,
+        *,
+        adaptation: Mapping[str, JsonValue] | None = None,
+    ) -> tuple[DimensionScore, ...]:
         """Score every dimension that is a check; blocking, bounded in time."""
+        ...
+
+
+class HookRunner(Protocol):
+    """Calls the hooks that a worker serves."""
+
+    def problems(self, wanted: Mapping[str, WantedHook]) -> dict[str, str]:
+        """Why hooks of a task cannot be called, by their place in the task."""
+        ...
+
+    async def run(self, hook: WantedHook, facts: IterationFacts | EndFacts) -> Adapted:
+        """Call a hook; raises `HookFailed` or `InvalidInput`."""
         ...
 
 

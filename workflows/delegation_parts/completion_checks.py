@@ -6,7 +6,7 @@ from temporalio import workflow
 
 from perdure.activities.manager import InspectWork
 from perdure.domain.budget import envelope as budgets
-from perdure.domain.delegation.apply_decision import after_gates, after_rejection
+from perdure.domain.delegation.apply_decision import after_checks, after_rejection
 from perdure.domain.delegation.completion import (
     CompletionFacts,
     Rejection,
@@ -82,13 +82,13 @@ class CompletionChecks:
     def _passed(self, complete: Complete, facts: CompletionFacts) -> AfterCheck | Rate:
         state = self.run.state
         if self.run.spec.rubric is not None:
-            # Whatever comes of the evaluation: this passed all gates.
+            # Whatever comes of the evaluation: this passed all checks.
             state.claimed = state.claimed and state.claimed.model_copy(
                 update={"score": None, "complete": True}
             )
             return Rate()
         score = final_score(None, state.course.reviews.mean)
-        state.course, following = after_gates(
+        state.course, following = after_checks(
             state.course,
             score,
             settings=self.run.spec.delegation,
@@ -103,7 +103,7 @@ class CompletionChecks:
     def _rejected(
         self, complete: Complete, facts: CompletionFacts, rejection: Rejection
     ) -> AfterCheck:
-        self.run.record_event("verdict", gate=rejection.gate, missing=list(rejection.named))
+        self.run.record_event("verdict", gate=rejection.check, missing=list(rejection.named))
         self.run.state.course, following = after_rejection(
             self.run.state.course,
             rejection,
@@ -122,7 +122,7 @@ class CompletionChecks:
                 return {"contract": (NOT_INSPECTED,) if report is None else report.contract or ()}
             case "files":
                 if report is None or report.files is None:
-                    return Rejection(gate="deliverables", named=(NOT_INSPECTED,))
+                    return Rejection(check="deliverables", named=(NOT_INSPECTED,))
                 return {"files": report.files}
             case "smoke":
                 said = None if report is None else report.smoke

@@ -67,7 +67,7 @@ class ToolFactory:
             ending = await self.make_tools(first.worker, (first.draft,))
             if ending is not None:
                 return ending
-            # Removed after the tool is made, not before: a roll in between must find it again.
+            # Removed after the tool is made, not before: continue-as-new in between must find it.
             self.run.state.wanted = others
         return None
 

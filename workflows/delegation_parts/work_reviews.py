@@ -14,7 +14,7 @@ REVIEW_TOKENS = 1_024
 
 
 class WorkReviews:
-    """Asks the critic. If it fails there is no opinion, and the work goes on."""
+    """Asks the critic. If the critic fails, the work continues without an opinion."""
 
     def __init__(self, run: DelegationRun, engine: Engine) -> None:
         self.run = run

@@ -15,6 +15,7 @@ from perdure.domain.foundation.retry_policies import (
     StepKind,
 )
 from perdure.domain.run.spec import Placement
+from perdure.domain.tools.definitions import ActivityTarget
 
 # A value that is too large will not heal by doing the work, and paying for it, again. Our own
 # errors say themselves whether they are retried: naming them here would cost bytes in every step.
@@ -52,6 +53,29 @@ def tool_call(
         activity_id=activity_id,
         summary=summary,
         seconds=timeout_s + TOOL_SLACK_S,
+    )
+
+
+def activity_tool(
+    target: ActivityTarget, *, summary: str, timeout_s: float, activity_id: str
+) -> ActivityConfig:
+    """An activity of somebody else's, on their queue and with their options."""
+    longest, beat, whole = target.longest_pause_s, target.heartbeat_s, target.schedule_to_close_s
+    return ActivityConfig(
+        task_queue=target.queue,
+        activity_id=activity_id,
+        start_to_close_timeout=timedelta(seconds=timeout_s),
+        schedule_to_close_timeout=None if whole is None else timedelta(seconds=whole),
+        heartbeat_timeout=None if beat is None else timedelta(seconds=beat),
+        retry_policy=RetryPolicy(
+            initial_interval=timedelta(seconds=target.first_pause_s),
+            backoff_coefficient=target.pause_factor,
+            maximum_interval=None if longest is None else timedelta(seconds=longest),
+            maximum_attempts=target.attempts,
+            non_retryable_error_types=list(target.never_retried),
+        ),
+        cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+        summary=summary[:SUMMARY_CHARACTERS],
     )
 
 
@@ -104,6 +128,18 @@ def notice(site: Placement, *, summary: str, activity_id: str) -> ActivityConfig
         activity_id=activity_id,
         summary=summary,
         seconds=NOTICE_S,
+    )
+
+
+def hook(site: Placement, *, summary: str, timeout_s: float, activity_id: str) -> ActivityConfig:
+    """A user's function; `timeout_s` is the limit of one attempt."""
+    return _config(
+        site,
+        "hook",
+        queue=site.tools,
+        activity_id=activity_id,
+        summary=summary,
+        seconds=timeout_s,
     )
 
 

@@ -14,6 +14,7 @@ from perdure.domain.run.activity_messages import ModelCallReport
 from perdure.domain.run.control import Phase
 from perdure.domain.turns import tool_call_rules as callrules
 from perdure.domain.turns.entries import SayEntry
+from perdure.domain.turns.failover import left_behind
 from perdure.domain.turns.output_schema import NOT_LOOKED_AT
 from perdure.domain.turns.prompts import note_calls, note_unfinished
 from perdure.domain.turns.settings import Turns
@@ -230,7 +231,11 @@ class AgentTurns:
         self.answers.drop_reply(state, called, sent)
         self.run.state.chain_index = {**self.run.state.chain_index, seat: index + 1}
         self.run.record_event(
-            "model_failed_over", failed=called.model, to=chain[index + 1], why="refusal"
+            "model_failed_over",
+            failed=called.model,
+            to=chain[index + 1],
+            why="refusal",
+            left_behind=left_behind(self.run.state.cards.get(chain[index]), chain[index + 1]),
         )
         return None
 

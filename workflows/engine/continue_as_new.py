@@ -22,7 +22,7 @@ class ContinueAsNew:
         if run.in_one_piece:
             return False
         if not (run.steps_started or run.handled):
-            return False  # an execution that did nothing yet would roll for ever
+            return False  # without progress it would continue as new for ever
         return (
             info.is_continue_as_new_suggested()
             or info.get_current_history_length() >= timing.roll_events

@@ -3,6 +3,7 @@
 from perdure.workflows.engine.continue_as_new import ContinueAsNew
 from perdure.workflows.engine.control import Control
 from perdure.workflows.engine.fitting import CallBounds, Fitting
+from perdure.workflows.engine.hooks import HookSteps
 from perdure.workflows.engine.human_input import HumanInput
 from perdure.workflows.engine.lifecycle import Lifecycle
 from perdure.workflows.engine.limits import LimitQuestions
@@ -64,6 +65,11 @@ class Engine:
             selection=self.selection,
             requirements=requirements or Requirements(),
         )
+        self.hooks = HookSteps(run, self.steps, self.rolling)
         self.life = Lifecycle(
-            run, resets=self.resets, rolling=self.rolling, questions=self.control.questions
+            run,
+            resets=self.resets,
+            rolling=self.rolling,
+            questions=self.control.questions,
+            hooks=self.hooks,
         )

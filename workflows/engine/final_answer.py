@@ -71,7 +71,7 @@ class FinalAnswer:
         # difference.
         before, index = self.run.state.budget.spent, self.run.state.chain_index.get(seat, 0)
         called = await self.models.call_model(ask)
-        record = self._open_record(state)
+        record = state.record or IterationRecord(index=max(1, self.run.iteration))
         record = with_account(record, spent_since(before, self.run.state.budget.spent))
         if self.run.state.chain_index.get(seat, 0) != index:
             why = f"model_failed_over from {self.selection.chain(ask.role)[index]}"
@@ -189,9 +189,6 @@ class FinalAnswer:
             return
         state.entries = [entry for entry in state.entries if not isinstance(entry, ResultsEntry)]
 
-    def _open_record(self, state: TurnState) -> IterationRecord:
-        return state.record or IterationRecord(index=max(1, self.run.iteration))
-
     def _closing_ask(
         self, state: TurnState, *, role: str, what: str, finish: bool = False
     ) -> ModelCallSpec:
@@ -200,7 +197,10 @@ class FinalAnswer:
             phase="wrapping_up",
             summary=f"{what} (iteration {self.run.iteration})",
             head=state.head,
-            entries=_closing_entries(state, FINISH_PROMPT if finish else FORCED_TEXT_PROMPT),
+            entries=(
+                *state.entries,
+                SayEntry(type="say", text=FINISH_PROMPT if finish else FORCED_TEXT_PROMPT),
+            ),
             tools_off=True,
             wrap_up=True,
             records=tuple(state.unwritten),
@@ -209,10 +209,6 @@ class FinalAnswer:
             closes=True,
             shaped=self.run.structured and not finish,
         )
-
-
-def _closing_entries(state: TurnState, prompt: str) -> tuple[Entry, ...]:
-    return (*state.entries, SayEntry(type="say", text=prompt))
 
 
 def _source(state: TurnState) -> str:

@@ -121,7 +121,7 @@ class Fitting:
         return min(timing.failover_attempts, timing.attempts) if fallback else timing.attempts
 
     def manner_of(self, ask: ModelCallSpec, model: str) -> CallSettings | None:
-        """How a model goes about a call; a fallback is told only what it can follow."""
+        """The call settings for a model; a fallback gets only those that it supports."""
         return self.run.spec.models.calls(ask.role).within(self.run.state.cards[model]).manner
 
     def left_out(self, role: str, model: str) -> str:

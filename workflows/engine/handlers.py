@@ -28,31 +28,31 @@ class ControlHandlers(Given):
 
     @workflow.signal(name="pause", description='Start no new step. {"by": "me"}')
     def on_pause(self, *given: object) -> None:
-        """Signal form of `pause`."""
+        """Handle the signal: start no new step."""
         self.control.on_signal("pause", given)
 
     @workflow.signal(name="resume", description='Go on after a pause. {"by": "me"}')
     def on_resume(self, *given: object) -> None:
-        """Signal form of `resume`."""
+        """Handle the signal: continue after `pause`."""
         self.control.on_signal("resume", given)
 
     @workflow.signal(
         name="stop", description='End with the best result. {"mode": "graceful" or "now"}'
     )
     def on_stop(self, *given: object) -> None:
-        """Signal form of `stop`."""
+        """Handle the signal: end with the best result."""
         self.control.on_signal("stop", given)
 
     @workflow.signal(name="escalate", description='Ask a person to look. {"note": "why"}')
     def on_escalate(self, *given: object) -> None:
-        """Signal form of `escalate`."""
+        """Handle the signal: ask a person at the next checkpoint."""
         self.control.on_signal("escalate", given)
 
     @workflow.signal(
         name="answer", description='Answer a gate. {"gate": "g1", "choice": "continue"}'
     )
     def on_answer(self, *given: object) -> None:
-        """Signal form of `answer`."""
+        """Handle the signal: answer a gate."""
         self.control.on_signal("answer", given)
 
     @workflow.signal(name="approve", description='Approve a call by its gate. "g1-7f3a"')
@@ -69,35 +69,35 @@ class ControlHandlers(Given):
         name="amend", description='Change limits or guide. {"budget": {"cost_usd": 3}}'
     )
     def on_amend(self, *given: object) -> None:
-        """Signal form of `amend`."""
+        """Handle the signal: change limits, rubric or guidance."""
         self.control.on_signal("amend", given)
 
     @workflow.signal(name="add_input", description='Say something. {"text": "also mention …"}')
     def on_add_input(self, *given: object) -> None:
-        """Signal form of `add_input`."""
+        """Handle the signal: pass an input to the next prompt."""
         self.control.on_signal("add_input", given)
 
     @workflow.signal(name="retry", description='Try a blocked step again. {"note": "why"}')
     def on_retry(self, *given: object) -> None:
-        """Signal form of `retry`; a failed run is retried through a door."""
+        """Handle the signal: try a blocked step again. `perdure retry` restarts failed runs."""
         self.control.on_signal("retry", given)
 
     @workflow.signal(
         dynamic=True, description="Any other name: type it as Custom. It is noted as refused."
     )
     def on_unknown(self, name: str, given: Sequence[RawValue]) -> None:
-        """Say of a signal that no run knows that it had no effect."""
+        """Record that an unknown signal had no effect."""
         del given
         self.control.on_unknown(name)
 
     @workflow.signal(name=TOLD, description="Sent by the runs below: what waits for a person.")
     def on_questions_below(self, *given: object) -> None:
-        """What a child asks now, in place of what it told before."""
+        """Replace a child's reported questions by its newest report."""
         self.control.on_questions_below(given)
 
     @workflow.update(name="pause", description="Start no new step.")
     def do_pause(self, *given: object) -> Receipt:
-        """Update form of `pause`."""
+        """Handle the update, with a receipt: start no new step."""
         return self.control.on_update("pause", given)
 
     @do_pause.validator
@@ -106,7 +106,7 @@ class ControlHandlers(Given):
 
     @workflow.update(name="resume", description="Go on after a pause.")
     def do_resume(self, *given: object) -> Receipt:
-        """Update form of `resume`."""
+        """Handle the update, with a receipt: continue after `pause`."""
         return self.control.on_update("resume", given)
 
     @do_resume.validator
@@ -115,7 +115,7 @@ class ControlHandlers(Given):
 
     @workflow.update(name="stop", description="End with the best result.")
     def do_stop(self, *given: object) -> Receipt:
-        """Update form of `stop`."""
+        """Handle the update, with a receipt: end with the best result."""
         return self.control.on_update("stop", given)
 
     @do_stop.validator
@@ -124,7 +124,7 @@ class ControlHandlers(Given):
 
     @workflow.update(name="escalate", description="Ask a person to look.")
     def do_escalate(self, *given: object) -> Receipt:
-        """Update form of `escalate`."""
+        """Handle the update, with a receipt: ask a person at the next checkpoint."""
         return self.control.on_update("escalate", given)
 
     @do_escalate.validator
@@ -133,7 +133,7 @@ class ControlHandlers(Given):
 
     @workflow.update(name="answer", description="Answer a gate.")
     def do_answer(self, *given: object) -> Receipt:
-        """Update form of `answer`."""
+        """Handle the update, with a receipt: answer a gate."""
         return self.control.on_update("answer", given)
 
     @do_answer.validator
@@ -142,7 +142,7 @@ class ControlHandlers(Given):
 
     @workflow.update(name="amend", description="Change limits, the rubric, or give guidance.")
     def do_amend(self, *given: object) -> Receipt:
-        """Update form of `amend`."""
+        """Handle the update, with a receipt: change limits, rubric or guidance."""
         return self.control.on_update("amend", given)
 
     @do_amend.validator
@@ -151,7 +151,7 @@ class ControlHandlers(Given):
 
     @workflow.update(name="add_input", description="Say something to the model.")
     def do_add_input(self, *given: object) -> Receipt:
-        """Update form of `add_input`."""
+        """Handle the update, with a receipt: pass an input to the next prompt."""
         return self.control.on_update("add_input", given)
 
     @do_add_input.validator
@@ -160,7 +160,7 @@ class ControlHandlers(Given):
 
     @workflow.update(name="retry", description="Try a blocked step again.")
     def do_retry(self, *given: object) -> Receipt:
-        """Update form of `retry`; a failed run is retried through a door."""
+        """Handle the update: try a blocked step again. `perdure retry` restarts failed runs."""
         return self.control.on_update("retry", given)
 
     @do_retry.validator
@@ -169,7 +169,7 @@ class ControlHandlers(Given):
 
     @workflow.query(name="status", description="One look at the run.")
     def see_status(self, *_: object) -> RunStatus:
-        """The status shape that every door shows."""
+        """The status shape that every interface shows."""
         return self.control.run.status()
 
     @workflow.query(name="history", description="The newest iteration records.")

@@ -36,6 +36,7 @@ class HumanInput:
         choices: tuple[str, ...] | None = None,
         free_text: bool = False,
         scores: tuple[str, ...] = (),
+        details: BlobRef | None = None,
     ) -> Gate | None:
         """Ask one question and wait for the answer; None if the run must end first.
 
@@ -46,7 +47,12 @@ class HumanInput:
         asking = self.run.state.asking.get(kind)
         if asking is None:
             asking = self.open_gate(
-                kind, prompt, choices=choices, free_text=free_text, scores=scores
+                kind,
+                prompt,
+                choices=choices,
+                free_text=free_text,
+                scores=scores,
+                details=details,
             ).id
             self.run.state.asking = {**self.run.state.asking, kind: asking}
         gate = await self.answered(asking)
@@ -110,8 +116,8 @@ class HumanInput:
                     any(not control.gates[gate.id].open for gate in waited)
                     or control.stop is not None
                     or self.run.interruption is not None
-                    # Days of waiting must not hold up a roll: messages that arrive meanwhile grow
-                    # the history too.
+                    # Days of waiting must not delay continue-as-new: messages that arrive
+                    # meanwhile make the history grow too.
                     or self.rolling.due()
                 ),
                 # An alarm that is due already gives zero or less, which is no timer.

@@ -44,8 +44,8 @@ class Given:
 def _refused(why: str) -> ApplicationError:
     kind = workflow.info().workflow_type
     return ApplicationError(
-        f"The input of {kind} cannot be read: {why}. Start runs with `perdure run`, over REST or"
-        " with `perdure.Client`, which make it.",
+        f"The input of {kind} cannot be read: {why}. Start runs with `perdure run`, REST or"
+        " `perdure.Client`, which build the input.",
         type=TYPE,
         non_retryable=True,
     )

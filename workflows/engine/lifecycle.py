@@ -6,7 +6,6 @@ clocks, and continues as new when the history has grown.
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import NoReturn
 
 from temporalio import workflow
 from temporalio.exceptions import ApplicationError
@@ -21,6 +20,7 @@ from perdure.domain.turns.turn import Ending
 from perdure.workflows.engine import activity_options
 from perdure.workflows.engine.child_questions import ChildQuestions
 from perdure.workflows.engine.continue_as_new import ContinueAsNew
+from perdure.workflows.engine.hooks import HookSteps
 from perdure.workflows.engine.resets import Resets, Superseded
 from perdure.workflows.engine.run import AnyRun
 
@@ -29,12 +29,19 @@ class Lifecycle:
     """Carries a run from its first step to its stored result."""
 
     def __init__(
-        self, run: AnyRun, *, resets: Resets, rolling: ContinueAsNew, questions: ChildQuestions
+        self,
+        run: AnyRun,
+        *,
+        resets: Resets,
+        rolling: ContinueAsNew,
+        questions: ChildQuestions,
+        hooks: HookSteps,
     ) -> None:
         self.run = run
         self.resets = resets
         self.rolling = rolling
         self.questions = questions
+        self.hooks = hooks
 
     async def run_to_end(self, loop: Callable[[], Awaitable[RunResult]]) -> RunResult:
         """Run to the end; a cancellation from outside is a stop, never a lost result.
@@ -75,19 +82,20 @@ class Lifecycle:
             self.run.show_panel()
 
     async def checkpoint(self) -> Ending | None:
-        """Pass between two steps: roll, pause, stop, clocks; returns why the run must end."""
+        """Pass between two steps: continue as new, pause, stop, clocks; return why the run ends."""
         await self.wait_or_continue_as_new()
         return self.run.ending()
 
     async def wait_or_continue_as_new(self) -> None:
         """Wait while paused, and continue as new when it is due, also in the middle of the wait.
 
-        A pause takes effect after the stage in progress; the history may be rolled inside it.
+        A pause takes effect after the stage in progress; continue-as-new may fall inside it.
         """
         run = self.run
         while True:
             # Before anything is spent: what the older execution left open may still be spending.
             await self.resets.take_over()
+            await self.hooks.after_iterations()
             await self.rolling.if_due()
             # A pause never holds up an end: a paused run can be stopped, and its deadline goes on.
             if run.mid_stage or not run.state.control.paused or run.ending() is not None:
@@ -104,7 +112,7 @@ class Lifecycle:
             run.sync_visibility()
 
     def settled(self, ending: Ending) -> Ending:
-        """The final ending: an accepted stop or the deadline outranks what came later.
+        """The final ending: an accepted stop or the deadline outranks later events.
 
         From here on every control verb is refused, so that none is accepted without effect.
         """
@@ -141,6 +149,8 @@ class Lifecycle:
     async def finish(self, result: RunResult, records: tuple[IterationRecord, ...]) -> RunResult:
         """Store the result, show it, and return it; a failed root run fails its execution."""
         run, state = self.run, self.run.state
+        # While the run is still open, so that the stored result says which of them failed.
+        result = await self.hooks.at_end(result)
         ended = with_reply_facts(result.model_copy(update={"ended_at": workflow.now()}))
         rules.end(state.control)
         state.phase, state.step = "ended", None
@@ -180,12 +190,13 @@ class Lifecycle:
         # Failing the execution makes failed runs visible to Temporal's own lists and alerts. A
         # child returns its result instead: its parent has to read it.
         if ended.outcome in {"failed", "blocked"} and alone:
-            _fail(ended)
+            raise failure_of(ended)
         return ended if alone else ended.model_copy(update={"iterations": ()})
 
 
-def _fail(result: RunResult) -> NoReturn:
-    raise ApplicationError(
+def failure_of(result: RunResult) -> ApplicationError:
+    """How the execution of a run fails: in its words, with its whole result."""
+    return ApplicationError(
         f"{result.outcome}/{result.reason}: {result.explanation}",
         result,
         type="RunFailed",

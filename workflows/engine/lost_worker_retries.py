@@ -2,7 +2,8 @@
 
 A step that loses several workers in a row (`perdure.domain.foundation.retry_policies` says how
 many) may have an input that crashes them. The run then names the step and asks a person. It does
-not fail by itself, and other runs keep their workers.
+not fail by itself, and other runs keep their workers. What a model call costs that died with its
+worker, and how its reply is found again, stands in `perdure.activities.support.journaled_model`.
 """
 
 from collections.abc import Callable
@@ -62,7 +63,7 @@ class LostWorkerRetries:
             " them. Look at the workers' logs; `retry` makes it again, `end` gives it up.",
             subject=what,
         )
-        # The step is in no state that a new execution could take up: no roll before the answer.
+        # A new execution could not take this step up, so do not continue as new before the answer.
         before, self.run.in_one_piece = self.run.in_one_piece, True
         try:
             answered = await self.people.answered(gate.id)

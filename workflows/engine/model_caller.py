@@ -25,7 +25,7 @@ from perdure.domain.run.bookkeeping_messages import ReconcileRequest
 from perdure.domain.run.cost_report import charged
 from perdure.domain.run.iteration_record import Carrier, thin
 from perdure.domain.turns import compaction
-from perdure.domain.turns.failover import OVERFLOW_CODE, next_model, unpriced
+from perdure.domain.turns.failover import OVERFLOW_CODE, left_behind, next_model, unpriced
 from perdure.workflows.engine import activity_options
 from perdure.workflows.engine.fitting import Fitting
 from perdure.workflows.engine.limits import LimitQuestions
@@ -106,7 +106,7 @@ class ModelCaller:
                 return AllModelsFailed(called.code, called.message)
             # The next model gets the conversation whole: the shorter form was for this one.
             compacted = False
-            # Kept in the state: later calls begin with the model that answered, also after a roll.
+            # Kept in the state: later calls begin with the model that answered, even as new.
             self.run.state.chain_index = {**self.run.state.chain_index, seat: following}
             self.run.record_event(
                 "model_failed_over",
@@ -114,6 +114,7 @@ class ModelCaller:
                 to=chain[following],
                 why=called.code,
                 left_out=self.fitting.left_out(ask.role, chain[following]) or None,
+                left_behind=left_behind(self.run.state.cards[model], chain[following]),
             )
 
     async def call_structured(
@@ -166,7 +167,13 @@ class ModelCaller:
         if ask.model is not None or index + 1 >= len(chain):
             return False
         self.run.state.chain_index = {**self.run.state.chain_index, seat: index + 1}
-        self.run.record_event("model_failed_over", failed=refused, to=chain[index + 1], why=REFUSED)
+        self.run.record_event(
+            "model_failed_over",
+            failed=refused,
+            to=chain[index + 1],
+            why=REFUSED,
+            left_behind=left_behind(self.run.state.cards.get(chain[index]), chain[index + 1]),
+        )
         return True
 
     async def _on_model(

@@ -36,8 +36,8 @@ class Run(Generic[SpecT, StateT]):
 
     `state` is what continues as new. The other counters are of this execution alone: messages
     `handled`, steps started, and whether people were `told` something since they were last shown
-    how the run stands. While `in_one_piece` something is under way that would begin anew after a
-    roll.
+    how the run stands. While `in_one_piece` something is under way that would begin anew after
+    continue-as-new.
     """
 
     takes_input = True
@@ -49,6 +49,8 @@ class Run(Generic[SpecT, StateT]):
         self.kind = kind
         self.spec = spec
         self.state = state
+        if given.beforehand is not None:
+            state.control, state.ring = given.beforehand.control, given.beforehand.ring
         self.handled = 0
         self.told = False
         self.steps_started = 0
@@ -157,7 +159,8 @@ class Run(Generic[SpecT, StateT]):
     def next_input(self) -> LoopInput:
         """The input of the next execution of this run."""
         further = {"spec": self.spec, "state": self.state, "started_at": self.state.started_at}
-        return self.given.model_copy(update=further)
+        # What was said beforehand is part of the state by now.
+        return self.given.model_copy(update={**further, "beforehand": None})
 
     def next_activity_id(self) -> str:
         """A fresh id; with the execution's id it is the journal key of a model call."""
@@ -182,6 +185,8 @@ class Run(Generic[SpecT, StateT]):
         # records.
         self.state.records = [*self.state.records, record][-RECORDS_KEPT:]
         self.state.record_count = max(self.state.record_count, record.index)
+        if self.spec.hooks.on_iteration:
+            self.state.unhooked = [*self.state.unhooked, record.index]
         self.record_event(
             "iteration_completed",
             decision=record.decision,
@@ -189,6 +194,7 @@ class Run(Generic[SpecT, StateT]):
             evaluation=record.evaluation,
             saved=record.saved,
             adaptation=record.adaptation,
+            adapted=record.adapted or None,
             missing=lacking(record) or None,
             counted=counted(record) or None,
         )

@@ -165,6 +165,7 @@ class Scorer:
             earlier=question.earlier,
             said=tuple(said),
             cut=question.cut,
+            adaptation=dict(question.adaptation),
         )
         extra = self.costs.prompt(question.output.tokens.total)
         prompt = self.fitting.estimated(extra, role="evaluator", model=question.model)
@@ -201,7 +202,7 @@ class Scorer:
         """Ask a person for scores through a gate."""
         names = tuple(item.name for item in rubric.human)
         prompt = review_prompt(rubric, iteration=self.run.iteration, output=output, files=tree)
-        gate = await self.people.ask("review", prompt, free_text=True, scores=names)
+        gate = await self.people.ask("review", prompt, free_text=True, scores=names, details=output)
         return self._scores_in(gate, names)
 
     def _scores_in(
@@ -214,7 +215,7 @@ class Scorer:
         answer = gate.answer
         read = read_scores(" ".join(filter(None, (answer.choice, answer.text))), names)
         if isinstance(read, BadScores):
-            # Only a default of the settings comes here: people are told at the door.
+            # Only a default of the settings comes here: people are told at the interface.
             detail = f"{answer.by} answered {gate.name} without scores: {read.problem}"
             return Ending(outcome="failed", reason="evaluator_failed", detail=detail)
         return read

@@ -112,6 +112,7 @@ class Setup:
             project=self.requirements.belongs()[1],
             seats=self.requirements.seats(),
             orchestrates=self.requirements.orchestrates(),
+            hooks=self.run.spec.hooks.wanted,
         )
         summary = "open workspace"
         opened = await self.retries.outlasting(
@@ -165,6 +166,7 @@ class Setup:
                 now=workflow.now(),
                 seats=self.requirements.seat_orders(workspace),
                 output_schema=output_schema_of(spec),
+                cache_life=spec.models.cache_life,
             ),
             **activity_options.store_step(
                 self.run.site, activity_id=activity_id, summary="open run"

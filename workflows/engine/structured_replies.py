@@ -28,7 +28,7 @@ class StructuredReplies(Protocol):
 
     @property
     def least(self) -> int:
-        """In tokens."""
+        """The smallest reply, in tokens."""
         ...
 
     def start(

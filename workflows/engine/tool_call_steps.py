@@ -58,7 +58,8 @@ class ToolCallSteps:
                 activity_id=activity_id,
                 summary=f"{entry.call.name} {entry.call.label} (iteration {self.run.iteration})",
                 timeout_s=terms.timeout_s,
-                idempotent=terms.idempotent,
+                # For an activity of somebody else's this step only reads the arguments.
+                idempotent=terms.idempotent or terms.activity is not None,
             ),
         )
         return activity_id, handle

@@ -7,6 +7,8 @@ meanwhile, and go on with the calls that are left.
 import asyncio
 from collections.abc import Sequence
 
+from temporalio.workflow import ActivityHandle
+
 from perdure.domain.budget import envelope as budgets
 from perdure.domain.run.activity_messages import ToolCallReport
 from perdure.domain.run.child_runs import hold_started
@@ -20,6 +22,7 @@ from perdure.domain.turns.settings import Turns
 from perdure.domain.turns.tool_call_rules import PlannedCall, RequestedCall
 from perdure.domain.turns.tool_questions import approval_prompt, question_of
 from perdure.domain.turns.turn import Batch, CallOutcome, Ending, TurnState
+from perdure.workflows.engine.activity_tools import ActivityTools
 from perdure.workflows.engine.engine import Engine
 from perdure.workflows.engine.human_input import expired_to_end
 from perdure.workflows.engine.step_runner import Completed, StepFailed
@@ -40,6 +43,7 @@ class ToolCalls:
         self.life = engine.life
         self.policy = policy
         self.calls = ToolCallSteps(engine.run, policy)
+        self.theirs = ActivityTools(engine.run, engine.steps)
 
     def plan_batch(self, state: TurnState, turns: Turns, asked: Sequence[RequestedCall]) -> None:
         """Decide on every call of a reply; refused ones have their result at once."""
@@ -157,13 +161,26 @@ class ToolCalls:
             self.run.set_step(f"tools: {', '.join(entry.call.name for entry in allowed)}"[:180])
             started = [self.calls.start_call(state, entry) for entry in allowed]
             finished = await asyncio.gather(
-                *(self.steps.await_step(handle, activity_id=name) for name, handle in started)
+                *(
+                    self._finished(entry, name, handle)
+                    for entry, (name, handle) in zip(allowed, started, strict=True)
+                )
             )
             self.run.set_step(None)
             for entry, done in zip(allowed, finished, strict=True):
                 self._take_result(state, entry, await self._again(state, entry, done))
             longest = max((_seconds(done) for done in finished), default=0.0)
             self.run.apply_budget(budgets.work(self.run.state.budget, longest))
+
+    async def _finished(
+        self, entry: PlannedCall, name: str, handle: ActivityHandle[ToolCallReport]
+    ) -> Completed[ToolCallReport] | StepFailed:
+        """The end of a call; an activity of somebody else's begins where its arguments are read."""
+        done = await self.steps.await_step(handle, activity_id=name)
+        terms = self.calls.terms_of(entry)
+        if terms.activity is None:
+            return done
+        return await self.theirs.run_call(entry.call, terms, done)
 
     def _waves(self, ready: list[PlannedCall], turns: Turns) -> list[list[PlannedCall]]:
         waves: list[list[PlannedCall]] = []

@@ -13,6 +13,7 @@ from perdure.domain.refine.spec import strategy_of
 from perdure.domain.refine.state import BestDraft, Draft, RecalledMemory
 from perdure.domain.refine.token_savings import sent_by_phase
 from perdure.domain.run.activity_messages import ModelCallReport
+from perdure.domain.run.hooks import adaptation_lines
 from perdure.domain.turns.entries import Entry, RefineEntry, SayEntry
 from perdure.domain.turns.failover import OVERFLOW_CODE
 from perdure.domain.turns.guidance import in_force
@@ -130,7 +131,10 @@ class Drafting:
             guidance=(*state.notes, *((CUT_DRAFT,) if newest and newest.truncated else ())),
             error=state.last_error if part is None and strategy is None else None,
             part=part,
-            tokens=later_tokens(state, newest) + known.tokens + estimate(plan).total,
+            tokens=later_tokens(state, newest)
+            + known.tokens
+            + estimate("\n".join((plan, *adaptation_lines(state.adaptation)))).total,
+            adaptation=state.adaptation,
             plan=plan,
             changed=newest.changed if newest and previous else (),
             recalled=known.text,

@@ -87,7 +87,9 @@ class EvaluationStage:
         previous, rubric = self.run.state.newest, self.run.rubric
         before = previous.evaluation if previous else None
         # The same text gets the same scores: judging it again would cost money and might add noise.
-        identical = previous is not None and previous.output_hash == draft.output_hash
+        # Not so if another adaptation was in force: then all is scored anew.
+        same = previous is not None and previous.adaptation == self.run.state.adaptation
+        identical = same and previous is not None and previous.output_hash == draft.output_hash
         # Programs are run on the whole snapshot even for a small change: what they test has no
         # parts.
         if not identical:
@@ -99,9 +101,9 @@ class EvaluationStage:
         look = look_at(
             rubric,
             previous=previous,
-            follows=previous is not None and previous.iteration == self.run.iteration - 1,
+            follows=same and previous is not None and previous.iteration == self.run.iteration - 1,
             checks=checked.dimensions,
-            changes=checked.changes,
+            changes=checked.changes if same else None,
             identical=identical,
             is_long=checked.output.bytes > UNCOMPRESSED_CHARACTERS,
             confidence=self.run.spec.refine.skip_eval_confidence,
@@ -135,6 +137,7 @@ class EvaluationStage:
                 before=before,
                 changed=excerpt,
                 cut=draft.truncated,
+                adaptation=self.run.state.adaptation,
             )
         )
         draft.evaluation = combined(
@@ -174,14 +177,17 @@ class EvaluationStage:
                 replies=draft.replies,
                 previous=newest.output.hash if newest else None,
                 evidence=evidence_of(newest.evaluation if newest else None),
+                adaptation=self.run.state.adaptation,
             )
+        same = newest is not None and newest.adaptation == self.run.state.adaptation
         return CheckRequest(
             frame=frame,
             pieces=tuple(piece.hash for piece in draft.pieces),
-            known=newest.output_hash if newest and newest.evaluation else None,
+            known=newest.output_hash if newest and newest.evaluation and same else None,
             previous=newest.output.hash if newest else None,
             evidence=evidence_of(newest.evaluation if newest else None),
             tree=draft.tree,
+            adaptation=self.run.state.adaptation,
         )
 
     def _unchecked(self, draft: Draft, broken: StepFailed) -> None:
@@ -198,16 +204,23 @@ class EvaluationStage:
 
     async def rescore(self, output: BlobRef) -> Evaluation | None:
         """Evaluate a stored output by the current rubric; None if the checks cannot run."""
-        request = CheckRequest(frame=self.run.state.frame or "", pieces=(output.hash,), stored=True)
+        kept = self.run.state.kept
+        adaptation = kept.adaptation if kept else {}
+        request = CheckRequest(
+            frame=self.run.state.frame or "",
+            pieces=(output.hash,),
+            stored=True,
+            adaptation=adaptation,
+        )
         checked = await self.scorer.check_output(request)
         if isinstance(checked, StepFailed):
             return None
-        tree = self.run.state.kept.tree if self.run.state.kept else None
+        tree = kept.tree if kept else None
         verified = await self.scorer.verify_tree(self.run.rubric, tree, output)
         if isinstance(verified, StepFailed):
             return None
         names = tuple(item.name for item in self.run.rubric.judged)
-        verdict = await self._verdict(Question(output=output, asked=names))
+        verdict = await self._verdict(Question(output=output, asked=names, adaptation=adaptation))
         return combined(
             self.run.rubric,
             checks=(*checked.dimensions, *verified, *self._given_before()),

@@ -60,7 +60,7 @@ class JudgingReserve:
     def longest_reply(
         self, ask: ModelCallSpec, card: ModelProfile, budget: Budget, *, prompt: int
     ) -> int | None:
-        """A draft is no longer than its judges can be paid to read; None for any length."""
+        """The longest draft whose judging the budget can pay, in tokens; None for no limit."""
         if not self._writes_a_draft(ask):
             return None
         longest = judged_reply(

@@ -105,6 +105,7 @@ class PlanningStage:
                     recalled=known.text,
                     skills=known.skills_text,
                     problems=problems,
+                    adaptation=self.run.state.adaptation,
                 )
             ],
             extra_tokens=self.run.state.task_tokens + known.tokens + PLAN_PROMPT_TOKENS,

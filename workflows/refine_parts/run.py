@@ -25,8 +25,12 @@ class RefineRun(Run[RefineSpec, RefineState]):
     """A goal and a rubric, with the drafts so far."""
 
     def __init__(self, given: RefineInput) -> None:
+        adapting = given.spec.hooks.adapt
         fresh = RefineState(
-            started_at=workflow.now(), budget=Budget(limits=_limits(given.spec)), stage="recall"
+            started_at=workflow.now(),
+            budget=Budget(limits=_limits(given.spec)),
+            stage="recall",
+            adaptation=adapting.start if adapting else {},
         )
         super().__init__(given, kind="refine", spec=given.spec, state=given.state or fresh)
         self.turns: Turns = resolve(given.spec.agent)
@@ -89,7 +93,7 @@ class RefineRun(Run[RefineSpec, RefineState]):
 
 
 class RefineRequirements(Requirements):
-    """What the rubric asks for."""
+    """The requirements of the rubric."""
 
     def __init__(self, run: RefineRun) -> None:
         self.run = run

@@ -91,7 +91,7 @@ class RoleRun(Run[RolesSpec, RoleState]):
         return as_stored(last_state(self.state))
 
     def edit(self, message: Amend) -> None:
-        """Count to the new limit; stages are told a new goal from the next one on."""
+        """Apply an amendment: the new limit at once, a new goal from the next stage on."""
         super().edit(message)
         self.condition = self._with_rounds()
         if message.goal is not None:

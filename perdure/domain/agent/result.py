@@ -8,7 +8,8 @@ from perdure.domain.budget.envelope import Budget
 from perdure.domain.evaluation.outcomes import Outcome, explain, with_cut_text
 from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.run.bookkeeping_messages import SnapshotReport
-from perdure.domain.run.result import Artifact, Exhausted, Mark, RunResult
+from perdure.domain.run.result import Mark, RunResult
+from perdure.domain.run.result_parts import exhausted_by, tree_artifacts
 from perdure.domain.run.status_views import spend_report
 from perdure.domain.turns.settings import Turns
 
@@ -75,12 +76,12 @@ def agent_result(
         iterations=tuple(state.records),
         iteration_count=state.record_count,
         spend=spend_report(state, wall_time=wall_time),
-        artifacts=_artifacts(tree),
+        artifacts=tree_artifacts(tree),
         tools_used=dict(state.turn.tallies.used),
         tool_successes=sum(
             call.outcome == "ok" for record in state.records for call in record.calls
         ),
-        exhausted=_exhausted(end),
+        exhausted=exhausted_by(end.outcome, end.reason, end.detail),
         skills=state.recalled_skills,
         transcript=state.turn.head.hash if state.turn.head else None,
         unread_input=tuple(
@@ -93,23 +94,6 @@ def agent_result(
         forked_from=state.forked_from,
         started_at=state.started_at,
     )
-
-
-def _artifacts(tree: SnapshotReport | None) -> tuple[Artifact, ...]:
-    if tree is None:
-        return ()
-    kept = [Artifact(kind="tree", ref=tree.tree.hash)]
-    if tree.patch is not None:
-        kept.append(
-            Artifact(kind="patch", ref=tree.patch.hash, note="take over with `perdure apply`")
-        )
-    return tuple(kept)
-
-
-def _exhausted(end: End) -> Exhausted | None:
-    if end.outcome in {"out_of_budget", "deadline"} or end.reason == "max_iterations":
-        return Exhausted(dimension=end.reason, text=end.detail or end.reason)
-    return None
 
 
 def _lower(left: float | int | None, right: float | int | None) -> float | int | None:

@@ -276,9 +276,13 @@ def worst_cost(price: Price | None, usage: Usage) -> Decimal:
     """The most that a prompt and its output may cost: all input priced as a cache write."""
     if price is None:
         return Decimal(0)
-    # A cache write costs a quarter more than plain input, and only the provider knows what it
-    # wrote.
-    written = Usage(cache_write_5m_tokens=usage.input_tokens, output_tokens=usage.output_tokens)
+    # A cache write costs a quarter more than plain input, for an hour twice as much, and only the
+    # provider knows what it wrote.
+    written = (
+        Usage(cache_write_1h_tokens=usage.input_tokens, output_tokens=usage.output_tokens)
+        if price.cache_life == "1h"
+        else Usage(cache_write_5m_tokens=usage.input_tokens, output_tokens=usage.output_tokens)
+    )
     return max(price.cost(usage), price.cost(written))
 
 

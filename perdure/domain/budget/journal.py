@@ -12,7 +12,7 @@ AttemptState = Literal["started", "answered", "failed", "lost", "duplicate"]
 
 
 class Attempt(FrozenModel):
-    """One try of a logical call, as it is opened in the journal.
+    """One attempt of a logical call, written before the call is sent.
 
     `key` is `workflow_run_id/activity_id`; `execution` the workflow run id; `estimate` what it may
     use at most; `expected` what is booked if it is lost (None: all of that); `reservation_tokens`,
@@ -230,6 +230,6 @@ class Journal(Protocol):
         """Models whose newest attempt of any run began after `since` and failed."""
         ...
 
-    async def replies(self, run: str) -> list[str]:
-        """The addresses of all replies that a run's calls were answered with."""
+    async def replies(self, run: str) -> dict[str, str]:
+        """The addresses of the replies to a run's calls, by the key of each call."""
         ...

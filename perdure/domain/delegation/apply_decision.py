@@ -114,7 +114,7 @@ def after_rejection(
 
     Args:
         course: as it was.
-        rejection: the gate that refused.
+        rejection: the check that failed, with what it names.
         wrong: everything that a repair can be told by name.
         settings: of the run.
         phase: of the budget; its reserve pays for no repair.
@@ -128,7 +128,7 @@ def after_rejection(
     return changed.told(rejection.text), Repair(completion_repair(wrong))
 
 
-def after_gates(
+def after_checks(
     course: ManagerProgress,
     score: float | None,
     *,
@@ -137,7 +137,7 @@ def after_gates(
     lacking: Sequence[str] = (),
     phase: BudgetPhase = "core_work",
 ) -> tuple[ManagerProgress, AfterCheck]:
-    """After all gates passed: the deliverable is accepted, repaired or failed by its score.
+    """After all completion checks passed: accept, repair or fail the deliverable by its score.
 
     Args:
         course: as it was.
@@ -157,7 +157,7 @@ def after_gates(
             return course, End(ended("accepted", "completed", figures))
         case "repair":
             named = (f"the score is {score:.2f}, wanted {thresholds.warn:g}", *lacking)
-            rejection = Rejection(gate="quality", named=named)
+            rejection = Rejection(check="quality", named=named)
             return after_rejection(course, rejection, wrong=wrong, settings=settings, phase=phase)
         case "fail":
             figures = f"score {score:.2f}, wanted {thresholds.repair:g}"
@@ -180,7 +180,7 @@ def after_rating(
         figures = said if score is None else f"{said}, score {score:.2f}"
         return course, End(ended("accepted", "completed", figures))
     lacking = gaps(rubric, evaluation, wanted=settings.evaluation.accept)
-    return after_gates(
+    return after_checks(
         course,
         final_score(score, course.reviews.mean),
         settings=settings,

@@ -12,7 +12,7 @@ from perdure.domain.delegation.spec import DelegationSettings
 from perdure.domain.delegation.summary import is_usable, shortened
 from perdure.domain.foundation.base import FrozenModel
 
-Gate = Literal[
+CompletionCheck = Literal[
     "output_contract",
     "critique",
     "deliverables",
@@ -57,20 +57,20 @@ class CompletionFacts(FrozenModel):
 
 
 class Rejection(FrozenModel):
-    """Why a completion is refused: the gate, and every thing it names."""
+    """Why a completion is refused: the check that failed, and everything it names."""
 
-    gate: Gate
+    check: CompletionCheck
     named: tuple[str, ...]
 
     @property
     def text(self) -> str:
         """What the manager is told."""
-        return f"Not complete ({self.gate}): {'; '.join(self.named)}."
+        return f"Not complete ({self.check}): {'; '.join(self.named)}."
 
     @property
     def hash(self) -> str:
-        """The same for the same gate and payload."""
-        whole = "\n".join((self.gate, *sorted(self.named)))
+        """Equal for the same check with the same findings."""
+        whole = "\n".join((self.check, *sorted(self.named)))
         return hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()[:24]
 
 
@@ -104,9 +104,9 @@ def expected_files(complete: Complete, settings: DelegationSettings) -> tuple[st
 def completion_step(
     complete: Complete, facts: CompletionFacts, settings: DelegationSettings
 ) -> Rejection | Wanted | None:
-    """The first gate that refuses, or the fact that the next gate needs; None: all gates pass."""
-    for gate in (_contract, _critique, _files, _criteria, _smoke):
-        found = gate(complete, facts, settings)
+    """The first check that fails, or the fact that the next one needs; None: all pass."""
+    for check in (_contract, _critique, _files, _criteria, _smoke):
+        found = check(complete, facts, settings)
         if found is not None:
             return found
     return None
@@ -115,7 +115,7 @@ def completion_step(
 def unseen(
     complete: Complete, facts: CompletionFacts, settings: DelegationSettings
 ) -> tuple[Wanted, ...]:
-    """What a repair can name, but no gate looked at yet, because one before it refused."""
+    """Facts that a repair could use, but that nobody gathered because an earlier check failed."""
     wanted: list[Wanted] = []
     if settings.output_schema is not None and facts.contract is None:
         wanted.append("contract")
@@ -154,7 +154,7 @@ def _contract(
         return None
     if facts.contract is None:
         return "contract"
-    return Rejection(gate="output_contract", named=facts.contract) if facts.contract else None
+    return Rejection(check="output_contract", named=facts.contract) if facts.contract else None
 
 
 def _critique(
@@ -164,7 +164,7 @@ def _critique(
     if facts.critique is None or not settings.critique.enabled or facts.critique >= least:
         return None
     said = f"the reviewers' mean is {facts.critique:.2f}, wanted {least:g}"
-    return Rejection(gate="critique", named=(said,))
+    return Rejection(check="critique", named=(said,))
 
 
 def _files(
@@ -175,15 +175,15 @@ def _files(
         return "files"
     if not files and not is_usable(complete.final_result):
         named = ("there is neither a final result nor a deliverable",)
-        return Rejection(gate="deliverables", named=named)
-    named_by: tuple[tuple[Gate, tuple[str, ...]], ...] = (
+        return Rejection(check="deliverables", named=named)
+    named_by: tuple[tuple[CompletionCheck, tuple[str, ...]], ...] = (
         ("deliverables", _missing(files)),
         ("placeholders", _unfinished(complete, files)),
         ("parse", _broken(files)),
     )
-    for gate, named in named_by:
+    for check, named in named_by:
         if named:
-            return Rejection(gate=gate, named=named)
+            return Rejection(check=check, named=named)
     return None
 
 
@@ -194,7 +194,7 @@ def _criteria(
         return None
     if facts.unmet is None:
         return "criteria"
-    return Rejection(gate="success_criteria", named=facts.unmet) if facts.unmet else None
+    return Rejection(check="success_criteria", named=facts.unmet) if facts.unmet else None
 
 
 def _smoke(
@@ -204,7 +204,7 @@ def _smoke(
         return None
     if facts.smoke is None:
         return "smoke"
-    return Rejection(gate="smoke", named=(facts.smoke,)) if facts.smoke else None
+    return Rejection(check="smoke", named=(facts.smoke,)) if facts.smoke else None
 
 
 def _missing(files: Sequence[FileFact]) -> tuple[str, ...]:

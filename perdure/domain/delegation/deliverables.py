@@ -35,7 +35,7 @@ Quality = Literal["accept", "accept_with_warning", "repair", "fail"]
 
 
 def quality(score: float | None, thresholds: QualityThresholds) -> Quality:
-    """The policy by score; what nobody scored is accepted, as all gates let it pass."""
+    """The policy by score; what nobody scored is accepted, because all checks passed."""
     if score is None:
         return "accept"
     value = rounded(score)

@@ -149,7 +149,7 @@ class MergeReport(ActivityMessage):
 
 
 class InspectRequest(ActivityMessage):
-    """Look at what is handed over at the end, as far as a gate or the rubric (`text`) wants it."""
+    """Look at what is handed over at the end, as far as a check or the rubric (`text`) needs it."""
 
     wanted: Wanted | Literal["text"]
     run: str

@@ -52,7 +52,7 @@ class AskAgain:
 
 @dataclass(frozen=True, slots=True)
 class CompletionRefused:
-    """The decision is not carried out; the manager is told why in its next view."""
+    """The decision is refused; the next prompt tells the manager why."""
 
     why: str
 
@@ -81,14 +81,14 @@ class Test:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Run the gates over a claimed completion."""
+    """Run the completion checks."""
 
     complete: Complete
 
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """All gates passed; the rubric scores what is handed over."""
+    """All checks passed; the rubric scores what is handed over."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,7 +127,7 @@ class ManagerProgress(FrozenModel):
         return self.model_copy(update={"iteration": self.iteration + 1})
 
     def decided(self, decision: DecisionName | None, *, reason: str = "") -> "ManagerProgress":
-        """With the decision of this iteration; what the manager was told before is done with."""
+        """Add the decision of this iteration, and drop notices that the manager has seen."""
         round = Round(
             index=self.iteration, decision=decision, reason=shortened(reason, REASON_CHARACTERS)
         )

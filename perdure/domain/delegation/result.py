@@ -7,7 +7,8 @@ from perdure.domain.evaluation.rubric import Rubric
 from perdure.domain.evaluation.scores import EvaluationMode, overall_score
 from perdure.domain.run.bookkeeping_messages import SnapshotReport
 from perdure.domain.run.iteration_record import spent_since
-from perdure.domain.run.result import Artifact, Exhausted, Mark, RunResult, Savings
+from perdure.domain.run.result import Artifact, Mark, RunResult, Savings
+from perdure.domain.run.result_parts import exhausted_by, tree_artifacts
 from perdure.domain.run.status_views import spend_report
 from perdure.domain.scoring.combine import dimension_records, findings_of
 from perdure.domain.scoring.judging import evaluator_limit
@@ -143,9 +144,12 @@ def delegation_result(
         spend=spend_report(state, wall_time=wall_time),
         savings=_evaluator_part(state, spec),
         open_findings=findings_of(kept.evaluation if kept else None),
-        artifacts=_artifacts(state, tree, kept),
+        artifacts=(
+            *tree_artifacts(tree, kept=kept.tree if kept else None),
+            *(Artifact(kind="file", ref=path) for path in state.artifacts),
+        ),
         tools_used=state.tools_used,
-        exhausted=_exhausted(ending),
+        exhausted=exhausted_by(outcome, reason, detail),
         skills=tuple(state.shelf.versions()),
         tools_created=tuple(dict.fromkeys((*state.tools_created, *state.toolbox.made))),
         made_tools=state.toolbox.made,
@@ -208,23 +212,3 @@ def _decision(state: DelegationState, ending: Ending | None) -> Decision:
         return _DECISIONS.get(ending.outcome, "abort_error")
     decision = state.turnover.decision
     return "escalate" if decision is not None and decision.decision == "escalate" else "continue"
-
-
-def _artifacts(
-    state: DelegationState, tree: SnapshotReport | None, kept: BestResult | None
-) -> tuple[Artifact, ...]:
-    files = [Artifact(kind="file", ref=path) for path in state.artifacts]
-    if tree is None:
-        return tuple(files)
-    ref = kept.tree if kept and kept.tree else tree.tree.hash
-    trees = [Artifact(kind="tree", ref=ref)]
-    if tree.patch is not None:
-        note = "take over with `perdure apply`"
-        trees.append(Artifact(kind="patch", ref=tree.patch.hash, note=note))
-    return (*trees, *files)
-
-
-def _exhausted(ending: Ending) -> Exhausted | None:
-    if ending.outcome in {"out_of_budget", "deadline"} or ending.reason == "max_iterations":
-        return Exhausted(dimension=ending.reason, text=ending.detail or ending.reason)
-    return None

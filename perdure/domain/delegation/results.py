@@ -1,4 +1,4 @@
-"""What a worker hands back, as it is kept and as its manager's rules look at it."""
+"""The result of a worker, as stored and as the manager's rules read it."""
 
 from typing import Annotated, Literal
 

@@ -59,8 +59,10 @@ def decision_schema() -> Schema:
         "decision": {"enum": list(DECISION_NAMES)},
         "reason": _TEXT,
         "delegations": _list(_envelope()),
-        "subtasks": _list(_subtask()),
-        "hypotheses": _list(_hypothesis()),
+        "subtasks": _list(
+            _object({"id": _TEXT, "title": _TEXT, "depends_on": _TEXTS, "acceptance": _TEXT})
+        ),
+        "hypotheses": _list(_object({"id": _TEXT, "statement": _TEXT, "test": _TEXT})),
         "final_result": _TEXT,
         "confidence": _NUMBER,
         "deliverables": _TEXTS,
@@ -107,14 +109,6 @@ def _envelope() -> Schema:
         name: {**field, "description": _ENVELOPE[name]} for name, field in fields.items()
     }
     return _object(told, optional=_OPTIONAL)
-
-
-def _subtask() -> Schema:
-    return _object({"id": _TEXT, "title": _TEXT, "depends_on": _TEXTS, "acceptance": _TEXT})
-
-
-def _hypothesis() -> Schema:
-    return _object({"id": _TEXT, "statement": _TEXT, "test": _TEXT})
 
 
 def _list(items: Schema) -> Schema:

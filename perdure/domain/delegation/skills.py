@@ -143,14 +143,14 @@ class Resolved:
 
     @property
     def note(self) -> str:
-        """What the manager is told of names that stand for nothing; empty when all are known."""
+        """Tell the manager which skill names are unknown; empty if all are known."""
         if not self.unknown:
             return ""
         return f"There is no skill {', '.join(self.unknown)}; the worker was not given it."
 
 
 def is_skill(markdown: str) -> bool:
-    """Whether a text is worth keeping as a skill: it has words enough, and is no book."""
+    """Whether a text has a sensible length for a skill."""
     return len(markdown.split()) >= FEWEST_WORDS and len(markdown) <= MOST_CHARACTERS
 
 

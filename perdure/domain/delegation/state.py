@@ -28,7 +28,7 @@ Stage = Literal["manage", "obey", "ask", "rate"]
 class BestResult(FrozenModel):
     """Something that can be handed over: an answer, the files as they were then, and its score.
 
-    `confidence` is the manager's own. `complete`: it called this the final result, and all gates
+    `confidence` is the manager's own. `complete`: it called this the final result, and all checks
     let it pass. `evaluation` is
     what the rubric said of it.
     """

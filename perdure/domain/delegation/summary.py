@@ -9,6 +9,7 @@ from perdure.domain.delegation.confidence import ToolUse, worker_confidence
 from perdure.domain.delegation.decisions import DecisionName
 from perdure.domain.delegation.results import WorkerReport, WorkerResult
 from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.foundation.plain_text import clipped_line
 from perdure.domain.generated_tools.draft import MOST_DRAFTS, ToolDraft, Unreadable, Wanted, drafted
 
 FINDING_CHARACTERS = 150
@@ -42,8 +43,7 @@ def is_usable(value: JsonValue) -> bool:
 
 def shortened(text: str, limit: int = FINDING_CHARACTERS) -> str:
     """One line of at most so many characters."""
-    line = " ".join(text.split())
-    return line if len(line) <= limit else f"{line[: limit - 1]}…"
+    return clipped_line(text, limit)
 
 
 def _told(value: JsonValue) -> str:
@@ -81,7 +81,7 @@ def result_text(result: WorkerResult) -> str:
 
 
 def results_text(results: Sequence[tuple[str, str]]) -> str:
-    """The results of workers, by name, as one text; a result that stands alone stays as it is."""
+    """Join the results of workers under their names; a single result is returned unchanged."""
     told = [(worker, text) for worker, text in results if text.strip()]
     if len(told) == 1:
         return told[0][1]

@@ -103,7 +103,7 @@ def repair_text(critique: Critique) -> str:
 
 
 def read_critique(text: str) -> Critique | BadReply:
-    """The critique in a reply, or why it is none; a failed reviewer is no score."""
+    """Read the critique in a reply, or say why there is none. A failed reviewer gives no score."""
     found = find_reply(text, "score")
     if isinstance(found, BadReply):
         return found

@@ -13,6 +13,7 @@ from perdure.domain.delegation.plan import TaskPlan
 from perdure.domain.delegation.prompts import WORKER_SYSTEM
 from perdure.domain.delegation.spec import DelegationSpec
 from perdure.domain.generated_tools.tool_registry import making_tools
+from perdure.domain.run.hooks import Hooks
 from perdure.domain.turns.settings import AgentSettings, ToolsSpec
 from perdure.domain.turns.tool_call_rules import ToolPolicy
 
@@ -42,7 +43,7 @@ class Promotions:
 
 
 def complexity(envelope: Envelope, plan: TaskPlan) -> int:
-    """The score of one envelope by itself; a prerequisite has none, whatever its length."""
+    """The complexity score of one envelope; a mere prerequisite scores 0."""
     if envelope.sub_manager is not None:
         return EXPLICIT if envelope.sub_manager else 0
     text = envelope.instructions
@@ -217,6 +218,7 @@ def manager_spec(
             "rubric": None,
             "recall": False,
             "learn": False,
+            "hooks": Hooks(),
             "delegation": spec.delegation.model_copy(
                 update={
                     "submanagers": submanagers,

@@ -29,7 +29,7 @@ def read_snippet(code: str) -> Snippet:
     """How a piece of code is to be run; of several functions the last one is asked.
 
     Raises:
-        ValueError: it is neither an expression nor a function of one argument; says where.
+        ValueError: it is neither an expression nor a function of the output; says where.
     """
     try:
         ast.parse(code.strip(), mode="eval")
@@ -49,11 +49,18 @@ def _function(code: str) -> Snippet:
     if not functions:
         raise ValueError("an expression over `output`, or a function: def check(output): ...")
     last = functions[-1]
-    if len([*last.args.posonlyargs, *last.args.args]) - len(last.args.defaults) != 1:
-        raise ValueError(f"a function of one argument, the output ({last.name} takes others)")
-    return Snippet(setup=code, verdict=f"{last.name}(output)")
+    taken = [*last.args.posonlyargs, *last.args.args]
+    required = len(taken) - len(last.args.defaults)
+    if required == 1:
+        return Snippet(setup=code, verdict=f"{last.name}(output)")
+    if required == 2 and taken[1].arg == ADAPTATION:
+        return Snippet(setup=code, verdict=f"{last.name}(output, {ADAPTATION})")
+    raise ValueError(
+        f"a function of the output, or of the output and `{ADAPTATION}` ({last.name} takes others)"
+    )
 
 
+ADAPTATION = "adaptation"
 PLUGIN_NAME = r"^[a-z][a-z0-9_-]*(\.[a-z][a-z0-9_-]*)*$"
 MAX_CODE_CHARACTERS = 10_000
 MAX_PATTERN_CHARACTERS = 2_000
@@ -139,7 +146,7 @@ class PythonCheck(FrozenModel):
 
     @property
     def snippet(self) -> Snippet:
-        """The code as it is run."""
+        """The Python code to run."""
         return read_snippet(self.code)
 
 
@@ -154,7 +161,7 @@ class PluginCheck(FrozenModel):
 
     @property
     def parameters(self) -> dict[str, JsonValue]:
-        """What the check is told."""
+        """The values passed to the check."""
         return dict(self.__pydantic_extra__)
 
 

@@ -9,12 +9,19 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from perdure.domain.evaluation.judge_reply_text import has_scores_label, read_labelled
 from perdure.domain.evaluation.scores import DimensionScore, Finding, Severity, known_severity
 from perdure.domain.evaluation.trajectory import is_score, rounded
-from perdure.domain.llm.structured_replies import BadReply, Fields, find_reply, shaped, unread
+from perdure.domain.llm.structured_replies import (
+    BadReply,
+    Fields,
+    find_reply,
+    object_schema,
+    shaped,
+    unread,
+)
 
 SCORE_CHOICES = tuple(round(tenth / 10, 1) for tenth in range(11))
 Words = Annotated[str, BeforeValidator(lambda value: "" if value is None else value)]
@@ -95,8 +102,8 @@ def judge_schema(dimensions: Sequence[str]) -> Fields:
     names: Fields = {"enum": list(dimensions)}
     scores: Fields = {"enum": list(SCORE_CHOICES)}
     severities: Fields = {"enum": ["blocker", "important", "suggestion"]}
-    score = _object({"name": names, "score": scores, "gap": texts}, "name", "score", "gap")
-    finding = _object(
+    score = object_schema({"name": names, "score": scores, "gap": texts}, "name", "score", "gap")
+    finding = object_schema(
         {
             "severity": severities,
             "dimension": names,
@@ -112,22 +119,13 @@ def judge_schema(dimensions: Sequence[str]) -> Fields:
         "findings": {"type": "array", "items": finding},
         "resolved": {"type": "array", "items": texts},
     }
-    return _object(lists, *lists)
+    return object_schema(lists, *lists)
 
 
 def _surplus(fields: Fields, shape: type[BaseModel]) -> list[str]:
     known = tuple(shape.model_fields)
     names = unread(fields, known)
     return [f"Nobody asked for the field {name!r}; allowed: {', '.join(known)}." for name in names]
-
-
-def _object(properties: dict[str, JsonValue], *required: str) -> Fields:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(required),
-        "additionalProperties": False,
-    }
 
 
 __all__ = ["Asked", "BadReply", "Judgement", "read_judgement"]

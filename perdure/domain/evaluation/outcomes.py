@@ -105,7 +105,9 @@ _SENTENCES: dict[Outcome, dict[str, str]] = {
         "quality_failed": "The result was below the lowest acceptable quality.",
         "gave_up": "The manager gave up with nothing to show.",
         "invalid_input": "The input of the run was not valid.",
+        "invalid_task": "The task cannot be run as it stands; nothing was spent.",
         "evaluator_failed": "The result could not be evaluated, so nobody knows how good it is.",
+        "hook_failed": "What changes before the next iteration could not be computed.",
         "internal": "An error inside Perdure ended the run.",
     },
 }
@@ -119,7 +121,8 @@ _MODEL_ERRORS: Mapping[str, str] = MappingProxyType(
     {f"model_{kind}": _NOT_HEALED for kind in RETRIED_KINDS}
     | {f"model_{kind}": _NOTHING_TO_RETRY for kind in ("bad_request", "too_large")}
     | {
-        "model_authentication": "The API key was refused or is missing. Check ANTHROPIC_API_KEY.",
+        "model_authentication": "The API key was refused or is missing. Check the key of the "
+        "provider, for Claude ANTHROPIC_API_KEY.",
         "model_permission": "The account may not use this model. Check its rights and its credit.",
         "model_unknown_model": "The provider does not know this model. Check its name.",
         "model_context_overflow": "The conversation does not fit into the model's window.",
@@ -139,7 +142,7 @@ def retry_helps(outcome: str, reason: str, error: str | None = None) -> bool:
 
     It goes on with the same specification: what that cannot heal is not tried again.
     """
-    if outcome not in {"failed", "blocked"} or reason == "invalid_input":
+    if outcome not in {"failed", "blocked"} or reason in {"invalid_input", "invalid_task"}:
         return False
     return reason != "model_error" or (error or "").partition(":")[0] not in _SAME_AGAIN
 
@@ -179,7 +182,7 @@ def with_nothing_to_show(explanation: str) -> str:
 
 
 def lifecycle(outcome: Outcome) -> Lifecycle:
-    """Where a run with this outcome stands: completed, failed or stopped."""
+    """The lifecycle of a run with this outcome: completed, failed or stopped."""
     match outcome:
         case "failed" | "blocked":
             return "failed"

@@ -56,7 +56,10 @@ class CommandCheck(FrozenModel):
 
 
 class TestsCheck(FrozenModel):
-    """A test suite; scores the share of tests that pass. Without `command` the files say which."""
+    """A test suite; scores the share of tests that pass. Without `command` the files say which.
+
+    `{report}` among the words of `command` becomes the path where it writes JUnit's XML.
+    """
 
     __test__ = False
 
@@ -89,7 +92,7 @@ WARNING_COST = 0.03
 
 
 def score_of_tests(*, passed: int, total: int) -> float:
-    """The share of tests that pass; no tests at all are no defect."""
+    """The share of tests that pass; 1 if there are none."""
     return 1.0 if total == 0 else passed / total
 
 
@@ -99,6 +102,8 @@ def score_of_lint(*, errors: int, warnings: int) -> float:
 
 
 OUTPUT_CAP = 50_000
+TEST_REPORT = ".perdure-tests.xml"
+"""Where test programs write their report, in the folder that they work on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +111,9 @@ class Command:
     """A program to run on a folder of its own.
 
     `{output}` among the words of `argv` stands for the path of a file that holds `output`, which is
-    on standard input too. `cap` is what is kept of each stream, in bytes.
+    on standard input too, `{report}` for where `TEST_REPORT` belongs; `{folder}` among the values
+    of `environment` for the folder as the program sees it. `cap` is what is kept of each stream, in
+    bytes.
     """
 
     argv: tuple[str, ...]

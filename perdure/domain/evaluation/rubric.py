@@ -107,7 +107,7 @@ class Dimension(FrozenModel):
 
     @property
     def pure_check(self) -> Check | None:
-        """Its check, if that looks at the text alone."""
+        """Its check, if that needs only the text."""
         given = self.evaluator
         opinion = isinstance(given, JudgeEvaluator | HumanEvaluator)
         return None if opinion or isinstance(given, VERIFIED) else given
@@ -174,7 +174,7 @@ class Rubric(RootModel[tuple[Dimension, ...]]):
 
     @property
     def checks(self) -> tuple[Dimension, ...]:
-        """The dimensions that code of ours or of a plugin evaluates, from the text alone."""
+        """The dimensions that built-in or plugin code evaluates from the text alone."""
         return tuple(item for item in self.root if item.pure_check is not None)
 
     @property

@@ -1,6 +1,9 @@
 """Evaluates a tree of termination conditions against the facts of a run.
 
-Conditions are read after an iteration's evaluation and before any refinement.
+Conditions are the ones that a task or definition writes itself, read after an iteration's
+evaluation and before any refinement. The built-in rules of a refine loop (regression, patience,
+repeated output …) are in `perdure.domain.refine.decision`, those of a loop of roles in
+`perdure.domain.roles.decision`.
 """
 
 import math

@@ -31,7 +31,7 @@ Score = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False), AfterValidator(
 
 
 class ScoredIteration(FrozenModel):
-    """An iteration that stands out; `score` is None while nothing was scored."""
+    """An iteration to remember, such as the best; `score` is None until one was scored."""
 
     iteration: int
     score: Score | None = None

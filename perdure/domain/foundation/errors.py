@@ -5,7 +5,7 @@ PerdureError
 ├── ServiceUnavailable      service_unavailable  exit 3   server, worker, model or store is away
 │   ├── RuntimeUnavailable  runtime_unavailable           an embedded service does not start
 │   ├── NoReadyWorker       no_ready_worker               nobody answers on a queue
-│   ├── VersionsApart       versions_apart                doors and workers are of other versions
+│   ├── VersionsApart       versions_apart                client and workers do not go together
 │   ├── NamespaceUnfit      namespace_unfit               it lacks Perdure's search attributes
 │   └── ModelUnavailable    model_unavailable             no worker can call a model of the run
 ├── NotFound                not_found            exit 4
@@ -82,7 +82,7 @@ class NoReadyWorker(ServiceUnavailable):
 
 
 class VersionsApart(ServiceUnavailable):
-    """Door and workers are more than one minor version apart; the cure says what to upgrade."""
+    """Client and workers are more than one minor version apart; the cure says what to upgrade."""
 
     code = "versions_apart"
 

@@ -125,7 +125,7 @@ _LENIENT = json.JSONDecoder(parse_int=float)  # says where an object ends that i
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """An object of a text and where it stands.
+    """A JSON object in a text, with its position.
 
     `cut`: it is not finished, and its last pieces are missing. `refused` says what may not be in
     JSON, such as a name given twice: then nothing in it counts, and it has no fields.
@@ -188,19 +188,19 @@ def storable(value: JsonValue, depth: int = DEEPEST) -> JsonValue:
     """
     match value:
         case str():
-            return _utf8(value)
+            return encodable(value)
         case list():
             return [storable(one, depth - 1) for one in value] if depth else LEFT_OUT
         case dict():
             if not depth:
                 return LEFT_OUT
-            return {_utf8(name): storable(one, depth - 1) for name, one in value.items()}
+            return {encodable(name): storable(one, depth - 1) for name, one in value.items()}
         case _:
             return value
 
 
 def as_text(value: JsonValue) -> str:
-    """A text as it is, any other value as JSON."""
+    """Return text unchanged and any other value as JSON."""
     if isinstance(value, str):
         return value
     return json.dumps(value, ensure_ascii=False, sort_keys=True)
@@ -259,10 +259,11 @@ def _unfinished(text: str, start: int) -> tuple[dict[str, JsonValue], bool]:
 
 
 def _fields(given: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    return {_utf8(name): storable(value) for name, value in given.items()}
+    return {encodable(name): storable(value) for name, value in given.items()}
 
 
-def _utf8(text: str) -> str:
+def encodable(text: str) -> str:
+    """The text with lone surrogates, which UTF-8 cannot encode, replaced by question marks."""
     return text.encode("utf-8", "replace").decode()
 
 

@@ -16,6 +16,8 @@ WORKFLOW_TYPES: dict[str, str] = {
     "learn": "LearnLoop",
 }
 MINING_WORKFLOW = "PatternMining"
+TASK_QUEUE = "perdure"
+"""Where any Temporal client starts a loop with nothing but its task."""
 
 SEARCH_ATTRIBUTES: dict[str, Literal["Keyword", "Int", "Double"]] = {
     "PerdureKind": "Keyword",
@@ -31,7 +33,7 @@ SEARCH_ATTRIBUTES: dict[str, Literal["Keyword", "Int", "Double"]] = {
 SEARCH_ATTRIBUTE_LIMIT = 512
 
 BETWEEN_RUNS = ("questions_below",)
-"""Signals that runs of one tree send each other; no door and no person sends them."""
+"""Signals that runs of one tree send each other; no interface and no person sends them."""
 QUERIES = ("status", "history", "costs", "gates", "events")
 
 READY_ACTIVITY = "ready"
@@ -40,12 +42,20 @@ ID_WORD_CHARACTERS = 30
 ID_BYTES = 8
 MEMO_GOAL_CHARACTERS = 400
 LOCAL_MODELS = frozenset({"local", "smollm2-135m-instruct"})  # what the embedded model is called
+COMPATIBLE = "compat"
+# What a model's name may have in front, with a colon.
+PROVIDERS = frozenset({"anthropic", "bedrock", "vertex", "foundry", "openai", "azure", COMPATIBLE})
 SHOWN_MODEL_CHARACTERS = 28
 
 
 def loops_queue(installation: str) -> str:
     """The queue of workflows and of the bookkeeping steps."""
     return f"perdure-{installation}-loops"
+
+
+def is_loops_queue(queue: str) -> bool:
+    """Whether runs live on a queue; on others, Temporal clients start them with their task."""
+    return queue.startswith("perdure-") and queue.endswith("-loops")
 
 
 def models_queue(installation: str) -> str:
@@ -57,6 +67,17 @@ def tools_queue(installation: str, workspace: str | None) -> str:
     """The queue of tools, checks and snapshots for a workspace, or for scratch folders."""
     middle = f"{installation}-{workspace}" if workspace else installation
     return f"perdure-{middle}-tools"
+
+
+def worker_identity(process: str, installation: str) -> str:
+    """What the server shows of a worker: its process and host, and whose runs it opens."""
+    return f"{process} perdure-{installation}"
+
+
+def installation_of(identity: str) -> str | None:
+    """The installation that a worker's identity names; None for workers of others."""
+    _, mark, installation = identity.rpartition(" perdure-")
+    return installation if mark else None
 
 
 def run_id(kind: str, goal: str, seed: str) -> str:

@@ -81,6 +81,12 @@ def _is_hidden(sign: str) -> bool:
 _BOUNDARY_CHARACTERS = 12
 
 
+def clipped_line(text: str, limit: int) -> str:
+    """One line of at most so many characters; an ellipsis says that it was longer."""
+    line = " ".join(text.split())
+    return line if len(line) <= limit else f"{line[: limit - 1].rstrip()}…"
+
+
 def quoted(name: str, text: str) -> str:
     """Text as data between marks that it cannot contain: they are made from its own hash."""
     mark = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_BOUNDARY_CHARACTERS]

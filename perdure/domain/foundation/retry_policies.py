@@ -93,7 +93,7 @@ class Patience:
         return StoreWait(waits=self.why, waited_s=waited, tried=self.tried)
 
 
-# Set in every step of a worker; None elsewhere, as at the doors.
+# Set in every step of a worker; None elsewhere, as at the interfaces.
 PATIENCE: ContextVar[Patience | None] = ContextVar("perdure_patience", default=None)
 
 
@@ -118,7 +118,7 @@ def impatient() -> Generator[None]:
         PATIENCE.reset(token)
 
 
-StepKind = Literal["model", "repeatable_tool", "tool", "workspace", "bookkeeping", "notice"]
+StepKind = Literal["model", "repeatable_tool", "tool", "workspace", "bookkeeping", "notice", "hook"]
 
 PROVIDER_ATTEMPTS = 8
 # Of a model that has a fallback: nobody gains by waiting where another one would answer.
@@ -127,6 +127,7 @@ FAILOVER_AFTER_S = 20.0
 RECOVERY_ATTEMPTS = 1
 LOST_WORKERS = 5
 NOTICE_ATTEMPTS = 3
+HOOK_ATTEMPTS = 3
 FOR_EVER = 0
 # What a model call may take beside the provider's own time: reading, counting, storing.
 MODEL_SLACK_S = 60.0
@@ -179,13 +180,14 @@ POLICIES: dict[StepKind, RetryPolicy] = {
     "workspace": RetryPolicy("in_hand", None, LOST_WORKERS, LOST_WORKERS),
     "bookkeeping": RetryPolicy("again", None, FOR_EVER, FOR_EVER),
     "notice": RetryPolicy("again", None, NOTICE_ATTEMPTS, NOTICE_ATTEMPTS),
+    "hook": RetryPolicy("in_hand", None, HOOK_ATTEMPTS, HOOK_ATTEMPTS),
 }
 
 
 def is_last(
     *, failures: int, tries: int, waited_s: float, pause_s: float, patience_s: float | None
 ) -> bool:
-    """Whether a provider that failed so often is asked no more for one call.
+    """Whether this was the last attempt that a provider gets for one call.
 
     Args:
         failures: how often it failed by now.

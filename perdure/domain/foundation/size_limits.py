@@ -14,7 +14,7 @@ from perdure.domain.foundation.problems import path_of
 MOST_ENTRIES = 1_000
 MOST_CHARACTERS = 256 * 1024
 DEEPEST = 64
-# Data of the task, and schemas: bounded by what a door takes.
+# Data of the task, and schemas: bounded by what an interface takes.
 FREE = frozenset({"context", "metadata", "snapshot", "schema", "output_schema", "parameters"})
 
 Steps = tuple[int | str, ...]

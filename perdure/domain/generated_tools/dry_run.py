@@ -1,4 +1,4 @@
-"""One run of a handler in the sandbox, what came of it, and what the last two checks make of that.
+"""A trial call of a handler in the sandbox, its outcome, and the two checks that judge it.
 
 The sandbox is the boundary: it has no files, network, environment, processes or other tools.
 """
@@ -11,6 +11,7 @@ from typing import Protocol
 
 from pydantic import JsonValue
 
+from perdure.domain.foundation.json_extraction import encodable
 from perdure.domain.generated_tools.draft import ToolExample
 from perdure.domain.generated_tools.rejections import Category, Stage, ToolRefused, refused
 
@@ -81,7 +82,7 @@ def _object(
         if not isinstance(key, str):
             raise _Odd(f"the result has a key that is no text at {path or 'the top'}: {key!r:.40}")
         room.take(characters=len(key))
-        found[_utf8(key)] = _json(inner, room, depth - 1, f"{path}.{key[:40]}" if path else key)
+        found[encodable(key)] = _json(inner, room, depth - 1, f"{path}.{key[:40]}" if path else key)
     return found
 
 
@@ -102,17 +103,13 @@ def _json(value: object, room: _Room, depth: int, path: str) -> JsonValue:
             return float(value)
         case str():
             room.take(characters=len(value))
-            return _utf8(value)
+            return encodable(value)
         case list() | tuple():
             return [_json(one, room, depth - 1, f"{path}[]") for one in value]
         case dict():
             return _object(value, room, depth - 1, path)
         case _:
             raise _Odd(f"the value at {path} is {type(value).__name__}, which JSON does not have")
-
-
-def _utf8(text: str) -> str:
-    return text.encode("utf-8", "replace").decode()
 
 
 _BY_TYPE: dict[str, JsonValue] = {
@@ -197,7 +194,7 @@ class ToolSandbox(Protocol):
     async def run(
         self, code: str, handler: str, arguments: Mapping[str, JsonValue], *, seconds: float
     ) -> Trial:
-        """Execute `code` as it is, then call its handler; never raises for what code does."""
+        """Execute `code`, then call its handler. Errors of the code are results, not raised."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""A tool as it is kept: frozen by its hash, with where it comes from and what a person decided."""
+"""The stored record of a generated tool: its hash, origin and a person's decision."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -126,7 +126,7 @@ class MadeToolStore(Protocol):
     """Keeps made tools and who made them. Every write may be repeated."""
 
     async def keep(self, tool: GeneratedTool, maker: ToolAuthor) -> GeneratedTool:
-        """Add a tool, or only its maker when the hash is there; returns what stands.
+        """Add a tool, or only its maker if the hash exists; return the stored record.
 
         What a person decided stays; the version that validated it becomes the newer one.
         """

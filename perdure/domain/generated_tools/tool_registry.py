@@ -24,20 +24,20 @@ class ToolMetrics(FrozenModel):
     repairs_won: int = 0
 
     def attempted(self) -> Self:
-        """One draft more."""
+        """Count a draft."""
         return self.model_copy(update={"attempts": self.attempts + 1})
 
     def failed(self, stage: Stage) -> Self:
-        """One stage not passed."""
+        """Count a failed stage."""
         failures = {**self.failures, stage: self.failures.get(stage, 0) + 1}
         return self.model_copy(update={"failures": failures})
 
     def repairing(self) -> Self:
-        """One repair asked for."""
+        """Count a repair."""
         return self.model_copy(update={"repairs_tried": self.repairs_tried + 1})
 
     def succeeded(self, *, cached: bool, repaired: bool) -> Self:
-        """One tool more on offer."""
+        """Count a tool that is now offered."""
         return self.model_copy(
             update={
                 "successes": self.successes + 1,

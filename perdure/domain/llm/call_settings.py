@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from perdure.domain.foundation.base import FrozenModel
-from perdure.domain.llm.requests import Effort, ModelProfile, ThinkingWay
+from perdure.domain.llm.requests import CacheLife, Effort, ModelProfile, ThinkingWay
 
 # A reply that cannot be streamed within its time is lost as a whole, so nobody asks for a longer
 # one by default. Measured paces lie between this and three times as much.
@@ -37,12 +37,15 @@ class CallSettings(FrozenModel):
     `max_output_tokens` is the longest reply. One that is cut there is asked for again with twice
     the room, as far as model and budget allow. `thinking` is `off`, `adaptive` (the model decides),
     or the most tokens of it, which count as output; `effort` how much it puts into its replies.
+    `cache` is how long the provider keeps the beginning of prompts after it was last read: `5m`, or
+    `1h`, which costs more to write.
     """
 
     max_output_tokens: int | None = Field(default=None, ge=16, le=MOST_REPLY_TOKENS)
     thinking: Thinking | None = None
     effort: Effort | None = None
     temperature: float | None = Field(default=None, ge=0, le=2, allow_inf_nan=False)
+    cache: CacheLife | None = None
 
     @model_validator(mode="after")
     def _thinks_or_samples(self) -> Self:
@@ -69,7 +72,7 @@ class CallSettings(FrozenModel):
 
     def unable(self, card: ModelProfile) -> Iterator[tuple[str, str]]:
         """The settings that a model cannot follow: the field, and why in words."""
-        way = _way(self.thinking)
+        way = "tokens" if isinstance(self.thinking, int) else self.thinking
         if way is not None and not _can(way, card.thinking):
             known = _listed(tuple(_WAYS[one] for one in card.thinking or ()))
             told = f"takes {known}" if known else "cannot be told how to think"
@@ -78,6 +81,8 @@ class CallSettings(FrozenModel):
             known = _listed(card.effort or ())
             told = f"takes {known}" if known else "takes no effort"
             yield "effort", f"{card.name} does not take {self.effort!r}; it {told}"
+        if self.cache == "1h" and not _can(self.cache, card.cache):
+            yield "cache", f"{card.name} keeps its cache by its own rules; leave it out"
         if self.temperature is not None and card.sampling is False:
             yield "temperature", f"{card.name} takes no temperature; leave it out"
 
@@ -94,10 +99,6 @@ _WAYS: dict[ThinkingWay, str] = {
     "adaptive": "`adaptive`",
     "tokens": "a number of tokens",
 }
-
-
-def _way(thinking: Literal["off", "adaptive"] | int | None) -> ThinkingWay | None:
-    return "tokens" if isinstance(thinking, int) else thinking
 
 
 def _can(wanted: str, known: tuple[str, ...] | None) -> bool:

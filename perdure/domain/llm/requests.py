@@ -12,6 +12,8 @@ from perdure.domain.llm.usage import Usage
 # `first`: what stays the same in later prompts; `fixed`: system and tools, to be read;
 # `read`: the conversation as the last call left it; `grow`: that, and what has come since.
 CacheUse = Literal["none", "first", "fixed", "read", "grow"]
+# How long the provider keeps what was marked, after it was last read.
+CacheLife = Literal["5m", "1h"]
 
 
 def cache_use(
@@ -65,11 +67,22 @@ class ToolOffer(FrozenModel):
     parameters: dict[str, JsonValue]
 
 
+class PromptRef(FrozenModel):
+    """Where the prompt of a call is kept: its conversation by the head, the rest in the frame.
+
+    `system` is the system prompt where it is another than the frame's.
+    """
+
+    head: str
+    frame: str
+    system: str | None = None
+
+
 class CallContext(FrozenModel):
     """For whom a call is made: ledgers, scripted matching and tracing need it.
 
     `key` names it in the journal; `call` is the same for all reservations of one logical call
-    (empty: its key).
+    (empty: its key). `prompt` is kept with the reply, for people.
     """
 
     run: str
@@ -79,6 +92,7 @@ class CallContext(FrozenModel):
     call: str = ""
     attempt: int = 1
     worker: str | None = None
+    prompt: PromptRef | None = None
 
 
 class ModelRequest(FrozenModel):
@@ -87,7 +101,7 @@ class ModelRequest(FrozenModel):
     `tool_choice`: `auto`, `none`, `any`, or the name of one tool. `json_schema` asks for
     structured output of that schema. `temperature` is sent only to models that take it. `thinking`
     is `off`, `adaptive`, or the most tokens of it; None leaves it to the model, as with `effort`.
-    `cache` says what is marked for the provider's prompt cache.
+    `cache` says what is marked for the provider's prompt cache, `cache_life` for how long.
     """
 
     model: str
@@ -103,6 +117,7 @@ class ModelRequest(FrozenModel):
     thinking: Literal["off", "adaptive"] | int | None = None
     effort: Effort | None = None
     cache: CacheUse = "none"
+    cache_life: CacheLife = "5m"
 
 
 class ModelReply(FrozenModel):
@@ -110,7 +125,8 @@ class ModelReply(FrozenModel):
 
     `confirmed`: the usage is the provider's own word; one that does not tell it is estimated.
     `cut_call` names the tool whose call was cut short: it is not among the blocks, for half an
-    argument must never be acted on.
+    argument must never be acted on. `notes` say in sentences what the call could not do as asked.
+    `prompt` is what it answers, as far as it is kept.
     """
 
     message: Message
@@ -120,16 +136,22 @@ class ModelReply(FrozenModel):
     request_id: str | None = None
     confirmed: bool = True
     cut_call: str = ""
+    notes: tuple[str, ...] = ()
+    prompt: PromptRef | None = None
 
 
 class Price(FrozenModel):
-    """USD per million tokens; missing cache prices follow from the input price."""
+    """USD per million tokens; missing cache prices follow from the input price.
+
+    `cache_life` is the longest that a run asks for: what a prompt may cost at most depends on it.
+    """
 
     input_per_million: Decimal
     output_per_million: Decimal
     cache_read_per_million: Decimal | None = None
     cache_write_5m_per_million: Decimal | None = None
     cache_write_1h_per_million: Decimal | None = None
+    cache_life: CacheLife = "5m"
 
     def cost(self, usage: Usage) -> Decimal:
         """The price of `usage` in USD."""
@@ -153,7 +175,8 @@ class ModelProfile(FrozenModel):
     `price` None means that the price book does not know it. `window` is its context in tokens.
     `tools` says whether it can choose tools by itself, `judges` whether it may evaluate. `thinking`
     and `effort` are what it can be told of them, `sampling` whether it takes a temperature; None
-    where nobody here knows: then it is sent, and the provider says.
+    where nobody here knows: then it is sent, and the provider says. So with `cache`: how long it
+    can be told to keep the beginning of prompts.
     """
 
     name: str
@@ -166,6 +189,14 @@ class ModelProfile(FrozenModel):
     thinking: tuple[ThinkingWay, ...] | None = None
     effort: tuple[Effort, ...] | None = None
     sampling: bool | None = None
+    cache: tuple[CacheLife, ...] | None = None
+
+    def cached_for(self, life: CacheLife) -> "ModelProfile":
+        """The card for a run that asks for such a cache: what a prompt may cost covers it."""
+        if self.price is None or self.price.cache_life == life:
+            return self
+        price = self.price.model_copy(update={"cache_life": life})
+        return self.model_copy(update={"price": price})
 
 
 def _or(value: Decimal | None, fallback: Decimal) -> Decimal:

@@ -44,6 +44,16 @@ class BadReply:
     problems: tuple[str, ...]
 
 
+def object_schema(properties: Fields, *required: str) -> Fields:
+    """The JSON Schema of an object without further fields."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(required),
+        "additionalProperties": False,
+    }
+
+
 def unfinished(stop_reason: str) -> BadReply | None:
     """Why a reply that stopped so says nothing yet; None for one that came to its end.
 

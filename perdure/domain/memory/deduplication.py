@@ -51,7 +51,7 @@ def telltale_terms(text: str, corpus: Corpus) -> tuple[str, ...]:
 
 
 def merged(known: MemoryEntry, incoming: MemoryEntry) -> MemoryEntry:
-    """What stands in memory when `incoming` meets the entry that it repeats.
+    """Merge `incoming` into the entry that it repeats.
 
     Raises:
         NotAllowed: a run's skill meets the skill of a person.

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from perdure.domain.foundation.base import FrozenModel
-from perdure.domain.foundation.plain_text import quoted
+from perdure.domain.foundation.plain_text import clipped_line, quoted
 from perdure.domain.llm.structured_replies import BadReply, read_shape
 from perdure.domain.memory.entries import Learning, Share, Sort
 from perdure.domain.memory.rule_lessons import EndedRun, RunHistory, learning, noted_in
@@ -110,7 +110,7 @@ def learner_prompt(course: RunHistory) -> str:
     history = "\n".join(_told(record) for record in shown)
     return "\n\n".join(
         [
-            quoted("task", _line(run.goal, GOAL_CHARACTERS)),
+            quoted("task", clipped_line(run.goal, GOAL_CHARACTERS)),
             ended,
             quoted("iterations", history),
             "What should the next one of its kind know from the start?",
@@ -119,7 +119,7 @@ def learner_prompt(course: RunHistory) -> str:
 
 
 def again(problems: Sequence[str]) -> str:
-    """What a learner is told whose first reply could not be used."""
+    """The second request to a learner whose first reply was unusable."""
     said = "\n".join(f"- {problem}" for problem in problems)
     return f"Your first reply could not be used:\n{said}\nReply again, whole."
 
@@ -131,19 +131,18 @@ def _told(record: IterationRecord) -> str:
     for noted in noted_in(record)[:FINDINGS_SHOWN]:
         cure = f"; fix: {noted.fix}" if noted.fix else ""
         lines.append(
-            _line(f"- {noted.severity}, {noted.dimension}: {noted.title}{cure}", LINE_CHARACTERS)
+            clipped_line(
+                f"- {noted.severity}, {noted.dimension}: {noted.title}{cure}", LINE_CHARACTERS
+            )
         )
     if record.error:
-        lines.append(_line(f"- it failed: {record.error}", LINE_CHARACTERS))
+        lines.append(clipped_line(f"- it failed: {record.error}", LINE_CHARACTERS))
     return "\n".join(lines)
 
 
 def _extracted(item: _GivenLearning) -> Extracted:
     sort = _SORTS.get(item.kind.strip().casefold().replace(" ", "_"), "heuristic")
     confidence = min(item.confidence, MOST_CONFIDENCE)
-    return Extracted(sort=sort, text=_line(item.text, LEARNING_CHARACTERS), confidence=confidence)
-
-
-def _line(text: str, limit: int) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= limit else f"{line[: limit - 1].rstrip()}…"
+    return Extracted(
+        sort=sort, text=clipped_line(item.text, LEARNING_CHARACTERS), confidence=confidence
+    )

@@ -44,7 +44,7 @@ class RecalledSkill(ActivityMessage):
 
 
 class RecallReport(ActivityMessage):
-    """What memory gave.
+    """The recalled entries, with counts.
 
     `text` is the block of knowledge, `skills_text` that of skills; None where there is nothing.
     `used` are the ids of all that is shown, `left_out` the first titles of what found no place

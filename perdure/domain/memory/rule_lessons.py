@@ -17,6 +17,7 @@ from perdure.domain.evaluation.outcomes import Outcome
 from perdure.domain.evaluation.scores import Severity
 from perdure.domain.evaluation.trajectory import rounded
 from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.foundation.plain_text import clipped_line
 from perdure.domain.memory.entries import Episode, Event, Learning, Origin, Sort
 from perdure.domain.turns.records import IterationRecord
 
@@ -153,10 +154,10 @@ def episode_of(course: RunHistory) -> Episode:
         kind="episode",
         id=entry_id(run.id, "episode"),
         category=run.category,
-        text=_clipped(" ".join(_what_worked(course))),
+        text=clipped_line(" ".join(_what_worked(course)), TEXT_CHARACTERS),
         created=run.ended_at,
         origins=(origin_of(run),),
-        goal=_clipped(run.goal, GOAL_CHARACTERS * 2),
+        goal=clipped_line(run.goal, GOAL_CHARACTERS * 2),
         outcome=run.outcome,
         best_score=run.best_score,
     )
@@ -168,7 +169,7 @@ def event_of(run: EndedRun) -> Event:
         kind="event",
         id=entry_id(run.id, "event"),
         category=run.category,
-        text=_clipped(run.goal, GOAL_CHARACTERS),
+        text=clipped_line(run.goal, GOAL_CHARACTERS),
         created=run.started_at or run.ended_at,
         origins=(origin_of(run),),
         outcome=run.outcome,
@@ -184,7 +185,7 @@ def learning(run: EndedRun, rule: str, *, sort: Sort, text: str, confidence: flo
         id=entry_id(run.id, rule),
         sort=sort,
         category=run.category,
-        text=_clipped(text),
+        text=clipped_line(text, TEXT_CHARACTERS),
         confidence=confidence,
         created=run.ended_at,
         origins=(origin_of(run),),
@@ -241,7 +242,7 @@ def _stubborn_blockers(course: RunHistory) -> Iterator[Learning]:
         if count < BLOCKER_ITERATIONS:
             return
         noted = newest[identity]
-        cure = f" What helps: {_clipped(noted.fix, TITLE_CHARACTERS * 2)}" if noted.fix else ""
+        cure = f" What helps: {clipped_line(noted.fix, TITLE_CHARACTERS * 2)}" if noted.fix else ""
         yield learning(
             course.run,
             f"blocker:{identity}",
@@ -299,7 +300,7 @@ def _titles(word: str, findings: Sequence[PastEvent], *, fixes: bool = False) ->
     if not findings:
         return ""
     shown = [
-        _clipped((noted.fix if fixes else "") or noted.title, TITLE_CHARACTERS)
+        clipped_line((noted.fix if fixes else "") or noted.title, TITLE_CHARACTERS)
         for noted in findings[:TITLES_SHOWN]
     ]
     more = f" and {len(findings) - TITLES_SHOWN} more" if len(findings) > TITLES_SHOWN else ""
@@ -316,9 +317,4 @@ def _score(record: IterationRecord) -> str:
 
 
 def _quoted(text: str) -> str:
-    return f"“{_clipped(text, GOAL_CHARACTERS)}”"
-
-
-def _clipped(text: str, limit: int = TEXT_CHARACTERS) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= limit else f"{line[: limit - 1].rstrip()}…"
+    return f"“{clipped_line(text, GOAL_CHARACTERS)}”"

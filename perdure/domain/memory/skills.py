@@ -248,7 +248,10 @@ def approved(
         )
     called = slug(name or plain_name(proposed))
     if not called:
-        raise InvalidInput(f"The name {name!r} has neither letters nor digits.")
+        raise InvalidInput(
+            f"The name {name!r} has neither letters nor digits.",
+            cure="Choose another name.",
+        )
     return proposed.model_copy(
         update={
             "id": f"skill-{called}",
@@ -294,7 +297,7 @@ def one_proposal(name: str, waiting: Sequence[Skill]) -> Skill:
     found = exact or [skill for skill in waiting if plain_name(skill).casefold() == wanted]
     if not found:
         known = ", ".join(skill.name for skill in waiting[:8]) or "none waits for approval"
-        raise NotFound(f"There is no proposed skill {name!r}; there are: {known}.")
+        raise NotFound(f"There is no proposed skill {name!r}. Proposed: {known}.")
     if len(found) > 1:
         names = ", ".join(skill.name for skill in found)
         raise InvalidInput(

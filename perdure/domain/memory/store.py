@@ -31,7 +31,7 @@ class Candidates(FrozenModel):
 
 
 class Kept(FrozenModel):
-    """What stands in memory after `put`; `merged` says that it was there already."""
+    """The stored entry after `put`; `merged` if it repeated an existing one."""
 
     entry: MemoryEntry
     merged: bool = False

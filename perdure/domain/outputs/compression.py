@@ -56,7 +56,7 @@ class _Body:
 
 
 def compress(text: str, *, keep: Collection[int] = (), pointed: Collection[int] = ()) -> Compressed:
-    """Fold what need not be seen.
+    """Replace passages that the model need not see by marks.
 
     Code keeps signatures, imports and short statements, text its first paragraph and all headings,
     JSON its structure. A text of at most 2,000 characters stays whole, and so does one that would
@@ -84,7 +84,7 @@ def compress(text: str, *, keep: Collection[int] = (), pointed: Collection[int] 
 
 
 def expand(reply: str, previous: str) -> str:
-    """A reply with every mark of `compress(previous)` replaced by what it stands for.
+    """Replace every mark of `compress(previous)` in a reply by its passage.
 
     A mark that does not fit the previous output stays as it is, so that an evaluation can see it.
     """

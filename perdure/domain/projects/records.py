@@ -160,7 +160,7 @@ class Reach:
             return self.belongings[-1]
         if scope not in within:
             raise ToolFailure(
-                f"This run belongs to no {scope}. Use one of: {', '.join(within)}.",
+                f"scope: this run belongs to no {scope}. Use one of: {', '.join(within)}.",
                 reason="refused",
             )
         return within[scope]

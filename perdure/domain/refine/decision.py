@@ -1,10 +1,12 @@
-"""The decision table of the refine loop: the first row that applies decides.
+"""Where a refine loop stops or goes on: a table of rules, of which the first that applies decides.
 
 Rows, in order: `budget`, `time`, `answered`, `passed`, `regression`, `first_failure`, `quality`,
 `tool_loop_broken`, `person`, `max_iterations`, `low_score`, `tool_loop`, `repeated`,
 `degradation`, `little_gain`, `second_failure`, `go_on`. A custom termination tree stands in for the
 score half of `quality` and for `max_iterations`, `repeated`, `degradation` and `little_gain`; it is
 read before `low_score`. With the pattern `strategies` neither falls nor failures end anything.
+Conditions that a task writes itself are in `perdure.domain.evaluation.termination`; loops of roles
+stop in `perdure.domain.roles.decision`, delegation in `perdure.domain.delegation.stall`.
 """
 
 from collections.abc import Callable
@@ -148,14 +150,14 @@ def _closing(settings: RefineSettings) -> tuple[Row, ...]:
 
 
 def budget(facts: Facts) -> Decision | None:
-    """Row 1: any budget dimension but time is spent."""
+    """Any budget dimension but time is spent."""
     if facts.exhausted is None:
         return None
     return _end("abort_budget", "budget", ended("out_of_budget", facts.exhausted))
 
 
 def time(facts: Facts) -> Decision | None:
-    """Row 2: active or wall time is spent."""
+    """Active or wall time is spent."""
     if facts.out_of_time is None:
         return None
     return _end("abort_timeout", "time", ended("deadline", facts.out_of_time))
@@ -170,7 +172,7 @@ def answered(facts: Facts) -> Decision | None:
 
 
 def regression(facts: Facts) -> Decision | None:
-    """Row 3, its second half: the score fell by more than the threshold."""
+    """The score fell by more than the threshold."""
     settings, trajectory = facts.settings, facts.trajectory
     fell = trajectory.regressed(settings.regression_threshold, settings.compare_with)
     if not (fell and settings.abort_on_regression):
@@ -194,10 +196,10 @@ def first_failure(facts: Facts) -> Decision | None:
 
 
 def passed(facts: Facts) -> Decision | None:
-    """Row 3, its first half: all deciding dimensions pass, or all items of a checklist."""
+    """All deciding dimensions pass, or all items of a checklist."""
     if not facts.is_scored:
         return None
-    if _all_items(facts) and facts.enough_iterations:
+    if facts.settings.pattern == "checklist" and facts.items_passed and facts.enough_iterations:
         return _end("accept", "quality", ended("accepted", "all_items_pass"))
     if facts.deciding_passed and facts.settings.pattern != "checklist":
         figures = "all deciding checks pass"
@@ -206,7 +208,7 @@ def passed(facts: Facts) -> Decision | None:
 
 
 def quality(facts: Facts) -> Decision | None:
-    """Row 4: the threshold is reached and the minimum of iterations done.
+    """The threshold is reached and the minimum of iterations done.
 
     Where nobody set a threshold, only a full score does: no iteration can improve on it.
     """
@@ -236,7 +238,7 @@ def tool_loop_broken(facts: Facts) -> Decision | None:
 
 
 def person(facts: Facts) -> Decision | None:
-    """Row 5: a person used `escalate`."""
+    """A person used `escalate`."""
     if not facts.escalation_asked:
         return None
     return Decision("escalate", "person", "A person asked to look at the run.")
@@ -255,12 +257,12 @@ def hard_limit(facts: Facts) -> Decision | None:
 
 
 def max_iterations(facts: Facts) -> Decision | None:
-    """Row 6: the permitted iterations are used up."""
+    """The permitted iterations are used up."""
     return _limit(facts, facts.settings.max_iterations, "max_iterations")
 
 
 def low_score(facts: Facts) -> Decision | None:
-    """Row 7, its score half: so low that a person should look."""
+    """The score is so low that a person should look."""
     lowest, score = facts.settings.escalate_below, facts.trajectory.current
     if lowest is None or score is None or score >= lowest:
         return None
@@ -268,14 +270,14 @@ def low_score(facts: Facts) -> Decision | None:
 
 
 def tool_loop(facts: Facts) -> Decision | None:
-    """Row 7, its tool half: the model repeats a tool call too often."""
+    """The model repeats a tool call too often."""
     if facts.tool_loop != "critical":
         return None
     return Decision("escalate", "tool_loop", "The model keeps repeating the same tool call.")
 
 
 def repeated(facts: Facts) -> Decision | None:
-    """Row 8: the output was seen before; kept parts repeat by design while others still fail."""
+    """The output was seen before. Parts that pass repeat by design while others still fail."""
     # With parts, passing ones are kept word for word: the whole may repeat while one part improves.
     if not facts.loop.repeated or facts.failing_parts > 0:
         return None
@@ -283,14 +285,14 @@ def repeated(facts: Facts) -> Decision | None:
 
 
 def degradation(facts: Facts) -> Decision | None:
-    """Row 9: the score kept falling."""
+    """The score kept falling."""
     if not facts.trajectory.degrading(DEGRADATION_WINDOW):
         return None
     return _end("abort_regression", "degradation", ended("regressed", "degradation"))
 
 
 def little_gain(facts: Facts) -> Decision | None:
-    """Row 10: the newest iteration gained too little; failing parts get `patience` rounds."""
+    """The newest iteration gained too little; failing parts get `patience` rounds."""
     threshold, trajectory = facts.settings.improvement_threshold, facts.trajectory
     if threshold is None or not facts.enough_iterations:
         return None
@@ -306,7 +308,7 @@ def little_gain(facts: Facts) -> Decision | None:
 
 
 def plateau(facts: Facts) -> Decision | None:
-    """Row 10 of `improvement`: no new best."""
+    """The pattern `improvement`: no new best."""
     trajectory = facts.trajectory
     patience = facts.settings.patience if facts.failing_parts > 0 else 1
     compared = facts.is_scored and trajectory.scored > 1 and facts.enough_iterations
@@ -323,14 +325,10 @@ def second_failure(facts: Facts) -> Decision | None:
 
 
 def go_on(facts: Facts) -> Decision:
-    """Row 11: otherwise."""
+    """No other rule applies."""
     if facts.failure is not None:
         return Decision("continue", "go_on", f"The iteration failed: {facts.failure.message}")
     return Decision("continue", "go_on", "The result can still get better.")
-
-
-def _all_items(facts: Facts) -> bool:
-    return facts.settings.pattern == "checklist" and facts.items_passed
 
 
 def _accepted(facts: Facts, figures: str) -> RunEnd:

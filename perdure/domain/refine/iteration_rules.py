@@ -16,6 +16,7 @@ from perdure.domain.refine.decision import Decision, Facts, Failure
 from perdure.domain.refine.spec import RefineSettings
 from perdure.domain.refine.state import BestDraft, Draft, RefineState
 from perdure.domain.refine.token_savings import saved_share
+from perdure.domain.run.hooks import adaptation_lines
 from perdure.domain.run.iteration_record import spent_since
 from perdure.domain.run.result import Mark
 from perdure.domain.scoring.combine import dimension_records, findings_of, score_of
@@ -112,6 +113,7 @@ def kept_of(state: RefineState) -> BestDraft | None:
         truncated=draft.truncated,
         misfits=draft.misfits,
         changed=draft.changes.spans if draft.changes else (),
+        adaptation=state.adaptation,
     )
 
 
@@ -213,6 +215,8 @@ def record_of(
     used = spent_since(draft.began, state.budget.spent)
     goes_on = decision.decision == "continue"
     told = told_to_change(state, rubric=rubric, settings=settings) if goes_on else ""
+    computed = "; ".join(adaptation_lines(draft.adapted or {}))
+    said = "; ".join(part for part in (computed, draft.unadapted, told) if part)
     return base.model_copy(
         update={
             "phase": state.phase,
@@ -233,7 +237,8 @@ def record_of(
             "tree_ref": draft.tree,
             "transcript": state.turn.head.hash if state.turn.head else base.transcript,
             "break_reason": decision.row if decision.ends else base.break_reason,
-            "adaptation": adaptation(base.adaptation, told),
+            "adapted": draft.adapted,
+            "adaptation": adaptation(base.adaptation, said),
             "error": draft.failure or (draft.cut.detail or None if draft.cut else None),
         }
     )

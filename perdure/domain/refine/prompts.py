@@ -8,6 +8,8 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from pydantic import JsonValue
+
 from perdure.domain.evaluation.demands import demand, hints
 from perdure.domain.evaluation.rubric import Dimension, Part, PartKind, Rubric, WorkedExample
 from perdure.domain.evaluation.scores import Evaluation, Finding
@@ -15,6 +17,7 @@ from perdure.domain.foundation.plain_text import quoted
 from perdure.domain.llm.transcript import Message, assistant_text, user_text
 from perdure.domain.outputs.parts import findings_on, part_label
 from perdure.domain.refine.spec import OutputSettings
+from perdure.domain.run.hooks import adaptation_lines
 from perdure.domain.scoring.feedback import finding_line, relevant_findings
 from perdure.domain.turns.guidance import demands
 
@@ -102,6 +105,7 @@ FOLDED_WORK = (
     "The work was changed since. Passages that did not change are left out of it, each with a mark "
     "of the form [... unchanged #...]; judge the whole, with them as you saw them before."
 )
+IN_FORCE = "These values are in force now, whatever earlier versions went by:"
 CUT_WORK = "The work reached its output limit: it stops before its end. Judge it as it is."
 
 
@@ -116,6 +120,7 @@ class Brief:
     skills: str = ""
     guidance: tuple[str, ...] = ()
     approach: str = ""
+    adaptation: Mapping[str, JsonValue] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +154,7 @@ def task_text(brief: Brief, rubric: Rubric, kind: PartKind = "lines") -> str:
 
 
 def added_text(brief: Brief) -> str:
-    """What one iteration is told beyond the task: the plan as it stands, and new guidance."""
+    """What one prompt adds to the task: the current plan and new guidance."""
     sections = [f"Plan:\n{brief.plan}"] if brief.plan else []
     return "\n\n".join([*sections, *_told(brief)])
 
@@ -204,6 +209,7 @@ def judge_prompt(
     folded: bool = False,
     said: Sequence[str] = (),
     cut: bool = False,
+    adaptation: Mapping[str, JsonValue] | None = None,
 ) -> str:
     """The judge's question: task, rubric, findings to settle, and the output as quoted data.
 
@@ -218,6 +224,7 @@ def judge_prompt(
         folded: passages of the work that did not change since are left out.
         said: what people said since the task was given.
         cut: the work stops before its end.
+        adaptation: the values that were in force when it was written.
     """
     sections = [
         judge_task(goal, inputs or {}),
@@ -225,6 +232,8 @@ def judge_prompt(
     ]
     if said:
         sections.append(demands(said))
+    if adaptation:
+        sections.append(in_force_text(adaptation))
     if earlier:
         known = "\n".join(f"- {name}: {said}" for name, said in earlier.items())
         sections.append(f"Before the last changes you scored:\n{known}")
@@ -261,7 +270,13 @@ def _demands(rubric: Rubric, kind: PartKind) -> str:
 def _told(brief: Brief) -> list[str]:
     """How to go about it: the approach of the iteration, and what people said."""
     approach = [f"Go about it this way: {brief.approach}"] if brief.approach else []
-    return [*approach, *(f"Guidance: {note}" for note in brief.guidance)]
+    computed = [in_force_text(brief.adaptation)] if brief.adaptation else []
+    return [*approach, *computed, *(f"Guidance: {note}" for note in brief.guidance)]
+
+
+def in_force_text(adaptation: Mapping[str, JsonValue]) -> str:
+    """The values that a hook computed, as prompts tell them."""
+    return "\n".join([IN_FORCE, *(f"- {line}" for line in adaptation_lines(adaptation))])
 
 
 def _held_against(

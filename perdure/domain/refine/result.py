@@ -3,7 +3,8 @@
 from perdure.domain.evaluation.outcomes import explain, with_cut_text, with_nothing_to_show
 from perdure.domain.refine.state import BestDraft, RefineState
 from perdure.domain.run.bookkeeping_messages import SnapshotReport
-from perdure.domain.run.result import Artifact, Exhausted, Mark, RunResult, Savings
+from perdure.domain.run.result import Mark, RunResult, Savings
+from perdure.domain.run.result_parts import exhausted_by, tree_artifacts
 from perdure.domain.run.status_views import spend_report
 from perdure.domain.scoring.combine import findings_of
 from perdure.domain.scoring.judging import evaluator_limit, evaluator_tokens
@@ -54,9 +55,9 @@ def refine_result(
         open_findings=findings_of(returned.evaluation if returned else None),
         skills=state.recollection.skills,
         read_only=state.answer_only is not None and state.answer_only.kind == "read_only",
-        artifacts=_artifacts(tree, returned),
+        artifacts=tree_artifacts(tree, kept=returned.tree if returned else None),
         tools_used=dict(state.turn.tallies.used),
-        exhausted=_exhausted(ending),
+        exhausted=exhausted_by(outcome, reason, detail),
         transcript=state.turn.head.hash if state.turn.head else None,
         unread_input=tuple(
             given.text or (given.ref.hash if given.ref else "")
@@ -87,20 +88,3 @@ def _mark(version: BestDraft | None) -> Mark | None:
     if version is None:
         return None
     return Mark(iteration=version.iteration, score=version.score, output_ref=version.output.hash)
-
-
-def _artifacts(tree: SnapshotReport | None, returned: BestDraft | None) -> tuple[Artifact, ...]:
-    if tree is None:
-        return ()
-    ref = returned.tree if returned and returned.tree else tree.tree.hash
-    kept = [Artifact(kind="tree", ref=ref)]
-    if tree.patch is not None:
-        note = "take over with `perdure apply`"
-        kept.append(Artifact(kind="patch", ref=tree.patch.hash, note=note))
-    return tuple(kept)
-
-
-def _exhausted(ending: Ending) -> Exhausted | None:
-    if ending.outcome in {"out_of_budget", "deadline"} or ending.reason == "max_iterations":
-        return Exhausted(dimension=ending.reason, text=ending.detail or ending.reason)
-    return None

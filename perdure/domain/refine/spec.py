@@ -30,7 +30,7 @@ class StrategyTools(FrozenModel):
     deny: tuple[str, ...] = ()
 
     def offered(self, names: Sequence[str]) -> tuple[str, ...]:
-        """The names that are left."""
+        """The names of the strategies not yet tried."""
         kept = [name for name in names if self.allow is None or _any(self.allow, name)]
         return tuple(name for name in kept if not _any(self.deny, name))
 
@@ -57,7 +57,7 @@ class Strategy(FrozenModel):
 
     @property
     def approach(self) -> str:
-        """What the model is told."""
+        """The instruction for the model."""
         return self.prompt or self.name
 
     @property
@@ -186,7 +186,7 @@ class RefineSettings(FrozenModel):
 
     @property
     def planned_limit(self) -> int:
-        """The iterations that people are told of: a tree may end earlier than the hard limit."""
+        """The iteration limit to show to people; a termination tree may end the run earlier."""
         certain = certain_limit(self.termination) if self.termination else None
         return self.hard_limit if certain is None else min(certain, self.hard_limit)
 

@@ -14,6 +14,7 @@ from perdure.domain.outputs.diff import Changes, Lines, SeenOutputs
 from perdure.domain.refine.planning import Plan
 from perdure.domain.refine.spec import OutputSettings, RefineSpec
 from perdure.domain.run.activity_messages import Frame
+from perdure.domain.run.hooks import Adapted
 from perdure.domain.run.spec import LoopInput
 from perdure.domain.run.state import LoopState
 from perdure.domain.turns.turn import Ending, TurnState
@@ -30,6 +31,7 @@ class Draft(BaseModel):
     spent before it. `asked` are the dimensions that a judge scored, with a prompt of `judge_prompt`
     tokens; `cached`: it had scored this very output before, and `slips` are what was wrong with the
     form of its verdict. `reviewing` waits for a person's scores: all else is evaluated.
+    `adapted` is what changes before the next iteration, `unadapted` why that is not known.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -58,6 +60,8 @@ class Draft(BaseModel):
     reviewing: bool = False
     began: Spend = Spend()
     sent: dict[str, int] = {}
+    adapted: Adapted | None = None
+    unadapted: str | None = None
 
 
 class BestDraft(FrozenModel):
@@ -65,7 +69,8 @@ class BestDraft(FrozenModel):
 
     `truncated`: the model's output limit did that, and it could not be gone on with. `misfits`
     say how it misses the output schema.
-    `changed` are the lines in which it differs from the one before it.
+    `changed` are the lines in which it differs from the one before it, `adaptation` the values that
+    were in force.
     """
 
     iteration: int
@@ -78,6 +83,7 @@ class BestDraft(FrozenModel):
     truncated: bool = False
     misfits: tuple[str, ...] = ()
     changed: tuple[Lines, ...] = ()
+    adaptation: Adapted = {}
 
 
 class SavingsState(FrozenModel):
@@ -121,7 +127,10 @@ class RecalledMemory(FrozenModel):
 
 
 class RefineState(LoopState):
-    """State of a `RefineLoop`; `plugin_checks` are the names of its worker's own checks."""
+    """State of a `RefineLoop`; `plugin_checks` are the names of its worker's own checks.
+
+    `adaptation` holds the values in force, as the task began with them or its hook computed them.
+    """
 
     iteration: int = 0
     stage: Stage = "execute"
@@ -143,6 +152,7 @@ class RefineState(LoopState):
     answer_only: SingleAnswer | None = None
     recollection: RecalledMemory = RecalledMemory()
     plugin_checks: tuple[str, ...] = ()
+    adaptation: Adapted = {}
 
 
 class RefineInput(LoopInput):
@@ -159,7 +169,8 @@ class CheckRequest(ActivityMessage):
     `kept` and `replies` the output is the merge of new versions of parts into the kept one. An
     output with the hash `known` is not checked again. `previous` is the output that a new one is
     compared with, and that passages it did not repeat are taken from; `evidence` names places in
-    it, by dimension. The snapshot `tree` is part of the output.
+    it, by dimension. The snapshot `tree` is part of the output. Checks that ask for it are given
+    the `adaptation` in force.
     """
 
     frame: str
@@ -172,6 +183,7 @@ class CheckRequest(ActivityMessage):
     previous: str | None = None
     evidence: dict[str, tuple[str, ...]] = {}
     tree: str | None = None
+    adaptation: Adapted = {}
 
 
 class CheckReport(ActivityMessage):

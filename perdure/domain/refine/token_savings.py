@@ -1,7 +1,7 @@
 """The tokens that the refine loop saved, and those that each iteration may spend.
 
 Recall has a tenth, the first three iterations 30, 35 and 25 %; with more iterations the rest is
-split evenly. What one does not use rolls on to the next, so the shares are ceilings of the sum.
+split evenly. What one does not use is carried to the next, so the shares are ceilings of the sum.
 """
 
 from perdure.domain.budget.envelope import Budget

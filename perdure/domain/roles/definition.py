@@ -351,8 +351,8 @@ def unusable(
 ) -> dict[str, str]:
     """Why a worker with these tools cannot do what is required, by the place that requires it.
 
-    A capability none of whose tools is known here is the door's to refuse, not the worker's: an
-    older worker may call it otherwise.
+    If none of a capability's tools is known here, the interface refuses it, not the worker: an
+    older worker may name the capability differently.
     """
     found: dict[str, str] = {}
     for place, capabilities_asked in required.items():

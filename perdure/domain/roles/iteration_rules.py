@@ -1,4 +1,4 @@
-"""How the state of a role loop moves on: from stage to stage, and from iteration to iteration."""
+"""State transitions of a loop of roles. When it stops is in `perdure.domain.roles.decision`."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -207,7 +207,7 @@ def better(kept: KeptIteration | None, new: KeptIteration) -> KeptIteration:
 
 
 def partial(state: RoleState, *, gate: str | None = None) -> KeptIteration | None:
-    """What there is of a run that completed no iteration: the last text that is no review.
+    """The partial result of a run without a complete iteration: its last text that is not a review.
 
     Args:
         state: of the run.
@@ -283,7 +283,7 @@ def facts(
 
 
 def cut_decision(ending: Ending) -> RoleDecision:
-    """What stands on record for an iteration that a limit or a person ended."""
+    """The decision recorded for an iteration that a limit or a person ended."""
     word = _CUT_WORDS.get(ending.outcome, "stop")
     why = explain(ending.outcome, ending.reason, ending.detail)
     return RoleDecision("cut", word, why, ending.outcome, ending.reason)

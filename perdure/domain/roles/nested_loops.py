@@ -1,4 +1,4 @@
-"""A stage that runs a loop of its own: what the child run is told, and what its end means."""
+"""Stages that run a loop: the child run's specification, and the meaning of its outcome."""
 
 from typing import TypeVar
 
@@ -10,6 +10,7 @@ from perdure.domain.roles.definition import LoopSnapshot, RoleDefinition
 from perdure.domain.roles.spec import RolesSettings, RolesSpec
 from perdure.domain.roles.stage_bindings import level_of, level_within
 from perdure.domain.roles.state import RoleState
+from perdure.domain.run.hooks import Hooks
 from perdure.domain.run.result import RunResult
 from perdure.domain.run.spec import CommonSpec
 from perdure.domain.turns.guidance import with_added
@@ -46,6 +47,7 @@ def nested_spec(
             "roles": settings,
             "tools": spec.tools.model_copy(update={"access": level}),
             "learn": False,
+            "hooks": Hooks(),
         }
     )
 
@@ -65,6 +67,7 @@ def nested_delegation(spec: RolesSpec, role: RoleDefinition, *, state: RoleState
         "context": nested_context(spec, state),
         "tools": spec.tools.model_copy(update={"access": level_of(role, spec.tools)}),
         "learn": False,
+        "hooks": Hooks(),
     }
     return DelegationSpec.model_validate(fields)
 

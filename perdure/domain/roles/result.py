@@ -4,7 +4,8 @@ from perdure.domain.evaluation.outcomes import explain, with_nothing_to_show
 from perdure.domain.roles.iteration_rules import partial
 from perdure.domain.roles.state import KeptIteration, RoleState
 from perdure.domain.run.bookkeeping_messages import SnapshotReport
-from perdure.domain.run.result import Artifact, Exhausted, RunResult
+from perdure.domain.run.result import RunResult
+from perdure.domain.run.result_parts import exhausted_by, tree_artifacts
 from perdure.domain.run.status_views import spend_report
 from perdure.domain.turns.turn import Ending
 
@@ -52,9 +53,9 @@ def role_result(
             finding.model_dump(mode="json", include=_SEVERITIES)
             for finding in (review.findings if review and is_open else ())
         ),
-        artifacts=_artifacts(tree, kept),
+        artifacts=tree_artifacts(tree, kept=kept.tree) if kept else (),
         tools_used=dict(state.tools_used),
-        exhausted=_exhausted(ending),
+        exhausted=exhausted_by(outcome, reason, detail),
         transcript=_transcript(state),
         unread_input=state.control.unread_input,
         models_used=tuple(state.models_used),
@@ -62,22 +63,6 @@ def role_result(
         forked_from=state.forked_from,
         started_at=state.started_at,
     )
-
-
-def _artifacts(tree: SnapshotReport | None, kept: KeptIteration | None) -> tuple[Artifact, ...]:
-    if tree is None or kept is None:
-        return ()
-    found = [Artifact(kind="tree", ref=kept.tree or tree.tree.hash)]
-    if tree.patch is not None:
-        note = "take over with `perdure apply`"
-        found.append(Artifact(kind="patch", ref=tree.patch.hash, note=note))
-    return tuple(found)
-
-
-def _exhausted(ending: Ending) -> Exhausted | None:
-    if ending.outcome in {"out_of_budget", "deadline"} or ending.reason == "max_iterations":
-        return Exhausted(dimension=ending.reason, text=ending.detail or ending.reason)
-    return None
 
 
 def _transcript(state: RoleState) -> str | None:

@@ -16,6 +16,7 @@ from perdure.domain.llm.structured_replies import (
     BadReply,
     Fields,
     flaw,
+    object_schema,
     objects_with,
     shaped,
     unread,
@@ -67,7 +68,7 @@ class RoleVerdict(_Given):
 
 
 class Verdict(FrozenModel):
-    """What a review came to.
+    """The verdict of a review.
 
     Args:
         decision: what counts; an unclear one is asked again, once, then counted as unclear.
@@ -114,7 +115,7 @@ def verdict_schema() -> dict[str, JsonValue]:
     texts: dict[str, JsonValue] = {"type": "string"}
     flag: dict[str, JsonValue] = {"type": "boolean"}
     severities: dict[str, JsonValue] = {"enum": ["blocker", "important", "suggestion"]}
-    finding = _object(
+    finding = object_schema(
         {
             "severity": severities,
             "title": texts,
@@ -130,7 +131,7 @@ def verdict_schema() -> dict[str, JsonValue]:
         "findings": {"type": "array", "items": finding},
         "rationale": texts,
     }
-    return _object(fields, *fields)
+    return object_schema(fields, *fields)
 
 
 def _structured(found: Found) -> Verdict:
@@ -215,15 +216,6 @@ def _severity(word: str) -> Severity:
     return known_severity(word) or ("important" if word.strip() else "suggestion")
 
 
-def _object(properties: dict[str, JsonValue], *required: str) -> dict[str, JsonValue]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(required),
-        "additionalProperties": False,
-    }
-
-
 FINDINGS_KEPT = 12
 TITLE_CHARACTERS = 160
 DETAIL_CHARACTERS = 400
@@ -234,7 +226,7 @@ SAME_SHARE = 0.6
 
 
 def review_of(verdict: Verdict, text: str) -> Review:
-    """The verdict as the state carries it; the whole of it stands in the stage's text."""
+    """The short form of a verdict for the state; the stage's text has the full one."""
     against = verdict.open_findings
     topics = [topic(finding.title) for finding in against] or [topic(text[:TEXT_CHARACTERS])]
     return Review(

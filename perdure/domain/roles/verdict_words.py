@@ -115,7 +115,7 @@ _FILLERS = frozenset(
 
 
 def says_nothing_else(rest: str) -> bool:
-    """Whether all that stands beside an approval is polite, or says that nothing is open."""
+    """Whether the rest of an approval is only polite, or says that nothing is open."""
     left = _POLITE.sub(" ", _FULFILLED.sub(" ", BENIGN.sub(" ", rest)))
     return all(word in _FILLERS for word in re.split(r"[\s,.!:;-]+", left) if word)
 

@@ -18,7 +18,7 @@ from perdure.domain.foundation.base import ActivityMessage, FrozenModel
 from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.llm.call_settings import CallSettings
 from perdure.domain.llm.errors import ModelFacts
-from perdure.domain.llm.requests import ModelProfile
+from perdure.domain.llm.requests import CacheLife, ModelProfile
 from perdure.domain.llm.transcript import ToolOutcome, TranscriptRef
 from perdure.domain.llm.usage import AttemptTotals
 from perdure.domain.run.bookkeeping_messages import FinishReport as FinishReport
@@ -30,6 +30,7 @@ from perdure.domain.run.bookkeeping_messages import ReconcileRequest as Reconcil
 from perdure.domain.run.bookkeeping_messages import SnapshotReport as SnapshotReport
 from perdure.domain.run.bookkeeping_messages import SnapshotRequest as SnapshotRequest
 from perdure.domain.run.child_runs import Commission
+from perdure.domain.run.hooks import WantedHook
 from perdure.domain.run.result import SpendReport
 from perdure.domain.tools.definitions import AccessLevel, ToolDefinition, ToolGrant
 from perdure.domain.turns.entries import Entry, ResultsEntry
@@ -95,7 +96,7 @@ class OpenWorkspaceRequest(ActivityMessage):
     changes are counted from. What its rubric `needs` must be there. `session` and `project` are the
     ids of what it belongs to; its tools keep their notes there. `root` is the run at the top of its
     tree, told where tools that were made at run time are wanted. A run that `orchestrates` may
-    start and steer loops.
+    start and steer loops. Its `hooks` must be served there, by their place in the task.
     """
 
     run: str
@@ -110,6 +111,7 @@ class OpenWorkspaceRequest(ActivityMessage):
     root: str = ""
     seats: dict[str, StageTools] = {}
     orchestrates: bool = False
+    hooks: dict[str, WantedHook] = {}
 
 
 class OpenWorkspaceReport(ActivityMessage):
@@ -133,7 +135,8 @@ class OpenRunRequest(ActivityMessage):
 
     Each of the `seats` gets a frame of its own; the run's has the words of none.
     `resume` is the transcript of a conversation that is taken up again; it `goes_on` by itself
-    where messages wait to be appended, else it is made ready for the next call.
+    where messages wait to be appended, else it is made ready for the next call. `cache_life` is the
+    longest that a role asks for: reservations cover what it costs.
     """
 
     run: str
@@ -156,6 +159,7 @@ class OpenRunRequest(ActivityMessage):
     now: datetime
     seats: dict[str, StageSetup] = {}
     output_schema: dict[str, JsonValue] | None = None
+    cache_life: CacheLife = "5m"
 
 
 class OpenRunReport(ActivityMessage):
@@ -317,7 +321,8 @@ class ToolCallReport(ActivityMessage):
     """What a tool call gave, by reference; `number` is what a good output begins with.
 
     `told` is the beginning of it, for people who watch. `held` is what runs that this run started
-    hold of its budget; None where nobody looked.
+    hold of its budget; None where nobody looked. `handed_over` are the arguments of an activity
+    that the loop schedules now; nothing has run.
     """
 
     outcome: ToolOutcome = "ok"
@@ -327,6 +332,16 @@ class ToolCallReport(ActivityMessage):
     number: float | None = None
     told: str = ""
     held: dict[str, Reservation] | None = None
+    handed_over: tuple[JsonValue, ...] | None = None
+
+
+class KeepResultRequest(ActivityMessage):
+    """Store what an activity of somebody else's gave, or the words with which it failed."""
+
+    name: str
+    outcome: ToolOutcome
+    value: JsonValue
+    seconds: float = 0.0
 
 
 class SettleChildRequest(ActivityMessage):
@@ -349,7 +364,7 @@ class ShelveRequest(ActivityMessage):
 
 
 class ShelveReport(ActivityMessage):
-    """The inputs as they are passed on: short ones as they are, long ones by address.
+    """The inputs to pass on: short ones inline, long ones by address.
 
     `shown` is their text, of long ones the beginning.
     """

@@ -1,13 +1,11 @@
 """The audit trail: what was asked of runs and tokens, by whom, when, and whether it was allowed.
 
 What a run is asked is written down before it is sent, and once more when the run has answered: an
-entry that stays `asked` belongs to a door that died between the two.
+entry that stays `asked` belongs to an interface that died between the two.
 """
 
 from datetime import datetime
 from typing import Literal, Protocol
-
-from pydantic import JsonValue
 
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.run.messages import VERB_OF, Amend, Answer, AnyMessage, Stop, Verb
@@ -57,7 +55,7 @@ class AuditStore(Protocol):
         ...
 
     async def entries(self, wanted: AuditFilter) -> list[AuditEntry]:
-        """What fits a filter."""
+        """List the entries that match a filter."""
         ...
 
     async def forget(self, *, before: datetime) -> int:
@@ -69,7 +67,7 @@ class VerbAudit(Protocol):
     """Writes down what a run is asked."""
 
     async def asked(self, run: str, message: AnyMessage) -> AuditEntry | None:
-        """It is about to be sent."""
+        """Record a command before it is sent."""
         ...
 
     async def answered(self, entry: AuditEntry | None, *, refused: str = "") -> None:
@@ -114,13 +112,9 @@ def _about(message: AnyMessage) -> str:
 
 def _changes(message: Amend) -> list[str]:
     """Limits with their values, and of everything else that it changes the name."""
-    limits = [f"budget.{name} = {_short(value)}" for name, value in message.budget.items()]
+    limits = [f"budget.{name} = {str(value)[:40]}" for name, value in message.budget.items()]
     other = message.model_dump(
         include={"rubric", "guidance", "remove", "goal", "max_iterations", "metadata"},
         exclude_defaults=True,
     )
     return limits + [name if name != "remove" else f"remove {message.remove}" for name in other]
-
-
-def _short(value: JsonValue) -> str:
-    return str(value)[:40]

@@ -63,7 +63,8 @@ class ServedModels(ActivityMessage):
     """What workers know of models, which whoever submits a run need not know.
 
     `default` is what a run without a model uses there. `names` are known there beside those that
-    everybody knows; with `any` every name is the provider's to judge.
+    everybody knows, whole or up to their first `:` or `/`; with `any` every name is the provider's
+    to judge.
     """
 
     default: str = ""
@@ -72,7 +73,8 @@ class ServedModels(ActivityMessage):
 
     def serves(self, name: str) -> bool:
         """Whether the name means a model there."""
-        return self.any or name in self.names or name.partition(":")[0] in self.names
+        starts = {name, name.partition(":")[0], name.partition("/")[0]}
+        return self.any or not starts.isdisjoint(self.names)
 
 
 class NotifyRequest(ActivityMessage):
@@ -96,7 +98,8 @@ class ReadyReport(ActivityMessage):
     """Who answers on a queue.
 
     `lacks`: of the queue of models, which families (`claude`, `local`) cannot be called there, with
-    why and what to do; `models`, what they know of models.
+    why and what to do; `models`, what they know of models. `hooks`: of a queue of tools, the kind
+    of each hook that is served there, by name.
     """
 
     version: str
@@ -104,3 +107,4 @@ class ReadyReport(ActivityMessage):
     workspace: str | None = None
     lacks: dict[str, str] = {}
     models: ServedModels = ServedModels()
+    hooks: dict[str, str] = {}

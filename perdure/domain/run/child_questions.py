@@ -1,4 +1,4 @@
-"""Questions of runs below a run: how they are told upwards, shown, and answered from above.
+"""Questions of child runs: how they are reported upwards, shown, and answered from above.
 
 A run tells the run above it all that is open in it and below it, whenever that changes. Only an
 open child is heard, and only about its own tree; what it asked goes when it ends.
@@ -53,7 +53,7 @@ class Forwarded(FrozenModel):
 
 
 def question_of(run: str, gate: Gate) -> Question:
-    """An open gate as it is told upwards."""
+    """The report of an open gate to the run above."""
     choices = tuple(choice[:CHOICE_CHARACTERS] for choice in gate.choices[:MOST_CHOICES])
     prompt = " ".join(gate.prompt.split())
     cut = prompt if len(prompt) <= PROMPT_CHARACTERS else prompt[: PROMPT_CHARACTERS - 1] + "…"
@@ -82,13 +82,13 @@ def known_below(
 
 
 def told_up(run: str, gates: Sequence[Gate], below: Sequence[Question]) -> tuple[Question, ...]:
-    """What a run tells the run above it: its own questions first, as many as are told."""
+    """The questions a run reports to its parent: its own first, up to the limit."""
     own = (question_of(run, gate) for gate in gates)
     return (*own, *below)[:MOST_QUESTIONS]
 
 
 def unheard(message: QuestionsBelow, children: Sequence[ChildStatus]) -> str | None:
-    """Why what came is not a child's to tell, or None."""
+    """Why a report is not from a child of this run, or None."""
     if not any(child.id == message.run and child.open for child in children):
         return f"{message.run} is no open child of this run"
     foreign = [
@@ -100,7 +100,7 @@ def unheard(message: QuestionsBelow, children: Sequence[ChildStatus]) -> str | N
 
 
 def meant(questions: Sequence[Question], named: str) -> tuple[Question, ...]:
-    """The questions below that a name means: `RUN:g1-7f3a`, or the gate's name alone."""
+    """The child questions that match a name: `RUN:g1-7f3a`, or a gate's name alone."""
     run, separator, name = named.strip().rpartition(":")
     wanted = read_name(name)
     return tuple(

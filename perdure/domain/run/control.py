@@ -214,7 +214,7 @@ def note_refused(state: Control, verb: str, why: str) -> None:
 
 
 def end(state: Control) -> None:
-    """Refuse every verb from here on; what nobody answered is no question any more."""
+    """Refuse every verb from now on and close the open questions."""
     state.ended = True
     state.gates = {name: gate for name, gate in state.gates.items() if not gate.open}
 

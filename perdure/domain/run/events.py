@@ -41,6 +41,7 @@ EventType = Literal[
     "verdict",
     "tool_created",
     "skill_saved",
+    "hook_failed",
     "learned",
     "ended",
 ]

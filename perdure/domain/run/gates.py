@@ -111,14 +111,14 @@ class Gate(FrozenModel):
 
 
 class GateName(NamedTuple):
-    """A gate as somebody names it: its id, and how the hash of what is approved begins."""
+    """A parsed gate name: the id, and the first digits of the arguments' hash."""
 
     id: str
     begins: str | None = None
 
 
 def bound_name(id: str, args_hash: str | None) -> str:
-    """What a gate is called: its id alone where it is about no arguments."""
+    """The full name of a gate: its id, with the hash prefix if it is about arguments."""
     # Four signs suffice: they guard against stale views (a reset run asks anew under the same
     # number), not against guessing.
     return id if args_hash is None else f"{id}-{args_hash[:NAMED_CHARACTERS]}"

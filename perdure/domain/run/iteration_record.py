@@ -64,7 +64,7 @@ def with_reply(
 
 @dataclass(frozen=True, slots=True)
 class Carrier:
-    """What a request says by itself of the records that travel in it.
+    """What a request itself says about the records that travel in it.
 
     `results` are the ids and names of the tool calls whose results it brings.
     """
@@ -103,7 +103,7 @@ def thin(record: IterationRecord, carrier: Carrier) -> IterationRecord:
 
 
 def whole(record: IterationRecord, carrier: Carrier) -> IterationRecord:
-    """The record as it is stored: the reverse of `thin`."""
+    """Restore the full record: the reverse of `thin`."""
     known: dict[str, object] = {}
     if record.model == SAME:
         known["model"] = carrier.model

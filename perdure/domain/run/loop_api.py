@@ -99,7 +99,7 @@ class LoopAsk(FrozenModel):
 
 
 class LoopControl(Protocol):
-    """What doors and agents may do with loops; a `caller` reaches the runs it started alone."""
+    """What interfaces and agents may do with loops; a `caller` reaches only the runs it started."""
 
     async def definitions(self) -> tuple[LoopFacts, ...]:
         """Every definition that can be started."""

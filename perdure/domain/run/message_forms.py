@@ -1,4 +1,4 @@
-"""Reading what somebody sent to a run, whatever it is: a message, or words on why it is none.
+"""Parses any value sent to a run into a message, or explains why it is not one.
 
 Anybody may send anything: nothing, a text, three values, bytes under a foreign key. What cannot be
 read is refused by a sentence that names the field and shows a message that would have been taken.

@@ -1,4 +1,4 @@
-"""What a run returns, and the record of each iteration; every door shows this shape."""
+"""What a run returns, and the record of each iteration; every interface shows this shape."""
 
 from datetime import datetime
 from decimal import Decimal
@@ -10,6 +10,7 @@ from perdure.domain.evaluation.outcomes import Outcome
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.foundation.json_extraction import read_json
 from perdure.domain.llm.usage import Usage
+from perdure.domain.run.hooks import HookFailure
 from perdure.domain.turns.records import IterationRecord
 
 BAD_OUTCOMES: frozenset[Outcome] = frozenset(
@@ -77,6 +78,11 @@ class Exhausted(FrozenModel):
     dimension: str
     text: str
 
+    @property
+    def figures(self) -> str:
+        """What was used of the limit; empty where the text says no more than its name."""
+        return "" if self.text == self.dimension else self.text
+
 
 class Artifact(FrozenModel):
     """A deliverable: a patch, a tree, a file."""
@@ -133,6 +139,7 @@ class RunResult(FrozenModel):
     models_used: tuple[str, ...] = ()
     truncated: bool = False
     error: str | None = None
+    hook_failures: tuple[HookFailure, ...] = ()
     forked_from: Origin | None = None
     started_at: datetime | None = None
     ended_at: datetime | None = None

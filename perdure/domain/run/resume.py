@@ -72,6 +72,8 @@ def slim(state: S, *, whole_control: bool = False) -> S:
             "rolls": 0,
             "asking": {},
             "told": {},
+            "unhooked": [],
+            "hook_failures": (),
             "outcome": None,
             "reason": None,
             "explanation": None,
@@ -118,7 +120,7 @@ def inherited(records: Iterable[IterationRecord], run: str) -> tuple[IterationRe
 def fork_of(
     state: S, *, now: datetime, limits: BudgetLimits, origin: Origin, say: str | None = None
 ) -> S:
-    """The first state of a new run that goes on from another's, with an account of its own.
+    """The first state of a fork: another run's state with a new account.
 
     `say` is told to the model before its next call.
     """

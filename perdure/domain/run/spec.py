@@ -19,7 +19,11 @@ from perdure.domain.foundation.retry_policies import (
 )
 from perdure.domain.foundation.size_limits import oversize
 from perdure.domain.llm.call_settings import CallSettings
+from perdure.domain.llm.requests import CacheLife
+from perdure.domain.run.control import Control
+from perdure.domain.run.events import Ring
 from perdure.domain.run.gates import GateSettings
+from perdure.domain.run.hooks import Hooks
 from perdure.domain.turns.guidance import Said
 from perdure.domain.turns.settings import AgentSettings, ToolsSpec
 
@@ -63,6 +67,11 @@ class ModelsSpec(FrozenModel):
         own = CallSettings()
         return own if role in ROLES else self.settings.get("executor", own)
 
+    @property
+    def cache_life(self) -> CacheLife:
+        """The longest that a role asks its provider to keep prompts for."""
+        return "1h" if any(one.cache == "1h" for one in self.settings.values()) else "5m"
+
     def chain(self, role: str) -> tuple[str, ...]:
         """The models of a role in order of preference; recovery has no default."""
         given: ModelChain | None = getattr(self, role)
@@ -101,6 +110,7 @@ class CommonSpec(FrozenModel):
     metadata: Metadata = Metadata()
     agent: AgentSettings = AgentSettings()
     gates: GateSettings = GateSettings()
+    hooks: Hooks = Hooks()
 
     @model_validator(mode="before")
     @classmethod
@@ -139,11 +149,10 @@ class Placement(FrozenModel):
     A run that works for another has a `root` and a `parent`; it plays a `role`, as the `worker` of
     that name, its task in full is the blob `briefing`, and its working copy begins with the
     snapshot `tree`; what people `said` to the runs above holds in it too; where it is `managed`, a
-    manager above answers what it asks. `version` is that of the
-    door which started the tree; who writes an input by hand leaves it out, and is told of every
-    unknown field. Where an installation has a key,
-    `label_mark` is what the server is told in place of the label: a keyed digest, since search
-    attributes cannot be sealed.
+    manager above answers what it asks. `version` is that of the interface that started the tree.
+    An input written by hand has none, and its unknown fields are errors. If the installation has a
+    key, `label_mark` replaces the label on the server: a keyed digest, since search attributes
+    cannot be encrypted.
     """
 
     loops: str
@@ -165,16 +174,27 @@ class Placement(FrozenModel):
     label_mark: str | None = None
 
 
+class Beforehand(FrozenModel):
+    """What people said to a run before its task was read, and what they were told."""
+
+    control: Control
+    ring: Ring
+
+
 class LoopInput(WorkflowInput):
-    """Input of every loop workflow; `started_at` is set when the run continues as new."""
+    """Input of every loop workflow; `started_at` is set when the run continues as new.
+
+    `beforehand` is there once, in the input of a run that was started with its task alone.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
     run: str
     site: Placement
     started_at: datetime | None = None
+    beforehand: Beforehand | None = Field(default=None, exclude_if=lambda said: said is None)
 
     @field_serializer("site", when_used="json")
     def _brief(self, site: Placement) -> dict[str, object]:
-        # What is absent need not be written at every roll; figures are, for they are pinned.
+        # Absent values are left out, because continue-as-new writes this; figures stay, pinned.
         return site.model_dump(mode="json", exclude_none=True)

@@ -14,6 +14,7 @@ from perdure.domain.run.child_questions import Forwarded, Question, known_below
 from perdure.domain.run.child_runs import ChildStatus
 from perdure.domain.run.control import Control, Phase
 from perdure.domain.run.events import Ring
+from perdure.domain.run.hooks import HookFailure
 from perdure.domain.run.result import Mark, Origin
 from perdure.domain.turns.guidance import Said
 from perdure.domain.turns.records import IterationRecord
@@ -39,10 +40,11 @@ class SpendSlice(BaseModel):
 
 
 class LoopState(BaseModel):
-    """What every kind of loop carries. `rules` is raised only at a roll.
+    """What every kind of loop carries. `rules` is raised only at continue-as-new.
 
     `below` is what open children told of their questions, `told_above` the names of those that this
     run told the run above it, `forward` the answers that are still to be passed on.
+    `unhooked` are iterations whose hooks were not called yet, `hook_failures` the newest failures.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -84,6 +86,8 @@ class LoopState(BaseModel):
     below: dict[str, tuple[Question, ...]] = {}
     told_above: list[str] = []
     forward: list[Forwarded] = []
+    unhooked: list[int] = []
+    hook_failures: tuple[HookFailure, ...] = ()
     outcome: Outcome | None = None
     reason: str | None = None
     explanation: str | None = None
@@ -95,5 +99,5 @@ class LoopState(BaseModel):
 
     @field_serializer("records", when_used="json")
     def _brief(self, records: list[IterationRecord]) -> list[dict[str, object]]:
-        # As in step messages, and for the same reason: a roll writes the state twice.
+        # As in step messages, and for the same reason: continue-as-new writes the state twice.
         return [record.model_dump(mode="json", exclude_defaults=True) for record in records]

@@ -1,4 +1,4 @@
-"""The one status shape that every door shows, and a run as the record store keeps it."""
+"""The one status shape that every interface shows, and a run as the record store keeps it."""
 
 from datetime import datetime
 from decimal import Decimal
@@ -14,6 +14,7 @@ from perdure.domain.run.child_runs import ChildStatus
 from perdure.domain.run.control import Phase
 from perdure.domain.run.events import Event
 from perdure.domain.run.gates import Gate
+from perdure.domain.run.hooks import HookFailure
 from perdure.domain.run.result import Mark, Origin
 from perdure.domain.turns.guidance import Said
 
@@ -130,6 +131,7 @@ class RunStatus(FrozenModel):
     refused: tuple[str, ...] = ()
     refused_count: int = 0
     said: tuple[Said, ...] = ()
+    hook_failures: tuple[HookFailure, ...] = ()
     amendments: tuple[dict[str, JsonValue], ...] = ()
     outcome: str | None = None
     reason: str | None = None

@@ -10,6 +10,7 @@ from pydantic import JsonValue
 from perdure.domain.budget.envelope import Budget
 from perdure.domain.evaluation.outcomes import Lifecycle, lifecycle
 from perdure.domain.foundation.names import SEARCH_ATTRIBUTE_LIMIT
+from perdure.domain.foundation.plain_text import clipped_line
 from perdure.domain.run.child_questions import Question
 from perdure.domain.run.control import Phase
 from perdure.domain.run.cost_report import money, slices
@@ -43,7 +44,7 @@ def status_of(
     plan: tuple[str, ...] = (),
     stage: StageNow | None = None,
 ) -> RunStatus:
-    """One look at a running run."""
+    """Build the status of a running run."""
     elapsed = (now - state.started_at).total_seconds()
     gates = state.control.open_gates
     step = None
@@ -80,6 +81,7 @@ def status_of(
         refused=tuple(state.control.refused_signals),
         refused_count=state.control.refused_count,
         said=tuple(state.control.standing),
+        hook_failures=state.hook_failures,
         amendments=tuple(
             amendment.model_dump(mode="json") for amendment in state.control.amendments
         ),
@@ -160,7 +162,7 @@ def panel(
     result: RunResult | None = None,
 ) -> str:
     """The Markdown that the Temporal Web UI shows as current details; it ends with the result."""
-    lines = [f"## {_one_line(spec.goal, 160)}", "", _state_line(state, iteration, limit), ""]
+    lines = [f"## {clipped_line(spec.goal, 160)}", "", _state_line(state, iteration, limit), ""]
     if state.step and state.outcome is None:
         # A run cannot see its own steps' attempts and beats; the page can.
         lines.append(f"- now: {state.step}; what it waits for stands under Pending Activities")
@@ -225,7 +227,7 @@ def _refusals(state: LoopState) -> list[str]:
     control = state.control
     newest = control.refused_signals[-REFUSALS_SHOWN:]
     unseen = control.refused_count - len(newest)
-    lines = [f"- refused: {_one_line(note, 400)}" for note in newest]
+    lines = [f"- refused: {clipped_line(note, 400)}" for note in newest]
     return [*lines, f"- refused before: {unseen:,} more"] if newest and unseen > 0 else lines
 
 
@@ -233,7 +235,7 @@ def _gate_lines(gate: Gate, *, run: str) -> list[str]:
     """The question as a quote, what it is about as code, and the two ways to answer it."""
     question, _, about = gate.prompt.strip().partition("\n")
     lines = [f"### It waits for a person: {_word(gate.kind)} {gate.name}", ""]
-    lines += [f"> {_one_line(question, 600)}", ""]
+    lines += [f"> {clipped_line(question, 600)}", ""]
     if about.strip():
         lines += ["```", *_about(about.strip().replace("```", "'''"), run=run), "```", ""]
     if gate.choices:
@@ -256,7 +258,7 @@ def _question_lines(question: Question, *, run: str) -> list[str]:
     return [
         f"### A run below waits for a person: {_word(question.kind)} {question.gate}",
         "",
-        f"> {' › '.join(question.path)}: {_one_line(question.prompt, 600)}",
+        f"> {' › '.join(question.path)}: {clipped_line(question.prompt, 600)}",
         "",
         *([f"- choices: {', '.join(question.choices)}"] if question.choices else []),
         f"- all of it, in a shell: `perdure gates {run} --full`",
@@ -278,13 +280,8 @@ def _word(name: str) -> str:
     return name.replace("_", " ").capitalize()
 
 
-def _one_line(text: str, limit: int) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= limit else f"{line[: limit - 1]}…"
-
-
 def told_label(label: str | None, *, mark: str | None) -> str | None:
-    """What the server is told of a label: a mark in its place, where the installation has a key."""
+    """The label for the server; a keyed mark instead, if the installation has a key."""
     return label if label is None or mark is None else mark
 
 

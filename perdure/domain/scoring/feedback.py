@@ -1,4 +1,4 @@
-"""Delta feedback: what the next iteration is told of the last evaluation, and nothing else."""
+"""Delta feedback: the part of the last evaluation that the next prompt contains."""
 
 from collections.abc import Sequence
 
@@ -115,7 +115,7 @@ def _request(feedback: str, *, folded: bool) -> str:
 
 
 def finding_line(finding: Finding) -> str:
-    """A finding as a model is told it: how bad, what, and its cure."""
+    """Render a finding for a prompt: severity, problem, fix."""
     cure = finding.fix or finding.detail
     return f"- [{finding.severity}] {finding.title}" + (f" → {cure}" if cure else "")
 

@@ -1,7 +1,10 @@
 """What a judge is asked about an output, its verdict, and its share of the tokens."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from decimal import ROUND_FLOOR, Decimal
+
+from pydantic import JsonValue
 
 from perdure.domain.budget.envelope import LimitReached
 from perdure.domain.evaluation.rubric import Rubric
@@ -55,6 +58,7 @@ class Question:
 
     `model` is the judge that the rubric names, None the run's evaluator; `numbered` is how many new
     findings other judges of the same output named before; `cut`: the output stops before its end.
+    `adaptation` holds the values that were in force when it was written.
     """
 
     output: BlobRef
@@ -64,6 +68,7 @@ class Question:
     model: str | None = None
     numbered: int = 0
     cut: bool = False
+    adaptation: Mapping[str, JsonValue] = field(default_factory=dict)
 
     def by_judge(self, rubric: Rubric) -> tuple["Question", ...]:
         """One question for each judge with dimensions among those asked for."""

@@ -23,6 +23,23 @@ OUTPUT_CAP_BYTES = 50 * 1024
 OUTPUT_CAP_LINES = 2_000
 
 
+class ActivityTarget(FrozenModel):
+    """An activity of somebody else's worker that is a tool: its type, its queue, its options.
+
+    Times are seconds. `attempts` are those that its own retry policy allows, 0 for no limit.
+    """
+
+    type: str
+    queue: str = ""
+    schedule_to_close_s: float | None = None
+    heartbeat_s: float | None = None
+    attempts: int = 1
+    first_pause_s: float = 1.0
+    pause_factor: float = 2.0
+    longest_pause_s: float | None = None
+    never_retried: tuple[str, ...] = ()
+
+
 class ToolDefinition(FrozenModel):
     """A tool as it is pinned for a run.
 
@@ -32,7 +49,7 @@ class ToolDefinition(FrozenModel):
     tools keep what the runs of a session or project share, so that only such runs are offered them.
     `unavailable` says why a tool that exists cannot be used on this worker. `on_request` tools
     start or steer other runs: only a task that names them is offered them. `tags` are words that a
-    task's `tools.filter` may go by.
+    task's `tools.filter` may go by. `activity` is scheduled by the loop, and never run here.
     """
 
     name: str
@@ -50,6 +67,7 @@ class ToolDefinition(FrozenModel):
     unavailable: str = ""
     on_request: bool = False
     tags: tuple[str, ...] = ()
+    activity: ActivityTarget | None = None
 
 
 class ToolGrant(FrozenModel):
@@ -100,6 +118,7 @@ class ToolOutput(FrozenModel):
     """What one tool call gave: the whole text; the caller stores it and makes the excerpt.
 
     `held` is what runs that the caller started hold of its budget; None where it did not look.
+    `handed_over` are the arguments, checked and in order, with which the loop runs an activity.
     """
 
     outcome: ToolOutcome
@@ -107,6 +126,7 @@ class ToolOutput(FrozenModel):
     code: str = ""
     truncated: bool = False
     held: dict[str, Reservation] | None = None
+    handed_over: tuple[JsonValue, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -184,7 +184,7 @@ def _summarized(messages: Sequence[Message], *, limit: int) -> list[Message]:
     room = min(MOST_SUMMARY_TOKENS, limit // SUMMARY_SHARE)
     sizes = [message_tokens(message).total for message in messages]
     total, cut = sum(sizes), 1
-    starts = [index for index in range(1, len(messages)) if _starts_turn(messages[index])]
+    starts = [index for index in range(1, len(messages)) if messages[index].role == "assistant"]
     for start in starts:
         if total <= limit - (room if cut > 1 else 0):
             break
@@ -202,7 +202,3 @@ def _summarized(messages: Sequence[Message], *, limit: int) -> list[Message]:
 
 def _sum(sizes: Sequence[int], messages: Sequence[Message], begin: int, end: int) -> int:
     return sum(sizes[index] for index in range(begin, end) if not messages[index].pinned)
-
-
-def _starts_turn(message: Message) -> bool:
-    return message.role == "assistant"

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
 from perdure.domain.evaluation.rubric import Part
 from perdure.domain.evaluation.scores import Evaluation, Finding
@@ -98,6 +98,7 @@ class RefineEntry(ActivityMessage):
     `part` asks for one part only, `approach` for this way of doing it; `tokens` is what all that
     will add to the prompt, estimated; `changed` are the lines that the last iteration changed.
     `plan` and the blobs `recalled` and `skills` are for a prompt that shows no earlier output.
+    `adaptation` holds the values in force.
     """
 
     type: Literal["refine"]
@@ -113,15 +114,20 @@ class RefineEntry(ActivityMessage):
     recalled: str | None = None
     skills: str | None = None
     approach: str = ""
+    adaptation: dict[str, JsonValue] = {}
 
 
 class PlanEntry(ActivityMessage):
-    """The planner's question; `problems` asks again after a bad reply."""
+    """The planner's question; `problems` asks again after a bad reply.
+
+    `adaptation` holds the values that the first iteration begins with.
+    """
 
     type: Literal["plan"]
     recalled: str | None = None
     skills: str | None = None
     problems: tuple[str, ...] = ()
+    adaptation: dict[str, JsonValue] = {}
 
 
 class JudgeEntry(ActivityMessage):
@@ -129,6 +135,7 @@ class JudgeEntry(ActivityMessage):
 
     With `changed` lines the rest of the output is folded, for the judge scored it before: as
     `earlier` says, by dimension. `cut`: the output is not whole, and the judge is told so.
+    `adaptation` holds the values that were in force when it was written.
     """
 
     type: Literal["judge"]
@@ -140,6 +147,7 @@ class JudgeEntry(ActivityMessage):
     earlier: dict[str, str] = {}
     said: tuple[str, ...] = ()
     cut: bool = False
+    adaptation: dict[str, JsonValue] = {}
 
 
 Entry = Annotated[

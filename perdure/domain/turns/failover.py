@@ -20,6 +20,17 @@ def next_model(
     return None
 
 
+def left_behind(failed: ModelProfile | None, following: str) -> str | None:
+    """What of a conversation only the failed model could have used, in words; None for nothing.
+
+    Words, calls and results of the conversation go on. Thoughts are signed or encrypted for the
+    model that had them, and a prompt cache is one model's own.
+    """
+    if failed is None or failed.name == following or failed.thinking == ():
+        return None
+    return f"thoughts and prompt cache of {failed.name}"
+
+
 def first_model(chain: Sequence[str], failing: Collection[str]) -> int:
     """Where a new run begins in its chain: behind models that failed in the last minute.
 

@@ -1,4 +1,4 @@
-"""What people said to a run: it holds for the rest of it, until somebody takes it back.
+"""Guidance from people: it applies until it is withdrawn.
 
 Each prompt lists it, and the judge sees it as a demand. It is numbered, so that it can be removed.
 """

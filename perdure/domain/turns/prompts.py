@@ -1,4 +1,4 @@
-"""What a model is told around its turns: first words, unfinished replies, the last question.
+"""Prompts around the turns: the first message, continuations, the closing question.
 
 It is one message in words, so that no tool has to be offered with it, and it always fits: what
 there is room for is shared out, the newest first, and each part says what was left out of it.
@@ -169,13 +169,13 @@ def note_unfinished(state: TurnState, reply: Reply, *, why: Why) -> str:
 
 
 def note_calls(state: TurnState, reply: Reply) -> None:
-    """Remember that a reply's calls are carried out; one beside them may have been cut out."""
+    """Note that a reply's calls run, and whether a truncated call was dropped."""
     state.cut_call = reply.cut_call
     state.cuts = state.cuts + 1 if reply.cut_call else 0
     state.answer, state.seam = None, ""
 
 
 def told_of_cut(state: TurnState) -> str:
-    """What the model is told beside the results of the other calls, once; or nothing."""
+    """The one notice that a truncated call was dropped, sent with the other results."""
     name, state.cut_call = state.cut_call, ""
     return CUT_CALL_PROMPT.format(name=name) if name else ""

@@ -1,4 +1,4 @@
-"""The record of an iteration, its tool calls, stages and verdicts; every door shows this shape."""
+"""The record of an iteration: tool calls, stages, verdicts. Every interface shows this shape."""
 
 from datetime import datetime
 from decimal import Decimal
@@ -100,6 +100,8 @@ class IterationRecord(FrozenModel):
     `tools_offered` counts the tools of the last call, whose names stand at `tools_ref`: as a
     list, or in the frame of the run where all its tools were on offer.
 
+    `adapted` are the values that the task's hook `adapt` computed for the next iteration.
+
     `saved` is the share of input tokens that a loop which resends everything would have sent more;
     `state_ref` the address of the state after it, from which a fork starts; `origin` the run that
     made it, where a fork took it over. `phase` is the phase of the run in which it ended: one that
@@ -132,6 +134,7 @@ class IterationRecord(FrozenModel):
     output_hash: str | None = None
     tree_ref: str | None = None
     adaptation: str | None = None
+    adapted: dict[str, JsonValue] | None = None
     transcript: str | None = None
     state_ref: str | None = None
     gain: float | None = None

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.llm.transcript import Message, ToolResultBlock, closed, user_text
-from perdure.domain.tools.definitions import arguments_hash
+from perdure.domain.tools.definitions import ActivityTarget, arguments_hash
 from perdure.domain.turns.settings import ToolFilter, ToolLoopLevels
 
 SIGNATURES_KEPT = 320
@@ -50,6 +50,7 @@ class ToolPolicy(FrozenModel):
     repeat_exempt: bool = False
     person: bool = False
     tags: tuple[str, ...] = ()
+    activity: ActivityTarget | None = None
 
 
 CallVerdict = Literal["run", "approve", "ask", "repeat", "illegal", "unreadable"]

@@ -134,7 +134,7 @@ class Reply(FrozenModel):
 
     @property
     def unfinished(self) -> bool:
-        """Whether it is no answer yet: cut short, or paused by the provider."""
+        """Whether the reply is incomplete: truncated, or paused by the provider."""
         return self.cut or self.stop_reason in UNFINISHED
 
 

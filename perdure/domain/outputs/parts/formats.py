@@ -8,7 +8,7 @@ from perdure.domain.outputs.parts import json_keys, lines, sections
 
 
 def tidy_output(text: str, rubric: Rubric, kind: PartKind) -> str:
-    """An output as it is scored.
+    """Normalize an output for scoring.
 
     Lines come in the number that is asked for; of sections the missing ones are appended, empty;
     of JSON the object alone is left. Applied twice it changes nothing more, blank lines aside.

@@ -1,4 +1,4 @@
-"""An output as one JSON object: each of its own keys is a part, the text of its value kept."""
+"""Outputs that are one JSON object: each top-level key is a part, with its exact text."""
 
 import json
 import re
@@ -34,7 +34,7 @@ class Object:
 
 
 def tidy(text: str) -> str:
-    """The JSON object in a draft, without what stands around it.
+    """Extract the JSON object from a draft.
 
     An object that broke off keeps its complete members; a draft without any stays as it is.
     """

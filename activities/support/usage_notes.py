@@ -1,0 +1,70 @@
+"""A model call in progress notes in the journal what it costs if it gets lost.
+
+Neither a store that is slow nor one that fails may fail or delay a paid call.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Self
+
+from perdure.domain.foundation.errors import PerdureError
+from perdure.domain.foundation.retry_policies import impatient, no_work
+from perdure.domain.llm.usage import Usage
+from perdure.domain.ports import UsageSoFar
+
+LOOK_EVERY_S = 0.2
+LOOKS_PER_NOTE = 5
+
+
+class UsageNotes:
+    """Passes on the usage of one attempt, as the provider tells it."""
+
+    def __init__(self, expects: Callable[[Usage | None], Awaitable[None]]) -> None:
+        self._expects = expects
+        self._used: UsageSoFar | None = None
+        self._noted: Usage | None = None
+        self._writer: asyncio.Task[None] | None = None
+
+    def answers(self, used: UsageSoFar) -> None:
+        """Note that the answer has begun; `used` returns its usage so far."""
+        self._used = used
+
+    @property
+    def seen(self) -> Usage | None:
+        """The usage so far; None before the answer began."""
+        return None if self._used is None else self._used()
+
+    async def __aenter__(self) -> Self:
+        self._writer = asyncio.ensure_future(self._write())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        # The call is over: what the store takes for this is no time of the model's.
+        with no_work(asyncio.get_running_loop().time):
+            if self._writer is not None:
+                self._writer.cancel()
+                await asyncio.wait({self._writer})
+
+    async def _write(self) -> None:
+        looks = 0
+        with impatient():
+            while True:
+                await asyncio.sleep(LOOK_EVERY_S)
+                looks += 1
+                if looks % LOOKS_PER_NOTE == 0 or self._head_is_new():
+                    await self._note()
+
+    def _head_is_new(self) -> bool:
+        # What was read from the cache costs a tenth, and only the head of the answer tells.
+        seen, noted = self.seen, self._noted
+        return bool(seen and seen.prompt_tokens) and not (noted and noted.prompt_tokens)
+
+    async def _note(self) -> None:
+        seen = self.seen
+        if seen == self._noted:
+            return
+        self._noted = seen
+        try:
+            await self._expects(seen)
+        except PerdureError:
+            return  # a finer estimate is not worth failing a paid call for

@@ -1,0 +1,28 @@
+"""Parts of a result that all loops make in the same way."""
+
+from perdure.domain.evaluation.outcomes import Outcome
+from perdure.domain.run.bookkeeping_messages import SnapshotReport
+from perdure.domain.run.result import Artifact, Exhausted
+
+
+def exhausted_by(outcome: Outcome, reason: str, detail: str) -> Exhausted | None:
+    """The limit that ended a run, if one did."""
+    if outcome in {"out_of_budget", "deadline"} or reason == "max_iterations":
+        return Exhausted(dimension=reason, text=detail or reason)
+    return None
+
+
+def tree_artifacts(tree: SnapshotReport | None, *, kept: str | None = None) -> tuple[Artifact, ...]:
+    """The files of a run and their patch.
+
+    Args:
+        tree: the last snapshot; None where the run has no workspace.
+        kept: the tree of the version that is returned, where it has one of its own.
+    """
+    if tree is None:
+        return ()
+    files = Artifact(kind="tree", ref=kept or tree.tree.hash)
+    if tree.patch is None:
+        return (files,)
+    note = "take over with `perdure apply`"
+    return (files, Artifact(kind="patch", ref=tree.patch.hash, note=note))

@@ -1,0 +1,95 @@
+"""`@adapt`, `@on_iteration`, `@on_end`: functions that a run calls between its iterations.
+
+A task names them under `hooks`. Parameters after the first are read by their annotations from
+`parameters` of the task.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from pydantic import BaseModel, JsonValue, ValidationError
+
+from perdure.check_decorator import parameters_of
+from perdure.domain.evaluation.checks import PLUGIN_NAME
+from perdure.domain.foundation.errors import InvalidInput
+from perdure.domain.foundation.problems import problems_of
+from perdure.domain.run.hooks import EndFacts, HookKind, IterationFacts
+
+Decorator = Callable[[Callable[..., object]], "Hook"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Hook:
+    """A function that runs call, under the name that tasks use; callable as before."""
+
+    kind: HookKind
+    name: str
+    function: Callable[..., object]
+    parameters: type[BaseModel]
+
+    def __call__(self, facts: IterationFacts | EndFacts, /, **parameters: object) -> object:
+        return self.function(facts, **parameters)
+
+    def read(self, given: Mapping[str, JsonValue]) -> dict[str, object]:
+        """The parameters of a task as the function takes them.
+
+        Raises:
+            InvalidInput: they do not fit the function.
+        """
+        try:
+            read = self.parameters.model_validate(dict(given))
+        except ValidationError as error:
+            wrong = "; ".join(str(problem) for problem in problems_of(error, dict(given)))
+            raise InvalidInput(
+                f"the hook {self.name} was given wrong parameters: {wrong}"
+            ) from None
+        return {name: getattr(read, name) for name in type(read).model_fields}
+
+
+def adapt(*, name: str | None = None) -> Decorator:
+    """Make a function of an iteration the computation of what changes before the next one.
+
+    It takes `IterationFacts` and returns the values that are in force from then on, as a mapping
+    that JSON can write.
+
+    Args:
+        name: what tasks call it, such as `acme.widen`; the function's name when absent.
+
+    Raises:
+        InvalidInput: the name is malformed, or a parameter has no annotation.
+    """
+    return _decorator("adapt", name)
+
+
+def on_iteration(*, name: str | None = None) -> Decorator:
+    """Make a function of `IterationFacts` one that is called after each iteration; as `adapt`."""
+    return _decorator("on_iteration", name)
+
+
+def on_end(*, name: str | None = None) -> Decorator:
+    """Make a function of `EndFacts` one that is called when a run ends; as `adapt`."""
+    return _decorator("on_end", name)
+
+
+def _decorator(kind: HookKind, name: str | None) -> Decorator:
+    def decorate(function: Callable[..., object]) -> Hook:
+        return hook_of(kind, function, name=name or function.__name__)
+
+    return decorate
+
+
+def hook_of(kind: HookKind, function: Callable[..., object], *, name: str) -> Hook:
+    """A hook made of a plain function; raises `InvalidInput` as `adapt` does."""
+    if not re.match(PLUGIN_NAME, name):
+        raise InvalidInput(
+            f"The hook name {name!r} is malformed.",
+            cure="Use lower-case words joined by dots, such as acme.widen.",
+        )
+    read = parameters_of(function, name=name, noun="hook", first="facts")
+    if read.adaptation_name is not None:
+        raise InvalidInput(
+            f"The hook {name} asks for an Adaptation, which only checks are given.",
+            cure="Read `adaptation` of its facts.",
+        )
+    return Hook(kind=kind, name=name, function=function, parameters=read.model)

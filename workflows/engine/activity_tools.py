@@ -1,0 +1,107 @@
+"""Activities of somebody else's worker as tools, scheduled on their queue by the loop itself.
+
+Three steps make such a call: ours reads and checks the arguments, theirs runs, and ours stores what
+it gave. Only theirs has an effect, so only theirs is bound by the retry policy of its owner.
+"""
+
+from pydantic import JsonValue
+from pydantic_core import to_jsonable_python
+from temporalio import workflow
+
+from perdure.activities.tool_calls import EFFECT_UNCERTAIN, CallTool
+from perdure.domain.llm.transcript import ToolOutcome
+from perdure.domain.run.activity_messages import KeepResultRequest, ToolCallReport
+from perdure.domain.tools.definitions import ActivityTarget
+from perdure.domain.turns.tool_call_rules import RequestedCall, ToolPolicy
+from perdure.workflows.engine import activity_options
+from perdure.workflows.engine.run import AnyRun
+from perdure.workflows.engine.step_runner import Completed, StepFailed, StepRunner
+
+Ended = Completed[ToolCallReport] | StepFailed
+NOT_RUN = "not_run"
+ENDED_BY_US = frozenset({"cancelled", "unresponsive"})
+
+
+class ActivityTools:
+    """Runs the activities that are tools."""
+
+    def __init__(self, run: AnyRun, steps: StepRunner) -> None:
+        self.run = run
+        self.steps = steps
+
+    async def run_call(self, call: RequestedCall, terms: ToolPolicy, read: Ended) -> Ended:
+        """Carry on with a call whose arguments were read.
+
+        Args:
+            call: what the model asked for.
+            terms: name the activity, and how it is run.
+            read: the end of the step that read the arguments.
+        """
+        if isinstance(read, StepFailed):
+            code = read.code if read.code in ENDED_BY_US else NOT_RUN
+            return StepFailed(read.activity_id, code, read.message)
+        given = read.report.handed_over
+        if given is None or terms.activity is None:
+            return read  # refused, in words for the model
+        if self.run.state.control.stop is not None or self.run.interruption is not None:
+            return StepFailed("", "cancelled", "not run: the run was stopped")
+        begun = workflow.now()
+        done = await self._theirs(call, terms, terms.activity, given)
+        seconds = (workflow.now() - begun).total_seconds()
+        if isinstance(done, Completed):
+            return await self._keep(call, "ok", _as_json(done.report), seconds)
+        if done.lost or done.code in ENDED_BY_US:
+            return done
+        words = f"{call.name} failed with {done.code}: {done.message}"
+        return await self._keep(call, "error", words, seconds)
+
+    async def _theirs(
+        self,
+        call: RequestedCall,
+        terms: ToolPolicy,
+        target: ActivityTarget,
+        given: tuple[JsonValue, ...],
+    ) -> Completed[object] | StepFailed:
+        activity_id = self.run.next_activity_id()
+        handle: workflow.ActivityHandle[object] = workflow.start_activity(
+            target.type,
+            args=given,
+            **activity_options.activity_tool(
+                target,
+                activity_id=activity_id,
+                summary=f"{call.name} {call.label} (iteration {self.run.iteration})",
+                timeout_s=terms.timeout_s,
+            ),
+        )
+        return await self.steps.await_step(handle, activity_id=activity_id)
+
+    async def _keep(
+        self, call: RequestedCall, outcome: ToolOutcome, value: JsonValue, seconds: float
+    ) -> Ended:
+        """Store the only trace of an effect, also of a run that is being stopped."""
+        while True:
+            activity_id = self.run.next_activity_id()
+            handle = workflow.start_activity_method(
+                CallTool.keep_result,
+                KeepResultRequest(name=call.name, outcome=outcome, value=value, seconds=seconds),
+                **activity_options.tool_call(
+                    self.run.site,
+                    activity_id=activity_id,
+                    summary=f"keep what {call.name} gave",
+                    timeout_s=self.run.site.timing.store,
+                    idempotent=True,
+                ),
+            )
+            kept = await self.steps.await_step(
+                handle, activity_id=activity_id, patience=self.run.site.timing.store
+            )
+            if isinstance(kept, Completed):
+                return kept
+            if not kept.stopped or self.run.interruption is not None:
+                # Theirs has run: an error would have the model run it again.
+                return StepFailed(activity_id, EFFECT_UNCERTAIN, kept.message)
+
+
+def _as_json(value: object) -> JsonValue:
+    plain: JsonValue = to_jsonable_python(value, fallback=repr, bytes_mode="base64")
+    return plain

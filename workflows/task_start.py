@@ -1,0 +1,174 @@
+"""The loops as any Temporal client starts them: a task alone, on the installation's own queue.
+
+These classes have the names of the loops and are served on another queue. They read the task, write
+the run's row, and continue as new in the loop itself, on the queue of the installation that read
+it. What people say in between goes along.
+"""
+
+from typing import NoReturn
+
+from temporalio import workflow
+
+from perdure.activities.open_task import OpenTask
+from perdure.domain.agent.state import AgentInput
+from perdure.domain.budget.envelope import Budget, BudgetLimits
+from perdure.domain.delegation.state import DelegationInput
+from perdure.domain.foundation.names import LoopKind
+from perdure.domain.refine.state import RefineInput
+from perdure.domain.roles.state import RoleInput
+from perdure.domain.run.messages import AnyMessage
+from perdure.domain.run.result import RunResult
+from perdure.domain.run.spec import Beforehand, CommonSpec, LoopInput, Placement
+from perdure.domain.run.state import LoopState
+from perdure.domain.run.task_start import (
+    OPENING,
+    TAKEN_BEFORE,
+    OpenTaskReport,
+    OpenTaskRequest,
+    TaskInput,
+)
+from perdure.workflows.engine import activity_options
+from perdure.workflows.engine.control import Control
+from perdure.workflows.engine.handlers import ControlHandlers
+from perdure.workflows.engine.lifecycle import failure_of
+from perdure.workflows.engine.run import Run
+
+INPUTS: dict[str, type[LoopInput]] = {
+    "agent": AgentInput,
+    "refine": RefineInput,
+    "roles": RoleInput,
+    "delegation": DelegationInput,
+}
+
+
+class UnopenedRun(Run[CommonSpec, LoopState]):
+    """A run of which only the task is there, unread; it can be paused, stopped and spoken to."""
+
+    def __init__(self, given: TaskInput, kind: LoopKind) -> None:
+        info = workflow.info()
+        # Its only step is one of bookkeeping, on the queue that it was started on itself.
+        here = Placement(loops=info.task_queue, models="", tools="")
+        state = LoopState(started_at=workflow.now(), budget=Budget(limits=BudgetLimits()))
+        spec = CommonSpec(goal=given.goal)
+        super().__init__(
+            LoopInput(run=info.workflow_id, site=here), kind=kind, spec=spec, state=state
+        )
+        self.task = given.task
+
+    @property
+    def iteration(self) -> int:
+        """0: no iteration has begun."""
+        return 0
+
+    @property
+    def iteration_limit(self) -> int | None:
+        """None yet: the task is not read."""
+        return None
+
+    def refuses(self, message: AnyMessage) -> str | None:
+        """Take what counts for any task; the rest is about what is not known yet."""
+        return None if isinstance(message, TAKEN_BEFORE) else OPENING
+
+
+class TaskStart(ControlHandlers):
+    """Opens a run; what the four workflows below share."""
+
+    def begin(self, given: TaskInput, kind: LoopKind) -> None:
+        """Keep the task unread; an activity reads it."""
+        self.run = UnopenedRun(given, kind)
+        self.control = Control(self.run)
+
+    async def open(self) -> RunResult:
+        """Read the task and go on as the loop that it asks for.
+
+        Returns:
+            The result of the run that had this id and this task before.
+
+        Raises:
+            ApplicationError: the task was refused; the details hold the failed run's result.
+        """
+        run = self.run
+        run.show_panel()
+        report = await workflow.execute_activity_method(
+            OpenTask.open_task,
+            OpenTaskRequest(
+                kind=run.kind,
+                task=run.task,
+                chain=workflow.info().first_execution_run_id,
+            ),
+            **activity_options.store_step(run.site, summary="open the task"),
+        )
+        if report.result is None:
+            self._go_on(report)
+        result = RunResult.model_validate_json(report.result)
+        if result.outcome in {"failed", "blocked"}:
+            raise failure_of(result)
+        return result
+
+    def _go_on(self, report: OpenTaskReport) -> NoReturn:
+        workflow.upsert_memo(report.memo)
+        state = self.run.state
+        said = Beforehand(control=state.control, ring=state.ring.carried())
+        # Typed, so that every client's converter writes it as the loop reads it.
+        given = INPUTS[self.run.kind].model_validate(report.input)
+        going_on = given.model_copy(update={"beforehand": said})
+        workflow.continue_as_new(going_on, task_queue=report.queue)
+
+
+@workflow.defn(name="AgentLoop")
+class AgentTask(TaskStart):
+    """Starts an agent loop from its task."""
+
+    @workflow.init
+    def __init__(self, given: TaskInput) -> None:
+        self.begin(given, "agent")
+
+    @workflow.run
+    async def execute(self, given: TaskInput) -> RunResult:
+        """Open the run; the task is taken by `__init__`."""
+        return await self.open()
+
+
+@workflow.defn(name="RefineLoop")
+class RefineTask(TaskStart):
+    """Starts a refine loop from its task."""
+
+    @workflow.init
+    def __init__(self, given: TaskInput) -> None:
+        self.begin(given, "refine")
+
+    @workflow.run
+    async def execute(self, given: TaskInput) -> RunResult:
+        """Open the run; the task is taken by `__init__`."""
+        return await self.open()
+
+
+@workflow.defn(name="RoleLoop")
+class RoleTask(TaskStart):
+    """Starts a loop of roles from its task."""
+
+    @workflow.init
+    def __init__(self, given: TaskInput) -> None:
+        self.begin(given, "roles")
+
+    @workflow.run
+    async def execute(self, given: TaskInput) -> RunResult:
+        """Open the run; the task is taken by `__init__`."""
+        return await self.open()
+
+
+@workflow.defn(name="DelegationLoop")
+class DelegationTask(TaskStart):
+    """Starts a delegation loop from its task."""
+
+    @workflow.init
+    def __init__(self, given: TaskInput) -> None:
+        self.begin(given, "delegation")
+
+    @workflow.run
+    async def execute(self, given: TaskInput) -> RunResult:
+        """Open the run; the task is taken by `__init__`."""
+        return await self.open()
+
+
+TASK_STARTS = (AgentTask, RefineTask, RoleTask, DelegationTask)
