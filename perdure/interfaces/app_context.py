@@ -17,6 +17,7 @@ from perdure.interfaces.services import (
     Collected,
     Killed,
     LogEntry,
+    MovedContent,
     OnProgress,
     Replayed,
     RuntimeView,
@@ -104,6 +105,7 @@ class AppContext:
         replay: replays histories (JSON bytes by name) against this code.
         doctor: looks at the installation, one check after the other.
         collect: drops blobs that nothing needs; with True it only counts them.
+        move_blobs: brings blobs of before to the object store.
         kill_worker: kills the embedded worker without warning.
         lay_out: copies the example of a ready-made task from one folder into another.
         loops: opens the loop definitions, which need no server.
@@ -140,6 +142,7 @@ class AppContext:
     replay: Callable[[dict[str, bytes]], AsyncIterator[Replayed]]
     doctor: Callable[[], AsyncIterator[Check]]
     collect: Callable[[bool], Awaitable[Collected]]
+    move_blobs: Callable[[], Awaitable[MovedContent]]
     kill_worker: Callable[[], Awaitable[Killed]]
     lay_out: Callable[[Path, Path], Awaitable[None]]
     loops: "Callable[[], DefinitionStore]"

@@ -1,4 +1,4 @@
-"""Doors write the audit trail here; it delays nobody and grows slowly under a flood of requests."""
+"""Interfaces write the audit trail here: without delay, and slowly under a flood of requests."""
 
 import hashlib
 import uuid
@@ -58,29 +58,31 @@ class AuditTrail:
         about = f"token {token.name!r} ({token.id}): {' '.join(token.scopes)}"
         await self._note(action, "allowed", by, about)
 
-    async def used(self, token: ApiToken, *, door: str, address: str) -> None:
-        """A token opened a door; written once an hour for each place that it is used from."""
+    async def used(self, token: ApiToken, *, interface: str, address: str) -> None:
+        """A token opened an interface; written once an hour for each place that it is used from."""
         hour = int(self._now().timestamp()) // USE_WINDOW_S
-        place = f"{token.id} {door} {address}"
+        place = f"{token.id} {interface} {address}"
         if self._used.get(place) == hour:
             return
         if len(self._used) >= CALLERS_KEPT:
             self._used = {known: at for known, at in self._used.items() if at == hour}
         if len(self._used) >= CALLERS_KEPT:
-            place = f"{token.id} {door} {OTHERS}"
+            place = f"{token.id} {interface} {OTHERS}"
             if self._used.get(place) == hour:
                 return
         self._used[place] = hour
-        about = f"{door} from {place.split(' ', 2)[2]}"
+        about = f"{interface} from {place.split(' ', 2)[2]}"
         await self._note("token_used", "allowed", who_of(token), about, key=f"{place} {hour}")
 
-    async def refused_login(self, authorization: str | None, *, door: str, address: str) -> None:
-        """Somebody came without a token that opens the door."""
+    async def refused_login(
+        self, authorization: str | None, *, interface: str, address: str
+    ) -> None:
+        """Somebody came without a token that opens the interface."""
         credentials = Credentials.read((authorization or "").partition(" ")[2].strip())
         shown = f"token {credentials.id}" if credentials else "no token"
         if authorization and not credentials:
             shown = "what is no token"
-        await self._refused("login", shown, f"{door} from ", address)
+        await self._refused("login", shown, f"{interface} from ", address)
 
     async def refused_access(self, token: ApiToken, *, what: str) -> None:
         """A token asked for what it may not have."""

@@ -118,8 +118,12 @@ def _gain_words(gain: float | None, best: float, records: Sequence[IterationReco
 
 
 def _why(result: RunResult) -> str:
-    figures = f" {result.exhausted.text}." if result.exhausted else ""
-    return f"{result.explanation}{figures}"
+    figures = _figures(result)
+    return f"{result.explanation} {figures}." if figures else result.explanation
+
+
+def _figures(result: RunResult) -> str:
+    return result.exhausted.figures if result.exhausted else ""
 
 
 def _would_change(result: RunResult, records: Sequence[IterationRecord]) -> tuple[str, ...]:
@@ -182,7 +186,8 @@ def _little_gain(result: RunResult, records: Sequence[IterationRecord]) -> tuple
 
 def _budget(result: RunResult, records: Sequence[IterationRecord]) -> tuple[str, ...]:
     name = "cost_usd" if result.reason == "cost" else result.reason
-    used = f" ({result.exhausted.text})" if result.exhausted else ""
+    figures = _figures(result)
+    used = f" ({figures})" if figures else ""
     told = [f"A higher `budget.{name}`{used}, given at the start or by `perdure amend`."]
     if records and name == "tokens":
         mean = sum(record.usage.counted_tokens() for record in records) // len(records)
@@ -238,6 +243,7 @@ _LEVERS: Mapping[str, Lever] = {
     "recovered": _fixed("A model that answers: `perdure doctor` looks at it."),
     "refusal": _fixed("Other words in the goal, or another model."),
     "evaluator_failed": _fixed("Checks in place of a judge, or another evaluator model."),
+    "hook_failed": _fixed("A hook that works, or `on_error: continue` in `hooks.adapt`."),
     "internal": _fixed("Nothing on your side; `perdure logs worker` holds the details."),
     "failed": _fixed("What the error names; `perdure logs worker` holds the details."),
     "read_only": _fixed("`refine.classify: off` would have had the answer evaluated and refined."),

@@ -1,4 +1,4 @@
-"""What a person does with tools that runs made: look, approve, reject; for every door."""
+"""What a person does with tools that runs made: look, approve, reject; for every interface."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -80,7 +80,7 @@ async def find(store: MadeToolStore, wanted: str) -> GeneratedTool:
     if not found:
         raise NotFound(
             f"There is no made tool {name[:80]!r}.",
-            cure="`perdure tools list` shows what there is.",
+            cure="`perdure tools list` lists all.",
         )
     if len(found) > 1:
         listed = ", ".join(f"{tool.name} {tool.hash[:12]} ({tool.state})" for tool in found[:6])

@@ -1,6 +1,6 @@
 """Loops of roles as commands, the MCP server and orchestrating agents handle them."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TypeVar
@@ -120,7 +120,7 @@ class LoopService:
         """Start a run of any kind from the fields of a task file.
 
         Args:
-            fields: of the task; a workspace is this door's where none is named.
+            fields: of the task; a workspace is this interface's where none is named.
             files: whether values may name files beside it, as in a task file.
         """
         data: dict[str, JsonValue] = dict(fields)
@@ -157,14 +157,14 @@ class LoopService:
         return LoopRows(loops=rows, note=" ".join(part for part in (page.note, more) if part))
 
     async def status(self, run: str) -> RunStatus:
-        """One look at a run."""
+        """Read the status of a run."""
         return await self.gateway.status(await self.gateway.resolve(run))
 
     async def control(
         self, action: str, run: str, *, note: str = "", caller: str = "", request: str = ""
     ) -> LoopControlled:
         """Steer one run, or `all` open ones; of a caller, those that it started."""
-        chosen = action_of(action)
+        chosen, run = await named_well(action, run, self.gateway.resolve)
         if run == ALL and not caller:
             if chosen == "retry":
                 raise InvalidInput("retry takes one run, not all.", cure="Name its id.")
@@ -174,15 +174,14 @@ class LoopService:
             )
         if run == ALL:
             return await self._all_below(chosen, note, caller=caller, request=request)
-        resolved = await self.gateway.resolve(run)
-        if caller and not await self._is_below(resolved, caller):
+        if caller and not await self._is_below(run, caller):
             raise NotAllowed(
-                f"{resolved} was not started by this run.",
+                f"{run} was not started by this run.",
                 cure="A run steers the loops that it started itself; ask a person for others.",
             )
         message = self._message(chosen, note, request=request, by=_by(caller))
-        await self.gateway.verb(resolved, message)
-        return LoopControlled(action=chosen, taken=(resolved,))
+        await self.gateway.verb(run, message)
+        return LoopControlled(action=chosen, taken=(run,))
 
     async def _all_below(
         self, action: LoopAction, note: str, *, caller: str, request: str
@@ -229,7 +228,10 @@ class LoopService:
     async def _spec(self, run: str) -> Spec:
         row = await self.records.run(run)
         if row is None or row.spec is None:
-            raise NotFound(f"The store has no specification of the run {run}.")
+            raise NotFound(
+                f"The store has no specification of the run {run}.",
+                cure="`perdure list` lists all runs.",
+            )
         return read_as(RUN_SPEC, await self.blobs.get(row.spec))
 
     def _message(
@@ -311,3 +313,32 @@ def _lower(own: Limit | None, above: Limit | None) -> Limit | None:
     """The tighter of two limits; None and zero mean none."""
     stated = [limit for limit in (own, above) if limit]
     return min(stated, default=None)
+
+
+async def named_well(
+    action: str, run: str, resolve: Callable[[str], Awaitable[str]]
+) -> tuple[LoopAction, str]:
+    """Resolve the action and the run id; `all` stays unchanged.
+
+    Raises:
+        InvalidInput: there is no such action, and perhaps no such run either: both are said.
+        NotFound: there is no such run.
+    """
+    problems: list[PerdureError] = []
+    chosen: LoopAction = "pause"
+    try:
+        chosen = action_of(action)
+    except InvalidInput as error:
+        problems.append(error)
+    try:
+        run = run if run == ALL else await resolve(run)
+    except NotFound as error:
+        problems.append(error)
+    match problems:
+        case []:
+            return chosen, run
+        case [problem]:
+            raise problem
+        case _:
+            told = " ".join(problem.message for problem in problems)
+            raise InvalidInput(told, cure=" ".join(problem.cure for problem in problems))

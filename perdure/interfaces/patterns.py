@@ -1,4 +1,4 @@
-"""What a person does with a pattern: approve it as a skill, or reject it; for every door."""
+"""What a person does with a pattern: approve it as a skill, or reject it; for every interface."""
 
 from datetime import datetime
 

@@ -54,6 +54,7 @@ class RunPlan(FrozenModel):
     crew: str | None = None
     checks: tuple[str, ...] = ()
     judged: tuple[str, ...] = ()
+    hooks: tuple[str, ...] = ()
     worst: WorstCase
     gates: GateSettings = GateSettings()
     queues: tuple[QueueState, ...] = ()
@@ -94,6 +95,7 @@ def plan_run(
         ends=_ends(spec),
         crew=_crew(spec),
         checks=_named(spec, judged=False),
+        hooks=tuple(f"{hook.kind} {hook.name}" for hook in spec.hooks.wanted.values()),
         judged=_named(spec, judged=True),
         worst=worst_case(spec, at_work),
         gates=spec.gates,

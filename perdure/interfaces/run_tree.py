@@ -104,8 +104,10 @@ async def gate_in_full(gate: Gate, blobs: BlobStore) -> Gate:
     """A gate whose prompt holds all of what it asks about."""
     if gate.details is None:
         return gate
-    asked, _, _ = gate.prompt.partition("\n")
     whole = await blobs.get_text(gate.details.hash)
+    if gate.kind != "tool_approval":
+        return gate.model_copy(update={"prompt": f"{gate.prompt}\n\n{whole}"})
+    asked, _, _ = gate.prompt.partition("\n")
     return gate.model_copy(
         update={"prompt": f"{asked}\n{whole}\nhash of the call: {gate.args_hash}"}
     )

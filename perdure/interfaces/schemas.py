@@ -14,6 +14,7 @@ from perdure.domain.refine.spec import RefineSpec
 from perdure.domain.roles.definition import LoopDefinition
 from perdure.domain.roles.spec import RolesSpec
 from perdure.domain.run.events import Event
+from perdure.domain.run.live_text import LivePart
 from perdure.domain.run.result import RunResult
 from perdure.domain.run.status import RunStatus
 from perdure.domain.specs import RUN_SPEC
@@ -27,7 +28,7 @@ INPUTS = {
     "delegation": DelegationSpec,
     "loop-definition": LoopDefinition,
 }
-OUTPUTS = {"result": RunResult, "status": RunStatus, "event": Event}
+OUTPUTS = {"result": RunResult, "status": RunStatus, "event": Event, "stream": LivePart}
 
 Schema = dict[str, JsonValue]
 Models = Mapping[str, type[BaseModel]]

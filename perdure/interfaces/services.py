@@ -1,6 +1,6 @@
-"""What every door is handed: the services of an installation, as protocols and values.
+"""What every interface is handed: the services of an installation, as protocols and values.
 
-Doors import no adapter. The composition root builds these values; tests build them in memory.
+Interfaces import no adapter. The composition root builds these values; tests build them in memory.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -16,7 +16,7 @@ from perdure.domain.installation.access import AccessStore
 from perdure.domain.llm.requests import ModelProfile
 from perdure.domain.memory.patterns import MineReport
 from perdure.domain.memory.store import MemoryStore
-from perdure.domain.ports import BlobStore, Endpoints, RecordStore, TranscriptStore
+from perdure.domain.ports import BlobStore, Endpoints, LiveTexts, RecordStore, TranscriptStore
 from perdure.domain.projects.ports import ArtifactStore, ProjectStore, SessionStore, TodoStore
 from perdure.domain.roles.definition_library import DefinitionStore
 from perdure.domain.run.audit import AuditStore
@@ -55,6 +55,13 @@ class Collected(FrozenModel):
     calls: int = 0
 
 
+class MovedContent(FrozenModel):
+    """How many blobs were moved to the object store, and their stored bytes."""
+
+    blobs: int
+    bytes: int
+
+
 OnProgress = Callable[[str], None]
 
 
@@ -67,7 +74,7 @@ class ModelFacts(Protocol):
 
 
 class RunGateway(Protocol):
-    """The runs, as doors reach them; `Gateway` is the real one."""
+    """The runs, as interfaces reach them; `Gateway` is the real one."""
 
     async def start(
         self, spec: Spec, *, run_id: str | None = None, idempotency_key: str | None = None
@@ -104,7 +111,7 @@ class RunGateway(Protocol):
         ...
 
     async def status(self, run: str) -> RunStatus:
-        """One look."""
+        """Read the status of a run."""
         ...
 
     async def result(self, run: str, *, wait: bool = True) -> RunResult:
@@ -197,7 +204,7 @@ class RunGateway(Protocol):
 
 
 class Start(Protocol):
-    """Starts embedded services that are away, and gives the services as they are then.
+    """Starts missing embedded services and returns the connected services.
 
     Beside a named server nothing is started, unless it is asked for `with_worker`.
     """
@@ -215,6 +222,7 @@ class Services:
     started: Start
     blobs: BlobStore
     records: RecordStore
+    live: LiveTexts
     journal: Journal
     transcripts: TranscriptStore
     workspaces: Callable[[], Workspaces]

@@ -57,7 +57,7 @@ def parse_skill(text: str, *, stem: str, source: str, now: datetime) -> Skill:
     name = slug(facts.name or title_of(body) or stem) or slug(stem)
     if not name:
         raise InvalidInput(
-            f"The skill in {source} has no name that can be written in letters or digits.",
+            f"The skill in {source} has no name with letters or digits.",
             cure="Give it one: `name:` between two lines of --- at the top.",
         )
     return Skill(
@@ -89,7 +89,7 @@ def _facts(fields: dict[str, JsonValue], source: str) -> SkillFacts:
         problems = problems_of(error, fields, names=SkillFacts.model_fields)
         told = "\n".join(str(problem) for problem in problems)
         raise InvalidInput(
-            f"The facts in front of {source} are wrong:\n{told}", cure="Correct the file."
+            f"The front matter of {source} is wrong:\n{told}", cure="Correct the file."
         ) from error
 
 
@@ -102,8 +102,13 @@ def _text(path: Path) -> str:
             f"The file {path} cannot be read: {error.strerror or error}.", cure="Check the path."
         ) from error
     if len(data) > MAX_FILE_BYTES:
-        raise InvalidInput(f"The file {path} is larger than {MAX_FILE_BYTES} bytes.")
+        raise InvalidInput(
+            f"The file {path} is larger than {MAX_FILE_BYTES} bytes.",
+            cure="Shorten it, or make several skills of it.",
+        )
     try:
         return data.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
-        raise InvalidInput(f"The file {path} is not UTF-8 text ({error.reason}).") from error
+        raise InvalidInput(
+            f"The file {path} is not UTF-8 text ({error.reason}).", cure="Save it as UTF-8."
+        ) from error

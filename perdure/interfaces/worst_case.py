@@ -36,7 +36,8 @@ def worst_case(spec: Spec, cards: Sequence[ModelProfile | None]) -> WorstCase:
         spec: the run.
         cards: what is known of each model that does its work; None where nothing is.
     """
-    budget = spec.budget
+    budget, life = spec.budget, spec.models.cache_life
+    cards = [card and card.cached_for(life) for card in cards]
     return WorstCase(
         tokens=budget.tokens or None,
         cost_usd=budget.cost_usd or None,

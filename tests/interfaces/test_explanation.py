@@ -110,6 +110,15 @@ def test_a_spent_budget_names_the_limit_with_its_figures() -> None:
     assert "`budget.cost_usd` (cost: 2.03 of 2 USD)" in explained.would_change[0]
 
 
+def test_a_limit_without_figures_is_not_named_twice() -> None:
+    spent = Exhausted(dimension="active_time", text="active_time")
+    explained = explain_run(
+        ended(None, outcome="deadline", reason="active_time", exhausted=spent), [record(1, None)]
+    )
+    assert explained.why == "Over."
+    assert explained.would_change[0].startswith("A higher `budget.active_time`, given")
+
+
 def test_open_findings_are_named_while_quality_is_missing() -> None:
     findings = ({"dimension": "tone", "title": "stiff"}, {"dimension": "tone", "title": "dry"})
     explained = explain_run(ended(0.5, open_findings=findings), [record(1, 0.5)])

@@ -102,7 +102,7 @@ class _Standing:
 
 
 class Asking:
-    """At most one question at a time stands on the terminal, with a prompt beneath it.
+    """Shows at most one question at a time on the terminal, with a prompt below it.
 
     Args:
         picture: goes away meanwhile: it would be drawn over what is typed.
@@ -156,7 +156,7 @@ class Asking:
         return {_key(asked): asked for asked in (*found, *self._below.values())}
 
     async def close(self) -> None:
-        """Take away what stands; the run goes on, and its question stays open."""
+        """Remove the prompt; the question stays open."""
         if self._standing is not None:
             await self._take_away(None)
 

@@ -41,6 +41,7 @@ GROUPS = {
         "repl": "repl:repl",
     },
     Group("Look", sort_key=2): {
+        "open": "open_page:open_page",
         "status": "inspect:status",
         "history": "inspect:history",
         "costs": "inspect:costs",
@@ -92,6 +93,7 @@ GROUPS = {
         "setup": "installation:setup",
         "doctor": "installation:doctor",
         "gc": "installation:gc",
+        "move-blobs": "installation:move_blobs",
         "replay": "replay_chaos:replay",
         "chaos": "replay_chaos:chaos",
     },

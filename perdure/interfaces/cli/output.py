@@ -52,7 +52,7 @@ class Picture:
             self._live.update(view)
 
     def tell(self, view: RenderableType) -> None:
-        """Print above it."""
+        """Print a line above the live view."""
         self._console.print(view)
 
 
@@ -101,6 +101,11 @@ class Output:
         """Write text as it is to a pipe, and without control characters to a terminal."""
         body = printable(text) if self._out.is_terminal else text
         self._stdout.write(body if body.endswith("\n") else f"{body}\n")
+        self._stdout.flush()
+
+    def go_on(self, text: str) -> None:
+        """Write text that others continue: as it is to a pipe, harmless to a terminal."""
+        self._stdout.write(printable(text) if self._out.is_terminal else text)
         self._stdout.flush()
 
     def prompt(self, text: str) -> None:

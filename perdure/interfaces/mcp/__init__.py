@@ -1,1 +1,1 @@
-"""The MCP door: other agents start and follow loops; answering questions stays with people."""
+"""The MCP interface: other agents start and follow loops; answering questions stays with people."""

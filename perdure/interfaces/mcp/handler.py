@@ -1,4 +1,4 @@
-"""One request at the MCP door: what its token may start, see and steer.
+"""One request at the MCP interface: what its token may start, see and steer.
 
 A caller without a token sits at this machine's keyboard and reaches what the command line does. A
 token reaches the runs of this installation alone: other installations may share the server.
@@ -16,17 +16,17 @@ from perdure.domain.installation.access import ApiToken, IdempotencyRecord, Scop
 from perdure.domain.run.gates import Gate
 from perdure.domain.run.loop_api import (
     ALL,
+    LoopAction,
     LoopAsk,
     LoopControlled,
     LoopRows,
     LoopStarted,
-    action_of,
 )
 from perdure.domain.run.result import RunResult
 from perdure.domain.run.status import RunStatus
 from perdure.gateway.error_mapping import unknown_run
 from perdure.gateway.types import OpenGates
-from perdure.interfaces.loop_service import LoopService
+from perdure.interfaces.loop_service import LoopService, named_well
 from perdure.interfaces.mcp.tool_hints import over_mcp
 from perdure.interfaces.places import hider
 from perdure.interfaces.services import Services
@@ -144,13 +144,12 @@ class Desk:
 
     async def control(self, action: str, run: str) -> LoopControlled:
         """Steer one loop, or `all` open ones."""
-        if run != ALL:
-            return await self.loops.control(action, await self._ours(run))
-        if self.token is None or (action_of(action) == "retry" and not self.token.bound):
-            return await self.loops.control(action, run)
-        return await self._control_all(action)
+        chosen, run = await named_well(action, run, self._ours)
+        if run != ALL or self.token is None or (chosen == "retry" and not self.token.bound):
+            return await self.loops.control(chosen, run)
+        return await self._control_all(chosen)
 
-    async def _control_all(self, action: str) -> LoopControlled:
+    async def _control_all(self, action: LoopAction) -> LoopControlled:
         taken: list[str] = []
         refused: dict[str, str] = {}
         for row in await self.services.records.find_runs(prefix="roles-", limit=LOOKED_AT):
@@ -162,7 +161,7 @@ class Desk:
                 taken += (await self.loops.control(action, row.id)).taken
             except PerdureError as error:
                 refused[row.id] = error.message
-        return LoopControlled(action=action_of(action), taken=tuple(taken), refused=refused)
+        return LoopControlled(action=action, taken=tuple(taken), refused=refused)
 
     async def _ours(self, run: str) -> str:
         resolved = await self.services.gateway.resolve(run)
@@ -181,9 +180,9 @@ LoopsOf = Callable[[Services, str], LoopService]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpSite:
-    """One installation, as the MCP door sees it.
+    """One installation, as the MCP interface sees it.
 
-    Services are opened for each request: a client may keep the door open for days, in which
+    Services are opened for each request: a client may keep the interface open for days, in which
     embedded services end when nobody uses them, and start again.
 
     Args:

@@ -20,7 +20,7 @@ from perdure.interfaces.tokens import Shown, caller_of
 
 HOST = "127.0.0.1"
 PATH = "/mcp"
-DOOR = "MCP"
+INTERFACE = "MCP"
 
 
 async def serve_stdio(site: McpSite) -> None:
@@ -98,9 +98,9 @@ class Guard:
             shown = await caller_of(given, services.access, now=self._site.now())
             audit = self._audit_over(services)
             if shown.token is None:
-                await audit.refused_login(given, door=DOOR, address=address)
+                await audit.refused_login(given, interface=INTERFACE, address=address)
             else:
-                await audit.used(shown.token, door=DOOR, address=address)
+                await audit.used(shown.token, interface=INTERFACE, address=address)
             return shown
 
     def _audit_over(self, services: Services) -> AuditTrail:

@@ -1,4 +1,4 @@
-"""Errors come from parts that all doors share; their cures name commands, and here tools.
+"""Errors come from parts that all interfaces share; their cures name commands, and here tools.
 
 What only a person may do, such as an answer, stays a command.
 """

@@ -1,1 +1,1 @@
-"""The REST door: runs, gates, definitions and events over HTTP, for programs and pages."""
+"""The REST interface: runs, gates, definitions and events over HTTP, for programs and pages."""

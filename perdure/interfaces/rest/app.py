@@ -13,14 +13,19 @@ from perdure.interfaces.rest import (
     audit,
     definitions,
     events,
+    forks,
     gates,
     health,
+    model_calls,
+    plans,
     run_actions,
     run_reads,
     runs,
+    stream,
+    trees,
 )
 from perdure.interfaces.rest.auth import needs, within_reach
-from perdure.interfaces.rest.auth_middleware import DOCUMENT_PATH, Doorkeeper
+from perdure.interfaces.rest.auth_middleware import DOCUMENT_PATH, Authentication
 from perdure.interfaces.rest.error_responses import handle_problems
 from perdure.interfaces.rest.events import Feeds, Streams
 from perdure.interfaces.rest.idempotent_start import Starts
@@ -36,11 +41,16 @@ ASKED_HEADERS = (
 TOLD_HEADERS = ("etag", "location", "retry-after")
 ROUTERS: tuple[APIRouter, ...] = (
     definitions.router,  # before the routes of one run, whose ids could be this word
+    plans.router,
     runs.router,
     gates.router,
     run_reads.router,
+    model_calls.router,
+    trees.router,
     run_actions.router,
+    forks.router,
     events.router,
+    stream.router,
     audit.router,
     health.router,
 )
@@ -93,7 +103,7 @@ async def _document(request: Request) -> JSONResponse:
 
 
 def _middleware(site: ApiSite) -> list[Middleware]:
-    found = [Middleware(Doorkeeper, site=site)]
+    found = [Middleware(Authentication, site=site)]
     if not site.rules.origins:
         return found
     cors = Middleware(

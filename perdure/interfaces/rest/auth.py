@@ -23,6 +23,7 @@ FOR_BOUND = frozenset(
         ("GET", DOCUMENT_PATH),
         ("GET", "/api/v1/loops"),
         ("POST", "/api/v1/loops"),
+        ("POST", "/api/v1/loops/plan"),
         ("GET", "/api/v1/gates"),
         ("GET", "/api/v1/loops/definitions"),
         ("GET", "/api/v1/loops/definitions/{name}"),
@@ -33,13 +34,13 @@ _ID = re.compile(r"[A-Za-z0-9._-]{1,200}")
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks."""
+    """The caller of a request, known by its token."""
 
     token: ApiToken
 
     @property
     def name(self) -> str:
-        """As audit trails show it."""
+        """The name in the audit trail."""
         return f"{self.token.name} ({self.token.id})"
 
     def has(self, scope: Scope) -> bool:
@@ -75,7 +76,7 @@ def needs(scope: Scope) -> Callable[[Request], Caller]:
     def caller(request: Request) -> Caller:
         token = request.scope.get(CALLER)
         if not isinstance(token, ApiToken):
-            raise Refused(401, "unauthorized", "The request came with no token.")
+            raise Refused(401, "unauthorized", "The request has no token.")
         found = Caller(token)
         found.need(scope)
         return found

@@ -48,7 +48,7 @@ HEALTH = frozenset({"/healthz", "/readyz"})
 DOCUMENT_PATH = "/api/v1/openapi.json"
 METRICS_PATH = "/metrics"
 CALLER = "perdure_token"
-DOOR = "REST"
+INTERFACE = "REST"
 FORBIDDEN = 403
 _HEADERS = (
     (b"cache-control", b"no-store"),
@@ -58,7 +58,7 @@ _HEADERS = (
 )
 
 
-class Doorkeeper:
+class Authentication:
     """ASGI middleware: puts the caller's token into the scope, or answers itself."""
 
     def __init__(self, app: ASGIApp, *, site: ApiSite) -> None:
@@ -71,7 +71,8 @@ class Doorkeeper:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request pass, or refuse it with a problem document."""
-        if scope["type"] != "http":
+        # The pages let somebody in by themselves; nothing that comes over a wire can say so.
+        if scope["type"] != "http" or isinstance(scope.get(CALLER), ApiToken):
             await self._app(scope, receive, send)
             return
         try:
@@ -113,9 +114,9 @@ class Doorkeeper:
             raise as_refusal(error) from error
         self._count(f"token {token.id}" if token else address)
         if token is None:
-            await self._audit.refused_login(given, door=DOOR, address=address)
+            await self._audit.refused_login(given, interface=INTERFACE, address=address)
             raise _unauthorized(given, ended)
-        await self._audit.used(token, door=DOOR, address=address)
+        await self._audit.used(token, interface=INTERFACE, address=address)
         self._site.in_use()
         return token
 

@@ -1,4 +1,4 @@
-"""Connections of the HTTP doors: who only holds them open shuts nobody out, and none is ambiguous.
+"""Connections of HTTP interfaces: idle ones shut nobody out, and no request is ambiguous.
 
 A request is admitted by its token, which is known only when its head has come. Until then a
 connection rests, and so it does between requests: it has seconds to say what it wants, and beyond a
@@ -82,11 +82,11 @@ class BoundedProtocol(H11Protocol):
 
 
 class Addressed:
-    """ASGI middleware before all others: requests that are meant for this door, and for one length.
+    """The outermost ASGI middleware: it lets through requests for this host with one length.
 
     Args:
         app: what is asked next.
-        names: the hosts that the door answers to; None: any.
+        names: the hosts that the interface answers to; None: any.
     """
 
     def __init__(self, app: ASGIApp, *, names: frozenset[str] | None) -> None:
@@ -109,16 +109,17 @@ class Addressed:
             return Refused(
                 421,
                 "misdirected_request",
-                "The request is for another host.",
-                cure="Call this door by its own name, or add the name to PERDURE_API_HOSTS.",
+                "The host header names another host than this API.",
+                cure="Use the address that the API was started with, or add the host to "
+                "PERDURE_API_HOSTS.",
                 headers={"connection": "close"},
             )
         if b"content-length" in given and b"transfer-encoding" in given:
             return Refused(
                 400,
                 "bad_request",
-                "The length of the body is said in two ways.",
-                cure="Send content-length or transfer-encoding, not both.",
+                "The request has both content-length and transfer-encoding.",
+                cure="Send only one of them.",
                 headers={"connection": "close"},
             )
         return None

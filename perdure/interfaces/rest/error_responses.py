@@ -1,6 +1,6 @@
 """Every error as a problem document (RFC 9457), with what to do next over HTTP.
 
-Errors come from parts that all doors share, whose cures name commands of the shell. What a
+Errors come from parts that all interfaces share, whose cures name commands of the shell. What a
 caller over HTTP can do is told as a request; what only the operator can do stays a command.
 """
 
@@ -137,7 +137,7 @@ class Problem(FrozenModel):
 
 
 class Refused(HTTPException):
-    """A request that is refused at the door, before anything of a run is asked.
+    """A request that is refused at the interface, before anything of a run is asked.
 
     Args:
         status: of HTTP.
@@ -187,7 +187,7 @@ def unknown(what: str, name: str, names: Sequence[str]) -> str:
 
 
 def as_it_is(text: str) -> str:
-    """Hides nothing: for words that are ours alone."""
+    """Return the text unchanged, because it holds no foreign words."""
     return text
 
 

@@ -12,10 +12,12 @@ from fastapi import APIRouter, Header, Request, Response
 from fastapi.responses import StreamingResponse
 from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 from pydantic import JsonValue
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from perdure.domain.foundation.errors import PerdureError
 from perdure.domain.run.events import Event
+from perdure.domain.run.live_text import LiveCall, newest_text
+from perdure.interfaces.live_text import looks
 from perdure.interfaces.places import Hide
 from perdure.interfaces.rest.auth import Reader, Site, known_run
 from perdure.interfaces.rest.error_responses import Refused, as_refusal
@@ -24,7 +26,6 @@ from perdure.interfaces.rest.runs import PREFIX
 from perdure.interfaces.services import Services
 
 KEPT = 1_000
-TEXT_EVERY_S = 0.5
 TEXT_CHARACTERS = 4_000
 CLOSING_S = 30.0
 
@@ -35,6 +36,7 @@ class Feed:
 
     run: str
     events: list[Event] = field(default_factory=list)
+    calls: tuple[LiveCall, ...] | None = None
     text: str | None = None
     texts: int = 0
     trouble: str | None = None
@@ -58,6 +60,17 @@ class Feed:
         self.events = [*before, event][-KEPT:]
         self.tell()
 
+    def show(self, calls: tuple[LiveCall, ...]) -> None:
+        """Keep what the models of the run and of those below it say now."""
+        if calls == self.calls:
+            return
+        self.calls = calls
+        newest = newest_text(calls, self.run)
+        text = None if newest is None else newest[-TEXT_CHARACTERS:]
+        if text != self.text:
+            self.text, self.texts = text, self.texts + 1
+        self.tell()
+
     async def news(self) -> None:
         """Wait for the next change; look at the feed before, without waiting in between."""
         await self._changed.wait()
@@ -69,7 +82,7 @@ class Feed:
 
 
 class Feeds:
-    """The feeds that somebody follows; the last one to leave ends the reading."""
+    """The feeds in use; the reading ends with the last follower."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -103,23 +116,29 @@ class Feeds:
         return opened
 
     async def _read(self, feed: Feed) -> None:
-        texts = asyncio.create_task(self._read_text(feed))
+        over = asyncio.Event()
+        texts = asyncio.create_task(self._read_texts(feed, over))
         try:
             async for event in self._services.gateway.events(
                 feed.run, on_trouble=lambda told: self._trouble(feed, told)
             ):
                 if event.type == "ended":
+                    over.set()
                     await self._closed(feed.run)
                 feed.take(event)
         except PerdureError as error:
             feed.failure = error
         finally:
-            texts.cancel()
             # Whoever comes now begins anew: an ended run may be retried.
             if self._feeds.get(feed.run, (None,))[0] is feed:
                 del self._feeds[feed.run]
-            feed.over = True
-            feed.tell()
+            over.set()
+            try:
+                await asyncio.wait({texts}, timeout=CLOSING_S)
+            finally:
+                texts.cancel()
+                feed.over = True
+                feed.tell()
 
     async def _closed(self, run: str) -> None:
         """Hold `ended` back until the result can be read: whoever hears of the end asks for it."""
@@ -131,18 +150,13 @@ class Feeds:
         feed.trouble, feed.troubles = told, feed.troubles + 1
         feed.tell()
 
-    async def _read_text(self, feed: Feed) -> None:
-        while True:
-            with suppress(PerdureError):
-                text = await self._services.records.live_text(feed.run)
-                shown = None if text is None else text[-TEXT_CHARACTERS:]
-                if shown != feed.text:
-                    feed.text, feed.texts = shown, feed.texts + 1
-                    feed.tell()
-            await asyncio.sleep(TEXT_EVERY_S)
+    async def _read_texts(self, feed: Feed, over: asyncio.Event) -> None:
+        async for calls in looks(self._services.live, feed.run, over):
+            feed.show(calls)
 
 
 HEARTBEAT_S = 15.0
+TAKEN_WITHIN_S = 30.0
 RETRY_MS = 2_000
 # Of each event on its own, as tools read the schema of a stream.
 EVENT_SCHEMA: dict[str, JsonValue] = {
@@ -177,7 +191,7 @@ class Streams:
         self._open[token] += 1
 
     def release(self, token: str) -> None:
-        """Count one less."""
+        """Release one stream of a token."""
         self._open[token] -= 1
         if self._open[token] <= 0:
             del self._open[token]
@@ -195,9 +209,17 @@ class CountedStream(StreamingResponse):
         self._release = release
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send, then give the place back."""
+        """Send, then give the place back; who takes nothing for too long has to come again."""
+
+        async def send_in_time(message: Message) -> None:
+            try:
+                async with asyncio.timeout(TAKEN_WITHIN_S):
+                    await send(message)
+            except TimeoutError:
+                raise OSError("the caller takes nothing") from None
+
         try:
-            await super().__call__(scope, receive, send)
+            await super().__call__(scope, receive, send_in_time)
         finally:
             self._release()
 
@@ -259,20 +281,19 @@ async def _parts(feed: Feed, since: int, hide: Hide) -> AsyncGenerator[bytes]:
                 return
         if feed.texts != texts:
             texts = feed.texts
-            yield _told("text", {"text": feed.text})
+            yield told("text", {"text": feed.text})
         if feed.troubles != troubles:
             troubles = feed.troubles
-            yield _told("trouble", {"text": hide(feed.trouble or "")})
+            yield told("trouble", {"text": hide(feed.trouble or "")})
         if over:
             if feed.failure is not None:
-                refused = as_refusal(feed.failure)
-                yield _told("problem", {"code": refused.code, "detail": hide(refused.detail)})
+                yield problem_of(feed.failure, hide)
             return
-        if not await _news(feed):
+        if not await has_news(feed):
             yield KEEPALIVE_COMMENT
 
 
-async def _news(feed: Feed) -> bool:
+async def has_news(feed: Feed) -> bool:
     """Wait for something new; False when a heartbeat is due before."""
     try:
         async with asyncio.timeout(HEARTBEAT_S):
@@ -286,5 +307,12 @@ def _event(event: Event) -> bytes:
     return format_sse_event(event=event.type, data_str=event.model_dump_json(), id=str(event.seq))
 
 
-def _told(name: str, data: dict[str, JsonValue]) -> bytes:
-    return format_sse_event(event=name, data_str=json.dumps(data))
+def told(name: str, data: dict[str, JsonValue], id: str | None = None) -> bytes:
+    """One event that is none of the run's own."""
+    return format_sse_event(event=name, data_str=json.dumps(data), id=id)
+
+
+def problem_of(failure: PerdureError, hide: Hide) -> bytes:
+    """Why a stream ends before its run."""
+    refused = as_refusal(failure)
+    return told("problem", {"code": refused.code, "detail": hide(refused.detail)})

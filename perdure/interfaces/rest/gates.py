@@ -99,7 +99,7 @@ async def _may_answer(
     if asked is None:
         # It may open before the answer arrives, and would then be approved by its starter.
         raise NotFound(
-            f"The run {run} has no such gate open.", cure="GET /api/v1/gates lists them."
+            f"The run {run} has no open gate of that name.", cure="GET /api/v1/gates lists them."
         )
     raise Refused(
         403,

@@ -29,7 +29,7 @@ class Start:
     _place: _Place
 
     def done(self) -> bool:
-        """Note that the run is started; whether that was known, or told to somebody, before."""
+        """Record that the run started; return whether that was known before."""
         replayed = self._known or self._place.told
         self._place.told = True
         return replayed
@@ -44,7 +44,7 @@ class Starts:
 
     @asynccontextmanager
     async def joined(self, wanted: IdempotencyRecord) -> AsyncGenerator[Start]:
-        """Claim a key, or take part in the start of whoever claimed it before."""
+        """Claim a key, or wait for the start of the earlier claimant."""
         # Without a key a start is nobody else's, and its run id is its name.
         name = (wanted.token, f"key {wanted.key}" if wanted.key is not None else wanted.run)
         place = self._places.setdefault(name, _Place())

@@ -19,6 +19,7 @@ DEPTH = 32
 VALUES = 50_000
 WITHIN_S = 30.0
 _LONE = re.compile("[\ud800-\udfff]")
+NOTHING = (b"", b"{}")
 JSON_TYPES = ("application/json", "+json")
 Fields = Annotated[dict[str, JsonValue], Body()]
 
@@ -56,6 +57,15 @@ class BoundedRequest(Request):
             cure="Send `content-type: application/json`.",
         )
 
+    async def require_nothing(self) -> None:
+        """Refuse a body that this route would not read, as it would change nothing.
+
+        An empty object is nothing too: some clients send one with every POST.
+        """
+        if (await self.body()).strip() not in NOTHING:
+            way = f"{self.method} {self.url.path}"
+            raise invalid("body", f"is not allowed: {way} takes none; send it without")
+
 
 class BoundedRoute(APIRoute):
     """A route that reads its body with bounds."""
@@ -70,13 +80,22 @@ class BoundedRoute(APIRoute):
             if self.body_field is not None:
                 await bounded_request.arrived()
                 await bounded_request.require_json()
+            elif _announces_a_body(request):
+                await bounded_request.arrived()
+                await bounded_request.require_nothing()
             return await handler(bounded_request)
 
         return bounded
 
 
+def _announces_a_body(request: Request) -> bool:
+    """Whether something may come behind the head; where not, nobody waits for it."""
+    length = request.headers.get("content-length", "0")
+    return length.strip("0") != "" or "transfer-encoding" in request.headers
+
+
 def limited(request: Request, limit: int) -> Receive:
-    """What a request sends, refused (413) as soon as it is too much."""
+    """Read the body, refusing it (413) as soon as it exceeds the limit."""
     told = request.headers.get("content-length", "")
     announced = int(told) if told.isdecimal() else 0
     came = 0

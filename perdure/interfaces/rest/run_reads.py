@@ -1,15 +1,20 @@
 """Looking into one run: its result, costs, words, iterations and figures."""
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Response
 
 from perdure.domain.foundation.errors import NotAllowed, NotFound, StoreError
+from perdure.domain.foundation.tolerance import read_as
 from perdure.domain.run.cost_report import CostReport
+from perdure.domain.run.events import Event
 from perdure.domain.run.result import RunResult
+from perdure.domain.specs import RUN_SPEC, RunSpec
 from perdure.domain.turns.records import IterationRecord
+from perdure.interfaces.explanation import Explanation, explain_run
 from perdure.interfaces.rest.auth import Reader, Site, known_run
 from perdure.interfaces.rest.error_responses import WrongState
 from perdure.interfaces.rest.metrics import metrics_of
@@ -17,6 +22,7 @@ from perdure.interfaces.rest.paging import PAGE, CursorText, Limit, cursors
 from perdure.interfaces.rest.request_limits import BoundedRoute
 from perdure.interfaces.rest.runs import PREFIX
 from perdure.interfaces.rest.schemas import (
+    Best,
     History,
     Iteration,
     IterationLine,
@@ -53,6 +59,26 @@ async def result(
         raise WrongState(
             error.message, cure=f"Follow it: GET {PREFIX}/{run}/events", state=status.lifecycle
         ) from error
+
+
+@router.get("/explanation")
+async def explanation(site: Site, _: Reader, run: str) -> Explanation:
+    """Why a run stopped, what would have changed it, what more money would likely buy; or 409."""
+    ended = await result(site, _, run)
+    records = await site.services.gateway.records(run)
+    return explain_run(ended, records or ended.iterations)
+
+
+@router.get("/specification")
+async def specification(site: Site, _: Reader, run: str) -> RunSpec:
+    """What the run was started with, all defaults filled in."""
+    row = await known_run(site, run)
+    if row.spec is None:
+        raise NotFound(
+            f"The run {run} has no specification yet.",
+            cure="Ask again: a worker has to open a run that a Temporal client started.",
+        )
+    return read_as(RUN_SPEC, await site.services.blobs.get(row.spec))
 
 
 @router.get("/costs")
@@ -136,12 +162,34 @@ async def one_iteration(site: Site, _: Reader, run: str, iteration: Index) -> It
     return Iteration(record=record, output=await _text(site, record.output_ref))
 
 
+@router.get("/best")
+async def best(site: Site, _: Reader, run: str) -> Best:
+    """The best output so far, also of an iteration whose record is not yet written."""
+    await known_run(site, run)
+    status = await site.services.gateway.status(run)
+    if status.best is None:
+        raise NotFound(f"The run {run} has no output yet.")
+    index = status.best.iteration
+    records = await site.services.gateway.records(run)
+    record = next((one for one in records if one.index == index), None)
+    return Best(
+        iteration=index,
+        score=status.best.score,
+        output=await _text(site, status.best.output_ref),
+        dimensions={} if record is None else record.dimensions,
+        scores=_scores(status.events, index),
+    )
+
+
 @router.get("/artifacts/{ref}", response_class=Response)
 async def artifact(site: Site, _: Reader, run: str, ref: str) -> Response:
     """One thing that the run made, by the reference that its result or a record names."""
     await known_run(site, run)
     if ref not in await _references(site, run):
-        raise NotFound(f"The run {run} names no reference {ref[:80]!r}.")
+        raise NotFound(
+            f"The run {run} names no reference {ref[:80]!r}.",
+            cure="Take one from the result or from an iteration of the run.",
+        )
     data = await site.services.blobs.get(ref)
     # Never as a page: what a model wrote must not run in a browser.
     headers = {"content-disposition": "attachment"}
@@ -173,6 +221,15 @@ async def _references(site: ApiSite, run: str) -> set[str | None]:
     except NotAllowed:
         return found
     return found | {ended.output_ref, *(item.ref for item in ended.artifacts)}
+
+
+def _scores(events: Sequence[Event], iteration: int) -> dict[str, float]:
+    """The scores of an iteration as its newest event tells them."""
+    for event in reversed(events):
+        given = event.data.get("scores")
+        if event.type == "evaluated" and event.iteration == iteration and isinstance(given, dict):
+            return {name: float(one) for name, one in given.items() if isinstance(one, int | float)}
+    return {}
 
 
 def _line(record: IterationRecord) -> IterationLine:

@@ -48,7 +48,7 @@ def require_match(given: str | None, current: str) -> None:
         raise Refused(
             409,
             "version_conflict",
-            f"It has changed meanwhile: If-Match names {given[:200]}, it is at {current}.",
+            f"If-Match: found {given[:200]}; the run changed meanwhile and is at {current}.",
             cure="Read it again, and send the new ETag.",
             headers={"etag": current},
         )
@@ -92,6 +92,14 @@ KEY_CHARACTERS = 255
 router = APIRouter(prefix=PREFIX, tags=["loops"], route_class=BoundedRoute)
 
 Word = Annotated[str | None, Query(max_length=200)]
+StartKey = Annotated[
+    str | None,
+    Header(
+        min_length=1,
+        max_length=KEY_CHARACTERS,
+        description="The same key with the same body starts one run; with another body: 409.",
+    ),
+]
 
 
 @router.get("")
@@ -154,14 +162,7 @@ async def start(
     caller: Operator,
     response: Response,
     spec: Fields,
-    idempotency_key: Annotated[
-        str | None,
-        Header(
-            min_length=1,
-            max_length=KEY_CHARACTERS,
-            description="The same key with the same body starts one run; with another body: 409.",
-        ),
-    ] = None,
+    idempotency_key: StartKey = None,
 ) -> Started:
     """Start a run from a specification, as in a task file; files are not read over REST."""
     await require_trust(site, caller, spec)
@@ -170,10 +171,10 @@ async def start(
         site.surroundings,
         site.services.gateway.default_model,
     )
-    wanted = _claim_of(site, caller, spec, idempotency_key, submission.spec.goal)
+    wanted = claim_of(site, caller, spec, idempotency_key, submission.spec.goal)
     starts: Starts = request.app.state.starts
     async with starts.joined(wanted) as claimed:
-        _require_same(claimed.claim, wanted)
+        require_same(claimed.claim, wanted)
         stored = await store(submission, site.services.blobs)
         run = await site.services.gateway.start(stored, run_id=claimed.claim.run)
         known = claimed.done()
@@ -266,9 +267,10 @@ def _fits(row: RunRow, definition: str | None, words: list[str]) -> bool:
     return named and all(word in told for word in words)
 
 
-def _claim_of(
+def claim_of(
     site: ApiSite, caller: Caller, spec: dict[str, JsonValue], key: str | None, goal: str
 ) -> IdempotencyRecord:
+    """What a request to start a run claims: an id for it, under the caller's key."""
     told = json.dumps(spec, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return IdempotencyRecord(
         run=site.services.gateway.fresh_id(str(spec.get("kind", "agent")), goal),
@@ -279,7 +281,8 @@ def _claim_of(
     )
 
 
-def _require_same(claim: IdempotencyRecord, wanted: IdempotencyRecord) -> None:
+def require_same(claim: IdempotencyRecord, wanted: IdempotencyRecord) -> None:
+    """Refuse a key that came before with another body."""
     if claim.body_hash != wanted.body_hash:
         raise Refused(
             409,

@@ -1,4 +1,4 @@
-"""The bodies of requests and responses that no other door has."""
+"""The bodies of requests and responses that no other interface has."""
 
 from datetime import datetime
 from decimal import Decimal
@@ -10,8 +10,9 @@ from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.llm.transcript import Message
 from perdure.domain.run.messages import CHOICE_CHARACTERS, TEXT_LIMIT_BYTES
 from perdure.domain.run.status import RunStatus
-from perdure.domain.turns.records import IterationRecord
+from perdure.domain.turns.records import DimensionRecord, IterationRecord
 from perdure.gateway.types import OpenGate, RunRow
+from perdure.interfaces.model_calls import ModelCall
 
 FRESH_NOTE = "Runs of the last seconds may be missing from lists and counts; one run is exact."
 Text = Annotated[str, Field(max_length=TEXT_LIMIT_BYTES)]
@@ -49,6 +50,19 @@ class InputBody(Body):
     """Something to say before the next model call."""
 
     text: Annotated[str, Field(min_length=1, examples=["Mention the price, too."])]
+
+
+class ForkBody(Body):
+    """What a fork goes on from, and what changes in it; `set` has any other field by its path."""
+
+    iteration: Annotated[int, Field(ge=1, le=1_000_000)]
+    goal: Annotated[str, Field(min_length=1, max_length=TEXT_LIMIT_BYTES)] | None = None
+    max_iterations: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    quality: Annotated[float, Field(gt=0, le=1)] | None = None
+    budget: dict[str, JsonValue] = Field(default={}, examples=[{"cost_usd": 3}])
+    model: str | None = None
+    label: Annotated[str, Field(max_length=512)] | None = None
+    set: dict[str, JsonValue] = Field(default={}, examples=[{"refine.patience": 3}])
 
 
 class AnswerBody(Body):
@@ -148,6 +162,22 @@ class Iteration(FrozenModel):
 
     record: IterationRecord
     output: str | None = None
+
+
+class Best(FrozenModel):
+    """The best output so far; `dimensions` come with its record, `scores` may be known before."""
+
+    iteration: int
+    score: float | None = None
+    output: str | None = None
+    dimensions: dict[str, DimensionRecord] = {}
+    scores: dict[str, float] = {}
+
+
+class ModelCalls(Page):
+    """One page of the model calls of an iteration, the oldest first."""
+
+    items: tuple[ModelCall, ...] = ()
 
 
 class RunMetrics(FrozenModel):

@@ -1,4 +1,4 @@
-"""What the REST door is handed, and the rules that its operator sets."""
+"""What the REST interface is handed, and the rules that its operator sets."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -34,10 +34,10 @@ class ApiRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiSite:
-    """One connected installation, as the REST door sees it.
+    """One connected installation, as the REST interface sees it.
 
     Args:
-        services: what every door is handed.
+        services: what every interface is handed.
         surroundings: where submissions are made; its folder is None, so no file is read.
         rules: what the operator allows.
         now: the clock.

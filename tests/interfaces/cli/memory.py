@@ -17,10 +17,18 @@ from perdure.adapters.stores.open_stores import Stores, open_stores
 from perdure.domain.budget.journal import AttemptRow
 from perdure.domain.foundation.errors import NotFound, PerdureError
 from perdure.domain.llm.requests import ModelProfile, Price
-from perdure.domain.ports import Endpoints
+from perdure.domain.ports import Endpoints, LiveTexts
 from perdure.interfaces.app_context import AppContext
 from perdure.interfaces.cli.app import main
-from perdure.interfaces.services import Check, Collected, Killed, Replayed, RuntimeView, Services
+from perdure.interfaces.services import (
+    Check,
+    Collected,
+    Killed,
+    MovedContent,
+    Replayed,
+    RuntimeView,
+    Services,
+)
 from perdure.submission.parse_yaml import parse
 from tests.interfaces.cli.gateway import MemoryGateway
 from tests.interfaces.cli.samples import RUN
@@ -99,6 +107,7 @@ class Installation:
     blobs: MemoryBlobs = field(default_factory=MemoryBlobs)
     workspaces: MemoryWorkspaces = field(default_factory=MemoryWorkspaces)
     journal: MemoryJournal | None = None
+    live: LiveTexts | None = None
     checks: tuple[Check, ...] = (Check(name="Python", state="ok", found="3.11"),)
     replays: tuple[Replayed, ...] = (Replayed(source=RUN, events=3),)
     connect_error: PerdureError | None = None
@@ -140,6 +149,7 @@ class Installation:
             replay=self._replay,
             doctor=self._doctor,
             collect=self._collect,
+            move_blobs=self._move_blobs,
             kill_worker=self._kill,
             lay_out=lay_out,
             loops=lambda: LoopFiles(self.folder / "home", parse),
@@ -183,6 +193,7 @@ class Installation:
             started=self._started,
             blobs=self.blobs,
             records=stores and stores.records,
+            live=self.live or (stores and stores.live),
             journal=self.journal or MemoryJournal(self.gateway),  # pyright: ignore[reportArgumentType]
             transcripts=MemoryTranscripts(),  # pyright: ignore[reportArgumentType]
             workspaces=lambda: self.workspaces,  # pyright: ignore[reportArgumentType]
@@ -259,6 +270,9 @@ class Installation:
 
     async def _collect(self, dry_run: bool) -> Collected:
         return Collected(blobs=2, bytes=1024 * 1024, kept=5, dry_run=dry_run)
+
+    async def _move_blobs(self) -> MovedContent:
+        return MovedContent(blobs=3, bytes=1024 * 1024)
 
     async def _kill(self) -> Killed:
         self.killed = True

@@ -123,6 +123,7 @@ BODIES: Mapping[tuple[str, str], Mapping[str, object]] = {
     ("POST", f"{RUN}/escalate"): {"note": "x"},
     ("POST", f"{RUN}/amend"): {"guidance": "x"},
     ("POST", f"{RUN}/input"): {"text": "x"},
+    ("POST", f"{RUN}/fork"): {"iteration": 1},
     ("POST", f"{RUN}/gates/{{gate}}/answer"): {"choice": "approve"},
     ("POST", DEFINITIONS): MINE,
     ("PUT", f"{DEFINITIONS}/{{name}}"): {**MINE, "name": "n"},

@@ -24,6 +24,7 @@ async def test_a_token_of_one_run_reaches_no_other(rest: Rest) -> None:
         assert (await caller.get(f"{LOOPS}/{mine}")).status_code == 200
         for method, path in (("GET", other), ("POST", f"{other}/pause"), ("DELETE", other),
                              ("GET", f"{other}/result"), ("GET", f"{other}/events"),
+                             ("GET", f"{other}/stream"),
                              ("GET", f"{other}/transcript")):  # fmt: skip
             answer = await caller.request(method, f"{LOOPS}/{path}")
             assert answer.status_code == 404, path

@@ -1,5 +1,6 @@
 """Who comes in: tokens, scopes, rates, bounds of a request, and errors as problem documents."""
 
+from collections.abc import Awaitable
 from datetime import UTC, datetime, timedelta
 
 import httpx2
@@ -33,7 +34,7 @@ def refusal(answer: httpx2.Response) -> tuple[int, str]:
 
 @pytest.mark.parametrize(
     "path",
-    [LOOPS, "/api/v1/gates", "/metrics", "/api/v1/openapi.json", "/nowhere", "/docs", "/"],
+    [LOOPS, "/api/v1/gates", "/metrics", "/api/v1/openapi.json", "/api/v1/nowhere", "/api/"],
 )
 async def test_without_a_token_nothing_answers(door: Rest, path: str) -> None:
     async with door.caller() as nobody:
@@ -171,6 +172,22 @@ async def test_a_bad_body_is_refused_with_its_reason(door: Rest, body: bytes, wo
     assert refusal(answer) == (422, "invalid_input")
     assert words in answer.text
     assert told["errors"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("POST", f"{LOOPS}/agent-x/pause"), ("GET", LOOPS), ("DELETE", f"{LOOPS}/agent-x")],
+)
+async def test_a_body_that_nobody_would_read_is_refused(door: Rest, method: str, path: str) -> None:
+    def asked(body: bytes | None) -> Awaitable[httpx2.Response]:
+        return door.client.request(method, path, content=body)
+
+    answer = await asked(b'{"note": "x"}')
+    assert refusal(answer) == (422, "invalid_input")
+    assert f"{method} {path} takes none" in answer.text
+    empty = [(await asked(body)).status_code for body in (None, b"", b" {} ")]
+    assert empty == [empty[0]] * 3
+    assert empty[0] != 422
 
 
 async def test_another_kind_of_body_is_refused(door: Rest) -> None:

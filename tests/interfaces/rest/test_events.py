@@ -13,6 +13,7 @@ from starlette.requests import ClientDisconnect
 from temporalio.testing import WorkflowEnvironment
 from waiting import eventually
 
+from perdure.interfaces.rest import events
 from perdure.interfaces.rest.app import build_app
 from perdure.interfaces.rest.error_responses import Refused
 from perdure.interfaces.rest.events import CountedStream, Feeds, Streams
@@ -204,6 +205,25 @@ async def test_a_stream_that_never_begins_gives_its_place_back() -> None:
     streams.take("t")
     with pytest.raises(Refused, match="follows 1 runs already"):
         streams.take("t")
+
+
+async def test_a_caller_that_takes_nothing_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its connection may stand for hours; with `last-event-id` it goes on where it was."""
+    monkeypatch.setattr(events, "TAKEN_WITHIN_S", 0.01)
+
+    async def for_ever() -> AsyncGenerator[bytes]:
+        while True:
+            yield b"text"
+
+    async def stands(_: object) -> None:
+        await asyncio.Event().wait()
+
+    streams = Streams(1)
+    streams.take("t")
+    response = CountedStream(for_ever(), release=lambda: streams.release("t"))
+    with pytest.raises(ClientDisconnect):
+        await response({"type": "http", "asgi": {"spec_version": "2.4"}}, _never, stands)
+    streams.take("t")
 
 
 async def _never() -> dict[str, object]:

@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import httpx2
@@ -35,7 +36,7 @@ def break_blobs(home: Path) -> None:
 
 
 def break_database(home: Path) -> None:
-    with sqlite3.connect(home / "perdure.sqlite") as connection:
+    with closing(sqlite3.connect(home / "perdure.sqlite")) as connection, connection:
         for table in ("runs", "iterations", "attempts", "workspaces", "api_starts"):
             connection.execute(f"DROP TABLE {table}")
 

@@ -13,8 +13,8 @@ from perdure.domain.foundation.problems import nearest_name
 from perdure.domain.run.audit import Action, AuditEntry, AuditFilter, Outcome
 from perdure.interfaces.cli.commands.parameters import Given
 from perdure.interfaces.cli.commands.patterns import interval_of
-from perdure.interfaces.cli.views.formatting import ago, one_line
 from perdure.interfaces.cli.views.layout import BAD, GOOD, WARN, line, table
+from perdure.interfaces.formatting import ago, one_line
 
 _STYLES = {"allowed": GOOD, "refused": BAD, "asked": WARN}
 
@@ -89,6 +89,6 @@ def _action(name: str) -> Action:
     near = nearest_name(name, ACTIONS)
     hint = f" Did you mean {near}?" if near else ""
     raise InvalidInput(
-        f"--action {name!r} is none that is written down.{hint}",
+        f"--action {name!r} is not an action of the audit trail.{hint}",
         cure=f"One of: {', '.join(ACTIONS)}.",
     )

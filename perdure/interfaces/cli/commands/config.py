@@ -54,13 +54,14 @@ async def config(
         _trust(session)
     elif name is not None and (value is not None or unset):
         if unset and value is not None:
-            raise InvalidInput("--unset takes no value.", cure="Give the name alone, or no flag.")
+            raise InvalidInput("--unset takes no value.", cure="Leave out the value, or --unset.")
         path = session.context.config.put(name, value, here=here)
         told = f"{name} is {'taken out of' if unset else 'set in'} {path}"
         session.output.show(line(("✓ ", GOOD), told), {"type": "set", "file": str(path)})
     elif here or unset:
         raise InvalidInput(
-            "--here and --unset go with a setting.", cure="As in: perdure config workers 2 --here."
+            "--here and --unset need a setting.",
+            cure="For example: perdure config workers 2 --here.",
         )
     else:
         _show(session, name)

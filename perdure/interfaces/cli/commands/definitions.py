@@ -7,7 +7,6 @@ from perdure.domain.foundation.problems import nearest_name
 from perdure.domain.model_availability import only_a_worker_knows
 from perdure.domain.roles.definition_library import Library, StoredDefinition, refusal
 from perdure.domain.roles.spec import RolesSpec
-from perdure.domain.specs import Spec
 from perdure.interfaces.cli.commands.load_task import submit
 from perdure.interfaces.cli.commands.parameters import Given, Plugins
 from perdure.interfaces.cli.session import Session
@@ -30,8 +29,10 @@ from perdure.interfaces.definitions import (
     named_loop_problems,
 )
 from perdure.interfaces.definitions import definitions as all_definitions
+from perdure.submission.loading import store
 from perdure.submission.packaged_tasks import PREFIX, definition_names
 from perdure.submission.parse_yaml import read_file
+from perdure.submission.types import Submission
 
 
 async def definitions(
@@ -57,7 +58,7 @@ async def validate(file: Path, /, *, plugin: Plugins = (), session: Given) -> No
 
     Args:
         file: A task file, or a file such as `loops/NAME.yaml`.
-        plugin: A file or module with tools and checks that the worker loads too; may be repeated.
+        plugin: A file or module with tools, checks and hooks for the worker; may be repeated.
     """
     session.load_plugins(plugin)
     path = session.context.folder / file
@@ -74,7 +75,7 @@ async def validate(file: Path, /, *, plugin: Plugins = (), session: Given) -> No
         wrong = named_loop_problems(spec, await session.context.loops().library(spec.workspace))
         if wrong:
             raise refusal(wrong, what=f"The loop of {file}")
-    told = [*submission.notes, *await _checked(session, spec)]
+    told = [*submission.notes, *await _checked(session, submission)]
     notes = [line(("! ", WARN), note) for note in told]
     session.output.show(
         stack(line(("✓ ", GOOD), f"{file} is a valid task of kind {spec.kind}"), *notes),
@@ -87,14 +88,15 @@ async def validate(file: Path, /, *, plugin: Plugins = (), session: Given) -> No
     )
 
 
-async def _checked(session: Session, spec: Spec) -> list[str]:
+async def _checked(session: Session, submission: Submission) -> list[str]:
     """Refuse what a start would refuse; what is left to a worker to say."""
     try:
         async with session.connected() as services:
-            await services.gateway.check(spec)
+            # As a start does: a model that plays a script reads it in the store.
+            await services.gateway.check(await store(submission, services.blobs))
     except (ServiceUnavailable, StoreError) as error:
         return [f"models, tools and checks were not looked at: {error.message}"]
-    return only_a_worker_knows(spec)
+    return only_a_worker_knows(submission.spec)
 
 
 def _listed(session: Session, library: Library) -> None:

@@ -19,8 +19,8 @@ from perdure.interfaces.cli.commands.parameters import Given
 from perdure.interfaces.cli.follow import follow
 from perdure.interfaces.cli.session import Session
 from perdure.interfaces.cli.views.demo import comparison_chart, comparison_table, demo_view
-from perdure.interfaces.cli.views.formatting import plural, score
 from perdure.interfaces.cli.views.layout import DIM
+from perdure.interfaces.formatting import plural, score
 from perdure.interfaces.services import Services
 
 TASK = "product-page"
@@ -44,9 +44,9 @@ async def demo(
         home: Keep services and data in this folder instead of a temporary one.
     """
     if seeds is not None and seeds < 1:
-        raise InvalidInput(f"--seeds {seeds}: found no positive number.", cure="Try --seeds 10.")
+        raise InvalidInput(f"--seeds {seeds} is not a positive number.", cure="Try --seeds 10.")
     if plot is not None and seeds is None:
-        raise InvalidInput(f"--plot {plot} goes with --seeds.", cure="Try --seeds 10.")
+        raise InvalidInput(f"--plot {plot} needs --seeds.", cure="Try --seeds 10.")
     async with _own_home(session, home) as (own, is_temporary):
         try:
             async with own.connected(start=True, with_worker=True) as services:

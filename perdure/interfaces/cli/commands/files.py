@@ -69,7 +69,7 @@ async def schema(
         session.output.show(line(told), {"type": "schemas", "paths": paths})
     elif all or write is not None or check is not None:
         raise InvalidInput(
-            "--all goes with --write FOLDER or --check FOLDER.", cure="Give both, or a name."
+            "--all needs --write FOLDER or --check FOLDER.", cure="Give both, or a name."
         )
     elif name is None:
         names = list(schemas(more))

@@ -1,4 +1,4 @@
-"""The installation: up, down, logs, worker, codec, setup, doctor, gc."""
+"""The installation: up, down, logs, worker, codec, setup, doctor, gc, move-blobs."""
 
 from typing import Annotated
 
@@ -14,6 +14,7 @@ from perdure.interfaces.cli.views.checks import (
     services_view,
 )
 from perdure.interfaces.cli.views.layout import DIM, line
+from perdure.interfaces.formatting import plural
 from perdure.interfaces.services import Check, RuntimeView
 
 
@@ -22,7 +23,7 @@ async def up(*, detach: bool = False, plugin: Plugins = (), session: Given) -> N
 
     Args:
         detach: Run in the background until `perdure down`, or until 30 idle minutes have passed.
-        plugin: A file or module with tools and checks that the worker loads too; may be repeated.
+        plugin: A file or module with tools, checks and hooks for the worker; may be repeated.
     """
     session.load_plugins(plugin)
     if detach:
@@ -64,7 +65,7 @@ async def worker(*, plugin: Plugins = (), session: Given) -> None:
     """Run a worker in the foreground.
 
     Args:
-        plugin: A file or module with tools and checks that it loads too; may be repeated.
+        plugin: A file or module with tools, checks and hooks for it; may be repeated.
     """
     session.load_plugins(plugin)
     session.output.note("The worker polls; Ctrl-C ends it after the steps in flight.", style=DIM)
@@ -125,6 +126,17 @@ async def gc(*, dry_run: bool = False, session: Given) -> None:
     with session.output.working("looking for unneeded blobs"):
         collected = await session.context.collect(dry_run)
     session.output.show(collected_view(collected), collected)
+
+
+async def move_blobs(*, session: Given) -> None:
+    """Move the blobs of before to the object store that PERDURE_BLOBS names.
+
+    Runs may go on meanwhile. Broken off, it is started again and moves the rest.
+    """
+    with session.output.working("moving blobs"):
+        moved = await session.context.move_blobs()
+    size = f"{moved.bytes / 1024 / 1024:.1f} MiB"
+    session.output.show(line(f"moved {plural(moved.blobs, 'blob')} ({size})"), moved)
 
 
 async def _up_live(session: Session) -> None:

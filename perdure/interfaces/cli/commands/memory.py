@@ -15,7 +15,6 @@ from perdure.domain.memory.store import MemoryStore
 from perdure.domain.memory.tokenizer import question
 from perdure.interfaces.cli.commands.parameters import Given
 from perdure.interfaces.cli.session import Session
-from perdure.interfaces.cli.views.formatting import one_line
 from perdure.interfaces.cli.views.layout import GOOD, line
 from perdure.interfaces.cli.views.memory import (
     entry_data,
@@ -24,6 +23,7 @@ from perdure.interfaces.cli.views.memory import (
     skill_view,
     skills_view,
 )
+from perdure.interfaces.formatting import one_line
 from perdure.interfaces.skill_files import read_skill
 
 SHOWN: tuple[Kind, ...] = ("learning", "episode", "pattern", "skill")

@@ -9,9 +9,9 @@ from perdure.domain.foundation.errors import NotAllowed, NotFound
 from perdure.domain.turns.records import IterationRecord
 from perdure.interfaces.cli.commands.parameters import Given, OneRun
 from perdure.interfaces.cli.session import LAST
-from perdure.interfaces.cli.views.formatting import plural
 from perdure.interfaces.cli.views.history import coloured_diff, comparison_view, transcript_view
 from perdure.interfaces.cli.views.layout import GOOD, line, stack
+from perdure.interfaces.formatting import plural
 from perdure.interfaces.services import Services
 from perdure.interfaces.transcripts import record_of, transcript_head
 
@@ -159,7 +159,7 @@ async def _kept(services: Services, run: str, name: str) -> str:
     fitting = exact or [item for item in made if item.id.startswith(name)]
     if len(fitting) != 1:
         found = "several artifacts that begin" if fitting else "no artifact that begins"
-        raise NotFound(f"{run} has {found} {name!r}.", cure=f"See them: perdure artifacts {run}")
+        raise NotFound(f"{run} has {found} {name!r}.", cure=f"List them: perdure artifacts {run}")
     return fitting[0].ref
 
 
@@ -186,8 +186,8 @@ async def _pair(
     records = await services.gateway.records(run)
     if len(records) < 2:
         raise NotFound(
-            f"{run} has {plural(len(records), 'iteration')}; there are no two to compare.",
-            cure=f"See it with `perdure result {run}`.",
+            f"{run} has {plural(len(records), 'iteration')}; two are needed to compare.",
+            cure=f"`perdure result {run}` shows the output.",
         )
     scored = [record for record in records if record.score is not None]
     best = max(scored, key=lambda item: (item.score or 0.0, item.index), default=records[-1])

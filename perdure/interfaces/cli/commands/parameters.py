@@ -57,5 +57,5 @@ def _plain(item: str, value: str) -> JsonValue:
     except yaml.YAMLError:
         loaded = value
     if not value or isinstance(loaded, dict | list):
-        raise InvalidInput(f"--budget {item}: it has no value.", cure=CURE)
+        raise InvalidInput(f"--budget {item}: there is no value after `=`.", cure=CURE)
     return loaded

@@ -25,7 +25,7 @@ async def replay(*sources: str, session: Given) -> int:
         sources: Run ids, or files with exported histories as JSON.
     """
     if not sources:
-        raise InvalidInput("No history was named.", cure="Give run ids or files.")
+        raise InvalidInput("No history was named.", cure="Give run ids, or files with histories.")
     histories = await _histories(session, sources)
     with session.output.working("replaying"):
         replays = [item async for item in session.context.replay(histories)]

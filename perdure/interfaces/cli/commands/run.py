@@ -3,17 +3,14 @@
 from collections.abc import Sequence
 from contextlib import suppress
 
-from perdure.domain.foundation.errors import PerdureError, ServiceUnavailable
-from perdure.domain.llm.requests import ModelProfile
 from perdure.domain.specs import Spec
-from perdure.gateway.types import QueueState
 from perdure.interfaces.cli.commands.load_task import Order, Wishes, find_example, submit, submit_to
 from perdure.interfaces.cli.commands.parameters import Given, OneRun, Plugins
 from perdure.interfaces.cli.follow import follow_to_end
 from perdure.interfaces.cli.session import LAST, Session
 from perdure.interfaces.cli.views.layout import DIM, line
 from perdure.interfaces.cli.views.plan import plan_view
-from perdure.interfaces.plan import models_of, plan_run
+from perdure.interfaces.look_ahead import look_ahead
 from perdure.interfaces.services import Services
 from perdure.submission.loading import store
 from perdure.submission.types import NobodyJudges
@@ -40,7 +37,7 @@ async def run(
         detach: Print the id and leave; `perdure watch` follows later.
         dry_run: Start nothing; show the plan, the worst cost and which workers are ready.
         with_worker: Start a worker on this host too, beside a Temporal server that you named.
-        plugin: A file or module with tools and checks that the worker loads too; may be repeated.
+        plugin: A file or module with tools, checks and hooks for the worker; may be repeated.
         id: The run's id. Default: a readable one is made.
     """
     session.load_plugins(plugin)
@@ -74,14 +71,20 @@ async def follow_started(session: Session, services: Services, run: str, *, deta
     return await follow_to_end(session, services, run)
 
 
-async def watch(run: OneRun = LAST, /, *, session: Given) -> int:
+async def watch(run: OneRun = LAST, /, *, text: bool = False, session: Given) -> int:
     """Follow a run to its end; Ctrl-C leaves it running.
 
     Args:
         run: A run id, a unique beginning of one, or @last.
+        text: Show what models say while they say it, in this run and in those below it.
     """
     async with session.connected() as services:
         resolved = await services.gateway.resolve(run)
+        if text:
+            # Only here: no other command needs it to start.
+            from perdure.interfaces.cli.follow_text import follow_text
+
+            return await follow_text(session, services, resolved)
         return await follow_to_end(session, services, resolved)
 
 
@@ -101,35 +104,8 @@ async def show_plan(
 
     Services that do not run are no failure: a real start would start the embedded ones.
     """
-    queues, unknown = await _readiness(services, spec)
-    resolved = await services.gateway.check(spec)
-    default = await services.gateway.default_model() if queues else None
-    plan = plan_run(
-        resolved,
-        cards=await _cards(session, services, resolved),
-        queues=queues,
-        default_model=default or session.context.default_model,
-        unknown=unknown,
-        warnings=notes,
+    plan = await look_ahead(
+        services, spec, default_model=session.context.default_model, notes=notes
     )
     session.output.show(plan_view(plan), plan)
-    return 0 if plan.ready or unknown else 3
-
-
-async def _readiness(services: Services, spec: Spec) -> tuple[Sequence[QueueState], str | None]:
-    """Who is ready, or why nobody can tell."""
-    try:
-        return await services.gateway.readiness(spec), None
-    except ServiceUnavailable as error:
-        return (), f"nobody could be asked. {error}"
-
-
-async def _cards(session: Session, services: Services, spec: Spec) -> dict[str, ModelProfile]:
-    """What is known of the first model of each role and stage; unknown ones are left out."""
-    found: dict[str, ModelProfile] = {}
-    for name in models_of(spec, session.context.default_model):
-        try:
-            found[name] = await services.models().card(name)
-        except PerdureError:
-            continue
-    return found
+    return 0 if plan.ready or plan.unknown else 3

@@ -76,7 +76,8 @@ async def create(
     """
     if not 0 < len(name.strip()) <= NAME_CHARACTERS:
         raise InvalidInput(
-            f"The name {name[:40]!r} cannot be used.", cure=f"Give 1 to {NAME_CHARACTERS} letters."
+            f"The name {name[:40]!r} cannot be used.",
+            cure=f"Give 1 to {NAME_CHARACTERS} characters.",
         )
     made = Credentials(id=secrets.token_hex(4), secret=secrets.token_urlsafe(32))
     token = ApiToken(
@@ -176,8 +177,9 @@ def _expiry(session: Given, days: int | None, *, forever: bool) -> datetime | No
     if days is not None and forever:
         raise InvalidInput("--days and --forever contradict each other.", cure="Give one of them.")
     if days is not None and not 0 < days <= MOST_DAYS:
-        found = "found no future" if days < 1 else "found too distant a future"
-        raise InvalidInput(f"--days {days}: {found}.", cure=f"Give 1 to {MOST_DAYS}, or --forever.")
+        raise InvalidInput(
+            f"--days {days} is out of range.", cure=f"Give 1 to {MOST_DAYS}, or --forever."
+        )
     lasting = None if forever else days or session.context.token_days
     return None if lasting is None else session.context.now() + timedelta(days=lasting)
 

@@ -199,7 +199,9 @@ async def steer(
             session.output.show(bulk_view(report), report)
             return 0 if report.taken or not report.matched else 5
         if kind is not None:
-            raise InvalidInput("--kind goes with `all` only.", cure="Leave one of both out.")
+            raise InvalidInput(
+                "--kind works with `all` only.", cure="Leave --kind out, or give `all`."
+            )
         codes = [
             await _send(session, services, run, message) for run in await each_run(services, runs)
         ]
@@ -274,7 +276,9 @@ def _rubric(path: Path) -> list[JsonValue]:
     except FileNotFoundError:
         raise NotFound(f"There is no file {path}.", cure="Check the path.") from None
     except yaml.YAMLError as error:
-        raise InvalidInput(f"{path} is neither YAML nor JSON: {error}", cure="Mend it.") from None
+        raise InvalidInput(
+            f"{path} is neither YAML nor JSON: {error}", cure="Correct the file."
+        ) from None
     inner = loaded.get("rubric", loaded) if isinstance(loaded, dict) else loaded
     try:
         return _JSON_LIST.validate_python(inner)

@@ -12,7 +12,7 @@ from perdure.domain.foundation.errors import PerdureError
 from perdure.gateway.types import RunFilter
 from perdure.interfaces.app_context import AppContext
 from perdure.interfaces.cli.repl.parse_line import HELP, LEAVE, SLASH
-from perdure.interfaces.cli.views.formatting import plural
+from perdure.interfaces.formatting import plural
 from perdure.interfaces.services import Services
 
 TAKES_ALL = frozenset({"pause", "resume", "stop", "escalate"})
@@ -21,7 +21,7 @@ TAKES_NO_RUN = frozenset({"run", "new", "list", "gates", "demo", "definitions", 
 
 @dataclass(slots=True)
 class Names:
-    """What may be named: kept up to date by whoever watches the installation."""
+    """The names that can be completed; a background task refreshes them."""
 
     runs: tuple[str, ...] = ()
     gates: tuple[str, ...] = ()
@@ -141,7 +141,7 @@ class Standing:
             await asyncio.sleep(LOOK_EVERY_S)
 
     async def look(self, services: Services) -> None:
-        """One look."""
+        """Refresh the names once."""
         library = await services.definitions().library(None)
         self.names.loops = tuple(sorted(library.definitions))
         page = await services.gateway.list(RunFilter(limit=RUNS_NAMED))

@@ -21,7 +21,7 @@ INTERRUPTED = 130
 
 
 class Shell:
-    """One sitting at the prompt.
+    """One session of the prompt.
 
     Args:
         session: of the command that opened it.

@@ -7,8 +7,8 @@ from rich.text import Text
 
 from perdure.domain.ports import Endpoints
 from perdure.interfaces.cli.chaos import ChaosReport
-from perdure.interfaces.cli.views.formatting import one_line, plural
 from perdure.interfaces.cli.views.layout import BAD, DIM, GOOD, WARN, line, pairs, stack, table
+from perdure.interfaces.formatting import one_line, plural
 from perdure.interfaces.services import Check, Collected, Replayed, RuntimeView
 
 _MARKS = {"ok": ("✓", GOOD), "warning": ("!", WARN), "failed": ("✗", BAD)}
@@ -73,6 +73,10 @@ def endpoints_view(endpoints: Endpoints) -> RenderableType:
             ("Web UI", endpoints.ui_url),
             ("model", endpoints.model_url),
             ("REST API", endpoints.api_url),
+            (
+                "page",
+                f"{endpoints.api_url}  (sign in: perdure open)" if endpoints.api_url else None,
+            ),
             ("folder", endpoints.home),
         ]
     )

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from rich.console import RenderableType
 
 from perdure.domain.run.cost_report import CostLine, CostReport
-from perdure.interfaces.cli.views.formatting import duration, model_name, money, plural
 from perdure.interfaces.cli.views.layout import DIM, WARN, line, pairs, stack, table
 from perdure.interfaces.cli.views.status import spend_line
+from perdure.interfaces.formatting import duration, model_name, money, plural
 
 _COLUMNS = ("calls", "input", "cached", "written", "cost", "time")
 

@@ -6,7 +6,6 @@ from rich.text import Text
 from perdure.domain.run.result import RunResult
 from perdure.domain.turns.records import IterationRecord
 from perdure.interfaces.cli.best_of_n import Arm, Comparison
-from perdure.interfaces.cli.views.formatting import plural, score, sparkline
 from perdure.interfaces.cli.views.layout import (
     BAD,
     DIM,
@@ -20,6 +19,7 @@ from perdure.interfaces.cli.views.layout import (
     table,
 )
 from perdure.interfaces.cli.views.result import spend_words
+from perdure.interfaces.formatting import plural, score, sparkline
 from perdure.interfaces.svg_chart import line_chart, share_scale
 
 NEXT = (
@@ -50,7 +50,7 @@ def demo_view(result: RunResult, *, web_url: str | None) -> RenderableType:
         _verdict(result, best),
         pairs(facts),
         address("Web UI", web_url),
-        _try_next(),
+        stack(heading("What to try next"), pairs((f"  {what}", why) for what, why in NEXT)),
     )
 
 
@@ -110,7 +110,3 @@ def _verdict(result: RunResult, best: IterationRecord | None) -> Text:
     kept = f"● {passed} of {total} checks pass: stopped after {count}, the best one is kept."
     why = f"\n  {result.explanation}\n  A loop that ends on time with its best draft did its work."
     return line((kept, WARN), (why, DIM))
-
-
-def _try_next() -> RenderableType:
-    return stack(heading("What to try next"), pairs((f"  {what}", why) for what, why in NEXT))

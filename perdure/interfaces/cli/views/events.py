@@ -7,9 +7,11 @@ from rich.text import Text
 
 from perdure.domain.run.events import Event, EventType
 from perdure.domain.run.gates import CHOICES
+from perdure.domain.run.hooks import adaptation_lines
 from perdure.domain.run.result import BAD_OUTCOMES
 from perdure.domain.run.status import RunStatus
-from perdure.interfaces.cli.views.formatting import (
+from perdure.interfaces.cli.views.layout import BAD, DIM, GOOD, WARN, line
+from perdure.interfaces.formatting import (
     duration,
     model_name,
     one_line,
@@ -17,7 +19,6 @@ from perdure.interfaces.cli.views.formatting import (
     score,
     tokens,
 )
-from perdure.interfaces.cli.views.layout import BAD, DIM, GOOD, WARN, line
 
 Data = Mapping[str, JsonValue]
 Teller = Callable[[Event, int | None], Text | None]
@@ -47,8 +48,8 @@ def iteration_line(index: int, data: Data, *, limit: int | None = None) -> Text:
 
     Args:
         index: of the iteration.
-        data: `score`, `evaluation`, `saved`, `counted`, `missing`, `error`, `decision` and
-            `adaptation`, as events and records have them.
+        data: `score`, `evaluation`, `saved`, `counted`, `missing`, `error`, `decision`,
+            `adaptation` and `adapted`, as events and records have them.
         limit: the run's iteration limit.
     """
     value, error = _number(data, "score"), _word(data, "error")
@@ -58,6 +59,9 @@ def iteration_line(index: int, data: Data, *, limit: int | None = None) -> Text:
         tried = ""  # what is to change next is what is missing or failed, and said once
     pieces = [f"{head or 'done'}{_evaluation(data)}", *([one_line(tried)] if tried else [])]
     pieces += [*map(one_line, _words(data, "counted")), *filter(None, (_missing(data),))]
+    adapted = data.get("adapted")
+    if isinstance(adapted, dict) and adapted:
+        pieces.append(f"next {one_line(', '.join(adaptation_lines(adapted)), 80)}")
     of = f"/{limit}" if limit else ""
     style = BAD if error and value is None else ""
     return line((f"[iter {index}{of}]", "bold cyan"), " ", (" · ".join(pieces), style))
@@ -231,6 +235,7 @@ _TELLERS: Mapping[EventType, Teller] = {
     "child_finished": _child,
     "strategy_switched": _strategy,
     "stall_warned": _named("stall", "why", style=WARN),
+    "hook_failed": _named("hook", "kind", "hook", "why", style=WARN),
     "skill_saved": _named("skill", "name"),
     "verdict": _verdict,
     "gate_opened": _gate_opened,

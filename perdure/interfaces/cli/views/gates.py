@@ -7,8 +7,8 @@ from rich.console import RenderableType
 
 from perdure.domain.run.gates import Gate, expiry_choice
 from perdure.gateway.types import OpenGate, OpenGates
-from perdure.interfaces.cli.views.formatting import ago, duration, one_line
 from perdure.interfaces.cli.views.layout import DIM, WARN, line, stack
+from perdure.interfaces.formatting import ago, duration, one_line
 
 
 def how_to_answer(gate: Gate, run: str, choice: str | None = None) -> str:

@@ -7,8 +7,8 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from perdure.domain.generated_tools.record import GeneratedTool
-from perdure.interfaces.cli.views.formatting import one_line
 from perdure.interfaces.cli.views.layout import BAD, DIM, GOOD, WARN, line, pairs, stack, table
+from perdure.interfaces.formatting import one_line
 from perdure.interfaces.generated_tools import ShownTool
 
 SHORT_HASH = 12

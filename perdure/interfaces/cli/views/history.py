@@ -19,10 +19,12 @@ from perdure.domain.llm.transcript import (
     ToolUseBlock,
 )
 from perdure.domain.llm.usage import add_cost
+from perdure.domain.run.hooks import adaptation_lines
 from perdure.domain.run.iteration_record import counted, lacking
 from perdure.domain.turns.records import IterationRecord, StageRecord, VerdictRecord
 from perdure.interfaces.cli.views.events import iteration_line
-from perdure.interfaces.cli.views.formatting import (
+from perdure.interfaces.cli.views.layout import BAD, DIM, GOOD, WARN, line, stack, table
+from perdure.interfaces.formatting import (
     cure_of,
     duration,
     money,
@@ -32,7 +34,6 @@ from perdure.interfaces.cli.views.formatting import (
     score,
     tokens,
 )
-from perdure.interfaces.cli.views.layout import BAD, DIM, GOOD, WARN, line, stack, table
 
 _ROLE_STYLES = {"user": "bold cyan", "assistant": "bold green"}
 
@@ -122,6 +123,7 @@ def _columns(records: Sequence[IterationRecord]) -> Mapping[str, _Cell]:
     told["decision"] = lambda record: record.decision.replace("_", " ")
     told["evaluation"] = _evaluation
     told |= {"dimensions": _dimensions, "stages": _stages, "did": _did, "tools": _tools}
+    told["next"] = lambda record: one_line(", ".join(adaptation_lines(record.adapted or {})), 60)
     told["error"] = lambda record: one_line(record.error or "", 80)
     told["tokens"] = lambda record: tokens(record.usage.counted_tokens())
     told["cost"] = lambda record: money(record.cost_usd)

@@ -8,7 +8,6 @@ from rich.table import Table
 from rich.text import Text
 
 from perdure.domain.run.status import RunStatus
-from perdure.interfaces.cli.views.formatting import one_line, plural
 from perdure.interfaces.cli.views.layout import DIM, LIFECYCLE_STYLES, address, line, pairs, stack
 from perdure.interfaces.cli.views.status import (
     gate_lines,
@@ -21,6 +20,7 @@ from perdure.interfaces.cli.views.status import (
     trouble_line,
     web_address,
 )
+from perdure.interfaces.formatting import one_line, plural
 from perdure.interfaces.run_tree import Below
 
 CHILDREN_SHOWN = 12

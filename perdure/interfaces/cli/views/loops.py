@@ -8,7 +8,6 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from perdure.domain.run.loop_api import LoopControlled, LoopFacts, LoopParameter, LoopRow, LoopRows
-from perdure.interfaces.cli.views.formatting import ago, money, one_line
 from perdure.interfaces.cli.views.layout import (
     DIM,
     GOOD,
@@ -18,6 +17,7 @@ from perdure.interfaces.cli.views.layout import (
     line,
     stack,
 )
+from perdure.interfaces.formatting import ago, money, one_line
 
 GOAL_WIDTH = 40
 _ENDS = {

@@ -20,8 +20,8 @@ from perdure.domain.memory.prompt_blocks import provenance
 from perdure.domain.memory.ranking import confidence_left
 from perdure.domain.memory.skills import proposals
 from perdure.gateway.types import MiningSchedule
-from perdure.interfaces.cli.views.formatting import ago, duration, one_line, plural, score
 from perdure.interfaces.cli.views.layout import DIM, GOOD, WARN, Listing, line, pairs, stack
+from perdure.interfaces.formatting import ago, duration, one_line, plural, score
 
 TEXT_WIDTH = 72
 

@@ -7,7 +7,6 @@ from rich.text import Text
 
 from perdure.domain.run.gates import DEFAULT_PREFIX, WAIT, GateSettings
 from perdure.gateway.types import QueueState
-from perdure.interfaces.cli.views.formatting import duration, model_name, money, one_line
 from perdure.interfaces.cli.views.layout import (
     BAD,
     DIM,
@@ -19,6 +18,7 @@ from perdure.interfaces.cli.views.layout import (
     stack,
     table,
 )
+from perdure.interfaces.formatting import duration, model_name, money, one_line
 from perdure.interfaces.plan import PlannedModel, RunPlan
 from perdure.interfaces.planned_stages import PlannedStage
 from perdure.interfaces.worst_case import WorstCase
@@ -40,6 +40,7 @@ def plan_view(plan: RunPlan) -> RenderableType:
         ("workers", plan.crew),
         ("checks", _names(plan.checks)),
         ("judged", _names(plan.judged)),
+        ("hooks", _names(plan.hooks)),
         ("at most", _limits(plan.worst)),
         ("worst case", plan.worst.sentence),
         ("unanswered", _unanswered(plan.gates)),

@@ -6,8 +6,8 @@ from datetime import datetime
 from rich.console import RenderableType
 
 from perdure.domain.projects.records import Artifact, Project, Session, Todo, TodoCounts
-from perdure.interfaces.cli.views.formatting import ago, one_line
 from perdure.interfaces.cli.views.layout import DIM, line, pairs, stack, table
+from perdure.interfaces.formatting import ago, one_line
 
 NO_SESSIONS = "No sessions. A run of roles makes its own; `perdure sessions open TITLE` makes one."
 NO_PROJECTS = "No projects. A run of roles makes its own, named after its goal."

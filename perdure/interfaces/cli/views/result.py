@@ -10,8 +10,20 @@ from perdure.domain.evaluation.outcomes import retry_helps
 from perdure.domain.foundation.errors import NotAllowed, NotFound
 from perdure.domain.foundation.names import learn_run_id
 from perdure.domain.run.child_runs import is_child
+from perdure.domain.run.hooks import failure_line
 from perdure.domain.run.result import BAD_OUTCOMES, RunResult, Savings, SpendReport
-from perdure.interfaces.cli.views.formatting import (
+from perdure.interfaces.cli.views.layout import (
+    BAD,
+    DIM,
+    GOOD,
+    WARN,
+    address,
+    heading,
+    line,
+    pairs,
+    stack,
+)
+from perdure.interfaces.formatting import (
     cure_of,
     duration,
     model_name,
@@ -24,17 +36,6 @@ from perdure.interfaces.cli.views.formatting import (
     short_ref,
     sparkline,
     tokens,
-)
-from perdure.interfaces.cli.views.layout import (
-    BAD,
-    DIM,
-    GOOD,
-    WARN,
-    address,
-    heading,
-    line,
-    pairs,
-    stack,
 )
 from perdure.interfaces.services import Services
 
@@ -87,19 +88,21 @@ def result_view(
         ("saved", saved_words(result.savings)),
         ("learned", learned.told if learned else None),
         ("models", ", ".join(model_name(name) for name in result.models_used)),
-        ("limit", result.exhausted.text if result.exhausted else None),
+        ("limit", result.exhausted.figures if result.exhausted else None),
         ("files", _files(result)),
         ("artifacts", _artifacts(result)),
         ("unread", "; ".join(one_line(text) for text in result.unread_input)),
+        ("hooks", "; ".join(one_line(failure_line(one), 200) for one in result.hook_failures)),
         ("error", _error(result)),
     ]
+    width = max(len(label) for label, value in facts if value)
     return stack(
         _output(result),
         done_line(result, learned=learned),
         pairs(facts),
         _findings(result),
-        address("Web UI", web_url),
-        _next(result),
+        address("Web UI".ljust(width), web_url),
+        _next(result, width),
     )
 
 
@@ -233,13 +236,13 @@ def _findings(result: RunResult) -> RenderableType | None:
     return stack(heading("still open"), *rows, rest)
 
 
-def _next(result: RunResult) -> Text:
+def _next(result: RunResult, width: int) -> Text:
     shown = f"perdure explain {result.id}"
     if retry_helps(result.outcome, result.reason, result.error) and not is_child(result.id):
         shown += f", perdure retry {result.id}"
     if any(item.kind == "patch" for item in result.artifacts):
         shown = f"perdure diff {result.id}, perdure apply {result.id}, {shown}"
-    return line((f"next    {shown}", DIM))
+    return line((f"{'next'.ljust(max(width, 6))}  {shown}", DIM))
 
 
 def _of(finding: object, name: str) -> str:

@@ -8,7 +8,6 @@ from rich.text import Text
 
 from perdure.domain.run.messages import Receipt
 from perdure.gateway.types import BulkReport, Repaired, RunPage, RunRow
-from perdure.interfaces.cli.views.formatting import ago, money, one_line, score
 from perdure.interfaces.cli.views.layout import (
     DIM,
     GOOD,
@@ -18,6 +17,7 @@ from perdure.interfaces.cli.views.layout import (
     line,
     stack,
 )
+from perdure.interfaces.formatting import ago, money, one_line, score
 
 GOAL_WIDTH = 36
 
@@ -33,11 +33,17 @@ def runs_view(page: RunPage, now: datetime) -> RenderableType:
     return stack(drawn, _note(page.note), _note(more))
 
 
+GOING_ON = frozenset({"running", "waiting", "paused"})
+
+
 def receipt_view(run: str, receipt: Receipt) -> Text:
     """What an accepted verb did to one run."""
     note = f" · {one_line(receipt.note, 300)}" if receipt.note else ""
     done = ("✓ ", GOOD)
-    return line(done, f"{receipt.verb} {run}: now {receipt.lifecycle}{note}")
+    # The receipt comes before the end: a run that waits for a person still says that it waits.
+    ends = receipt.verb == "stop" and receipt.lifecycle in GOING_ON
+    told = "it ends with its best result" if ends else f"now {receipt.lifecycle}"
+    return line(done, f"{receipt.verb} {run}: {told}{note}")
 
 
 def bulk_view(report: BulkReport) -> RenderableType:

@@ -10,18 +10,9 @@ from rich.text import Text
 from perdure.domain.run.child_questions import Question
 from perdure.domain.run.child_runs import ChildStatus
 from perdure.domain.run.gates import Gate
+from perdure.domain.run.hooks import failure_line
 from perdure.domain.run.result import BAD_OUTCOMES, Mark
 from perdure.domain.run.status import BudgetStatus, Part, RunStatus
-from perdure.interfaces.cli.views.formatting import (
-    duration,
-    money,
-    one_line,
-    origin_words,
-    plural,
-    score,
-    sparkline,
-    tokens,
-)
 from perdure.interfaces.cli.views.gates import how_to_answer
 from perdure.interfaces.cli.views.layout import (
     BAD,
@@ -33,6 +24,16 @@ from perdure.interfaces.cli.views.layout import (
     line,
     pairs,
     stack,
+)
+from perdure.interfaces.formatting import (
+    duration,
+    money,
+    one_line,
+    origin_words,
+    plural,
+    score,
+    sparkline,
+    tokens,
 )
 from perdure.interfaces.run_tree import Below
 
@@ -122,6 +123,7 @@ def status_view(status: RunStatus, *, below: Sequence[Below] = ()) -> Group:
         ("step", step_line(status)),
         ("trouble", trouble_line(status)),
         ("dispatch", dispatch_line(status)),
+        ("hooks", "; ".join(one_line(failure_line(one), 160) for one in status.hook_failures)),
         ("score", score_line(status)),
         ("parts", parts_line(status.parts)),
         ("spend", spend_line(status.budget)),
@@ -150,7 +152,7 @@ def question_line(question: Question) -> Text:
 
 
 def moved_on(status: RunStatus, now: datetime) -> RunStatus:
-    """The look with its clock at `now`: a run's own clock stands still between its steps."""
+    """Advance the shown clock to `now`; a run's own clock stops between steps."""
     if status.started_at is None or status.phase == "ended":
         return status
     elapsed = max(status.elapsed_s, (now - status.started_at).total_seconds())

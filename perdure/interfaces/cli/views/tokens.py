@@ -7,8 +7,8 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from perdure.domain.installation.access import ApiToken
-from perdure.interfaces.cli.views.formatting import ago, one_line
 from perdure.interfaces.cli.views.layout import BAD, DIM, GOOD, line, stack, table
+from perdure.interfaces.formatting import ago, one_line
 
 
 def made_view(token: ApiToken, text: str) -> RenderableType:

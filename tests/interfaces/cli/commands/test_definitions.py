@@ -7,6 +7,7 @@ import jsonschema
 import pytest
 import yaml
 
+from perdure.domain.specs import Spec
 from perdure.interfaces.definitions import DEFINITIONS
 from tests.interfaces.cli.memory import Installation
 
@@ -83,6 +84,22 @@ def test_a_task_is_checked_with_the_loop_that_it_names(perdure: Installation) ->
     assert "goal: found the placeholder {{x}}" in perdure.err
     path.write_text("{kind: roles, goal: g, roles: {definition: harness}}", encoding="utf-8")
     assert perdure.run("validate", "task.yaml") == 0
+
+
+def test_a_script_is_in_the_store_when_its_task_is_checked(perdure: Installation) -> None:
+    stored: list[bool] = []
+
+    def looked_for(spec: Spec) -> Spec:
+        _, address = str(spec.models.executor).split(":", 1)
+        stored.append(address.partition("#")[0] in perdure.blobs.texts)
+        return spec
+
+    perdure.gateway.filled_in = looked_for
+    (perdure.folder / "said.yaml").write_text("replies: [{text: a}]", encoding="utf-8")
+    path = perdure.folder / "task.yaml"
+    path.write_text("{kind: agent, goal: g, models: {executor: 'scripted:said.yaml'}}")
+    assert perdure.run("validate", "task.yaml") == 0, perdure.err
+    assert stored == [True]
 
 
 def test_an_unknown_name_is_told_with_the_nearest(perdure: Installation) -> None:

@@ -80,6 +80,13 @@ def test_gc(perdure: Installation) -> None:
     assert json.loads(perdure.out)["dry_run"] is False
 
 
+def test_move_blobs(perdure: Installation) -> None:
+    assert perdure.run("move-blobs") == 0
+    assert perdure.out == "moved 3 blobs (1.0 MiB)\n"
+    assert perdure.run("move-blobs", "--json") == 0
+    assert json.loads(perdure.out) == {"blobs": 3, "bytes": 1024 * 1024}
+
+
 def test_an_error_of_the_services_has_its_exit_code(perdure: Installation) -> None:
     perdure.connect_error = NotFound("There is no home.", cure="Make one.")
     assert perdure.run("list") == 4

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import sqlite3
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -154,7 +155,7 @@ def test_a_skill_that_is_not_there_is_named_with_its_neighbour(perdure: Installa
 def test_an_unreadable_entry_is_named_with_its_cure_and_can_be_dropped(
     perdure: Installation, tmp_path: Path
 ) -> None:
-    with sqlite3.connect(tmp_path / "home" / "perdure.sqlite") as connection:
+    with closing(sqlite3.connect(tmp_path / "home" / "perdure.sqlite")) as connection, connection:
         connection.execute("UPDATE memory SET entry = '{}' WHERE id = 'l1'")
     connection.close()
     assert perdure.run("memory", "list") == 0

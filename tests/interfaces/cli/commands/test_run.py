@@ -3,13 +3,17 @@
 import asyncio
 import json
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 from inline_snapshot import snapshot
+from live_calls import live_call
 
 from perdure.domain.agent.spec import AgentSpec
 from perdure.domain.foundation.errors import InvalidInput, NoReadyWorker, ServiceUnavailable
 from perdure.domain.refine.spec import RefineSpec
+from perdure.domain.run.live_text import LiveCall
+from perdure.interfaces import live_text
 from tests.interfaces.cli.memory import Installation
 from tests.interfaces.cli.samples import RUN, event, gate, result, status
 
@@ -271,3 +275,55 @@ def test_a_run_of_a_file_is_named_by_it(
     perdure.run("run", *words, "--detach")
     named = perdure.gateway.named
     assert named == [] if begins is None else [one for one in named if one.startswith(begins)]
+
+
+SPOKEN = (
+    live_call(run=RUN, text="so \x1b[2Jfar\n"),
+    live_call("judge", run=f"{RUN}.w1-reader", role="judge", worker="reader", start=7, text="fine"),
+)
+
+
+def _speaks(perdure: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def below(run: str) -> tuple[LiveCall, ...]:
+        return SPOKEN
+
+    async def nothing(*_: object) -> None: ...
+
+    texts = SimpleNamespace(below=below, watch=nothing, prune=nothing)
+    monkeypatch.setattr(perdure, "live", texts)
+    monkeypatch.setattr(live_text, "LAST_LOOK_AFTER_S", 0)
+
+
+def test_text_of_calls_is_printed_under_their_names(
+    perdure: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _speaks(perdure, monkeypatch)
+    assert perdure.run("watch", RUN, "--text") == 0
+    own = f"[{RUN} · iteration 1 · executor · executing · m]\nso \x1b[2Jfar\n"
+    below = (
+        f"[{RUN}.w1-reader · iteration 1 · reader · executing · m]\n[7 characters left out]\nfine\n"
+    )
+    assert perdure.out.startswith(own + below)
+    assert "accepted" in perdure.out
+    assert perdure.run("watch", RUN, "--text", terminal=True) == 0
+    assert "so " in perdure.out and "\x1b[2J" not in perdure.out
+
+
+def test_text_of_calls_is_one_json_object_per_piece(
+    perdure: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _speaks(perdure, monkeypatch)
+    assert perdure.run("watch", RUN, "--text", "--json") == 0
+    told = [json.loads(row) for row in perdure.out.splitlines()]
+    assert [one.get("type") for one in told[:-1]] == ["call_started", "text"] * 2
+    assert told[1]["text"] == "so \x1b[2Jfar\n"
+    assert told[-1]["outcome"] == "accepted"
+
+
+def test_ctrl_c_leaves_a_run_going_whose_text_is_watched(
+    perdure: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _speaks(perdure, monkeypatch)
+    perdure.gateway.follow_error = KeyboardInterrupt()
+    assert perdure.run("watch", RUN, "--text") == 130
+    assert f"The run goes on. Watch it: perdure watch {RUN}" in perdure.err

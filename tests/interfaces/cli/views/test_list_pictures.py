@@ -3,6 +3,7 @@
 from datetime import timedelta
 from decimal import Decimal
 
+import pytest
 from inline_snapshot import snapshot
 
 from perdure.domain.llm.requests import ModelProfile, Price
@@ -98,6 +99,13 @@ older ones come from the store
 more: perdure list --cursor abc\
 """)
     assert plain(runs_view(RunPage(), NOW)) == snapshot("No runs.")
+
+
+@pytest.mark.parametrize("lifecycle", ["running", "waiting", "paused"])
+def test_a_stop_says_what_comes_of_it(lifecycle: str) -> None:
+    told = plain(receipt_view(RUN, Receipt(verb="stop", lifecycle=lifecycle)))
+    assert "it ends with its best result" in told
+    assert "now" not in told
 
 
 def test_receipts() -> None:

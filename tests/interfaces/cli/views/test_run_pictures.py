@@ -138,7 +138,7 @@ spend      38,000 tokens · 2,000 written · $0.32 · 4 model calls · 4.0 s act
 saved      24k input tokens (40 % of a loop that resends all), 1 judge call
 models     claude-sonnet-4-5
 artifacts  patch sha256:000000000000, all files sha256:000000000000
-next    perdure diff refine-steel-bottle-7f3a, perdure apply
+next       perdure diff refine-steel-bottle-7f3a, perdure apply
 refine-steel-bottle-7f3a, perdure explain refine-steel-bottle-7f3a\
 """)
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from perdure.domain.run.status import RunStatus
-from perdure.interfaces.cli.views.formatting import (
+from perdure.interfaces.cli.views.status import moved_on
+from perdure.interfaces.formatting import (
     cure_of,
     duration,
     money,
@@ -19,7 +20,6 @@ from perdure.interfaces.cli.views.formatting import (
     sparkline,
     tokens,
 )
-from perdure.interfaces.cli.views.status import moved_on
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -1,0 +1,62 @@
+"""Open the page in a browser, signed in."""
+
+import secrets
+import webbrowser
+from datetime import timedelta
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from perdure.domain.foundation.errors import ServiceUnavailable
+from perdure.domain.installation.access import SCOPES, ApiToken, digest_of, scopes_of
+from perdure.interfaces.audit_trail import AuditTrail
+from perdure.interfaces.cli.commands.parameters import Given
+from perdure.interfaces.cli.views.layout import line
+from perdure.interfaces.web.session import TICKET_MINUTES, Ticket
+
+
+async def open_page(
+    run: str | None = None,
+    /,
+    *,
+    scope: Annotated[tuple[str, ...], Parameter(name="--scope", negative="")] = SCOPES,
+    url: str | None = None,
+    show: Annotated[bool, Parameter(negative="")] = False,
+    session: Given,
+) -> None:
+    """Open the page in the browser, signed in; the address works once, for two minutes.
+
+    Args:
+        run: The run to look at. Default: what waits for you, or all runs.
+        scope: What the page may do in your name; may be repeated. Default: everything.
+        url: Where the page is, if not at the API of this installation's services.
+        show: Show the address and open no browser.
+    """
+    async with session.connected(start=True) as services:
+        address = url or services.endpoints.api_url
+        if address is None:
+            raise ServiceUnavailable(
+                "No REST API runs here, which serves the page.",
+                cure="Start one with `perdure up` or `perdure api serve`; elsewhere name its "
+                "address: perdure open --url http://HOST:8237.",
+            )
+        path = f"/runs/{await services.gateway.resolve(run)}" if run else "/"
+        now = session.context.now()
+        token = ApiToken(
+            id=secrets.token_hex(4),
+            name=f"{session.context.user} at the page"[:100],
+            scopes=scopes_of(scope),
+            digest=digest_of(secrets.token_urlsafe(32)),
+            created_at=now,
+            expires_at=now + timedelta(minutes=TICKET_MINUTES),
+        )
+        await services.access.add_token(token)
+        await AuditTrail(services.audit, now=session.context.now).token(
+            "token_made", token, by=session.context.user
+        )
+        ticket = Ticket(token=token.id, digest=token.digest, until=token.expires_at or now)
+        key = await services.access.signing_key()
+    link = f"{address}/sign-in?next={path}#ticket={ticket.text(key)}"
+    opened = not show and session.output.is_terminal and webbrowser.open(link)
+    told = "The page is open in your browser." if opened else f"Open this within 2 minutes: {link}"
+    session.output.show(line(told), {"type": "page", "url": link, "opened": opened})

@@ -1,0 +1,71 @@
+"""Following what models say while they say it, to the end of the run."""
+
+from perdure.domain.run.live_text import LivePart
+from perdure.domain.run.result import exit_code
+from perdure.interfaces.cli.follow import lasting_events, show_result
+from perdure.interfaces.cli.output import Output
+from perdure.interfaces.cli.session import Session
+from perdure.interfaces.cli.views.layout import DIM, line
+from perdure.interfaces.formatting import model_name, plural
+from perdure.interfaces.live_text import parts
+from perdure.interfaces.services import Services
+
+
+async def follow_text(session: Session, services: Services, run: str) -> int:
+    """Print text as it comes, then the result; return the exit code that it means."""
+    session.following = run
+    told = lasting_events(session, services.gateway, run, on_trouble=session.output.note)
+    printed = _Printed(session.output)
+    async for part in parts(services.live, run, told):
+        printed.take(part)
+    printed.close()
+    result = await services.gateway.result(run, wait=True)
+    session.following = None
+    await show_result(session, services, result)
+    return exit_code(result.outcome)
+
+
+class _Printed:
+    """Calls that speak in turns, each under its name whenever the turn changes."""
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+        self._speaking: tuple[str, int] | None = None
+        self._open_line = False
+
+    def take(self, part: LivePart) -> None:
+        """Print one part."""
+        if self._output.as_json:
+            self._output.emit(part)
+            return
+        speaker = (part.call, part.attempt)
+        if part.type == "call_restarted":
+            self._head(part, "the call is made again, and its text begins anew")
+        elif part.type == "call_started" or (part.text and speaker != self._speaking):
+            self._head(part)
+        if part.skipped:
+            self._note(f"{plural(part.skipped, 'character')} left out")
+        if part.text:
+            self._output.go_on(part.text)
+            self._open_line = not part.text.endswith("\n")
+            self._speaking = speaker
+        if part.type == "call_ended" and speaker == self._speaking:
+            self.close()
+
+    def close(self) -> None:
+        """End the line that is open."""
+        if self._open_line:
+            self._output.go_on("\n")
+        self._open_line, self._speaking = False, None
+
+    def _head(self, part: LivePart, *more: str) -> None:
+        who = part.worker or part.role
+        facts = (part.run, f"iteration {part.iteration}", who, part.phase, model_name(part.model))
+        self._note(" · ".join(fact for fact in (*facts, *more) if fact))
+        self._speaking = part.call, part.attempt
+
+    def _note(self, text: str) -> None:
+        speaking = self._speaking
+        self.close()
+        self._output.tell(line((f"[{text}]", DIM)))
+        self._speaking = speaking

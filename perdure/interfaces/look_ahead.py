@@ -1,0 +1,56 @@
+"""The plan of a run that has not begun, with what is known of its models and workers now."""
+
+from collections.abc import Sequence
+
+from perdure.domain.foundation.errors import PerdureError, ServiceUnavailable
+from perdure.domain.llm.requests import ModelProfile
+from perdure.domain.specs import Spec
+from perdure.gateway.types import QueueState
+from perdure.interfaces.plan import RunPlan, models_of, plan_run
+from perdure.interfaces.services import Services
+
+
+async def look_ahead(
+    services: Services, spec: Spec, *, default_model: str, notes: Sequence[str]
+) -> RunPlan:
+    """What a run would do and could cost at most.
+
+    Args:
+        services: the gateway, and what is known of models.
+        spec: what would be started.
+        default_model: what runs use that name no model, where no worker says another.
+        notes: what its submission has to tell.
+
+    Raises:
+        PerdureError: it could not be started either.
+    """
+    queues, unknown = await _readiness(services, spec)
+    resolved = await services.gateway.check(spec)
+    default = await services.gateway.default_model() if queues else None
+    return plan_run(
+        resolved,
+        cards=await _cards(services, resolved, default_model),
+        queues=queues,
+        default_model=default or default_model,
+        unknown=unknown,
+        warnings=notes,
+    )
+
+
+async def _readiness(services: Services, spec: Spec) -> tuple[Sequence[QueueState], str | None]:
+    """Who is ready, or why nobody can tell."""
+    try:
+        return await services.gateway.readiness(spec), None
+    except ServiceUnavailable as error:
+        return (), f"nobody could be asked. {error}"
+
+
+async def _cards(services: Services, spec: Spec, default_model: str) -> dict[str, ModelProfile]:
+    """What is known of the first model of each role and stage; unknown ones are left out."""
+    found: dict[str, ModelProfile] = {}
+    for name in models_of(spec, default_model):
+        try:
+            found[name] = await services.models().card(name)
+        except PerdureError:
+            continue
+    return found

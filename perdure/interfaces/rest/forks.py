@@ -1,0 +1,75 @@
+"""Forks: a new run from an iteration of another, with changed settings."""
+
+import json
+from collections.abc import Mapping
+
+from fastapi import APIRouter, Request, Response
+from pydantic import JsonValue
+
+from perdure.interfaces.rest.auth import Operator, Site, known_run
+from perdure.interfaces.rest.idempotent_start import Starts
+from perdure.interfaces.rest.request_limits import BoundedRoute
+from perdure.interfaces.rest.runs import PREFIX, StartKey, claim_of, edit_tag, require_same
+from perdure.interfaces.rest.schemas import ForkBody, Started
+from perdure.interfaces.rest.scopes import require_trust
+from perdure.submission.loading import revise, store
+from perdure.submission.types import Flags
+
+router = APIRouter(prefix=f"{PREFIX}/{{run}}", tags=["steer"], route_class=BoundedRoute)
+
+
+@router.post(
+    "/fork",
+    status_code=201,
+    responses={200: {"model": Started, "description": "The run that this key started before."}},
+)
+async def fork(
+    request: Request,
+    site: Site,
+    caller: Operator,
+    run: str,
+    body: ForkBody,
+    response: Response,
+    idempotency_key: StartKey = None,
+) -> Started:
+    """Start a new run that goes on from an iteration of this one, on an account of its own."""
+    await known_run(site, run)
+    gateway = site.services.gateway
+    submission = revise(
+        await gateway.fork_spec(run, body.iteration),
+        _flags(body),
+        surroundings=site.surroundings,
+        goal=body.goal,
+        label=body.label,
+    )
+    spec = submission.spec
+    # All of it, not the changes alone: whoever starts it answers for what it runs.
+    await require_trust(site, caller, spec.model_dump(mode="json", by_alias=True))
+    told = {"kind": spec.kind, "fork": run, **body.model_dump(mode="json")}
+    wanted = claim_of(site, caller, told, idempotency_key, spec.goal)
+    starts: Starts = request.app.state.starts
+    async with starts.joined(wanted) as claimed:
+        require_same(claimed.claim, wanted)
+        stored = await store(submission, site.services.blobs)
+        started = await gateway.fork(run, body.iteration, stored, run_id=claimed.claim.run)
+        known = claimed.done()
+    response.headers["location"] = f"{PREFIX}/{started}"
+    response.status_code = 200 if known else 201
+    status = await gateway.status(started)
+    response.headers["etag"] = edit_tag(status)
+    return Started(id=started, replayed=known, status=status, notes=submission.notes)
+
+
+def _flags(body: ForkBody) -> Flags:
+    return Flags(
+        iterate=body.max_iterations,
+        quality=body.quality,
+        budget=body.budget,
+        model=body.model,
+        sets=_sets(body.set),
+    )
+
+
+def _sets(given: Mapping[str, JsonValue]) -> tuple[str, ...]:
+    """As flags are written, whose values are YAML, which takes JSON as it is."""
+    return tuple(f"{path}={json.dumps(value)}" for path, value in given.items())

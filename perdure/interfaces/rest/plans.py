@@ -1,0 +1,31 @@
+"""A look ahead: what a specification would do and could cost, before anything is started."""
+
+from fastapi import APIRouter
+
+from perdure.interfaces.look_ahead import look_ahead
+from perdure.interfaces.plan import RunPlan
+from perdure.interfaces.rest.auth import Operator, Site
+from perdure.interfaces.rest.request_limits import BoundedRoute, Fields
+from perdure.interfaces.rest.runs import PREFIX
+from perdure.interfaces.rest.scopes import require_trust
+from perdure.submission.loading import load_data, store
+from perdure.submission.types import as_workers_see
+
+router = APIRouter(prefix=PREFIX, tags=["loops"], route_class=BoundedRoute)
+
+
+@router.post("/plan")
+async def plan(site: Site, caller: Operator, spec: Fields) -> RunPlan:
+    """The plan of a run, its worst case and who is ready for it; nothing is started."""
+    await require_trust(site, caller, spec)
+    submission = await as_workers_see(
+        lambda around: load_data(spec, surroundings=around),
+        site.surroundings,
+        site.services.gateway.default_model,
+    )
+    return await look_ahead(
+        site.services,
+        await store(submission, site.services.blobs),
+        default_model=site.surroundings.default_model,
+        notes=submission.notes,
+    )

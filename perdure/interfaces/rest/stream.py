@@ -1,0 +1,92 @@
+"""Text of model calls in flight as server-sent events, from the reader that events have too."""
+
+from collections.abc import AsyncGenerator
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Request, Response
+from fastapi.responses import StreamingResponse
+from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
+
+from perdure.domain.run.live_text import POSITIONS_LENGTH, LivePart, LiveReading
+from perdure.interfaces.places import Hide
+from perdure.interfaces.rest.auth import Reader, Site, known_run
+from perdure.interfaces.rest.events import (
+    EVENT_SCHEMA,
+    RETRY_MS,
+    CountedStream,
+    Feed,
+    Feeds,
+    Streams,
+    has_news,
+    problem_of,
+    told,
+)
+from perdure.interfaces.rest.request_limits import BoundedRoute
+from perdure.interfaces.rest.runs import PREFIX
+
+ENDED = "ended"
+router = APIRouter(prefix=f"{PREFIX}/{{run}}", tags=["one loop"], route_class=BoundedRoute)
+
+
+@router.get(
+    "/stream",
+    response_class=StreamingResponse,
+    responses={
+        200: {
+            "description": "Text of model calls in flight, of the run and of the runs below it: "
+            "`call_started`, `text`, `call_restarted`, `call_ended`, and `ended` with the run. "
+            "Lossy: what was not kept is counted in `skipped`; the whole text is in the history.",
+            "content": {"text/event-stream": {"schema": EVENT_SCHEMA}},
+        },
+        204: {"description": "The run has ended, and this was sent before."},
+    },
+)
+async def stream(
+    request: Request,
+    site: Site,
+    caller: Reader,
+    run: str,
+    last_event_id: Annotated[
+        str | None,
+        Header(max_length=POSITIONS_LENGTH, description="Go on behind what was sent with this."),
+    ] = None,
+) -> Response:
+    """Follow what models say while they say it; a browser's `EventSource` takes it up again."""
+    row = await known_run(site, run)
+    if last_event_id == ENDED and row.ended_at is not None:
+        return Response(status_code=204)
+    feeds: Feeds = request.app.state.feeds
+    streams: Streams = request.app.state.streams
+    reading = LiveReading.since(last_event_id or "")
+
+    async def body() -> AsyncGenerator[bytes]:
+        yield format_sse_event(retry=RETRY_MS)
+        async with feeds.follow(run) as feed:
+            async for part in _texts(feed, reading, request.app.state.hide):
+                site.in_use()
+                yield part
+
+    streams.take(caller.token.id)
+    return CountedStream(body(), release=lambda: streams.release(caller.token.id))
+
+
+async def _texts(feed: Feed, reading: LiveReading, hide: Hide) -> AsyncGenerator[bytes]:
+    """Everything new in the calls of a feed; who reads slowly gets more at once, or gaps."""
+    while True:
+        over = feed.over
+        # Before the first look nothing is known: no call is gone because it is not there yet.
+        if feed.calls is not None:
+            for part in reading.news(feed.calls):
+                yield _event(part, reading.positions)
+        if over:
+            if feed.failure is not None:
+                yield problem_of(feed.failure, hide)
+            else:
+                yield told(ENDED, {"run": feed.run}, id=ENDED)
+            return
+        if not await has_news(feed):
+            yield KEEPALIVE_COMMENT
+
+
+def _event(part: LivePart, positions: str) -> bytes:
+    return format_sse_event(event=part.type, data_str=part.model_dump_json(), id=positions)

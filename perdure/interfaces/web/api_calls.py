@@ -1,0 +1,127 @@
+"""The REST API as the views call it: in this process, in the name of the visitor."""
+
+import json
+from collections.abc import Mapping
+from typing import TypeVar
+from urllib.parse import quote
+
+import httpx2
+from pydantic import JsonValue, TypeAdapter
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from perdure.domain.installation.access import ApiToken
+from perdure.interfaces.rest.auth_middleware import CALLER
+
+API = "/api/v1"
+Shape = TypeVar("Shape")
+
+
+class ApiProblem(Exception):
+    """What the API refused, in its own words.
+
+    Args:
+        status: the HTTP status.
+        title: its short name (`code` of the problem).
+        detail: what was found.
+        cure: what to do next.
+        problems: one line for each field that is wrong.
+    """
+
+    def __init__(
+        self, status: int, title: str, detail: str, cure: str = "", problems: tuple[str, ...] = ()
+    ) -> None:
+        super().__init__(detail)
+        self.status, self.title, self.detail, self.cure = status, title, detail, cure
+        self.problems = problems
+
+
+class Api:
+    """Calls in the name of one visitor.
+
+    Args:
+        app: the REST application.
+        token: the visitor's; what it may not do is refused here as on any other way.
+    """
+
+    def __init__(self, app: ASGIApp, token: ApiToken) -> None:
+        self._client = httpx2.AsyncClient(
+            transport=httpx2.ASGITransport(app=admitted(app, token)), base_url="http://page"
+        )
+
+    async def get(
+        self, path: str, shape: type[Shape], query: Mapping[str, object] | None = None
+    ) -> Shape:
+        """What is at a path below `/api/v1`, as the API's own schema has it.
+
+        Raises:
+            ApiProblem: it was refused.
+        """
+        given = {
+            name: str(value) for name, value in (query or {}).items() if value not in (None, "")
+        }
+        return await self._call("GET", path, shape, params=given)
+
+    async def post(
+        self,
+        path: str,
+        shape: type[Shape],
+        body: JsonValue = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Shape:
+        """What the API answers to a body sent to a path.
+
+        Raises:
+            ApiProblem: it was refused.
+        """
+        return await self._call("POST", path, shape, json=body, headers=headers)
+
+    async def patch(self, path: str, shape: type[Shape], body: JsonValue) -> Shape:
+        """The same, for an edit."""
+        return await self._call("PATCH", path, shape, json=body)
+
+    async def _call(
+        self,
+        method: str,
+        path: str,
+        shape: type[Shape],
+        *,
+        params: Mapping[str, str] | None = None,
+        json: JsonValue = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Shape:
+        request = self._client.build_request(
+            method, API + path, params=params, json=json, headers=headers
+        )
+        response = await self._client.send(request)
+        if response.is_error:
+            raise _problem(response)
+        return TypeAdapter(shape).validate_json(response.content)
+
+
+def admitted(app: ASGIApp, token: ApiToken) -> ASGIApp:
+    """The REST application for somebody who has been let in already."""
+
+    async def call(scope: Scope, receive: Receive, send: Send) -> None:
+        await app({**scope, CALLER: token}, receive, send)
+
+    return call
+
+
+def at(*parts: str) -> str:
+    """A path made of parts, each quoted, so that an id stays one part."""
+    return "/" + "/".join(quote(part, safe="") for part in parts)
+
+
+def _problem(response: httpx2.Response) -> ApiProblem:
+    try:
+        found = response.json()
+    except json.JSONDecodeError:
+        found = {}
+    errors = found.get("errors") or ()
+    return ApiProblem(
+        response.status_code,
+        str(found.get("code", "error")),
+        str(found.get("detail", "The API did not answer as expected.")),
+        str(found.get("cure") or ""),
+        tuple(f"{one.get('path', '')}: {one.get('message', '')}" for one in errors),
+    )

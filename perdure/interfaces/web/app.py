@@ -1,0 +1,131 @@
+"""The pages as one application beside the REST API, and which of the two a request is for."""
+
+import hmac
+
+from fastapi import APIRouter, Depends, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from perdure.interfaces.rest.settings import ApiSite
+from perdure.interfaces.web.api_calls import ApiProblem
+from perdure.interfaces.web.compare import routes as compare_routes
+from perdure.interfaces.web.entrance import OPEN, READING, Entrance
+from perdure.interfaces.web.inbox import routes as inbox_routes
+from perdure.interfaces.web.rendering import FILES, asset, rendered
+from perdure.interfaces.web.run import calls as call_routes
+from perdure.interfaces.web.run import changes as change_routes
+from perdure.interfaces.web.run import routes as run_routes
+from perdure.interfaces.web.runs import routes as runs_routes
+from perdure.interfaces.web.sign_in import routes as sign_in_routes
+from perdure.interfaces.web.start import routes as start_routes
+from perdure.interfaces.web.tree import routes as tree_routes
+from perdure.interfaces.web.visit import VISITOR, Fields, Visitor, visit_of
+
+API_PATHS = ("/api/", "/healthz", "/readyz", "/metrics")
+ROUTERS: tuple[APIRouter, ...] = (
+    sign_in_routes.router,
+    inbox_routes.router,
+    runs_routes.router,
+    start_routes.router,
+    call_routes.router,
+    compare_routes.router,
+    change_routes.router,  # before all verbs of a run
+    tree_routes.router,
+    run_routes.router,
+)
+
+
+async def from_own_form(request: Request, fields: Fields) -> None:
+    """Refuse a form that no page of this session has made."""
+    if request.method in READING or request.url.path.startswith(OPEN):
+        return
+    visitor: Visitor = request.scope[VISITOR]
+    if not hmac.compare_digest(fields.get("form_key", ""), visitor.form_key):
+        raise ApiProblem(
+            403,
+            "form_of_another_session",
+            "The form is not of this session.",
+            "Open the page again, and send it from there.",
+        )
+
+
+def build_pages(site: ApiSite, api: ASGIApp) -> FastAPI:
+    """The pages over a REST application.
+
+    Args:
+        site: the installation, for sessions and the clock; data come through the API alone.
+        api: the REST application.
+    """
+    app = FastAPI(
+        title="Perdure",
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        dependencies=[Depends(from_own_form)],
+        middleware=[Middleware(Entrance, site=site)],
+    )
+    app.state.site, app.state.api = site, api
+    for router in ROUTERS:
+        app.include_router(router)
+    app.add_api_route("/assets/{digest}/{name}", _asset, methods=["GET"])
+    app.add_exception_handler(ApiProblem, _refused)
+    app.add_exception_handler(HTTPException, _unknown)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    return app
+
+
+class Doors:
+    """The API and the pages at one address."""
+
+    def __init__(self, *, api: ASGIApp, pages: ASGIApp) -> None:
+        self._api, self._pages = api, pages
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Hand a request to the one that it is for."""
+        for_api = scope["type"] != "http" or scope["path"].startswith(API_PATHS)
+        await (self._api if for_api else self._pages)(scope, receive, send)
+
+
+async def _asset(name: str, digest: str) -> Response:
+    if name not in FILES:
+        raise HTTPException(404)
+    media, content = FILES[name]
+    if asset(name) != f"/assets/{digest}/{name}":
+        return RedirectResponse(asset(name))  # a page from before an upgrade
+    kept = {"cache-control": "public, max-age=31536000, immutable"}
+    return Response(content(), media_type=media, headers=kept)
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, ApiProblem)
+    return _problem(request, error)
+
+
+async def _unknown(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    told = "There is no such page." if error.status_code == 404 else str(error.detail)
+    return _problem(request, ApiProblem(error.status_code, "not_found", told))
+
+
+async def _invalid(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    lines = tuple(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
+    return _problem(
+        request, ApiProblem(422, "invalid_input", "The request is not valid.", "", lines)
+    )
+
+
+def _problem(request: Request, found: ApiProblem) -> Response:
+    """The refusal, within a page for a person, alone for a part of one."""
+    site: ApiSite = request.app.state.site
+    if not isinstance(request.scope.get(VISITOR), Visitor):
+        body = rendered(
+            "layout/refused.html", site.now(), title=found.detail, detail="", cure=found.cure
+        )
+        return HTMLResponse(body, status_code=found.status)
+    visit = visit_of(request)
+    template = "layout/problem_part.html" if visit.wants_part else "layout/problem.html"
+    return visit.page(template, status_code=found.status, found=found)

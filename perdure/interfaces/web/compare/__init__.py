@@ -1,0 +1,1 @@
+"""Two runs, or two iterations, side by side."""

@@ -1,0 +1,145 @@
+"""Who gets to the pages: ASGI middleware that reads the session before anything else is done."""
+
+from collections.abc import Iterable
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import quote, urlsplit
+
+from starlette.datastructures import Headers
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from perdure.domain.foundation.errors import PerdureError
+from perdure.interfaces.rest.auth_middleware import Rates
+from perdure.interfaces.rest.settings import ApiSite
+from perdure.interfaces.web.rendering import rendered
+from perdure.interfaces.web.session import COOKIE, Session
+from perdure.interfaces.web.visit import VISITOR, Visitor
+
+SIGN_IN = "/sign-in"
+OPEN = (SIGN_IN, "/assets/")
+READING = frozenset({"GET", "HEAD"})
+_HEADERS = (
+    (b"cache-control", b"no-store"),
+    (b"x-content-type-options", b"nosniff"),
+    # Not `no-referrer`: browsers then send no true origin with a form.
+    (b"referrer-policy", b"same-origin"),
+    (b"x-frame-options", b"DENY"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
+    (
+        b"content-security-policy",
+        b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+        b"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    ),
+)
+
+
+class Entrance:
+    """Lets visitors with a session in, and leads all others to the sign-in.
+
+    Args:
+        app: the pages.
+        site: the installation, whose store has the tokens that sessions stand for.
+    """
+
+    def __init__(self, app: ASGIApp, *, site: ApiSite) -> None:
+        self._app = app
+        self._site = site
+        self._rates = Rates(site.rules.rate_per_minute)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request pass, or answer it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        answer = await self._refusal(scope)
+        await (answer or self._app)(scope, receive, _with_headers(send))
+
+    async def _refusal(self, scope: Scope) -> Response | None:
+        """What is answered in place of the page; None where the request may pass."""
+        headers, path = Headers(scope=scope), scope["path"]
+        reads = scope["method"] in READING
+        if not reads and (told := _foreign(headers) or self._too_long(headers)):
+            return self._plain(*told)
+        if path.startswith(OPEN):
+            return self._hurried(f"address {(scope.get('client') or ('unknown',))[0]}")
+        try:
+            visitor = await self._visitor(headers)
+        except PerdureError as error:
+            return self._plain(503, "The store does not answer.", error.message)
+        if visitor is not None:
+            scope[VISITOR] = visitor
+            self._site.in_use()
+            return self._hurried(f"token {visitor.token.id}")
+        if not reads:
+            return self._plain(401, "You are signed out.", "Sign in, then send the form again.")
+        if headers.get("sec-fetch-site") == "cross-site":
+            # The cookie is not sent with a link of another site. Asked again from here, it is.
+            return HTMLResponse(rendered("layout/again.html", self._site.now()))
+        asked = path + (
+            f"?{scope['query_string'].decode('latin-1')}" if scope["query_string"] else ""
+        )
+        return RedirectResponse(f"{SIGN_IN}?next={quote(asked, safe='')}", status_code=303)
+
+    async def _visitor(self, headers: Headers) -> Visitor | None:
+        access, now = self._site.services.access, self._site.now()
+        found = _cookies(headers.getlist("cookie")).get(COOKIE)
+        if found is None:
+            return None
+        key = await access.signing_key()
+        session = Session.read(found, key, now=now)
+        if session is None:
+            return None
+        token = await session.holder(access, now=now)
+        return None if token is None else Visitor(token=token, form_key=session.form_key(key))
+
+    def _hurried(self, who: str) -> Response | None:
+        wait = self._rates.wait(who)
+        if wait <= 0:
+            return None
+        told = f"More than {self._site.rules.rate_per_minute} requests in a minute."
+        return self._plain(429, told, f"Try again in {wait:.0f} s.")
+
+    def _too_long(self, headers: Headers) -> tuple[int, str, str] | None:
+        length = headers.get("content-length")
+        if length is None or not length.isdecimal():
+            return 411, "The form came without its length.", "Send it from this page."
+        if int(length) > self._site.rules.body_bytes:
+            return (
+                413,
+                "The form is too long.",
+                f"Send at most {self._site.rules.body_bytes} bytes.",
+            )
+        return None
+
+    def _plain(self, status: int, title: str, cure: str) -> Response:
+        body = rendered("layout/refused.html", self._site.now(), title=title, cure=cure, detail="")
+        return HTMLResponse(body, status_code=status)
+
+
+def _foreign(headers: Headers) -> tuple[int, str, str] | None:
+    """Why a form cannot have come from a page of ours, as far as the browser says."""
+    origin, site = headers.get("origin"), headers.get("sec-fetch-site")
+    ours = origin is None or urlsplit(origin).netloc == headers.get("host")
+    if ours and site in {None, "same-origin"}:
+        return None
+    return 403, "The form came from another site.", "Open this page itself, and send it from here."
+
+
+def _cookies(given: Iterable[str]) -> dict[str, str]:
+    try:
+        jar = SimpleCookie("; ".join(given))
+    except CookieError:
+        return {}
+    return {name: morsel.value for name, morsel in jar.items()}
+
+
+def _with_headers(send: Send) -> Send:
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            had = {name.lower() for name, _ in message.get("headers", ())}
+            more = [pair for pair in _HEADERS if pair[0] not in had]
+            message["headers"] = [*message.get("headers", ()), *more]
+        await send(message)
+
+    return sending

@@ -1,0 +1,236 @@
+"""Questions as cards: each with the thing to decide, and what it means to answer or not to."""
+
+import asyncio
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from perdure.domain.run.gates import DENY, END, Gate, expiry_choice
+from perdure.domain.run.status import BudgetStatus, RunStatus
+from perdure.gateway.types import OpenGate
+from perdure.interfaces.formatting import duration, money, plural, tokens
+from perdure.interfaces.rest.schemas import Best
+from perdure.interfaces.web.api_calls import Api, ApiProblem, at
+from perdure.interfaces.web.inbox.call_view import CallView, call_view
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """What one dimension of the best result lacks."""
+
+    name: str
+    score: float | None
+    gap: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Card:
+    """One open question with all that is needed to answer it.
+
+    Args:
+        run: who asks; `path` are the names of the runs from the root of its tree down to it.
+        asked: the question without what is shown in another form.
+        call: the tool call, where one is to be approved.
+        draft: the text that is to be judged.
+        gaps: what the best result lacks.
+        spend: what the run used so far, in words.
+        raised: for a spent budget, what a raise would buy.
+        silence: what happens when nobody answers.
+        alike: what questions that may be answered together have in common.
+    """
+
+    run: str
+    goal: str
+    path: tuple[str, ...]
+    gate: Gate
+    asked: str
+    call: CallView | None = None
+    draft: str | None = None
+    score: float | None = None
+    gaps: tuple[Gap, ...] = ()
+    spend: str = ""
+    raised: str = ""
+    budget: BudgetStatus | None = None
+    silence: str = ""
+    alike: str = ""
+
+    @property
+    def key(self) -> str:
+        """What the card is called on the page."""
+        return f"{self.run}-{self.gate.id}"
+
+    @property
+    def value(self) -> str:
+        """What an answer to several names it by: run, name, and the hash that it binds."""
+        return " ".join((self.run, self.gate.name, self.gate.args_hash or ""))
+
+
+async def cards_of(
+    api: Api,
+    found: Sequence[OpenGate],
+    *,
+    now: datetime,
+    known: Mapping[str, RunStatus] | None = None,
+) -> tuple[Card, ...]:
+    """The cards of questions; a run is looked at once.
+
+    Args:
+        api: to look at the runs with.
+        found: the questions as the list has them.
+        now: to count deadlines from.
+        known: runs that the caller has looked at already.
+    """
+    looks = dict(known or {})
+    missing = [run for run in dict.fromkeys(one.run for one in found) if run not in looks]
+    for run, status in zip(
+        missing, await asyncio.gather(*(_status(api, run) for run in missing)), strict=True
+    ):
+        if status is not None:
+            looks[run] = status
+    return tuple(
+        await asyncio.gather(*(_card(api, one, looks.get(one.run), now=now) for one in found))
+    )
+
+
+def groups_of(cards: Sequence[Card]) -> dict[str, int]:
+    """What may be answered together, and how many cards each has; never one alone."""
+    counted = Counter(card.alike for card in cards if card.alike)
+    return {alike: count for alike, count in counted.items() if count > 1}
+
+
+def silence_of(gate: Gate, now: datetime) -> str:
+    """Until when a question waits, and what then, as a sentence."""
+    choice = expiry_choice(gate)
+    if gate.deadline is None or choice is None:
+        return "It waits until somebody answers; nothing else happens before."
+    left = (gate.deadline - now).total_seconds()
+    when = f"{gate.deadline:%d %B, %H:%M} UTC"
+    within = f" (in {duration(left)})" if left > 0 else ""
+    return f"If nobody answers until {when}{within}, {_then(gate, choice)}."
+
+
+def _then(gate: Gate, choice: str) -> str:
+    if choice == END:
+        return "the run ends with the best result that it has by then"
+    if choice == DENY and gate.kind == "tool_approval":
+        return "the call is denied, and the run goes on without it"
+    return f"the answer is “{choice}”"
+
+
+def raise_buys(budget: BudgetStatus, iterations: int) -> str:
+    """What more budget would buy, by what it has bought so far."""
+    if iterations < 1 or budget.cost_usd is None or not budget.tokens:
+        return ""
+    each = f"{money(budget.cost_usd / iterations)} and {tokens(budget.tokens // iterations)} tokens"
+    limit = budget.limits.cost_usd
+    more = int(limit * iterations / budget.cost_usd) if limit and budget.cost_usd else 0
+    doubled = f"; {money(limit)} more buy about {plural(more, 'iteration')}" if more else ""
+    return f"An iteration cost {each} so far{doubled}."
+
+
+def scores_text(fields: Mapping[str, str], names: Sequence[str]) -> str:
+    """The answer that the fields of a review make: a score for each name, and words behind it."""
+    lines = [
+        f"{name}: {fields.get(f'score:{name}', '').strip()} "
+        f"{_plain(fields.get(f'words:{name}', ''), names)}".rstrip()
+        for name in names
+    ]
+    return "\n".join(lines)
+
+
+def _plain(words: str, names: Sequence[str]) -> str:
+    """Words in which nothing reads as the score of another name."""
+    either = "|".join(re.escape(name) for name in names)
+    return re.sub(rf"({either})\s*[:=]", r"\1 –", " ".join(words.split()), flags=re.IGNORECASE)
+
+
+async def _card(api: Api, one: OpenGate, status: RunStatus | None, *, now: datetime) -> Card:
+    gate, whole = one.gate, await _in_full(api, one)
+    call = (
+        call_view(whole.prompt, tool=gate.subject or "") if gate.kind == "tool_approval" else None
+    )
+    draft = _draft_of(gate, whole)
+    judged = await _best(api, one.run) if gate.kind == "escalation" else None
+    budget = status.budget if status is not None and gate.kind == "budget" else None
+    return Card(
+        run=one.run,
+        goal=one.goal,
+        path=one.path,
+        gate=gate,
+        asked=_asked(gate, whole, draft=draft),
+        call=call,
+        draft=draft if judged is None else judged.output,
+        score=None if judged is None else judged.score,
+        gaps=() if judged is None else gaps_of(judged),
+        spend=_spend(status),
+        raised="" if budget is None else raise_buys(budget, status.iteration if status else 0),
+        budget=budget,
+        silence=silence_of(gate, now),
+        alike=_alike(gate),
+    )
+
+
+def _alike(gate: Gate) -> str:
+    """Questions of one kind about one thing, with the same choices."""
+    return f"{gate.kind} {gate.subject or ''}".strip() if gate.choices and not gate.scores else ""
+
+
+def _asked(gate: Gate, whole: Gate, *, draft: str | None) -> str:
+    if draft is None:
+        return whole.prompt
+    # The page has the text itself, and a field for each score.
+    lines = gate.prompt.split("\n")
+    return "\n".join(line for line in lines if not line.startswith(("The text: ", "Answer like ")))
+
+
+def _draft_of(gate: Gate, whole: Gate) -> str | None:
+    """What a review is about: the part that the whole question has and the short one has not."""
+    if gate.kind != "review" or gate.details is None or whole is gate:
+        return None
+    return whole.prompt.removeprefix(gate.prompt).strip() or None
+
+
+def _spend(status: RunStatus | None) -> str:
+    if status is None:
+        return ""
+    budget = status.budget
+    limit = f" of {money(budget.limits.cost_usd)}" if budget.limits.cost_usd else ""
+    return f"{money(budget.cost_usd)}{limit}, {tokens(budget.tokens)} tokens"
+
+
+def gaps_of(best: Best) -> tuple[Gap, ...]:
+    """What is missing: of the record where it is written, else the scores that are not full."""
+    found = best.dimensions
+    if found:
+        return tuple(
+            Gap(name, one.score, one.gap)
+            for name, one in found.items()
+            if one.gap or (one.score or 0) < 1
+        )
+    return tuple(Gap(name, score, "") for name, score in best.scores.items() if score < 1)
+
+
+async def _status(api: Api, run: str) -> RunStatus | None:
+    try:
+        return await api.get(at("loops", run), RunStatus)
+    except ApiProblem:
+        return None  # its worker is away; the question can still be read
+
+
+async def _in_full(api: Api, found: OpenGate) -> Gate:
+    """The question with all of what it asks about; as it is in the list where it just closed."""
+    if found.gate.details is None:
+        return found.gate
+    try:
+        return await api.get(at("loops", found.run, "gates", found.gate.id), Gate)
+    except ApiProblem:
+        return found.gate
+
+
+async def _best(api: Api, run: str) -> Best | None:
+    try:
+        return await api.get(f"{at('loops', run)}/best", Best)
+    except ApiProblem:
+        return None  # there is none yet

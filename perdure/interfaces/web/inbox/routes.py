@@ -1,0 +1,157 @@
+"""The inbox: open questions over all runs, oldest first, each with the thing to decide in view."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+from pydantic import JsonValue
+
+from perdure.domain.run.messages import Receipt
+from perdure.domain.run.status import RunStatus
+from perdure.gateway.types import OpenGate
+from perdure.interfaces.rest.schemas import Gates
+from perdure.interfaces.web.api_calls import Api, ApiProblem, at
+from perdure.interfaces.web.inbox.cards import cards_of, groups_of, scores_text
+from perdure.interfaces.web.visit import Fields, Here
+
+PAGE = 30
+NO_CONTENT = 204
+LATE = frozenset({404, 409})
+RAISES = ("cost_usd", "tokens", "model_calls", "tool_calls")
+router = APIRouter()
+
+
+@router.get("/")
+async def first(visit: Here) -> Response:
+    """The inbox where something waits; else the runs."""
+    found = await visit.api.get("/gates", Gates, {"limit": 1})
+    return visit.go("/inbox" if found.items else "/runs")
+
+
+@router.get("/inbox")
+async def show(request: Request, visit: Here, cursor: str | None = None) -> Response:
+    """What waits; a script asks for the cards alone, and for nothing while they stay the same."""
+    found = await visit.api.get("/gates", Gates, {"limit": PAGE, "cursor": cursor})
+    seen = seen_of(found)
+    if visit.wants_part and request.query_params.get("seen") == seen:
+        return Response(status_code=NO_CONTENT)
+    cards = await cards_of(visit.api, found.items, now=visit.site.now())
+    template = "inbox/cards.html" if visit.wants_part else "inbox/inbox.html"
+    return visit.page(
+        template,
+        cards=cards,
+        groups=groups_of(cards),
+        unread=found.unread,
+        gone=await _gone(visit.api, request.query_params.getlist("had"), found.items),
+        cursor=found.cursor,
+        now_at=cursor,
+        seen=seen,
+    )
+
+
+@router.get("/inbox/count")
+async def count(visit: Here) -> Response:
+    """How many questions wait, for the navigation of every page."""
+    found = await visit.api.get("/gates", Gates, {"limit": 100})
+    told = f"{len(found.items)}{'+' if found.cursor else ''}"
+    newest = found.items[-1] if found.items else None
+    return visit.page("inbox/count.html", told=told, waiting=bool(found.items), newest=newest)
+
+
+@router.post("/inbox/alike")
+async def several(request: Request, visit: Here, fields: Fields) -> Response:
+    """One answer to several questions; each that does not take it says why."""
+    form = await request.form()
+    chosen = [one for one in form.getlist("gate") if isinstance(one, str)]
+    refused: dict[str, str] = {}
+    for one in chosen:
+        run, name, hash = (*one.split(" "), "", "")[:3]
+        body = _told(fields, args_hash=hash)
+        try:
+            await visit.api.post(f"{at('loops', run, 'gates', name)}/answer", Receipt, body)
+        except ApiProblem as problem:
+            refused[f"{run} {name}"] = problem.detail
+    if chosen and not refused:
+        return visit.go("/inbox")
+    return visit.page("inbox/several.html", taken=len(chosen) - len(refused), refused=refused)
+
+
+@router.post("/runs/{run}/gates/{gate}/answer")
+async def answer(visit: Here, fields: Fields, run: str, gate: str) -> Response:
+    """Send an answer; one that came too late says who was first."""
+    names = fields.get("scores", "").split("\n") if fields.get("scores") else []
+    given = dict(fields)
+    if names:
+        given["text"] = scores_text(fields, names)
+    try:
+        if fields.get("choice") == "raise":
+            await _raise(visit.api, run, fields)
+        body = _told(given, args_hash=fields.get("args_hash", ""))
+        await visit.api.post(f"{at('loops', run, 'gates', gate)}/answer", Receipt, body)
+    except ApiProblem as problem:
+        if problem.status not in LATE:
+            raise
+        return visit.page("inbox/late.html", status_code=problem.status, found=problem, run=run)
+    return visit.go(fields.get("here", "/inbox"))
+
+
+def seen_of(found: Gates) -> str:
+    """What stands for a list of questions: another list has another."""
+    told = "\n".join([*(f"{one.run} {one.gate.name}" for one in found.items), "", *found.unread])
+    return hashlib.sha256(told.encode()).hexdigest()[:16]
+
+
+def raised(fields: Mapping[str, str]) -> dict[str, JsonValue]:
+    """The limits that a form sets, those left empty aside.
+
+    Raises:
+        ApiProblem: one is no number.
+    """
+    found: dict[str, JsonValue] = {}
+    for name in RAISES:
+        text = fields.get(f"limit:{name}", "").strip()
+        if not text:
+            continue
+        try:
+            found[name] = float(text) if name == "cost_usd" else int(text)
+        except ValueError as error:
+            told = f"{text[:40]!r} is no number for the limit {name}."
+            raise ApiProblem(422, "invalid_input", told, "Write digits alone.") from error
+    return found
+
+
+async def _raise(api: Api, run: str, fields: Mapping[str, str]) -> None:
+    """Amend the limits first: the answer alone makes no room."""
+    limits = raised(fields)
+    if limits:
+        await api.post(f"{at('loops', run)}/amend", Receipt, {"budget": limits})
+
+
+def _told(fields: Mapping[str, str], *, args_hash: str) -> dict[str, JsonValue]:
+    body = {name: value for name in ("choice", "text") if (value := fields.get(name))}
+    return {**body, "args_hash": args_hash} if args_hash else {**body}
+
+
+async def _gone(api: Api, had: Sequence[str], found: Sequence[OpenGate]) -> tuple[str, ...]:
+    """Who answered the questions that a page had shown and that no longer wait, in sentences."""
+    waiting = {f"{one.run} {one.gate.name}" for one in found}
+    lines: list[str] = []
+    for one in had[:PAGE]:
+        run, _, name = one.partition(" ")
+        if one in waiting or not name:
+            continue
+        try:
+            status = await api.get(at("loops", run), RunStatus)
+        except ApiProblem:
+            continue
+        lines.append(f"{name} of {status.goal[:80] or run}: {_answered(status, name)}")
+    return tuple(lines)
+
+
+def _answered(status: RunStatus, gate: str) -> str:
+    for event in reversed(status.events):
+        if event.type == "gate_answered" and event.data.get("gate") == gate:
+            said = str(event.data.get("answer") or "closed")
+            return f"{said[:200]}, by {event.data.get('by')}"
+    return "no longer waits"

@@ -1,0 +1,118 @@
+"""Templates, and how foreign text gets into them: escaped, or as HTML that was cleaned.
+
+Goals, outputs, file names and arguments come from models and strangers. Templates escape all of
+them. What is shown as rendered Markdown is parsed without raw HTML, then cleaned by an allow list:
+no script, style, form, image or address but a link that is followed on purpose.
+"""
+
+import hashlib
+from collections.abc import Callable
+from datetime import datetime
+from functools import cache, partial
+from pathlib import Path
+
+import nh3
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markdown_it import MarkdownIt
+from markupsafe import Markup
+
+from perdure.domain.foundation.plain_text import visible
+from perdure.interfaces import formatting
+
+HERE = Path(__file__).parent
+ASSETS = HERE / "assets"
+_TAGS = {
+    "a", "blockquote", "br", "code", "del", "em", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "li",
+    "ol", "p", "pre", "strong", "table", "tbody", "td", "th", "thead", "tr", "ul",
+}  # fmt: skip
+_LONGEST_MARKDOWN = 200_000
+_markdown = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+
+
+def markdown(text: str) -> Markup:
+    """Foreign Markdown as HTML that can do nothing; what is too long for that stays text."""
+    seen = visible(text)
+    if len(seen) > _LONGEST_MARKDOWN:
+        return source(text)
+    cleaned = nh3.clean(
+        _markdown.render(seen),
+        tags=_TAGS,
+        attributes={"a": {"href"}},
+        url_schemes={"http", "https", "mailto"},
+        link_rel="noopener noreferrer nofollow",
+    )
+    return Markup(f'<div class="prose" dir="auto">{cleaned}</div>')
+
+
+def source(text: str) -> Markup:
+    """Foreign text as it stands, with its hidden signs shown."""
+    return Markup('<pre class="source" dir="auto">{}</pre>').format(visible(text))
+
+
+def words(name: str | None) -> str:
+    """A name of the API as people read it: `best_effort` is "best effort"."""
+    return (name or "").replace("_", " ").replace("-", " ")
+
+
+@cache
+def templates() -> Environment:
+    """All templates; each lies beside the routes that fill it."""
+    found = Environment(
+        loader=FileSystemLoader(HERE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    filters: dict[str, Callable[..., object]] = {
+        "markdown": markdown,
+        "source": source,
+        "visible": visible,
+        "words": words,
+        "money": formatting.money,
+        "tokens": formatting.tokens,
+        "duration": formatting.duration,
+        "score": formatting.score,
+        "one_line": formatting.one_line,
+        "model_name": formatting.model_name,
+        "plural": formatting.plural,
+    }
+    found.filters.update(filters)
+    found.globals["asset"] = asset
+    return found
+
+
+def rendered(template: str, now: datetime, **given: object) -> str:
+    """A template filled; `ago(moment)` in it counts back from `now`."""
+    return (
+        templates()
+        .get_template(template)
+        .render(ago=partial(formatting.ago, now=now), now=now, **given)
+    )
+
+
+@cache
+def script() -> bytes:
+    """All scripts as one, in the order in which they need each other."""
+    names = ("htmx-4.0.1.min.js", "hx-sse-4.0.1.min.js", "page.js")
+    return b"\n".join((ASSETS / name).read_bytes() for name in names)
+
+
+@cache
+def style() -> bytes:
+    """The one stylesheet."""
+    return (ASSETS / "page.css").read_bytes()
+
+
+FILES: dict[str, tuple[str, Callable[[], bytes]]] = {
+    "page.js": ("text/javascript", script),
+    "page.css": ("text/css", style),
+    "icon.svg": ("image/svg+xml", lambda: (ASSETS / "icon.svg").read_bytes()),
+}
+
+
+@cache
+def asset(name: str) -> str:
+    """The address of a file, which changes with what it holds, so that browsers may keep it."""
+    digest = hashlib.sha256(FILES[name][1]()).hexdigest()[:12]
+    return f"/assets/{digest}/{name}"

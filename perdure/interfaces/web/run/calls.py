@@ -1,0 +1,46 @@
+"""The model calls of an iteration: what each was told, what it said, what it cost."""
+
+from typing import NamedTuple
+
+from fastapi import APIRouter
+from fastapi.responses import Response
+
+from perdure.interfaces.model_calls import ModelCall
+from perdure.interfaces.rest.schemas import ModelCalls
+from perdure.interfaces.web.api_calls import at
+from perdure.interfaces.web.run.prompt_parts import Part, prompt_parts, reply_parts
+from perdure.interfaces.web.visit import Here
+
+router = APIRouter()
+AT_ONCE = 10
+
+
+class ShownCall(NamedTuple):
+    """A call with prompt and reply in parts; None where nothing was kept."""
+
+    call: ModelCall
+    prompt: tuple[Part, ...] | None
+    reply: tuple[Part, ...] | None
+
+
+@router.get("/runs/{run}/iterations/{index}/calls")
+async def calls(visit: Here, run: str, index: int, cursor: str | None = None) -> Response:
+    """The calls of one iteration, the first one first."""
+    path = at("loops", run, "iterations", str(index), "calls")
+    found = await visit.api.get(path, ModelCalls, {"limit": AT_ONCE, "cursor": cursor})
+    return visit.page(
+        "run/calls_part.html" if visit.wants_part else "run/calls.html",
+        run=run,
+        index=index,
+        calls=[shown(one) for one in found.items],
+        cursor=found.cursor,
+    )
+
+
+def shown(call: ModelCall) -> ShownCall:
+    """A call in parts."""
+    return ShownCall(
+        call,
+        None if call.prompt is None else prompt_parts(call.system, call.prompt),
+        None if call.reply is None else reply_parts(call.reply),
+    )

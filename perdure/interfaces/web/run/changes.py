@@ -1,0 +1,118 @@
+"""Changing a run that goes on, and starting another from one of its iterations."""
+
+import json
+from collections.abc import Mapping
+
+from fastapi import APIRouter
+from fastapi.responses import Response
+from pydantic import JsonValue
+
+from perdure.domain.run.status import RunStatus
+from perdure.interfaces.rest.schemas import Started
+from perdure.interfaces.web.api_calls import ApiProblem, at
+from perdure.interfaces.web.run.routes import run_page, sent
+from perdure.interfaces.web.visit import Fields, Here, Visit, run_path
+
+LIMITS = ("cost_usd", "tokens", "active_time")
+FORBIDDEN, NOT_FOUND, INVALID = 403, 404, 422
+router = APIRouter()
+
+
+@router.post("/runs/{run}/amend")
+async def amend(visit: Here, fields: Fields, run: str) -> Response:
+    """Other limits, or guidance; an empty field stays as it is."""
+    body: dict[str, JsonValue] = {}
+    if budget := budget_of(fields):
+        body["budget"] = budget
+    if guidance := fields.get("guidance"):
+        body["guidance"] = guidance
+    if limit := fields.get("max_iterations", "").strip():
+        try:
+            await visit.api.patch(at("loops", run), RunStatus, {"max_iterations": plain(limit)})
+        except ApiProblem as problem:
+            if problem.status in {FORBIDDEN, NOT_FOUND}:
+                raise
+            return await run_page(visit, run, problem=problem)
+        if not body:
+            return visit.go(run_path(run))
+    return await sent(visit, run, "amend", body or {"guidance": None})
+
+
+@router.get("/runs/{run}/iterations/{index}/fork")
+async def fork_form(visit: Here, run: str, index: int) -> Response:
+    """What the new run is to have of its own."""
+    return await _form(visit, run, index, fields={})
+
+
+@router.post("/runs/{run}/iterations/{index}/fork")
+async def fork(visit: Here, fields: Fields, run: str, index: int) -> Response:
+    """Start it, and show it; what is refused is told above the form, which keeps its values."""
+    try:
+        body = fork_body(fields, index)
+        started = await visit.api.post(f"{at('loops', run)}/fork", Started, body)
+    except ApiProblem as problem:
+        return await _form(visit, run, index, fields=fields, problem=problem)
+    return visit.go(run_path(started.id))
+
+
+async def _form(
+    visit: Visit,
+    run: str,
+    index: int,
+    *,
+    fields: Mapping[str, str],
+    problem: ApiProblem | None = None,
+) -> Response:
+    status = await visit.api.get(at("loops", run), RunStatus)
+    return visit.page(
+        "run/fork.html",
+        status_code=problem.status if problem else 200,
+        status=status,
+        index=index,
+        given=fields,
+        found=problem,
+    )
+
+
+def fork_body(fields: Mapping[str, str], iteration: int) -> dict[str, JsonValue]:
+    """The body of a fork; empty fields stay as they are in the other run.
+
+    Raises:
+        ApiProblem: a line of the other settings has no `=`.
+    """
+    body: dict[str, JsonValue] = {"iteration": iteration}
+    body |= {name: fields[name] for name in ("goal", "model", "label") if fields.get(name)}
+    for name in ("max_iterations", "quality"):
+        if value := fields.get(name, "").strip():
+            body[name] = plain(value)
+    if budget := budget_of(fields):
+        body["budget"] = budget
+    if settings := settings_of(fields.get("set", "")):
+        body["set"] = settings
+    return body
+
+
+def budget_of(fields: Mapping[str, str]) -> dict[str, JsonValue]:
+    """The limits of a form that were filled in."""
+    return {name: plain(value) for name in LIMITS if (value := fields.get(name, "").strip())}
+
+
+def settings_of(text: str) -> dict[str, JsonValue]:
+    """Lines `path=value` as a mapping."""
+    found: dict[str, JsonValue] = {}
+    for line in filter(None, map(str.strip, text.splitlines())):
+        path, sign, value = line.partition("=")
+        if not sign or not path.strip():
+            told = f"Other settings: found {line[:80]!r}; allowed: path=value, one a line."
+            raise ApiProblem(INVALID, "invalid_input", told, "For example: refine.patience=3")
+        found[path.strip()] = plain(value.strip())
+    return found
+
+
+def plain(text: str) -> JsonValue:
+    """A number, truth value, list or object where the text is one in JSON; else the text."""
+    try:
+        value: JsonValue = json.loads(text, parse_constant=lambda _: text)
+    except (ValueError, RecursionError):
+        return text
+    return value

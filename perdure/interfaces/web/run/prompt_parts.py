@@ -1,0 +1,85 @@
+"""A prompt as it was sent, in parts that fold: system, task, recalled, feedback, results."""
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from pydantic import JsonValue
+
+from perdure.domain.foundation.tokens import estimate
+from perdure.domain.llm.transcript import (
+    Block,
+    Message,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+)
+
+# How prompts begin what comes from elsewhere than the task.
+_HEADINGS = {
+    "Known from earlier work:": "Recalled",
+    "Procedures that served such work before:": "Skills",
+    "Plan:": "Plan",
+}
+
+
+class Part(NamedTuple):
+    """One part of a prompt or reply: what it is, its text, about how many tokens."""
+
+    title: str
+    text: str
+    tokens: int
+
+
+def prompt_parts(system: str | None, messages: Sequence[Message]) -> tuple[Part, ...]:
+    """All parts in their order; a new one begins with each block, and with each known heading."""
+    found = [part_of("System", system)] if system else []
+    task = True
+    for message in messages:
+        for block in message.blocks:
+            if isinstance(block, TextBlock) and message.role == "user":
+                found += _user_parts(block.text, "Task" if task else "Feedback")
+                task = False
+            else:
+                found.append(_block_part(block))
+    return tuple(found)
+
+
+def reply_parts(message: Message) -> tuple[Part, ...]:
+    """The parts of a reply: its text, its calls, its thinking."""
+    return tuple(_block_part(block) for block in message.blocks)
+
+
+def part_of(title: str, text: str) -> Part:
+    """A part, measured."""
+    return Part(title, text, estimate(text).total)
+
+
+def _user_parts(text: str, title: str) -> Iterable[Part]:
+    kept: list[str] = []
+    for section in text.split("\n\n"):
+        heading = _HEADINGS.get(section.split("\n", 1)[0].strip())
+        if heading is not None:
+            if kept:
+                yield part_of(title, "\n\n".join(kept))
+            title, kept = heading, []
+        kept.append(section)
+    yield part_of(title, "\n\n".join(kept))
+
+
+def _block_part(block: Block) -> Part:
+    match block:
+        case TextBlock():
+            return part_of("Text of the model", block.text)
+        case ThinkingBlock():
+            return part_of("Thinking", _as_json(block.native))
+        case ToolUseBlock():
+            told = block.unreadable or _as_json(block.arguments)
+            return part_of(f"Call of {block.name}", told)
+        case ToolResultBlock():
+            return part_of(f"Result of {block.name} ({block.outcome})", block.text)
+
+
+def _as_json(value: JsonValue) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=2)

@@ -1,0 +1,1 @@
+"""All runs, newest first, as they change."""

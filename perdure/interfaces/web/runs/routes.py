@@ -1,0 +1,93 @@
+"""The list of runs, with the filters of the API in its address."""
+
+from dataclasses import dataclass
+from typing import get_args
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+
+from perdure.domain.evaluation.outcomes import Lifecycle, Outcome
+from perdure.domain.foundation.names import LoopKind
+from perdure.domain.run.control import Phase
+from perdure.domain.run.status import RunStatus
+from perdure.interfaces.formatting import sparkline
+from perdure.interfaces.rest.schemas import Runs
+from perdure.interfaces.web.api_calls import ApiProblem, at
+from perdure.interfaces.web.visit import Fields, Here
+
+FILTERS = ("status", "kind", "outcome", "phase", "label", "text", "definition", "root")
+MOST_SCORES = 24
+VERBS = ("pause", "resume", "stop")
+router = APIRouter()
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A filter with few values."""
+
+    name: str
+    values: tuple[str, ...]
+
+
+CHOICES = (
+    Choice("status", get_args(Lifecycle)),
+    Choice("kind", get_args(LoopKind)),
+    Choice("outcome", get_args(Outcome)),
+    Choice("phase", get_args(Phase)),
+)
+
+
+@router.get("/runs")
+async def show(request: Request, visit: Here, cursor: str | None = None) -> Response:
+    """One page of runs; a script asks for its rows alone."""
+    chosen = {name: request.query_params.get(name, "") for name in FILTERS}
+    found = await visit.api.get("/loops", Runs, {**chosen, "cursor": cursor})
+    named = urlencode(_given(chosen))
+    template = "runs/rows.html" if visit.wants_part else "runs/runs.html"
+    return visit.page(
+        template,
+        found=found,
+        chosen=chosen,
+        choices=CHOICES,
+        here=f"/runs?{named}",
+        page_here=f"/runs?{urlencode({**_given(chosen), **_given({'cursor': cursor or ''})})}",
+        filtered=bool(named),
+        verbs=VERBS,
+        report=None,
+    )
+
+
+@router.get("/runs/{run}/glance")
+async def glance(visit: Here, run: str) -> Response:
+    """The scores of a run as bars and its spend against its limit, for its row in the list."""
+    status = await visit.api.get(at("loops", run), RunStatus)
+    budget = status.budget
+    limit = budget.limits.cost_usd
+    share = float(budget.cost_usd / limit) if limit and budget.cost_usd is not None else None
+    scores = [point.score for point in status.trajectory][-MOST_SCORES:]
+    return visit.page(
+        "runs/glance.html", status=status, bars=sparkline(scores), scores=scores, share=share
+    )
+
+
+@router.post("/runs/{verb}-selected")
+async def steer(request: Request, visit: Here, fields: Fields, verb: str) -> Response:
+    """One verb to several runs; each that refuses says why."""
+    if verb not in VERBS:
+        raise ApiProblem(404, "not_found", "There is no such page.")
+    form = await request.form()
+    ids = [one for one in form.getlist("run") if isinstance(one, str)]
+    refused: dict[str, str] = {}
+    for run in ids:
+        try:
+            await visit.api.post(f"{at('loops', run)}/{verb}", dict[str, object])
+        except ApiProblem as problem:
+            refused[run] = problem.detail
+    if not refused:
+        return visit.go(fields.get("here", "/runs"))
+    return visit.page("runs/report.html", verb=verb, taken=len(ids) - len(refused), refused=refused)
+
+
+def _given(chosen: dict[str, str]) -> dict[str, str]:
+    return {name: value for name, value in chosen.items() if value}

@@ -1,0 +1,99 @@
+"""Who looks at the page: sessions in signed cookies, and tickets that open one.
+
+A session stands for an API token, which is looked up again for every request: one that is revoked,
+expires or gets another secret ends its sessions at once. The cookie holds no secret of the token.
+"""
+
+import base64
+import binascii
+import hashlib
+import hmac
+from datetime import datetime, timedelta
+from typing import Self
+
+from pydantic import ValidationError
+
+from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.installation.access import AccessStore, ApiToken
+
+COOKIE = "perdure_session"
+SESSION_HOURS = 12
+TICKET_MINUTES = 2
+DIGEST_CHARACTERS = 16
+_TAG_BYTES = 32
+
+
+class Signed(FrozenModel):
+    """Words that only this installation can have written; each kind is signed for itself."""
+
+    until: datetime
+
+    @classmethod
+    def read(cls, text: str, key: bytes, *, now: datetime) -> Self | None:
+        """What was signed, or None where it was not by this installation, or is over."""
+        try:
+            whole = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+            tag, data = whole[:_TAG_BYTES], whole[_TAG_BYTES:]
+            if not hmac.compare_digest(tag, cls._tag(data, key)):
+                return None
+            found = cls.model_validate_json(data)
+        except (ValueError, binascii.Error, ValidationError):
+            return None
+        return found if now < found.until else None
+
+    def text(self, key: bytes) -> str:
+        """As it goes into a cookie or an address."""
+        data = self.model_dump_json().encode()
+        return base64.urlsafe_b64encode(self._tag(data, key) + data).decode().rstrip("=")
+
+    @classmethod
+    def _tag(cls, data: bytes, key: bytes) -> bytes:
+        return hmac.digest(key, f"page {cls.__name__} ".encode() + data, hashlib.sha256)
+
+
+class Session(Signed):
+    """One sign-in.
+
+    Args:
+        token: the id of the API token that it stands for.
+        digest: how the digest of that token's secret begins.
+        mark: random; forms prove with it that they come from this session.
+    """
+
+    token: str
+    digest: str
+    mark: str
+
+    @classmethod
+    def of(cls, token: ApiToken, *, mark: str, now: datetime) -> Self:
+        """A new session, which ends with the token if that ends first."""
+        until = now + timedelta(hours=SESSION_HOURS)
+        return cls(
+            token=token.id,
+            digest=token.digest[:DIGEST_CHARACTERS],
+            mark=mark,
+            until=min(until, token.expires_at or until),
+        )
+
+    async def holder(self, access: AccessStore, *, now: datetime) -> ApiToken | None:
+        """The token that it stands for; None where that is no longer what it was."""
+        token = await access.token(self.token)
+        if token is None or not token.usable(now):
+            return None
+        return token if token.digest.startswith(self.digest) else None
+
+    def form_key(self, key: bytes) -> str:
+        """What every form of this session carries, and no other page can know."""
+        return hmac.new(key, f"form {self.mark}".encode(), hashlib.sha256).hexdigest()
+
+
+class Ticket(Signed):
+    """Opens one session, once: the exchange gives the token another secret.
+
+    Args:
+        token: the id of the API token that was made for the session.
+        digest: that of its secret until then.
+    """
+
+    token: str
+    digest: str

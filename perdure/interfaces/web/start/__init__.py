@@ -1,0 +1,1 @@
+"""Starting a run: a form, what it could cost, and then the run."""

@@ -1,0 +1,55 @@
+"""The form of a new run: looked over with its worst case, then started once."""
+
+import uuid
+
+from fastapi import APIRouter
+from fastapi.responses import Response
+
+from perdure.interfaces.plan import RunPlan
+from perdure.interfaces.rest.definitions import Definitions
+from perdure.interfaces.rest.schemas import Started
+from perdure.interfaces.web.api_calls import ApiProblem
+from perdure.interfaces.web.start.task_form import TaskForm
+from perdure.interfaces.web.visit import Fields, Here, Visit, run_path
+
+router = APIRouter()
+
+
+@router.get("/new")
+async def show(visit: Here, goal: str = "", kind: str = "refine", definition: str = "") -> Response:
+    """The empty form."""
+    return await _form(visit, TaskForm(goal=goal, kind=kind, definition=definition))
+
+
+@router.post("/new")
+async def look_over(visit: Here, fields: Fields) -> Response:
+    """The form with its plan, or with what is wrong; with `start`, the run."""
+    form = TaskForm.read(fields)
+    try:
+        if "start" in fields:
+            key = fields.get("key") or uuid.uuid4().hex
+            started = await visit.api.post(
+                "/loops", Started, form.task(), headers={"idempotency-key": key}
+            )
+            return visit.go(run_path(started.id))
+        plan = await visit.api.post("/loops/plan", RunPlan, form.task())
+    except ApiProblem as problem:
+        if problem.status in {401, 429}:
+            raise
+        return await _form(visit, form, problem=problem)
+    return await _form(visit, form, plan=plan)
+
+
+async def _form(
+    visit: Visit, form: TaskForm, *, plan: RunPlan | None = None, problem: ApiProblem | None = None
+) -> Response:
+    definitions = await visit.api.get("/loops/definitions", Definitions)
+    return visit.page(
+        "start/start.html",
+        status_code=problem.status if problem else 200,
+        form=form,
+        plan=plan,
+        found=problem,
+        definitions=definitions.items,
+        key=uuid.uuid4().hex,
+    )

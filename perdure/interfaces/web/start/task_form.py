@@ -1,0 +1,121 @@
+"""The form of a new run as the task that it means."""
+
+from collections.abc import Mapping
+
+import yaml
+from pydantic import JsonValue
+
+from perdure.domain.evaluation.rubric import Dimension
+from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.refine.checks_from_goal import derive, judged_goal
+from perdure.interfaces.web.api_calls import ApiProblem
+
+NAME_CHARACTERS = 60
+Task = dict[str, JsonValue]
+
+
+class TaskForm(FrozenModel):
+    """What somebody wrote, as it stands in the fields.
+
+    Args:
+        kind: of the run.
+        goal: what is to be done.
+        definition: the loop of roles, for runs of that kind.
+        demands: one a line; a judge scores each.
+        mention: words that must be in the result, with commas between them.
+        most_words: how long the result may be.
+        model: who does it; empty: the installation's default.
+        cost_usd: the most that it may spend.
+        max_iterations: after how many it ends.
+        label: to find it again.
+        more: any other fields of a task file, as YAML.
+    """
+
+    kind: str = "refine"
+    goal: str = ""
+    definition: str = ""
+    demands: str = ""
+    mention: str = ""
+    most_words: str = ""
+    model: str = ""
+    cost_usd: str = ""
+    max_iterations: str = ""
+    label: str = ""
+    more: str = ""
+
+    @classmethod
+    def read(cls, fields: Mapping[str, str]) -> "TaskForm":
+        """The form as it was sent."""
+        given = {name: fields[name].strip() for name in cls.model_fields if name in fields}
+        return cls.model_validate(given)
+
+    def task(self) -> Task:
+        """The task that it means; what stands under `more` wins, being the more exact.
+
+        Raises:
+            ApiProblem: `more` is no YAML, or no fields.
+        """
+        task: Task = {"kind": self.kind, "goal": self.goal}
+        if self.label:
+            task["metadata"] = {"label": self.label}
+        if self.model:
+            task["models"] = {"executor": self.model}
+        if self.cost_usd:
+            task["budget"] = {"cost_usd": self.cost_usd}
+        inner: Task = {"definition": self.definition} if self.kind == "roles" else {}
+        if self.max_iterations and self.kind != "delegation":
+            inner["max_iterations"] = _number(self.max_iterations)
+        if inner:
+            task[self.kind] = inner
+        more = self._more()
+        if self.kind == "refine" and "rubric" not in more:
+            task["rubric"] = self._rubric()
+        return _merged(task, more)
+
+    def _rubric(self) -> list[JsonValue]:
+        """What was demanded; where nothing was, what the goal itself says."""
+        stated: list[JsonValue] = []
+        if words := [word.strip() for word in self.mention.split(",") if word.strip()]:
+            check: JsonValue = {"check": "contains", "all": [*words]}
+            stated.append({"name": "mentions", "evaluator": check})
+        if self.most_words:
+            long: JsonValue = {"check": "length", "unit": "words", "max": _number(self.most_words)}
+            stated.append({"name": "length", "evaluator": long})
+        for line in filter(None, (line.strip() for line in self.demands.splitlines())):
+            name = line[:NAME_CHARACTERS].rstrip(".:;, ")
+            stated.append({"name": name, "description": line, "evaluator": {"judge": {}}})
+        return stated or [_fields(one) for one in (*derive(self.goal), judged_goal())]
+
+    def _more(self) -> Task:
+        if not self.more:
+            return {}
+        try:
+            found = yaml.safe_load(self.more)
+        except yaml.YAMLError as error:
+            raise _wrong("more", f"no YAML ({' '.join(str(error).split())[:200]})") from None
+        if not isinstance(found, dict):
+            raise _wrong("more", "no fields of a task, such as `budget: {tokens: 50000}`")
+        return {str(name): value for name, value in found.items()}
+
+
+def _number(text: str) -> JsonValue:
+    """A whole number as one; the API says what is wrong with anything else."""
+    return int(text) if text.isdecimal() and len(text) < 10 else text
+
+
+def _fields(dimension: Dimension) -> JsonValue:
+    return dimension.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+
+
+def _merged(task: Task, more: Task) -> Task:
+    merged = dict(task)
+    for name, value in more.items():
+        known = merged.get(name)
+        if isinstance(known, dict) and isinstance(value, dict):
+            value = {**known, **value}
+        merged[name] = value
+    return merged
+
+
+def _wrong(field: str, found: str) -> ApiProblem:
+    return ApiProblem(422, "invalid_input", "The form is not valid.", "", (f"{field}: {found}",))

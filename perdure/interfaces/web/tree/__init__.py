@@ -1,0 +1,1 @@
+"""The runs below a run, and the stages of its iterations."""

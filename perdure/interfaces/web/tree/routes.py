@@ -1,0 +1,76 @@
+"""The tree of a run: who works for whom, on what share, and with what end."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+from fastapi import APIRouter
+from fastapi.responses import Response
+
+from perdure.domain.turns.records import IterationRecord
+from perdure.interfaces.rest.schemas import History
+from perdure.interfaces.rest.trees import RunTree, TreeNode
+from perdure.interfaces.web.api_calls import at
+from perdure.interfaces.web.visit import Here
+
+ITERATIONS = 50
+router = APIRouter()
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One run of the tree.
+
+    Args:
+        node: the run.
+        given: its share of what the run above it may spend, of 1; None where nothing was set.
+        used: what it used of its own limit, of 1.
+        above: the names from the top down to it, so that a result leads back to who wrote it.
+    """
+
+    node: TreeNode
+    given: float | None
+    used: float | None
+    above: tuple[str, ...]
+
+
+def rows_of(tree: RunTree) -> tuple[Row, ...]:
+    """The runs of a tree with their shares; each comes after the run above it."""
+    limits = {tree.id: tree.cost_limit_usd}
+    names: dict[str, tuple[str, ...]] = {tree.id: ()}
+    rows: list[Row] = []
+    for node in tree.nodes:
+        run = node.run
+        limits[run.id] = run.cost_limit_usd
+        names[run.id] = (*names.get(node.parent, ()), run.name)
+        rows.append(
+            Row(
+                node,
+                given=_share(run.cost_limit_usd, limits.get(node.parent)),
+                used=_share(run.cost_usd, run.cost_limit_usd),
+                above=names[run.id],
+            )
+        )
+    return tuple(rows)
+
+
+def staged(records: Sequence[IterationRecord]) -> tuple[IterationRecord, ...]:
+    """The iterations that have stages, the newest first."""
+    return tuple(record for record in reversed(records) if record.stages)
+
+
+@router.get("/runs/{run}/tree")
+async def show(visit: Here, run: str) -> Response:
+    """The runs below a run; a script asks for the part that changes."""
+    tree = await visit.api.get(f"{at('loops', run)}/tree", RunTree)
+    history = await visit.api.get(f"{at('loops', run)}/history", History, {"limit": ITERATIONS})
+    return visit.page(
+        "tree/part.html" if visit.wants_part else "tree/tree.html",
+        tree=tree,
+        rows=rows_of(tree),
+        stages=staged(history.items),
+    )
+
+
+def _share(part: Decimal | None, whole: Decimal | None) -> float | None:
+    return float(part / whole) if part is not None and whole else None

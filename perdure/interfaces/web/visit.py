@@ -1,0 +1,109 @@
+"""What every view is handed: the visitor, the API in the visitor's name, and how to answer."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated
+from urllib.parse import quote
+
+from fastapi import Depends, Request
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from starlette.types import ASGIApp
+
+from perdure.domain.installation.access import ApiToken, Scope
+from perdure.interfaces.rest.settings import ApiSite
+from perdure.interfaces.web.api_calls import Api
+from perdure.interfaces.web.rendering import rendered
+
+VISITOR = "perdure_visitor"
+SEE_OTHER = 303
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Visitor:
+    """Somebody who signed in.
+
+    Args:
+        token: whom the session stands for.
+        form_key: what forms of the session carry.
+    """
+
+    token: ApiToken
+    form_key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Visit:
+    """One request of somebody who signed in."""
+
+    request: Request
+    site: ApiSite
+    visitor: Visitor
+    api: Api
+
+    def can(self, scope: Scope) -> bool:
+        """Whether the visitor's token has a scope; the API refuses by itself, this only hides."""
+        return scope in self.visitor.token.grants
+
+    @property
+    def wants_part(self) -> bool:
+        """Whether a script of the page asks for a part of it, not a person for all of it."""
+        return self.request.headers.get("hx-request") == "true"
+
+    def page(self, template: str, *, status_code: int = 200, **given: object) -> HTMLResponse:
+        """A template filled with what a view found, and with what all of them need."""
+        body = rendered(
+            template,
+            self.site.now(),
+            visitor=self.visitor.token,
+            can=self.can,
+            form_key=self.visitor.form_key,
+            path=self.request.url.path,
+            **given,
+        )
+        return HTMLResponse(body, status_code=status_code)
+
+    def go(self, path: str) -> Response:
+        """Where the visitor is led after a form was taken."""
+        return RedirectResponse(path, status_code=SEE_OTHER)
+
+
+def api_of(request: Request) -> ASGIApp:
+    """The REST application that the pages stand on."""
+    app: ASGIApp = request.app.state.api
+    return app
+
+
+def site_of(request: Request) -> ApiSite:
+    """The installation."""
+    site = request.app.state.site
+    assert isinstance(site, ApiSite)
+    return site
+
+
+def visit_of(request: Request) -> Visit:
+    """The visit that a request is; the gate before the routes let in nobody else."""
+    visitor = request.scope[VISITOR]
+    assert isinstance(visitor, Visitor)
+    return Visit(
+        request=request,
+        site=site_of(request),
+        visitor=visitor,
+        api=Api(api_of(request), visitor.token),
+    )
+
+
+Here = Annotated[Visit, Depends(visit_of)]
+
+
+def run_path(run: str, *more: str) -> str:
+    """The address of a run's page, or of something below it."""
+    return "/" + "/".join(("runs", *(quote(part, safe="") for part in (run, *more))))
+
+
+async def fields_of(request: Request) -> Mapping[str, str]:
+    """The text fields of a form, the last of each name."""
+    form = await request.form()
+    return {name: value for name, value in form.items() if isinstance(value, str)}
+
+
+Fields = Annotated[Mapping[str, str], Depends(fields_of)]

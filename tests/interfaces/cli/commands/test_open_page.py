@@ -1,0 +1,53 @@
+"""`perdure open`: an address that signs in once, and what it says where there is no page."""
+
+import asyncio
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from perdure.adapters.stores.open_stores import open_stores
+from perdure.domain.installation.access import ApiToken
+from perdure.interfaces.web.session import Ticket
+from tests.interfaces.cli.memory import Installation
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Installation:
+    return Installation(folder=tmp_path, remembers=True)
+
+
+def told(world: Installation) -> Mapping[str, str]:
+    """The last JSON document of the output."""
+    return json.loads(world.out.splitlines()[-1])
+
+
+async def _ticket(world: Installation, url: str) -> tuple[Ticket | None, ApiToken]:
+    fragment = parse_qs(urlsplit(url).fragment)["ticket"][0]
+    stores = await open_stores(world.folder / "home")
+    try:
+        (token,) = await stores.access.tokens()
+        key = await stores.access.signing_key()
+    finally:
+        await stores.close()
+    return Ticket.read(fragment, key, now=datetime.now(UTC)), token
+
+
+def test_the_address_holds_a_ticket_and_no_secret(world: Installation) -> None:
+    assert world.run("open", "--url", "http://127.0.0.1:8237", "--scope", "answer", "--json") == 0
+    url = told(world)["url"]
+    assert urlsplit(url).path == "/sign-in"
+    ticket, token = asyncio.run(_ticket(world, url))
+    assert ticket is not None
+    assert (ticket.token, ticket.digest) == (token.id, token.digest)
+    assert token.scopes == ("answer",)
+    assert token.expires_at == token.created_at + timedelta(minutes=2)
+
+
+def test_without_a_page_it_says_how_to_start_one(world: Installation) -> None:
+    assert world.run("open") == 3
+    assert "perdure up" in world.err
+    assert "perdure api serve" in world.err

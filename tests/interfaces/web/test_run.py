@@ -1,0 +1,164 @@
+"""The page of one run: its words, its drawing, its parts over HTTP."""
+
+import re
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from page_visit import Visitor, visitor
+from rest import Rest, scripted, served
+from temporalio.testing import WorkflowEnvironment
+
+from perdure.domain.run.status import RunStatus
+from perdure.interfaces.web.differences import differences
+from perdure.interfaces.web.run.score_plot import Point, score_plot
+from perdure.interfaces.web.run.sentence import elapsed, now_sentence
+
+NOW = datetime(2026, 11, 23, 12, 0, tzinfo=UTC)
+
+
+def status(**given: Any) -> RunStatus:
+    common = {
+        "id": "r",
+        "kind": "refine",
+        "goal": "g",
+        "lifecycle": "running",
+        "phase": "executing",
+    }
+    return RunStatus.model_validate(common | {"budget": {"limits": {}}} | given)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"phase": "starting"}, "It is being opened."),
+        ({"iteration": 2}, "It works on the result, in iteration 2."),
+        (
+            {"iteration": 2, "iteration_limit": 3},
+            "It works on the result, in iteration 2 of at most 3.",
+        ),
+        (
+            {
+                "phase": "staging",
+                "stage": {"index": 2, "of": 3, "name": "review", "role": "r", "attempt": 2},
+            },
+            "Its stages are at work, in stage 2 of 3 (review, attempt 2).",
+        ),
+        ({"lifecycle": "paused"}, "It is paused, and goes on when somebody resumes it."),
+        (
+            {"lifecycle": "waiting", "blocked_on": "tool_approval"},
+            "It waits until somebody approves or denies a tool call.",
+        ),
+        (
+            {"lifecycle": "waiting", "blocked_on": "children"},
+            "It waits for an answer to a question.",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_a_run_does_is_one_sentence(given: dict[str, Any], told: str) -> None:
+    assert now_sentence(status(**given)) == told
+
+
+def test_the_clock_of_a_run_moves_between_its_steps() -> None:
+    began = NOW - timedelta(seconds=90)
+    assert elapsed(status(started_at=began, elapsed_s=2), NOW) == 90
+    assert elapsed(status(started_at=began, elapsed_s=2, phase="ended"), NOW) == 2
+
+
+def test_a_drawing_marks_the_best_and_what_fell() -> None:
+    points = [Point(1, 0.5, "continue"), Point(2, 0.9, "continue"), Point(4, 0.4, "accept_best")]
+    drawn = str(score_plot(points, 0.8))
+    assert drawn.count("<circle") == 3
+    assert drawn.count('class="best"') == drawn.count('class="fell"') == 1
+    assert "threshold 0.8" in drawn
+    assert "best 0.90 in iteration 2" in drawn
+    assert "style=" not in drawn
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_one_point_is_no_drawing(count: int) -> None:
+    assert score_plot([Point(1, 0.5, "continue")] * count, None) is None
+
+
+@given(st.lists(st.floats(-5, 5), min_size=2, max_size=40), st.text())
+def test_a_drawing_stays_in_its_frame_and_escapes(scores: list[float], decision: str) -> None:
+    points = [Point(at, value, decision) for at, value in enumerate(scores, 1)]
+    drawn = str(score_plot(points, None))
+    for x, y in re.findall(r'cx="([\d.-]+)" cy="([\d.-]+)"', drawn):
+        assert 0 <= float(x) <= 640
+        assert 0 <= float(y) <= 200
+    assert "<script" not in drawn
+
+
+@given(st.text("ab\n"), st.text("ab\n"))
+def test_a_comparison_leads_from_one_text_to_the_other(before: str, after: str) -> None:
+    lines = differences(before, after)
+    assert lines is not None
+    gone = [line.text for line in lines if line.kind == "gone"]
+    assert set(gone) <= set(before.splitlines())
+    assert {line.text for line in lines if line.kind == "new"} <= set(after.splitlines())
+    assert (not lines) == (before.splitlines() == after.splitlines())
+
+
+def test_what_is_too_long_is_not_compared() -> None:
+    assert differences("a" * 150_000, "b" * 60_000) is None
+
+
+HOSTILE = "# Bottle\n<script>alert(1)</script> [x](javascript:alert(2)) \u202egnp.exe ![i](http://x/y.png)"
+DRAFTS = {
+    "replies": [{"text": "a first text"}, {"text": HOSTILE}],
+    "exhausted": "repeat_last",
+}
+TASK = {
+    "kind": "refine",
+    "goal": "Write <b>a text</b>",
+    "learn": False,
+    "recall": False,
+    "refine": {"max_iterations": 3, "plan": "off", "classify": "off"},
+    "rubric": [{"name": "names it", "evaluator": {"check": "contains", "all": ["Bottle"]}}],
+}
+
+
+@pytest.fixture
+async def refining(server: WorkflowEnvironment, tmp_path: Path) -> AsyncIterator[Rest]:
+    address = server.client.service_client.config.target_host
+    async with (
+        scripted(tmp_path / "home", address, DRAFTS) as site,
+        site.worker(),
+        served(site) as rest,
+    ):
+        yield rest
+
+
+async def test_a_run_is_shown_with_its_reasons_and_can_do_nothing(refining: Rest) -> None:
+    run = await refining.start(TASK)
+    await refining.ended(run)
+    async with visitor(refining, await refining.token("read")) as person:
+        page = await person.see(f"/runs/{run}")
+        second = await person.see(f"/runs/{run}/iterations/2", **{"hx-request": "true"})
+    assert "Write &lt;b&gt;a text&lt;/b&gt;" in page
+    assert "What would have changed it" in page
+    assert "Checklist of the best" in page
+    assert 'class="plot"' in page
+    for text in (page, second):
+        assert "<script>alert" not in text
+        assert "javascript:" not in text.replace("](javascript:alert(2))", "")
+        assert "\u202e" not in text
+        assert "<img" not in text.replace('<img src="/assets/', "")
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page, "it is shown whole, as text"
+    assert "Changes since iteration 1" in second
+    assert "formaction" not in page, "who may only read sees no buttons"
+    async with visitor(refining, await refining.token("operate")) as person:
+        assert "/retry" not in await person.see(f"/runs/{run}"), "it cannot help an accepted run"
+
+
+async def test_what_does_not_exist_says_so(person: Visitor) -> None:
+    for path in ("/runs/nobody", "/runs/nobody/iterations/1", "/nowhere"):
+        answer = await person.client.get(path)
+        assert answer.status_code == 404
+        assert "There is no" in answer.text

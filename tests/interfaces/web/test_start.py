@@ -1,0 +1,153 @@
+"""The form of a new run: what it means, what it could cost, and that it starts once."""
+
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from page_visit import visitor
+from rest import Rest, scripted, served
+from temporalio.testing import WorkflowEnvironment
+
+from perdure.interfaces.web.api_calls import ApiProblem
+from perdure.interfaces.web.start.task_form import TaskForm
+
+JUDGED = {"judge": {}}
+STEEL = {"check": "contains", "all": ["steel", "soap"]}
+SHORT = {"check": "length", "unit": "words", "max": 60}
+NAMED = {"kind": "agent", "goal": "look", "model": "local", "cost_usd": "0.50", "label": "x"}
+DEMANDED = {"kind": "refine", "mention": "steel, soap", "demands": "Be kind.\n\n"}
+MORE = "budget: {tokens: 5}\ntools: {access: full}"
+
+
+@pytest.mark.parametrize(
+    ("fields", "means"),
+    [
+        ({"kind": "agent", "goal": "look"}, {"kind": "agent", "goal": "look"}),
+        (
+            {"kind": "agent", "goal": "look", "model": "local", "cost_usd": "0.50", "label": "x"},
+            {
+                "models": {"executor": "local"},
+                "budget": {"cost_usd": "0.50"},
+                "metadata": {"label": "x"},
+            },
+        ),
+        ({"kind": "agent", "max_iterations": "3"}, {"agent": {"max_iterations": 3}}),
+        ({"kind": "agent", "max_iterations": "three"}, {"agent": {"max_iterations": "three"}}),
+        (
+            {"kind": "roles", "definition": "code-review", "max_iterations": "2"},
+            {"roles": {"definition": "code-review", "max_iterations": 2}},
+        ),
+        (
+            {
+                "kind": "refine",
+                "mention": "steel, soap",
+                "most_words": "60",
+                "demands": "Be kind.\n\n",
+            },
+            {
+                "rubric": [
+                    {
+                        "name": "mentions",
+                        "evaluator": {"check": "contains", "all": ["steel", "soap"]},
+                    },
+                    {
+                        "name": "length",
+                        "evaluator": {"check": "length", "unit": "words", "max": 60},
+                    },
+                    {"name": "Be kind", "description": "Be kind.", "evaluator": JUDGED},
+                ]
+            },
+        ),
+        (
+            {
+                "kind": "agent",
+                "cost_usd": "1",
+                "more": "budget: {tokens: 5}\ntools: {access: full}",
+            },
+            {"budget": {"cost_usd": "1", "tokens": 5}, "tools": {"access": "full"}},
+        ),
+        ({"kind": "refine", "demands": "x", "more": "rubric: []"}, {"rubric": []}),
+    ],
+    ids=[
+        "agent",
+        "model",
+        "iterations",
+        "a word for a number",
+        "roles",
+        "demands",
+        "more",
+        "more wins",
+    ],
+)
+def test_what_a_form_means(fields: dict[str, str], means: dict[str, Any]) -> None:
+    task = TaskForm.read(fields).task()
+    assert {name: task[name] for name in means} == means
+
+
+def test_without_demands_the_goal_itself_says_them() -> None:
+    task = TaskForm(goal="Write a text of at most 60 words about soap.").task()
+    rubric = task["rubric"]
+    assert isinstance(rubric, list) and len(rubric) >= 2
+    assert "judge" in str(rubric[-1])
+
+
+@pytest.mark.parametrize("more", ["a: [", "just words", "- a list"])
+def test_what_is_no_yaml_is_said_at_its_field(more: str) -> None:
+    with pytest.raises(ApiProblem) as caught:
+        TaskForm(goal="g", more=more).task()
+    assert caught.value.problems[0].startswith("more: ")
+
+
+@pytest.fixture
+async def answering(server: WorkflowEnvironment, tmp_path: Path) -> AsyncIterator[Rest]:
+    address = server.client.service_client.config.target_host
+    script = {"replies": [{"text": "an answer"}], "exhausted": "repeat_last"}
+    async with (
+        scripted(tmp_path / "home", address, script) as site,
+        site.worker(),
+        served(site) as rest,
+    ):
+        yield rest
+
+
+FORM = {"kind": "agent", "goal": "Say <b>something</b>", "cost_usd": "0.10"}
+
+
+async def test_a_run_is_looked_over_and_then_started_once(answering: Rest) -> None:
+    async with visitor(answering, await answering.token("operate")) as person:
+        key = await person.form_key("/new")
+        looked = await person.send("/new", FORM, key=key)
+        assert looked.status_code == 200
+        assert "$0.10 at most" in looked.text
+        assert "Say &lt;b&gt;something&lt;/b&gt;" in looked.text
+        once = re.search(r'name="key" value="(\w+)"', looked.text)
+        assert once is not None
+        order = FORM | {"start": "yes", "key": once[1]}
+        first = await person.send("/new", order, key=key)
+        again = await person.send("/new", order, key=key)
+        assert first.status_code == again.status_code == 303
+        assert first.headers["location"] == again.headers["location"]
+        run = first.headers["location"].rpartition("/")[2]
+        await answering.ended(run)
+        assert "an answer" in await person.see(f"/runs/{run}")
+
+
+async def test_what_is_wrong_is_said_and_nothing_is_lost(answering: Rest) -> None:
+    async with visitor(answering, await answering.token("operate")) as person:
+        key = await person.form_key("/new")
+        wrong = FORM | {"max_iterations": "many", "label": "mine", "start": "yes"}
+        answer = await person.send("/new", wrong, key=key)
+        assert answer.status_code == 422
+        assert "max_iterations" in answer.text
+        for kept in ("many", "mine", "Say &lt;b&gt;"):
+            assert kept in answer.text
+
+
+async def test_who_may_only_read_starts_nothing(answering: Rest) -> None:
+    async with visitor(answering, await answering.token("read")) as person:
+        key = await person.form_key("/new")
+        answer = await person.send("/new", FORM | {"start": "yes"}, key=key)
+        assert answer.status_code == 403
+        assert "lacks the scope operate" in answer.text
