@@ -8,10 +8,15 @@ from pathlib import Path
 
 import pytest
 from _pytest.tmpdir import TempPathFactory
+from hypothesis import settings
 from installation import Installation, dev_server, installation
 from leftovers import MARK, end_leftovers, mark_children
 from promised import is_promised
 from temporalio.testing import WorkflowEnvironment
+
+# A test never fails for being slow, and a busy machine makes any example slow.
+settings.register_profile("unhurried", deadline=None)
+settings.load_profile("unhurried")
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` selects by the marks

@@ -1,4 +1,4 @@
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -6,15 +6,18 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from live_calls import live_call
 
 from perdure import AgentSpec, Client, RefineSpec
 from perdure import client as client_module
 from perdure.domain.foundation.errors import InvalidInput, NotFound
 from perdure.domain.run.events import Event
 from perdure.domain.run.gates import Gate
+from perdure.domain.run.live_text import LiveCall
 from perdure.domain.run.messages import AnyMessage, Receipt
 from perdure.domain.run.result import RunResult
 from perdure.domain.specs import Spec
+from perdure.interfaces import live_text
 from perdure.submission.types import Flags, Surroundings
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -80,6 +83,24 @@ class Blobs:
         return address
 
 
+class Texts:
+    """Somebody speaks in every run."""
+
+    async def show(self, calls: Sequence[LiveCall]) -> None: ...
+
+    async def drop(self, calls: Sequence[LiveCall]) -> None: ...
+
+    async def below(self, run: str) -> Sequence[LiveCall]:
+        return [live_call(run=run, text="so far")]
+
+    async def watch(self, run: str) -> None: ...
+
+    async def watched(self) -> dict[str, int]:
+        return {}
+
+    async def prune(self) -> None: ...
+
+
 @pytest.fixture
 def gateway() -> Recorder:
     return Recorder()
@@ -95,6 +116,7 @@ def client(gateway: Recorder, blobs: Blobs, tmp_path: Path) -> Client:
     return Client(
         gateway=gateway,  # pyright: ignore[reportArgumentType]  (the part that is used)
         blobs=blobs,  # pyright: ignore[reportArgumentType]  (the part that is used)
+        live=Texts(),
         surroundings=Surroundings(folder=tmp_path, default_model="claude-x"),
         by="test",
         resources=AsyncExitStack(),
@@ -190,7 +212,10 @@ async def test_connect_composes_by_name_and_closes(
     async def services(settings: object, **options: object) -> AsyncGenerator[SimpleNamespace]:
         seen.extend((settings, options["start"]))
         yield SimpleNamespace(
-            gateway=gateway, blobs=blobs, endpoints=SimpleNamespace(home=str(tmp_path))
+            gateway=gateway,
+            blobs=blobs,
+            live=Texts(),
+            endpoints=SimpleNamespace(home=str(tmp_path)),
         )
         seen.append("closed")
 
@@ -226,3 +251,12 @@ async def test_a_fork_is_told_what_changes_and_a_failed_run_goes_on(
     assert gateway.started[0][0].goal == "say more"
     assert (await fork.retry("again")).verb == "retry"
     assert gateway.sent[0][1].request_id
+
+
+async def test_a_handle_streams_what_models_say(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_text, "LAST_LOOK_AFTER_S", 0)
+    run = await client.attach("@last")
+    parts = [(part.type, part.run, part.text) async for part in run.stream()]
+    assert parts == [("call_started", "agent-1", ""), ("text", "agent-1", "so far")]

@@ -24,11 +24,14 @@ def loaded(first: str) -> str:
 
 def test_the_public_names_are_these_and_each_loads() -> None:
     assert sorted(perdure.__all__) == [
+        "Adaptation",
         "AgentSpec",
         "CheckResult",
         "Client",
         "DelegationSpec",
+        "EndFacts",
         "Event",
+        "IterationFacts",
         "PerdureError",
         "RefineSpec",
         "RolesSpec",
@@ -36,7 +39,10 @@ def test_the_public_names_are_these_and_each_loads() -> None:
         "RunResult",
         "RunSpec",
         "RunStatus",
+        "adapt",
         "check",
+        "on_end",
+        "on_iteration",
         "tool",
     ]
     assert all(getattr(perdure, name) is not None for name in perdure.__all__)

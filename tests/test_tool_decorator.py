@@ -109,11 +109,25 @@ def test_malformed_names_are_refused(name):
         ("A.\n\nArgs:\n    a: x: y\n", ("A.", {"a": "x: y"})),
         ("A.\n\nArgs:\n    a: x\nReturns:\n    b: no\n", ("A.", {"a": "x"})),
         ("A.\n\nReturns:\n    text", ("A.", {})),
+        ("A.\n\nArgs:\n    a (int): x\n        y\n\n    b: z\n", ("A.", {"a": "x y", "b": "z"})),
+        ("A.\n\nExample:\n    b\n\nArgs:\n    a: x", ("A.\n\nExample:\n    b", {"a": "x"})),
     ],
-    ids=["empty", "summary", "colon", "other section", "no arguments"],
+    ids=["empty", "summary", "colon", "other section", "no arguments", "long", "example"],
 )
 def test_docstrings(text, expected):
     assert read_docstring(text) == expected
+
+
+def test_a_docstring_that_cannot_be_read_is_refused():
+    def count(text: str):
+        """Count.
+
+        Args:
+            text
+        """
+
+    with pytest.raises(InvalidInput, match=r"docstring of tool count cannot be read: .*'text'"):
+        tool()(count)
 
 
 def test_tools_that_close_over_something_are_read_once():

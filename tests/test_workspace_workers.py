@@ -11,7 +11,7 @@ from installation import Installation
 from temporalio.worker import Worker
 from waiting import eventually
 
-from perdure import worker
+from perdure import fleet
 from perdure.domain.installation import workspace_use
 from perdure.workspace_workers import WorkspaceWorkers
 
@@ -29,8 +29,8 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> list[WorkspaceWorkers]:
             super().__init__(make)
             made.append(self)
 
-    monkeypatch.setattr(worker, "WorkspaceWorkers", Kept)
-    monkeypatch.setattr(worker, "REGISTRY_POLL_S", 0.05)
+    monkeypatch.setattr(fleet, "WorkspaceWorkers", Kept)
+    monkeypatch.setattr(fleet, "REGISTRY_POLL_S", 0.05)
     return made
 
 
@@ -80,12 +80,12 @@ async def test_a_folder_that_is_gone_is_not_served(
 def _polls(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
     """Count how often the worker looks at what is used."""
     looks = 0
-    real = worker.served
+    real = fleet.served
 
     def counted(*uses: object, **facts: object) -> dict[str, str]:
         nonlocal looks
         looks += 1
         return real(*uses, **facts)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(worker, "served", counted)
+    monkeypatch.setattr(fleet, "served", counted)
     return lambda: looks

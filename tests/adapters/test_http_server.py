@@ -1,4 +1,4 @@
-"""The small door: what it reads, what could be read in two ways, and who only holds it open."""
+"""The small HTTP server: plain requests, ambiguous ones, and clients that only hold it open."""
 
 from collections.abc import AsyncIterator
 from http import HTTPStatus
@@ -7,7 +7,7 @@ import pytest
 from half_sent import dripped, exchange, half_sent
 
 from perdure.adapters import http_server
-from perdure.adapters.http_server import Connection, HttpDoor, Request
+from perdure.adapters.http_server import Connection, HttpServer, Request
 
 NAMES = frozenset({"127.0.0.1", "localhost"})
 GET = b"GET /x HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"
@@ -20,7 +20,7 @@ async def _echo(request: Request, connection: Connection) -> None:
 
 @pytest.fixture
 async def port() -> AsyncIterator[int]:
-    door = HttpDoor(_echo, names=NAMES)
+    door = HttpServer(_echo, names=NAMES)
     yield await door.open("127.0.0.1", 0)
     await door.close()
 

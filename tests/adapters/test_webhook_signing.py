@@ -48,10 +48,10 @@ def test_an_id_has_no_dots() -> None:
 @pytest.mark.parametrize(
     ("secret", "said"),
     [
-        (None, "leads to no secret"),
-        ("", "leads to no secret"),
+        (None, "refers to no secret"),
+        ("", "refers to no secret"),
         ("whsec_???", "not base64"),
-        ("whsec_c2hvcnQ=", "5 bytes long"),
+        ("whsec_c2hvcnQ=", "has 5 bytes"),
     ],
     ids=["none", "empty", "no base64", "short"],
 )

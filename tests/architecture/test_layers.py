@@ -17,6 +17,9 @@ TEMPORAL_CLIENT_HOMES = (
     "perdure.client_services",
     "perdure.composition",
     "perdure.worker",
+    "perdure.fleet",
+    "perdure.temporal",
+    "perdure.testing",
     "perdure.operations",
 )
 OUTSIDE = (
@@ -29,6 +32,7 @@ OUTSIDE = (
     "httpx2",
     "jsonschema",
     "mcp",
+    "openai",
     "opentelemetry",
     "psutil",
     "psycopg",
@@ -85,6 +89,34 @@ def test_a_temporal_client_is_held_by_few() -> None:
     holders = {m.name for m in modules(*PACKAGES) if client_imports(m.tree)}
     strangers = [name for name in sorted(holders) if not name.startswith(TEMPORAL_CLIENT_HOMES)]
     assert strangers == []
+
+
+# What the pages may know of the product: data reach them through the REST API alone.
+PAGES_STAND_ON = (
+    "perdure.domain.",
+    "perdure.gateway.types.",
+    "perdure.interfaces.audit_trail.",
+    "perdure.interfaces.explanation.",
+    "perdure.interfaces.formatting.",
+    "perdure.interfaces.plan.",
+    "perdure.interfaces.model_calls.",
+    "perdure.interfaces.rest.",
+    "perdure.interfaces.tokens.",
+    "perdure.interfaces.web.",
+)
+
+
+def test_the_pages_know_the_api_and_no_second_way_to_data() -> None:
+    found = {
+        m.name: [
+            name
+            for name in imports(m.tree)
+            if name.startswith("perdure.") and not f"{name}.".startswith(PAGES_STAND_ON)
+        ]
+        for m in modules("perdure/interfaces/web")
+    }
+    assert len(found) > 8
+    assert {name: names for name, names in found.items() if names} == {}
 
 
 def test_the_domain_imports_what_is_pure() -> None:

@@ -12,7 +12,7 @@ from perdure.domain.run.metrics import METRICS
 from tests.architecture.sources import PACKAGES, modules, texts
 
 ATTRIBUTE = re.compile(r"\bPerdure[A-Z]\w*")
-CLASSES = {"PerdureError"}  # stands in the list of public names
+CLASSES = {"PerdureError", "PerdureEnvironment", "PerdurePlugin"}  # names of Python
 QUEUE = re.compile(r"^perdure-[\w{}-]*-?(loops|models|tools)$|^-(loops|models|tools)$")
 HOME = "perdure.domain.foundation.names"
 

@@ -56,6 +56,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "previous": None,
             "evidence": {},
             "tree": None,
+            "adaptation": {},
         },
         "FinishReport": {"stored": True, "output": None, "excerpt": False},
         "FinishRequest": {
@@ -71,6 +72,18 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "state": None,
             "output": None,
             "inline": 0,
+        },
+        "HookReport": {"adaptation": {}, "seconds": 0.0},
+        "HookRequest": {
+            "hook": "required",
+            "run": "required",
+            "loop": "required",
+            "frame": None,
+            "goal": "",
+            "key": "required",
+            "record": None,
+            "adaptation": {},
+            "result": None,
         },
         "JudgeReport": {
             "call": "required",
@@ -197,6 +210,13 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "now": "required",
             "seats": {},
             "output_schema": None,
+            "cache_life": "5m",
+        },
+        "OpenTaskReport": {"input": None, "queue": "", "memo": {}, "result": None},
+        "OpenTaskRequest": {
+            "kind": "required",
+            "task": "required",
+            "chain": "required",
         },
         "OpenWorkspaceReport": {
             "grant": "required",
@@ -220,6 +240,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "root": "",
             "seats": {},
             "orchestrates": False,
+            "hooks": {},
         },
         "PairRequest": {"frame": "required", "head": "required", "append": "required"},
         "PlanReport": {
@@ -235,6 +256,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "workspace": None,
             "lacks": {},
             "models": {"default": "", "names": [], "any": False},
+            "hooks": {},
         },
         "ReconcileRequest": {"activity_id": "required"},
         "ReframeReport": {"frame": "required", "task_tokens": 0},
@@ -294,6 +316,12 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "records": 0,
             "held": [],
         },
+        "KeepResultRequest": {
+            "name": "required",
+            "outcome": "required",
+            "value": "required",
+            "seconds": 0.0,
+        },
         "ToolCallReport": {
             "outcome": "ok",
             "ref": None,
@@ -302,6 +330,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "number": None,
             "told": "",
             "held": None,
+            "handed_over": None,
         },
         "ToolCallRequest": {
             "frame": "required",
@@ -328,6 +357,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
         },
         "VerifyReport": {"dimensions": [], "interrupted": None, "seconds": 0.0},
         "VerifyRequest": {"frame": "required", "output": None, "tree": None, "active_time_s": None},
+        "WantedHook": {"kind": "required", "name": "required", "parameters": {}},
     }
 )
 CASES = [(name, payload) for name, payloads in GOLDEN.items() for payload in payloads]

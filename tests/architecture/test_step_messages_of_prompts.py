@@ -30,12 +30,19 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "earlier": {},
             "said": [],
             "cut": False,
+            "adaptation": {},
         },
         "KeepReport": {"kept": 0, "reinforced": 0},
         "KeepRequest": {"source": "required", "learnings": "required"},
         "MineReport": {"events": 0, "found": 0, "proposed": 0, "forgotten": 0},
         "MineRequest": {"now": "required"},
-        "PlanEntry": {"type": "required", "recalled": None, "skills": None, "problems": []},
+        "PlanEntry": {
+            "type": "required",
+            "recalled": None,
+            "skills": None,
+            "problems": [],
+            "adaptation": {},
+        },
         "RecallReport": {
             "text": None,
             "skills_text": None,
@@ -81,6 +88,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "recalled": None,
             "skills": None,
             "approach": "",
+            "adaptation": {},
         },
         "ResultsEntry": {"type": "required", "results": "required"},
         "SayEntry": {

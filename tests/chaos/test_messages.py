@@ -70,7 +70,7 @@ async def test_r43_the_eleventh_update_in_flight_is_told_to_wait(chaos: Ground) 
         asyncio.gather(*(chaos.verb(run, one) for one in messages), return_exceptions=True), 60
     )
     assert all(isinstance(answer, PerdureError) for answer in answers), answers
-    crowded = [one for one in answers if "takes no more now" in str(one)]
+    crowded = [one for one in answers if "is overloaded" in str(one)]
     assert crowded, answers
     assert all(isinstance(one, ServiceUnavailable) for one in crowded)
     chaos.provider.open("later")

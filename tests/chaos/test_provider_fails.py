@@ -74,6 +74,7 @@ async def test_a_role_is_called_as_its_settings_say_and_a_fallback_as_it_can(
         if event.type == "model_failed_over"
     ]
     assert "second-model does not take 2000" in str(switched[0]["left_out"])
+    assert switched[0]["left_behind"] == f"thoughts and prompt cache of {MODEL}"
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 413])
@@ -235,7 +236,8 @@ async def test_eight_timeouts_end_as_timeouts_and_wait_longer_each_time(
     sent = [line.at for line in late.provider.lines()]
     pauses = [later - earlier - 0.5 for earlier, later in itertools.pairwise(sent)]
     wanted = [0.4, 0.8, 1.6, 3.2, 3.2, 3.2, 3.2]
-    least = [0.8 * pause - 0.05 for pause in wanted]
+    # The provider notes a request when it reads it: on a busy machine, late in the call's 0.5 s.
+    least = [0.8 * pause - 0.5 for pause in wanted]
     assert all(pause >= bound for pause, bound in zip(pauses, least, strict=True)), pauses
 
 

@@ -45,6 +45,11 @@ def nothing_found_is_no_error(result: RunResult) -> bool:
     return [item.error for item in result.iterations] == [None] * 4
 
 
+def the_minimum_is_computed(result: RunResult) -> bool:
+    computed = [(item.adapted or {}).get("min_relevance") for item in result.iterations]
+    return computed == [0.7, 0.5, 0.65, None] and nothing_found_is_no_error(result)
+
+
 def suite_is_green(result: RunResult) -> bool:
     first, last = result.iterations
     assert first.dimensions["tests"].score == 0.5
@@ -62,7 +67,7 @@ def approaches_took_turns(result: RunResult) -> bool:
 SHOWN: dict[str, Callable[[RunResult], bool]] = {
     "code-change": suite_is_green,
     "interview-analysis": feedback_is_long,
-    "job-matching": nothing_found_is_no_error,
+    "job-matching": the_minimum_is_computed,
     "product-page": lines_were_kept,
     "resume-parsing": approaches_took_turns,
     "release-notes": tools_were_used,

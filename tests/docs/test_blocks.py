@@ -1,8 +1,11 @@
 """What README and docs show is what the product takes: commands, tasks, Python, as they stand."""
 
 import io
+import json
 import re
 import shlex
+import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,6 +21,11 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 INDENTED = re.compile(r"^ {4}(perdure .+)$", re.MULTILINE)
+READERS: dict[str, Callable[[str], object]] = {
+    "json": json.loads,
+    "toml": tomllib.loads,
+    "yaml": yaml.safe_load,
+}
 INLINE = re.compile(r"`(?:[A-Z_]+=\S+ )*(perdure [^`]+)`")
 
 
@@ -29,11 +37,11 @@ def blocks(page: Path, *languages: str) -> list[str]:
 def shell_lines(page: Path) -> list[str]:
     """The commands of a page's blocks: in fences, indented, and after a prompt."""
     text = page.read_text(encoding="utf-8")
-    lines = [line for block in blocks(page, "sh") for line in block.splitlines()]
+    lines = [line for block in blocks(page, "sh", "bash") for line in block.splitlines()]
     lines += INDENTED.findall(FENCE.sub("", text))
     lines += [
         line[2:]
-        for block in blocks(page, "text")
+        for block in blocks(page, "text", "console")
         for line in block.splitlines()
         if line.startswith("$ ")
     ]
@@ -127,6 +135,20 @@ def tasks() -> list[tuple[str, str]]:
 @pytest.mark.parametrize(("page", "text"), tasks())
 def test_a_task_is_valid(page: str, text: str) -> None:
     RUN_SPEC.validate_python({"kind": "agent"} | yaml.safe_load(text))
+
+
+@pytest.mark.parametrize(
+    ("page", "language", "text"),
+    [(page.name, one, text) for page in PAGES for one in READERS for text in blocks(page, one)],
+)
+def test_data_can_be_read(page: str, language: str, text: str) -> None:
+    READERS[language](text)
+
+
+def test_every_block_says_what_it_is() -> None:
+    told = {language for page in PAGES for language, _ in FENCE.findall(page.read_text("utf-8"))}
+    shown = {"", "text", "markdown"}  # drawings, and what a program prints or a file holds
+    assert told - shown <= {"sh", "bash", "console", "python", *READERS}
 
 
 PYTHON = [(page.name, text) for page in PAGES for text in blocks(page, "python")]

@@ -16,9 +16,12 @@ from tests.replay.test_mutations import QUICK, SLOW
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "promises.md").read_text(encoding="utf-8")
+OPERATIONS = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+PROCEDURES, DRILLS = OPERATIONS.split("\n## What shows it\n")
 CODE = re.compile(r"`([^`\n]+)`")
 WORDS = tuple(dict.fromkeys(CODE.findall(PAGE)))
-NAMED = tuple(word for word in WORDS if word.startswith("tests/"))
+TOLD = dict.fromkeys((*WORDS, *CODE.findall(OPERATIONS)))
+NAMED = tuple(word for word in TOLD if word.startswith("tests/"))
 SCENARIO = re.compile(r"^\| (R\d\d) ", re.MULTILINE)
 # Not a scenario of one installation: it would take two versions of the workers for some time.
 LEFT_OUT = {"R41"}
@@ -45,6 +48,14 @@ def test_what_is_named_exists(named: str) -> None:
         assert function in functions_of(found), f"{path} has no {function}"
     elif found.is_file() and found.name.startswith("test_"):
         assert functions_of(found), f"{path} tests nothing"
+
+
+def test_every_procedure_names_what_shows_it() -> None:
+    headings = re.findall(r"^###? (.+)$", PROCEDURES, re.MULTILINE)
+    wanted = {re.sub(r"[^\w ]", "", one).lower().replace(" ", "-") for one in headings}
+    rows = [line for line in DRILLS.splitlines() if line.startswith("| [")]
+    assert all(re.search(r"`tests/[^`]+`", row) for row in rows)
+    assert set(re.findall(r"\(#([\w-]+)\)", DRILLS)) == wanted - {"troubleshooting"}
 
 
 def test_every_promise_and_scenario_names_what_shows_it() -> None:

@@ -39,9 +39,7 @@ def test_every_task_is_shown() -> None:
 
 
 @pytest.fixture
-async def site(
-    bare: Installation, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Installation]:
+async def site(bare: Installation, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Installation]:
     async with programs_allowed(bare, monkeypatch) as allowed:
         yield allowed
 

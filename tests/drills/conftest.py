@@ -14,10 +14,13 @@ import pytest
 from ground import unserved as drill
 from holding import holding
 from installation import Installation, installation
+from object_store import bucket, faulty, s3_server
 from postgresql import postgresql_server, postgresql_url
 from temporalio.testing import WorkflowEnvironment
 
-__all__ = ["drill", "holding", "postgresql_server", "postgresql_url"]
+__all__ = [
+    "bucket", "drill", "faulty", "holding", "postgresql_server", "postgresql_url", "s3_server",
+]  # fmt: skip
 
 
 @pytest.fixture(
@@ -26,6 +29,8 @@ __all__ = ["drill", "holding", "postgresql_server", "postgresql_url"]
         pytest.param("postgresql", marks=pytest.mark.slow),
         pytest.param("sqlite-sealed", marks=pytest.mark.slow),
         "postgresql-sealed",
+        pytest.param("s3", marks=pytest.mark.slow),
+        pytest.param("s3-sealed", marks=pytest.mark.slow),
     ]
 )
 async def kept(
@@ -39,6 +44,8 @@ async def kept(
     settings: dict[str, str] = {}
     if store == "postgresql":
         settings["database_url"] = request.getfixturevalue("postgresql_url")
+    if store == "s3":
+        settings["blobs"] = f"s3://{request.getfixturevalue('bucket')}/drill"
     if sealed:
         monkeypatch.setenv("DRILL_KEY", base64.b64encode(bytes(range(32))).decode())
         settings["encryption_key"] = "env:DRILL_KEY"

@@ -16,6 +16,7 @@ from holding import HELD, Holding
 from installation import Installation, installation
 from invariants import check
 from mixed import results_of, start_mixed
+from object_store import made_bucket, proxy, s3, use_server
 from postgresql import stoppable
 from temporalio.testing import WorkflowEnvironment
 from waiting import eventually
@@ -84,6 +85,17 @@ async def sqlite_locked(address: str, folder: Path) -> AsyncGenerator[Fragile]:
             holder.close()
 
 
+@asynccontextmanager
+async def objects_away(address: str, folder: Path) -> AsyncGenerator[Fragile]:
+    with s3() as server, proxy(server) as before, pytest.MonkeyPatch.context() as patch:
+        use_server(patch, before.url)
+        place = f"s3://{made_bucket(server)}/drill"
+        async with installation(folder / "home", address, heartbeat_s=2.0, blobs=place) as site:
+            yield Fragile(
+                site, lambda: asyncio.to_thread(before.away), lambda: asyncio.to_thread(before.back)
+            )
+
+
 @pytest.fixture
 async def fragile(
     request: pytest.FixtureRequest, server: WorkflowEnvironment, tmp_path: Path
@@ -107,10 +119,11 @@ def drill(outage: Callable[[str, Path], Opened], seconds: int, *, of_each: int =
     ("fragile", "seconds", "of_each"),
     [
         drill(postgresql_stopped, 2, of_each=1),
+        drill(objects_away, 2, of_each=1),
         *(
             drill(outage, seconds)
             for seconds in (30, 180, 600)
-            for outage in (postgresql_stopped, disk_full, sqlite_locked)
+            for outage in (postgresql_stopped, disk_full, sqlite_locked, objects_away)
         ),
     ],
     indirect=["fragile"],
@@ -135,10 +148,6 @@ async def test_runs_of_every_kind_end_as_undisturbed(
         for runs in sets:
             for run in runs.values():
                 await books_agree(site, run)
-                r = await site.gateway.result(run)
-                print("SPEND", run, r.spend.active_time_s, r.spend.wall_time_s, flush=True)
-                for a in await site.parts.stores.journal.tree(root=run, run=run):
-                    print("   ", a.key if hasattr(a, "key") else a, getattr(a, "seconds", None))
                 if seconds >= LONG_S:
                     spend = (await site.gateway.result(run)).spend
                     assert spend.active_time_s < seconds, "waiting for a store is no work"
@@ -150,6 +159,7 @@ async def test_runs_of_every_kind_end_as_undisturbed(
     "fragile",
     [
         pytest.param(postgresql_stopped, id="postgresql stopped"),
+        pytest.param(objects_away, id="objects away"),
         pytest.param(disk_full, id="disk full", marks=pytest.mark.slow),
         pytest.param(sqlite_locked, id="sqlite locked", marks=pytest.mark.slow),
     ],

@@ -7,7 +7,7 @@ the database first and the blobs after it.
 import shutil
 import sqlite3
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -28,8 +28,8 @@ IN_FLIGHT = 2  # calls of a run at the moment of the copy: a delegation has two 
 def _copy_of_files(home: Path, copy: Path) -> Restore:
     copy.mkdir()
     with (
-        sqlite3.connect(home / "perdure.sqlite") as source,
-        sqlite3.connect(copy / "perdure.sqlite") as target,
+        closing(sqlite3.connect(home / "perdure.sqlite")) as source,
+        closing(sqlite3.connect(copy / "perdure.sqlite")) as target,
     ):
         source.backup(target)
     shutil.copytree(home / "blobs", copy / "blobs")

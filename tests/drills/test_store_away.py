@@ -16,9 +16,9 @@ from invariants import check
 from provider import Play
 from waiting import eventually
 
-from perdure.activities.run_lifecycle import Finish
+from perdure.activities import run_lifecycle
 from perdure.domain.foundation.errors import StoreAway
-from perdure.domain.run.bookkeeping_messages import FinishRequest
+from perdure.domain.ports import BlobStore
 from perdure.gateway.diagnostics import STORE_BACK
 
 LOOK = ("effect.again", {"word": "a"})
@@ -103,14 +103,14 @@ async def test_who_watches_is_told_that_the_end_waits_for_the_store(
     drill: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The event `ended` comes when the result is there; since when it waits is the first try's."""
-    away, inline = True, Finish._inline
+    away, inline = True, run_lifecycle.inline_output
 
-    async def refused(self: Finish, step: FinishRequest) -> tuple[str | None, bool]:
+    async def refused(blobs: BlobStore, address: str | None, limit: int) -> tuple[str | None, bool]:
         if away:
             raise StoreAway("The database cannot be reached.")
-        return await inline(self, step)
+        return await inline(blobs, address, limit)
 
-    monkeypatch.setattr(Finish, "_inline", refused)
+    monkeypatch.setattr(run_lifecycle, "inline_output", refused)
     drill.provider.plays = [Play(text="done")]
     told: list[str] = []
     heard: list[str] = []

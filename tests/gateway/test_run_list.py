@@ -33,7 +33,7 @@ def test_a_filter_becomes_a_query_of_root_runs(wanted: RunFilter, part: str) -> 
 
 @pytest.mark.parametrize("label", ["' OR 1=1", 'a"b', "a\\b", "a\nb", "x" * 513])
 def test_a_label_cannot_leave_its_literal(label: str) -> None:
-    with pytest.raises(InvalidInput, match="cannot be looked for"):
+    with pytest.raises(InvalidInput, match="cannot be searched for"):
         query_of(RunFilter(label=label))
 
 

@@ -1,5 +1,6 @@
 """The guard of the Web UI before a real one: pages with other names get nothing, people all."""
 
+import socket
 from collections.abc import AsyncIterator
 
 import httpx2
@@ -9,6 +10,7 @@ from installation import dev_server
 from temporalio.client import Client
 
 from perdure.adapters.http_server import LOOPBACK, choose
+from perdure.domain.foundation.errors import RuntimeUnavailable
 from perdure.local_services.ui_guard import Inside, UiGuard, inside_for
 
 SETTINGS = "/api/v1/settings"
@@ -96,3 +98,24 @@ def test_the_place_behind_the_guard_cannot_be_guessed() -> None:
     assert all(place.host.startswith("127.") and place.host != LOOPBACK for place in drawn)
     elsewhere = inside_for(8233, platform="darwin")
     assert (elsewhere.host, elsewhere.port == 8233) == (LOOPBACK, False)
+
+
+async def test_a_port_that_a_neighbour_took_meanwhile_is_replaced() -> None:
+    with socket.socket() as neighbour:
+        neighbour.bind((LOOPBACK, 0))
+        neighbour.listen()
+        taken, free = neighbour.getsockname()[1], choose()
+        places = iter([(taken, inside_for(taken)), (free, inside_for(free))])
+        guard = await UiGuard.before(lambda: next(places), names=frozenset())
+        with socket.create_connection((LOOPBACK, free)):
+            pass
+        await guard.close()
+
+
+async def test_without_any_port_it_says_which_setting_helps() -> None:
+    with socket.socket() as neighbour:
+        neighbour.bind((LOOPBACK, 0))
+        neighbour.listen()
+        taken = neighbour.getsockname()[1]
+        with pytest.raises(RuntimeUnavailable, match="PERDURE_UI_PORT"):
+            await UiGuard.before(lambda: (taken, inside_for(taken)), names=frozenset())

@@ -2,11 +2,12 @@
 
 import sqlite3
 from collections.abc import Callable, Generator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
 from full_store import full_store
+from object_store import Faulty, faulty, made_bucket, s3_server
 
 from perdure.adapters.settings.variables import Settings
 from perdure.adapters.stores import sqlite
@@ -16,11 +17,13 @@ from perdure.interfaces.services import Check
 from perdure.operations import doctor
 from perdure.operations.doctor import diagnose
 
+__all__ = ["faulty", "s3_server"]
+
 ALWAYS = {
-    "python", "user", "versions", "settings", "disk", "stores", "claude", "embedded model",
-    "services", "search attributes",
+    "python", "user", "versions", "settings", "disk", "sandbox", "stores", "claude",
+    "embedded model", "services", "search attributes",
 }  # fmt: skip
-NEEDS_THE_STORE = {"rest api", "queues", "runs", "failing runs"}
+NEEDS_THE_STORE = {"rest api", "queues", "queue tasks", "runs", "failing runs"}
 NOWHERE = "postgresql://perdure:secret@127.0.0.1:9/perdure"
 Outage = Callable[[Path], AbstractContextManager[object]]
 
@@ -113,8 +116,8 @@ async def test_a_store_is_tried_by_writing_and_nothing_is_left(home: Path) -> No
     assert checks["server"].found == "No server answers."
     files = {path.name for path in home.rglob("*") if path.is_file()}
     assert {name for name in files if not name.startswith("perdure.sqlite")} == set()
-    with sqlite3.connect(home / "perdure.sqlite") as connection:
-        assert connection.execute("SELECT count(*) FROM live_texts").fetchone() == (0,)
+    with closing(sqlite3.connect(home / "perdure.sqlite")) as connection, connection:
+        assert connection.execute("SELECT count(*) FROM verdicts").fetchone() == (0,)
 
 
 @pytest.mark.parametrize("broken", ["_user", "disk", "_services", "_attributes", "stores", "api"])
@@ -130,3 +133,20 @@ async def test_a_look_that_breaks_hides_no_other(
     assert [check.state for check in unseen] == ["warning"]
     assert "Input/output error" in unseen[0].found
     assert set(checks) >= ALWAYS
+
+
+async def test_an_object_store_is_tried_and_what_is_not_there_yet_is_said(
+    home: Path, faulty: Faulty, s3_server: str
+) -> None:
+    before = await open_stores(home)
+    await before.blobs.put(b"of before")
+    await before.close()
+    url = f"s3://{made_bucket(s3_server)}/x"
+    settings = Settings.load(home=home, blobs=url)
+    found = (await looked(settings))["blobs"]
+    told = f"{url}, can be written; those of before are read where they were written"
+    assert (found.state, found.found) == ("ok", told)
+    faulty.away()
+    away = (await looked(settings))["blobs"]
+    assert (away.state, "AWS_ENDPOINT_URL" in away.cure) == ("failed", True)
+    assert "nothing has to be restarted" in away.cure

@@ -105,7 +105,7 @@ def test_over_rest_references_are_refused() -> None:
     told = caught.value.message
     assert "context.a: " in told
     assert "models.executor: " in told
-    assert told.count("this door reads none") == 2
+    assert told.count("this interface reads none") == 2
     assert "workspace" in told
 
 

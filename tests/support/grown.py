@@ -5,8 +5,8 @@ from sqlalchemy import BigInteger, Boolean, Double, Integer, LargeBinary, Table,
 from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.tables import UtcTime, metadata
 
-# One row each, or one a folder.
-SMALL = frozenset({"installation", "workspaces", "signing_keys", "memory_totals"})
+# One row each, or one a folder, or one a run that was watched within the hour.
+SMALL = frozenset({"installation", "workspaces", "signing_keys", "memory_totals", "live_watches"})
 LONG_AGO = "'2020-01-01T00:00:00.000000+00:00'"
 WORDS = {
     ("attempts", "state"): "'answered'",

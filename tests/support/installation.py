@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import sys
+import uuid
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -245,6 +246,8 @@ async def installation(
         "backoff_initial_s": 0.05,
         "backoff_max_s": 0.2,
         "shutdown_grace_s": 2.0,
+        # Installations of several tests share a server, and so a namespace.
+        "task_queue": f"perdure-{uuid.uuid4().hex[:12]}",
         **settings,
     }
     loaded = Settings.load(home=home, **merged)
@@ -258,6 +261,7 @@ async def installation(
             timing=timing or Timing(heartbeat=loaded.heartbeat_s),
             version=VERSION,
             digest=parts.stores.digest,
+            task_queue=loaded.task_queue,
             notifies=bool(loaded.notify_webhook or loaded.notify_command),
         )
         gateway = Gateway(

@@ -130,7 +130,7 @@ async def pause_and_resume(site: Installation, run: str) -> None:
     """Pause during the first call, and go on once the run stands still."""
     await in_call(site, run)
     await site.gateway.verb(run, Pause(by="ann"))
-    await eventually(lambda: _at_rest(site, run))
+    await eventually(lambda: at_rest(site, run))
     await site.gateway.verb(run, Resume(by="ann"))
 
 
@@ -150,7 +150,7 @@ async def in_call(site: Installation, run: str) -> None:
     await eventually(calling)
 
 
-async def _at_rest(site: Installation, run: str) -> bool:
+async def at_rest(site: Installation, run: str) -> bool:
     status = await site.status(run)
     return status.lifecycle == "paused" and status.step is None
 

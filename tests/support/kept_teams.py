@@ -8,6 +8,7 @@ from delegating import completes, decides, delegates, delegation, works
 from delegating import script as managed
 from drafts import COUNT, TEXT_SCHEMA
 from installation import Installation
+from kept_clients import CLIENT_SCENES
 from kept_scenes import SCENES, Scene
 from teams import APPROVED, PAIR, REVIEWED, asks, rejected, says, script, stage, task, team
 from waiting import eventually
@@ -221,4 +222,4 @@ TEAM_SCENES: Mapping[str, Scene] = {
         steer=stop_at_work,
     ),
 }
-ALL_SCENES: Mapping[str, Scene] = {**SCENES, **TEAM_SCENES}
+ALL_SCENES: Mapping[str, Scene] = {**SCENES, **TEAM_SCENES, **CLIENT_SCENES}

@@ -24,6 +24,7 @@ from perdure.interfaces.rest.app import build_app
 from perdure.interfaces.rest.server import serve
 from perdure.interfaces.rest.settings import ApiRules, ApiSite
 from perdure.interfaces.services import Services
+from perdure.interfaces.web.app import Doors, build_pages
 from perdure.submission.types import Surroundings
 
 EVERY: tuple[Scope, ...] = ("admin",)
@@ -123,13 +124,19 @@ def api_site(site: Installation, rules: ApiRules | None = None) -> ApiSite:
     )
 
 
+def doors(api: ApiSite) -> Doors:
+    """The API and the pages, as one process serves them."""
+    app = build_app(api)
+    return Doors(api=app, pages=build_pages(api, app))
+
+
 @asynccontextmanager
 async def served(site: Installation, rules: ApiRules | None = None) -> AsyncGenerator[Rest]:
     """Serve an installation on a free port."""
     api = api_site(site, rules)
     stop, ready = asyncio.Event(), asyncio.get_running_loop().create_future()
     task = asyncio.create_task(
-        serve(build_app(api), host="127.0.0.1", port=0, stop=stop, on_ready=ready.set_result)
+        serve(doors(api), host="127.0.0.1", port=0, stop=stop, on_ready=ready.set_result)
     )
     try:
         await asyncio.wait({task, ready}, return_when=asyncio.FIRST_COMPLETED)

@@ -122,6 +122,19 @@ class WebUI:
             await options.filter(has=page.get_by_text("Custom", exact=True)).click()
             await page.locator("[data-testid=signal-name]:visible").fill(name)
 
+    async def start(self, kind: str, queue: str, run: str, task: str) -> None:
+        """Start a workflow by the form, as a person does."""
+        await self._open("/workflows/start-workflow")
+        page = self.page
+        for name, value in (("workflowId", run), ("taskQueue", queue), ("workflowType", kind)):
+            await page.locator(f"#{name}").fill(value)
+        editor = page.locator(".cm-content[contenteditable=true]:visible").first
+        await editor.fill(task)
+        await editor.blur()
+        await page.get_by_test_id("start-workflow-button").click()
+        # The form stays, and a toast links to what was started.
+        await expect(page.locator(f"a[href*='/workflows/{run}']").first).to_be_visible()
+
     async def columns(self, names: Mapping[str, bool]) -> None:
         """Choose the columns of the list; the value says whether a column is pinned."""
         chosen = [{"label": name, "pinned": pinned} for name, pinned in names.items()]

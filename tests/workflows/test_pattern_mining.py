@@ -101,7 +101,7 @@ async def test_the_schedule_is_set_changed_and_ended(bare: Installation) -> None
 
 @pytest.mark.parametrize("seconds", [0, 59, 367 * 86_400], ids=str)
 async def test_an_interval_out_of_bounds_is_refused(bare: Installation, seconds: int) -> None:
-    with pytest.raises(InvalidInput, match="Patterns cannot be looked for every"):
+    with pytest.raises(InvalidInput, match="Patterns cannot be mined every"):
         await bare.gateway.schedule_mining(timedelta(seconds=seconds))
     assert await bare.gateway.mining_schedule() is None
 

@@ -10,6 +10,7 @@ import refining
 import teams
 from installation import Installation, installation
 from invariants import executions
+from live_calls import live_call
 from temporalio.testing import WorkflowEnvironment
 
 from perdure.adapters.stores.open_stores import open_stores
@@ -56,7 +57,7 @@ async def _content(site: Installation) -> list[str]:
     await stores.sessions.add_session(Session(id="s", title=CANARY, created_at=NOW))
     await stores.memory.put(_skill())
     await stores.verdicts.put_verdict("k", CANARY)
-    await stores.records.set_live_text("r", "k", 1, CANARY)
+    await stores.live.show([live_call(text=CANARY)])
     return runs
 
 

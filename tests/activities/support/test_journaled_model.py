@@ -8,6 +8,7 @@ import pytest
 from temporalio.testing import ActivityEnvironment
 
 from perdure.activities.support.journaled_model import Answered, Backoff, JournaledModel, NotSent
+from perdure.activities.support.live_text_writer import LiveTextWriter
 from perdure.activities.support.model_attempts import call_context, within_window
 from perdure.adapters.stores.open_stores import Stores, open_stores
 from perdure.domain.budget.allowances import Allowance
@@ -63,7 +64,7 @@ async def attempted(stores: Stores, provider: Counted, *, attempt: int) -> Answe
         models=provider,
         journal=stores.journal,
         blobs=stores.blobs,
-        records=stores.records,
+        live=LiveTextWriter(stores.live, on_failure=pytest.fail),
         backoff=Backoff(),
     )
     step = ModelCallRequest(

@@ -12,7 +12,7 @@ from perdure.adapters.bounded_process import process
 from perdure.adapters.bounded_process.process import TooMuch, misfits_of, work
 from perdure.adapters.checks.builtin_checks import length_of
 from perdure.adapters.verification.deliverables import Deliverables
-from perdure.adapters.verification.reports import read_lint, read_suite
+from perdure.adapters.verification.reports import read_junit, read_lint, read_unittest
 from perdure.adapters.workspaces.patches import unified_patch
 from perdure.adapters.workspaces.snapshots import Leaf
 from perdure.adapters.workspaces.three_way_merge import merge_trees
@@ -135,13 +135,15 @@ REPORTS = {
     "counts": "1 passed, " * 20_000,
     "colons": "a:" * 100_000,
     "spaces": " " * 200_000 + "x",
+    "elements": "<testsuite>" * 200_000,
 }
 
 
 @pytest.mark.parametrize("case", REPORTS)
 def test_reports_of_programs_are_read_in_time(case):
     began = time.process_time()
-    read_suite(REPORTS[case])
+    read_junit(REPORTS[case].encode())
+    read_unittest(REPORTS[case])
     read_lint(REPORTS[case])
     for unit in ("sentences", "words", "lines"):
         length_of("." * 200_000 + "x", unit)

@@ -2,8 +2,9 @@
 
 import pytest
 
+from perdure.adapters.llm.abilities import Abilities, abilities_of
 from perdure.adapters.llm.access import NEWEST
-from perdure.adapters.llm.pricing import Abilities, ModelPrices, PriceSheet, abilities_of
+from perdure.adapters.llm.pricing import ModelPrices, PriceSheet
 
 
 @pytest.mark.parametrize(

@@ -386,3 +386,11 @@ async def test_what_every_iteration_begins_with_is_marked_and_stays_byte_identic
     assert len(set(prefixes)) == 1
     assert prefixes[0].count("cache_control") == 3, "after system, tools and the task"
     assert all(str(body).count("cache_control") == 4 for body in bodies)
+
+
+async def test_an_hour_is_asked_for_at_every_mark() -> None:
+    talk = (user_text("q1"), assistant_text("a1"), user_text("q2"))
+    body = await sent(messages=talk, tools=(READ_TOOL,), cache="grow", cache_life="1h")
+    # A longer mark must not follow a shorter one, so all have the same.
+    assert str(body).count("{'type': 'ephemeral', 'ttl': '1h'}") == 4
+    assert str(body).count("cache_control") == 4

@@ -143,7 +143,7 @@ def test_plugins_come_from_their_entry_points(monkeypatch: pytest.MonkeyPatch) -
         ({"api_key": "k", "default": "claude-opus-5"}, "claude-opus-5"),
     ],
 )
-def test_default_model(access: dict[str, str], name: str) -> None:
+def test_default_model(access: dict[str, Any], name: str) -> None:
     assert default_model(ModelAccess(**access), today=date(2026, 1, 1)) == name
 
 
@@ -158,10 +158,10 @@ def test_default_model(access: dict[str, str], name: str) -> None:
     ids=["nothing", "both", "a gateway may need no key", "a token"],
 )
 def test_what_cannot_be_called_is_told_with_a_cure(
-    access: dict[str, str], lacking: dict[str, str]
+    access: dict[str, Any], lacking: dict[str, str]
 ) -> None:
     found = lacking_models(ModelAccess(**access))
-    assert found.keys() == lacking.keys()
+    assert {*found} & {"claude", "local"} == {*lacking}
     assert all(words in found[family] for family, words in lacking.items())
 
 

@@ -183,7 +183,7 @@ async def test_what_a_server_says_before_it_gives_up_is_told_when_pinning_fails(
 
 async def test_a_missing_variable_is_named_before_anything_starts(probe):
     servers = probe.servers(env=["NO_SUCH_VARIABLE"])
-    with pytest.raises(InvalidInput, match="NO_SUCH_VARIABLE, which this worker lacks"):
+    with pytest.raises(InvalidInput, match="NO_SUCH_VARIABLE, which is not set on this worker"):
         await probe.pinned(servers)
 
 

@@ -6,12 +6,15 @@ import shutil
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
+import psutil
 import pytest
 from enclosure import left, listening, needs_bubblewrap
 
 from perdure.adapters.sandbox.bubblewrap import homes_of
 from perdure.adapters.sandbox.commands import SYSTEM_PATH, Allowance, LocalCommands
+from perdure.adapters.sandbox.process import _memory
 from perdure.domain.evaluation.program_checks import Command, Ran
 from perdure.domain.foundation.errors import NotAllowed
 
@@ -218,6 +221,26 @@ async def test_a_program_comes_before_the_shim_of_a_version_manager(
     allowance = Allowance(commands=("tool",), plain=("tool",), search=search)
     ran = await LocalCommands(allowance).run(Command(argv=("tool",), folder=str(folder)))
     assert (ran.code, ran.out) == (0, "real\n")
+
+
+async def test_a_plain_program_needs_nothing_that_linux_alone_has(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "memfd_create")
+    plain = Allowance(commands=("sh",), plain=("sh",), search=links(tmp_path, "sh", "sleep"))
+    command = Command(argv=("sh", "-c", "sleep 0.3; echo here"), folder=str(folder), output="")
+    ran = await LocalCommands(plain).run(command)
+    assert (ran.code, ran.out) == (0, "here\n")
+
+
+@pytest.mark.parametrize("facts", [SimpleNamespace(rss=7), SimpleNamespace(rss=9, shared=2)])
+def test_memory_is_counted_without_the_files_of_linux(
+    facts: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process = psutil.Process()
+    monkeypatch.setattr(process, "_pid", 0)  # of which /proc says nothing
+    monkeypatch.setattr(process, "memory_info", lambda: facts)
+    assert _memory(process) == 7
 
 
 async def test_a_plain_program_ends_with_its_children(folder: Path, tmp_path: Path) -> None:

@@ -143,7 +143,7 @@ async def effects_of(site: Site, tools: list[Hostile]) -> dict[str, object]:
     await site.sandbox.aclose()
     # A process that was killed may take a moment to be gone.
     new = [one for one in psutil.Process().children(recursive=True) if one.pid not in children]
-    late = time.monotonic() + 10
+    late = time.monotonic() + 60
     while (left := [one for one in new if one.is_running()]) and time.monotonic() < late:
         await asyncio.sleep(0.05)
     effects: dict[str, object] = {

@@ -37,6 +37,21 @@ def test_the_value_is_what_the_code_says(runner: SnippetRunner, code: str, value
     assert value is None or first == value
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param("len(output.split()) >= adaptation['least']", id="expression"),
+        pytest.param(
+            "def f(text, adaptation):\n  return len(text.split()) >= adaptation['least']",
+            id="function",
+        ),
+    ],
+)
+def test_code_may_ask_for_the_values_in_force(runner: SnippetRunner, code: str) -> None:
+    found = [runner.verdict(read_snippet(code), OUTPUT, {"least": least}) for least in (7, 8)]
+    assert found == [True, False]
+
+
 LOOP = "def f(text):\n  while True: pass"
 ATTACKS = {
     "loop": (LOOP, "TimeoutError"),

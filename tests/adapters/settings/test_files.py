@@ -202,10 +202,14 @@ def test_what_is_not_written(home: Path, here: Path, name: str, value: str, said
     assert not (home / "perdure.yaml").exists()
 
 
+# PyYAML itself does not read a NEL again that it wrote.
+WORDS = st.text(st.characters(exclude_characters="\x85", exclude_categories=["Cs"]), max_size=9)
+
+
 @given(
     st.dictionaries(
         st.sampled_from(["a", "b", "c"]),
-        st.one_of(st.integers(), st.text(max_size=9), st.lists(st.text(max_size=4), max_size=3)),
+        st.one_of(st.integers(), WORDS, st.lists(WORDS, max_size=3)),
     ),
     st.booleans(),
 )

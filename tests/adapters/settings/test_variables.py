@@ -12,7 +12,7 @@ from perdure.domain.foundation.errors import InvalidInput
 @pytest.fixture(autouse=True)
 def _unset(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
-        if name.startswith(("PERDURE_", "TEMPORAL_", "ANTHROPIC_")):
+        if name.startswith(("PERDURE_", "TEMPORAL_", "ANTHROPIC_", "OPENAI_", "AZURE_OPENAI_")):
             monkeypatch.delenv(name)
 
 
@@ -42,6 +42,56 @@ def test_the_key_is_read_and_masked(name: str, monkeypatch: pytest.MonkeyPatch) 
     assert settings.anthropic_api_key is not None
     assert settings.anthropic_api_key.get_secret_value() == "sk-secret"
     assert "sk-secret" not in repr(settings)
+
+
+@pytest.mark.parametrize("name", ["OPENAI_API_KEY", "PERDURE_OPENAI_API_KEY"])
+def test_keys_of_other_providers_are_read_and_masked(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, "sk-secret")
+    settings = Settings.load()
+    assert settings.openai_api_key is not None
+    assert "sk-secret" not in repr(settings)
+    assert settings.as_environment()["OPENAI_API_KEY"] == "sk-secret"
+
+
+def test_servers_come_as_json_and_reach_the_services(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = '{"box": {"url": "http://127.0.0.1:1/v1", "key_variable": "BOX", "tools": false}}'
+    monkeypatch.setenv("PERDURE_PROVIDERS", given)
+    settings = Settings.load()
+    assert settings.providers["box"].key_variable == "BOX"
+    assert not settings.providers["box"].tools
+    told = settings.as_environment()["PERDURE_PROVIDERS"]
+    monkeypatch.setenv("PERDURE_PROVIDERS", told)
+    assert Settings.load().providers == settings.providers
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        pytest.param('{"Box!": {"url": "http://x"}}', id="name"),
+        pytest.param('{"box": {"url": "x"}}', id="url"),
+        pytest.param('{"box": {}}', id="no url"),
+        pytest.param('{"box": {"url": "http://x", "tool": true}}', id="unknown field"),
+        pytest.param('{"box": {"url": "http://x", "key_variable": "sk-1"}}', id="a key"),
+    ],
+)
+def test_wrong_servers_are_refused_with_their_place(
+    given: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PERDURE_PROVIDERS", given)
+    with pytest.raises(InvalidInput, match="PERDURE_PROVIDERS"):
+        Settings.load()
+
+
+def test_servers_of_a_file(tmp_path: Path) -> None:
+    text = "providers:\n  box: {url: 'http://127.0.0.1:1/v1', free: true}\n"
+    (tmp_path / "perdure.yaml").write_text(text, encoding="utf-8")
+    assert Settings.load(home=tmp_path).providers["box"].free
+    text = "providers:\n  box: {url: 'http://me:secret@127.0.0.1:1/v1'}\n"
+    (tmp_path / "perdure.yaml").write_text(text, encoding="utf-8")
+    with pytest.raises(InvalidInput, match="key_variable"):
+        Settings.load(home=tmp_path)
 
 
 def test_every_wrong_value_is_named_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

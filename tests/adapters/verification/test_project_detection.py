@@ -39,7 +39,7 @@ def laid_out(root: Path, files: Mapping[str, str]) -> str:
             {"package.json": '{"scripts": {"test": "jest"}}'}, "npm test --silent", id="npm"
         ),
         pytest.param({"Cargo.toml": "[package]"}, "cargo test --offline", id="cargo"),
-        pytest.param({"go.mod": "module a"}, "go test -v ./...", id="go"),
+        pytest.param({"go.mod": "module a"}, "go test ./...", id="go"),
         pytest.param({"package.json": NO_TEST}, None, id="npm without tests"),
         pytest.param({"package.json": "{broken"}, None, id="broken package.json"),
         pytest.param({"pyproject.toml": "[broken"}, None, id="broken pyproject"),

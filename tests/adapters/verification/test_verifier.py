@@ -6,7 +6,7 @@ import pytest
 from full_folder import small_disk
 
 from perdure.adapters.verification.verifier import Verifier
-from perdure.domain.evaluation.program_checks import Command, Ran
+from perdure.domain.evaluation.program_checks import TEST_REPORT, Command, Ran
 from perdure.domain.evaluation.rubric import Rubric, needs_of
 from perdure.domain.evaluation.scores import DimensionScore, Evaluation, overall_score
 from perdure.domain.foundation.errors import NotAllowed, StoreAway
@@ -17,14 +17,19 @@ LINT = {"check": "lint", "command": "flake8"}
 
 
 class Ended:
-    """Programs that end as they are told to."""
+    """Programs that end as they are told to, with a report where one is given."""
 
-    def __init__(self, ran: Ran | NotAllowed) -> None:
+    def __init__(self, ran: Ran | NotAllowed, report: str | None = None) -> None:
         self._ran = ran
+        self._report = report
         self.commands: list[Command] = []
 
     async def run(self, command: Command) -> Ran:
         self.commands.append(command)
+        found = Path(command.folder, TEST_REPORT)
+        assert not found.exists()
+        if self._report is not None:
+            found.write_text(self._report, encoding="utf-8")
         if isinstance(self._ran, NotAllowed):
             raise self._ran
         return self._ran
@@ -34,10 +39,20 @@ class Ended:
             raise NotAllowed(f"{program}: {self._ran.message}")
 
 
-async def score(evaluator: object, ran: Ran | NotAllowed, folder: Path) -> DimensionScore:
+def junit(passed: int = 0, failed: int = 0) -> str:
+    return f"""<testsuite>{"<testcase name='a'/>" * passed}{
+        "<testcase name='b'><failure message='no'/></testcase>" * failed
+    }</testsuite>"""
+
+
+async def score(
+    evaluator: object, ran: Ran | NotAllowed, folder: Path, report: str | None = None
+) -> DimensionScore:
     rubric = Rubric.model_validate([{"name": "a", "evaluator": evaluator}])
-    found = await Verifier(Ended(ran)).verify(rubric, folder=str(folder), output="text")
+    programs = Ended(ran, report)
+    found = await Verifier(programs).verify(rubric, folder=str(folder), output="text")
     assert len(found) == 1
+    assert not (folder / TEST_REPORT).is_file()
     return found[0]
 
 
@@ -51,9 +66,7 @@ async def test_a_program_that_fails_on_a_full_disk_is_no_failed_check(
         for ran in (failed, Ran(code=1, err="it broke"), Ran(code=None, timeout_s=3)):
             with pytest.raises(StoreAway, match="No space left on device"):
                 await score(evaluator, ran, tmp_path / "work")
-        assert (
-            await score(evaluator, Ran(code=0, out="1 passed in 0.1s"), tmp_path / "work")
-        ).score
+        assert (await score(evaluator, Ran(code=0), tmp_path / "work")).score
         disk.make_room()
         assert (await score(evaluator, Ran(code=1, err="it broke"), tmp_path / "work")).score != 1.0
     # Where there is room, what a program says of a disk of its own is its failure.
@@ -70,19 +83,10 @@ async def test_a_program_that_fails_on_a_full_disk_is_no_failed_check(
         pytest.param(COMMAND, Ran(code=None, timeout_s=3), 0.0, "ran 3 s and was stopped",
                      id="command takes too long"),
         pytest.param(COMMAND, NotAllowed("not here."), None, "not here.", id="command may not run"),
-        pytest.param(TESTS, Ran(code=0, out="4 passed in 0.1s\n"), 1.0, "", id="tests pass"),
-        pytest.param(TESTS, Ran(code=1, out="1 failed, 3 passed in 0.1s\n"), 0.75,
-                     "3 of 4 tests pass", id="tests fail"),
-        pytest.param(TESTS, Ran(code=5, out="no tests ran in 0.1s\n"), 1.0,
-                     "no tests were found", id="no tests"),
-        pytest.param(TESTS, Ran(code=1, out="3 passed in 0.1s\n"), 0.75, "3 of 4 tests pass",
-                     id="passing tests in a failing suite"),
-        pytest.param(TESTS, Ran(code=2, out="1 error in 0.1s\n"), 0.0, "0 of 1 tests pass",
-                     id="tests that cannot be loaded"),
-        pytest.param(TESTS, Ran(code=0, out="fine"), 1.0, "no report", id="no report, passes"),
+        pytest.param(TESTS, Ran(code=0), 1.0, "no report", id="no report, passes"),
         pytest.param(TESTS, Ran(code=3, err="boom"), 0.0, "no report", id="no report, fails"),
-        pytest.param(TESTS, Ran(code=1, out="no tests ran in 0.1s\n"), 0.0, "0 of 1",
-                     id="no tests because of an error"),
+        pytest.param(TESTS, Ran(code=1, err="Ran 4 tests in 1s\n\nFAILED (failures=1)\n"), 0.75,
+                     "3 of 4 tests pass", id="unittest"),
         pytest.param(LINT, Ran(code=0), 1.0, "", id="lint is clean"),
         pytest.param(LINT, Ran(code=1, out="a.py:1:1: E1 x\na.py:2:1: W1 y\n"), 0.87,
                      "1 errors, 1 warnings", id="lint finds"),
@@ -101,17 +105,41 @@ async def test_scores(
 
 
 @pytest.mark.parametrize(
-    ("out", "counted"),
+    ("code", "report", "expected", "counted", "gap"),
     [
-        ("12 passed in 0.1s", "all 12 tests pass"),
-        ("1 passed in 0.1s", "the only test passes"),
-        ("1 failed, 3 passed in 0.1s", "3 of 4 tests pass"),
-        ("fine", ""),
+        pytest.param(0, junit(12), 1.0, "all 12 tests pass", "", id="pass"),
+        pytest.param(0, junit(1), 1.0, "the only test passes", "", id="one"),
+        pytest.param(1, junit(3, 1), 0.75, "3 of 4 tests pass", "3 of 4 tests pass", id="fail"),
+        pytest.param(5, junit(), 1.0, "", "no tests were found", id="none"),
+        pytest.param(1, junit(3), 0.75, "3 of 4 tests pass", "3 of 4", id="suite fails beside"),
+        pytest.param(1, junit(), 0.0, "0 of 1 tests pass", "0 of 1", id="none for an error"),
+        pytest.param(2, "<testsuite>", 0.0, "", "no report", id="cut"),
     ],
 )
-async def test_what_a_test_program_counts_is_told(tmp_path: Path, out: str, counted: str) -> None:
-    found = await score(TESTS, Ran(code=int("failed" in out), out=f"{out}\n"), tmp_path)
-    assert found.counted == counted
+async def test_a_report_of_tests_is_counted(
+    tmp_path: Path, code: int, report: str, expected: float, counted: str, gap: str
+) -> None:
+    (tmp_path / TEST_REPORT).write_text(junit(99))  # that of others, among the files
+    found = await score(TESTS, Ran(code=code), tmp_path, report)
+    assert (found.score, found.counted) == (expected, counted)
+    assert gap in found.gap
+
+
+async def test_a_report_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
+    outside = tmp_path / "outside.xml"
+    outside.write_text(junit(9))
+    folder = tmp_path / "work"
+    folder.mkdir()
+
+    class Linking(Ended):
+        async def run(self, command: Command) -> Ran:
+            Path(command.folder, TEST_REPORT).symlink_to(outside)
+            return Ran(code=1)
+
+    rubric = Rubric.model_validate([{"name": "a", "evaluator": TESTS}])
+    (found,) = await Verifier(Linking(Ran(code=1))).verify(rubric, folder=str(folder), output="")
+    assert (found.score, found.counted) == (0.0, "")
+    assert outside.exists()
 
 
 @pytest.mark.parametrize("check", ["tests", "lint"])

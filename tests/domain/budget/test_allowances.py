@@ -23,7 +23,7 @@ from perdure.domain.budget.envelope import (
     reserve,
     worst_cost,
 )
-from perdure.domain.llm.requests import Price
+from perdure.domain.llm.requests import ModelProfile, Price
 from perdure.domain.llm.usage import Usage
 
 PRICE = Price(input_per_million=Decimal(3), output_per_million=Decimal(15))
@@ -100,3 +100,13 @@ def test_a_draft_of_the_longest_permitted_length_can_be_judged(
 def test_without_limits_a_draft_is_as_long_as_it_likes() -> None:
     found = judged_reply(budget(), prompt_tokens=9, price=PRICE, judges=[PRICE], expected=16)
     assert found is None
+
+
+def test_a_prompt_that_is_kept_for_an_hour_is_reserved_at_its_price() -> None:
+    price = Price(input_per_million=Decimal(4), output_per_million=Decimal(20))
+    card = ModelProfile(name="m", price=price)
+    prompt = Usage(input_tokens=1_000_000)
+    assert worst_cost(card.cached_for("5m").price, prompt) == Decimal(5)
+    assert worst_cost(card.cached_for("1h").price, prompt) == Decimal(8)
+    written = Usage(cache_write_1h_tokens=1_000_000)
+    assert price.cost(written) == Decimal(8)

@@ -111,5 +111,5 @@ def end_of(directive: object) -> tuple[str, str]:
     return directive.verdict.outcome, directive.verdict.reason
 
 
-REJECTION = Rejection(gate="deliverables", named=("a.md is missing",))
-UNNAMED = Rejection(gate="success_criteria", named=("two sources",))
+REJECTION = Rejection(check="deliverables", named=("a.md is missing",))
+UNNAMED = Rejection(check="success_criteria", named=("two sources",))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.domain.delegation.apply_decision import (
-    after_gates,
+    after_checks,
     after_rejection,
     decide,
     unreadable,
@@ -141,7 +141,7 @@ def checked(
     course: ManagerProgress, event: Event, settings: DelegationSettings, phase: BudgetPhase
 ) -> tuple[ManagerProgress, RunEnd | None]:
     if event.rejection is None:
-        course, after = after_gates(course, event.score, settings=settings, phase=phase)
+        course, after = after_checks(course, event.score, settings=settings, phase=phase)
     else:
         wrong = event.rejection.named
         course, after = after_rejection(

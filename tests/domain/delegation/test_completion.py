@@ -1,4 +1,4 @@
-"""The gates of a completion in order, what they name, and the breaker behind them."""
+"""The checks of a completion in order, what they name, and the breaker behind them."""
 
 import pytest
 from pydantic import JsonValue
@@ -30,7 +30,7 @@ PASSED = CompletionFacts(contract=(), critique=0.6, files=(FINE,), unmet=(), smo
 
 
 @pytest.mark.parametrize(
-    ("changed", "gate"),
+    ("changed", "check"),
     [
         ({}, None),
         ({"contract": ("result: found text",)}, "output_contract"),
@@ -65,12 +65,12 @@ PASSED = CompletionFacts(contract=(), critique=0.6, files=(FINE,), unmet=(), smo
         ),
     ],
 )
-def test_the_first_gate_that_refuses_speaks(changed: dict[str, object], gate: str | None) -> None:
+def test_the_first_check_that_fails_speaks(changed: dict[str, object], check: str | None) -> None:
     found = completion_step(DONE, PASSED.model_copy(update=changed), STRICT)
-    assert (found.gate if isinstance(found, Rejection) else found) == gate
+    assert (found.check if isinstance(found, Rejection) else found) == check
 
 
-def test_facts_are_asked_for_only_when_their_gate_comes() -> None:
+def test_facts_are_asked_for_only_when_their_check_comes() -> None:
     facts = CompletionFacts(critique=0.9)
     asked = []
     for name, value in (("contract", ()), ("files", (FINE,)), ("unmet", ()), ("smoke", "")):
@@ -88,13 +88,13 @@ def test_a_task_without_demands_needs_a_result_alone() -> None:
     for nothing in blanks:
         empty = Complete(decision="complete", final_result=nothing)
         found = completion_step(empty, CompletionFacts(), plain)
-        assert isinstance(found, Rejection) and found.gate == "deliverables"
+        assert isinstance(found, Rejection) and found.check == "deliverables"
 
 
 def test_placeholders_in_the_result_itself_count() -> None:
     said = Complete(decision="complete", final_result={"text": ["fine", "TODO: the end"]})
     found = completion_step(said, CompletionFacts(), DelegationSettings())
-    assert isinstance(found, Rejection) and found.gate == "placeholders"
+    assert isinstance(found, Rejection) and found.check == "placeholders"
 
 
 def test_a_critique_that_is_switched_off_refuses_nothing() -> None:
@@ -107,9 +107,9 @@ def test_files_of_the_task_come_first_each_once() -> None:
     assert expected_files(said, STRICT) == ("b.md", "a.md")
 
 
-A = Rejection(gate="deliverables", named=("a is missing",))
-B = Rejection(gate="parse", named=("b: line 3",))
-A_OTHER = Rejection(gate="deliverables", named=("c is missing",))
+A = Rejection(check="deliverables", named=("a is missing",))
+B = Rejection(check="parse", named=("b: line 3",))
+A_OTHER = Rejection(check="deliverables", named=("c is missing",))
 
 
 @pytest.mark.parametrize(
@@ -160,9 +160,9 @@ def test_the_breaker(script: list[Rejection | str], cap: int, tripped_at: int | 
 
 
 def test_the_order_of_what_is_named_makes_no_other_rejection() -> None:
-    one = Rejection(gate="parse", named=("a", "b"))
-    assert one.hash == Rejection(gate="parse", named=("b", "a")).hash
-    assert one.hash != Rejection(gate="smoke", named=("a", "b")).hash
+    one = Rejection(check="parse", named=("a", "b"))
+    assert one.hash == Rejection(check="parse", named=("b", "a")).hash
+    assert one.hash != Rejection(check="smoke", named=("a", "b")).hash
 
 
 def test_the_repair_names_everything_that_is_wrong() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from perdure.domain.delegation.apply_decision import after_gates, after_rejection
+from perdure.domain.delegation.apply_decision import after_checks, after_rejection
 from perdure.domain.delegation.completion import REPAIR_WORKER, Rejection
 from perdure.domain.delegation.next_step import CompletionRefused, End, Repair
 from perdure.domain.delegation.progress import ManagerProgress
@@ -60,16 +60,16 @@ def test_the_reserve_pays_for_no_repair() -> None:
 def test_the_final_deliverable_is_judged_by_its_score(
     score: float | None, wanted: tuple[str, str], said: str
 ) -> None:
-    _, directive = after_gates(ManagerProgress(), score, settings=SETTINGS)
+    _, directive = after_checks(ManagerProgress(), score, settings=SETTINGS)
     assert end_of(directive) == wanted
     assert isinstance(directive, End) and said in directive.verdict.explanation
 
 
 def test_a_middling_score_goes_back_and_cannot_go_back_for_ever() -> None:
-    course, directive = after_gates(step(ManagerProgress(), DONE)[0], 0.5, settings=SETTINGS)
+    course, directive = after_checks(step(ManagerProgress(), DONE)[0], 0.5, settings=SETTINGS)
     assert (
         isinstance(directive, CompletionRefused)
         and "the score is 0.50, wanted 0.6" in directive.why
     )
-    _, directive = after_gates(course, 0.5, settings=SETTINGS)
+    _, directive = after_checks(course, 0.5, settings=SETTINGS)
     assert end_of(directive) == ("best_effort", "completion_rejected")

@@ -19,7 +19,7 @@ PAIRS = [(outcome, reason) for outcome, reasons in REASONS.items() for reason in
 
 def test_every_outcome_has_reasons() -> None:
     assert set(REASONS) == set(typing.get_args(Outcome))
-    assert len(PAIRS) == 51
+    assert len(PAIRS) == 53
 
 
 @pytest.mark.parametrize(("outcome", "reason"), PAIRS, ids="/".join)
@@ -45,7 +45,11 @@ def test_no_sentence_speaks_of_a_result_that_is_not_there(
 @pytest.mark.parametrize(
     ("code", "words"),
     [
-        ("model_authentication", "The API key was refused or is missing. Check ANTHROPIC_API_KEY"),
+        (
+            "model_authentication",
+            "The API key was refused or is missing. Check the key of the provider, "
+            "for Claude ANTHROPIC_API_KEY",
+        ),
         ("model_permission", "The account may not use this model. Check its rights and its credit"),
         ("model_unknown_model", "The provider does not know this model. Check its name"),
         ("model_bad_request", "trying again would not change that"),

@@ -18,8 +18,8 @@ def test_of_several_functions_the_last_is_asked() -> None:
     ("code", "said"),
     [
         pytest.param("x = 1", "an expression over `output`", id="a statement"),
-        pytest.param("def check(): return 1", "of one argument", id="no argument"),
-        pytest.param("def check(a, b): return 1", "of one argument", id="two arguments"),
+        pytest.param("def check(): return 1", "a function of the output", id="no argument"),
+        pytest.param("def check(a, b): return 1", "takes others", id="two arguments"),
         pytest.param("def check(output:\n  return", "line 1", id="broken"),
         pytest.param("(" * 5_000, "Python that can be read", id="too deep"),
         pytest.param("a\0b", "Python that can be read", id="a NUL"),

@@ -38,7 +38,7 @@ def refused(*dimensions: Mapping[str, object]) -> list[str]:
         pytest.param({"check": "python", "code": "x = 1"}, "an expression over", id="statement"),
         pytest.param(
             {"check": "python", "code": "def check(a, b): return True"},
-            "a function of one argument",
+            "a function of the output, or of the output and `adaptation`",
             id="two arguments",
         ),
         pytest.param({"check": "command", "argv": []}, "a program and its", id="no program"),

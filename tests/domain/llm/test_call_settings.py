@@ -70,6 +70,24 @@ def test_what_a_model_cannot_follow(given, card: ModelProfile, unable: tuple[str
     assert all(getattr(left, name) is None for name in unable)
 
 
+@pytest.mark.parametrize(
+    ("asked", "known", "refused"),
+    [
+        pytest.param("1h", None, False, id="its provider says"),
+        pytest.param("1h", ("5m", "1h"), False, id="it can"),
+        pytest.param("1h", (), True, id="it cannot"),
+        pytest.param("5m", (), False, id="what is usual"),
+    ],
+)
+def test_an_hour_of_cache_is_asked_of_those_who_have_it(
+    asked: str, known: tuple[str, ...] | None, refused: bool
+) -> None:
+    card = ModelProfile.model_validate({"name": "m", "price": None, "cache": known})
+    assert (dict(settings(cache=asked).unable(card)) != {}) is refused
+    assert settings(cache=asked).within(card).cache == (None if refused else asked)
+    assert settings(cache=asked).manner == settings(cache=asked)
+
+
 def test_a_model_that_cannot_think_is_not_told_to_stop() -> None:
     assert settings(thinking="off").within(OLD).manner is None
 

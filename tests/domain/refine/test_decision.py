@@ -311,7 +311,7 @@ CONFIDENT = {"type": "confidence", "threshold": 0.9}
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        pytest.param(facts(0.85, settings=tree(CONFIDENT)), "continue", id="replaces row 4"),
+        pytest.param(facts(0.85, settings=tree(CONFIDENT)), "continue", id="replaces threshold"),
         pytest.param(facts(0.9, settings=tree(CONFIDENT)), "accept/quality_met", id="accepts"),
         pytest.param(
             facts(0.1, deciding_passed=True, settings=tree(CONFIDENT)),
@@ -332,7 +332,7 @@ CONFIDENT = {"type": "confidence", "threshold": 0.9}
         pytest.param(
             facts(0.2, settings=tree({"type": "max_iterations", "limit": 1}, escalate_below=0.3)),
             "accept_best/max_iterations",
-            id="before row 7",
+            id="before the low score",
         ),
         pytest.param(facts(0.2, settings=tree(CONFIDENT, escalate_below=0.3)), "escalate", id="7"),
         pytest.param(

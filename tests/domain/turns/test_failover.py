@@ -6,7 +6,7 @@ import pytest
 
 from perdure.domain.budget.envelope import Budget, BudgetLimits
 from perdure.domain.llm.requests import ModelProfile, Price
-from perdure.domain.turns.failover import first_model, next_model, unpriced
+from perdure.domain.turns.failover import first_model, left_behind, next_model, unpriced
 
 WINDOWS = {"small": 10, "same": 10, "large": 20, "larger": 40}
 CARDS = {
@@ -37,6 +37,20 @@ CARDS = {
 )
 def test_the_next_model(chain, index, overflow, following):
     assert next_model(chain, index, CARDS, overflow=overflow) == following
+
+
+@pytest.mark.parametrize(
+    ("failed", "following", "told"),
+    [
+        (ModelProfile(name="a", price=None), "b", "thoughts and prompt cache of a"),
+        (ModelProfile(name="a", price=None), "a", None),
+        (ModelProfile(name="local", price=None, thinking=()), "b", None),
+        (None, "b", None),
+    ],
+    ids=["another model", "the same", "one that cannot think", "one that nobody knows"],
+)
+def test_what_only_the_failed_model_could_use_is_told(failed, following, told):
+    assert left_behind(failed, following) == told
 
 
 @pytest.mark.parametrize(

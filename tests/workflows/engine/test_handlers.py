@@ -301,11 +301,15 @@ async def test_the_panel_and_events_tell_the_run(site: Installation) -> None:
 @pytest.mark.long
 async def test_live_text_is_there_during_the_call_and_gone_after(site: Installation) -> None:
     run = await site.start(spec(), {"replies": [{"text": "word " * 200, "delay_s": 2}]})
-    records = site.parts.stores.records
+    live = site.parts.stores.live
+    await live.watch(run)
 
     async def growing() -> bool:
-        return bool(await records.live_text(run))
+        return any(call.text for call in await live.below(run))
+
+    async def gone() -> bool:
+        return not await live.below(run)
 
     await eventually(growing)
     await site.gateway.result(run)
-    assert await records.live_text(run) is None
+    await eventually(gone)

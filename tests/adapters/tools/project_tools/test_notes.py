@@ -113,12 +113,12 @@ REFUSED: dict[str, tuple[str, dict[str, object], str]] = {
     "kind of the loop": (
         "artifact.write",
         {"name": "n", "content": "x", "kind": "loop_output"},
-        "by the loop",
+        "for the loop itself",
     ),
     "kind of notes": (
         "artifact.write",
         {"name": "n", "content": "x", "kind": "learning"},
-        "by the loop",
+        "for the loop itself",
     ),
     "no media type": (
         "artifact.write",

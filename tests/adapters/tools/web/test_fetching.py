@@ -197,9 +197,9 @@ async def test_a_large_body_is_cut_after_unpacking(packed: bool) -> None:
     ("body", "encoding", "said"),
     [
         (b"junk", "gzip", "not valid gzip"),
-        (zlib.compress(b"x"), "deflate", "packed as 'deflate'"),
-        (b"x", "br", "packed as 'br'"),
-        (b"x", "gzip, gzip", "packed as"),
+        (zlib.compress(b"x"), "deflate", "compressed as 'deflate'"),
+        (b"x", "br", "compressed as 'br'"),
+        (b"x", "gzip, gzip", "compressed as"),
     ],
     ids=["broken", "deflate", "brotli", "twice"],
 )

@@ -1,0 +1,48 @@
+"""A person at the page without a browser: keeps the cookie, and sends forms as a page has them."""
+
+import re
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import httpx2
+from rest import Rest
+
+FORM_KEY = re.compile(r'name="form_key" value="([0-9a-f]{64})"')
+
+
+@dataclass
+class Visitor:
+    """Somebody with a session."""
+
+    client: httpx2.AsyncClient
+    url: str
+
+    async def see(self, path: str, **headers: str) -> str:
+        """The page at a path."""
+        answer = await self.client.get(path, headers=headers, follow_redirects=True)
+        assert answer.status_code == 200, (answer.status_code, answer.text)
+        return answer.text
+
+    async def form_key(self, path: str = "/runs") -> str:
+        """What forms of this session carry."""
+        found = FORM_KEY.search(await self.see(path))
+        assert found is not None, f"no form at {path}"
+        return found[1]
+
+    async def send(
+        self, path: str, fields: Mapping[str, str], *, key: str | None = None, **headers: str
+    ) -> httpx2.Response:
+        """Send a form, as a browser does from a page of ours."""
+        given = {"origin": self.url, "sec-fetch-site": "same-origin"} | headers
+        body = {**fields, "form_key": key if key is not None else ""}
+        return await self.client.post(path, data=body, headers=given)
+
+
+@asynccontextmanager
+async def visitor(rest: Rest, token: str) -> AsyncGenerator[Visitor]:
+    """Sign in with a token."""
+    async with httpx2.AsyncClient(base_url=rest.url, timeout=60, trust_env=False) as client:
+        answer = await client.post("/sign-in", data={"token": token})
+        assert answer.status_code == 303, answer.text
+        yield Visitor(client, rest.url)

@@ -1,0 +1,201 @@
+"""Activities of somebody else's worker as tools: their queue, their options, our approval."""
+
+import asyncio
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+
+import pytest
+from agent_runs import results
+from installation import Installation
+from pydantic import JsonValue
+from temporalio import activity
+from temporalio.client import Client
+from temporalio.common import RetryPolicy
+from temporalio.exceptions import ApplicationError
+from temporalio.worker import Worker
+from waiting import eventually
+
+from perdure.activity_tools import activity_type, placed
+from perdure.adapters.tools.host import HANDED_OVER_BYTES, LocalToolHost
+from perdure.domain.foundation.errors import InvalidInput
+from perdure.domain.run.result import RunResult
+from perdure.domain.tools.definitions import ToolGrant, ToolInvocation
+from perdure.temporal import PerdurePlugin, activity_tool
+from perdure.tool_decorator import ToolContext
+
+QUEUE = "theirs"
+
+
+@dataclass
+class Order:
+    """A type of their own, in the arguments of an activity."""
+
+    item: str
+    pieces: int = 1
+
+
+class Shop:
+    """Their activities; counts what was done."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+
+    @activity.defn
+    async def charge(self, order: Order, currency: str = "EUR") -> dict[str, str]:
+        """Charge a customer.
+
+        Args:
+            order: what is paid for.
+            currency: how.
+        """
+        info = activity.info()
+        self.done.append(f"{order.pieces} {order.item} in {currency}, attempt {info.attempt}")
+        if order.item == "nothing":
+            raise ApplicationError("there is nothing to charge for", type="Empty")
+        if order.item == "slowly":
+            await asyncio.sleep(60)
+        return {"receipt": f"r-{order.item}", "queue": info.task_queue}
+
+
+ONCE: dict[str, object] = {}
+TWICE = {"retry_policy": RetryPolicy(maximum_attempts=2, initial_interval=timedelta(seconds=0.01))}
+BRIEFLY = {"start_to_close_timeout": timedelta(seconds=0.3)}
+CASES = {
+    "it runs on their queue with their types": (
+        {"order": {"item": "bottle", "pieces": 2}}, ONCE,
+        ["2 bottle in EUR, attempt 1"], "ok", '"receipt": "r-bottle"',
+    ),
+    "a failed one is told in words": (
+        {"order": {"item": "nothing"}}, ONCE,
+        ["1 nothing in EUR, attempt 1"], "error", "Empty: there is nothing to charge for",
+    ),
+    "it is tried again as its retry policy says": (
+        {"order": {"item": "nothing"}, "currency": "CHF"}, TWICE,
+        ["1 nothing in CHF, attempt 1", "1 nothing in CHF, attempt 2"], "error", "Empty",
+    ),
+    "a lost one has an uncertain effect": (
+        {"order": {"item": "slowly"}}, BRIEFLY,
+        ["1 slowly in EUR, attempt 1"], "effect_uncertain", "look before you call it again",
+    ),
+    "wrong arguments run nothing": (
+        {"order": {"piece": 1}}, ONCE, [], "error", "not valid",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "done", "outcome", "told"), CASES.values(), ids=CASES.keys()
+)
+async def test_an_activity_is_a_tool(
+    bare: Installation,
+    arguments: Mapping[str, object],
+    options: dict[str, object],
+    done: list[str],
+    outcome: str,
+    told: str,
+) -> None:
+    shop = Shop()
+    result = await _run(bare, shop, arguments, options)
+    (block,) = await results(bare, result)
+    assert (shop.done, block.outcome) == (done, outcome)
+    assert told in block.text
+    assert result.output == "Done."
+
+
+async def test_it_runs_after_it_is_approved_and_not_before(bare: Installation) -> None:
+    shop = Shop()
+
+    async def approve(client: Client, run: str) -> None:
+        await eventually(lambda: _asks(bare, run))
+        (gate,) = (await bare.status(run)).gates
+        assert (gate.subject, shop.done) == ("charge", [])
+        await client.get_workflow_handle(run).signal("approve", gate.name)
+
+    result = await _run(
+        bare, shop, {"order": {"item": "bottle"}}, {"access": "write", "approve": True}, approve
+    )
+    (block,) = await results(bare, result)
+    assert (shop.done, block.outcome) == (["1 bottle in EUR, attempt 1"], "ok")
+
+
+async def _asks(site: Installation, run: str) -> bool:
+    return bool((await site.status(run)).gates)
+
+
+async def _run(
+    site: Installation,
+    shop: Shop,
+    arguments: Mapping[str, object],
+    options: Mapping[str, object],
+    meanwhile=None,
+) -> RunResult:
+    made = activity_tool(shop.charge, **options)  # type: ignore[arg-type]
+    plugin = PerdurePlugin(site.settings, tools=[made])
+    client = await Client.connect(site.address, plugins=[plugin])
+    queue = run = f"shop-{uuid.uuid4().hex[:8]}"
+    ask = {"tool_calls": [{"name": "charge", "arguments": arguments}]}
+    model = await site.script({"replies": [ask, {"text": "Done."}]})
+    task = {
+        "goal": "Charge.", "models": {"executor": model},
+        "tools": {"access": "full", "allow": ["charge"]},
+    }  # fmt: skip
+    async with Worker(client, task_queue=queue, activities=[shop.charge]):
+        started = await client.start_workflow("AgentLoop", task, id=run, task_queue=queue)
+        if meanwhile is not None:
+            await meanwhile(client, run)
+        await started.result()
+        return await site.gateway.result(run)
+
+
+def test_its_schema_is_that_of_the_signature() -> None:
+    fact = activity_tool(Shop().charge, task_queue=QUEUE).fact
+    assert (fact.name, fact.description) == ("charge", "Charge a customer.")
+    assert fact.parameters["required"] == ["order"]
+    assert fact.activity is not None
+    assert (fact.activity.queue, fact.activity.attempts) == (QUEUE, 1)
+
+
+async def test_arguments_that_would_travel_by_reference_are_refused() -> None:
+    host = LocalToolHost([activity_tool(Shop().charge, task_queue=QUEUE)])
+    arguments: dict[str, JsonValue] = {"order": {"item": "x" * HANDED_OVER_BYTES}}
+    call = ToolInvocation(
+        run="r", call_id="c", idempotency_key="r/1/c", name="charge", arguments=arguments
+    )
+    output = await host.call(call, ToolGrant(root="/", allowed=("charge",)))
+    assert (output.outcome, output.code, output.handed_over) == (
+        "error", "invalid_arguments", None,
+    )  # fmt: skip
+    assert "Send less" in output.text
+
+
+def plain(item: str) -> str:
+    """No activity."""
+    return item
+
+
+@activity.defn
+async def asks_for_context(item: str, context: ToolContext) -> str:
+    """It wants what only plain functions have."""
+    return item + context.run
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [(plain, "is no activity"), (asks_for_context, "belongs to plain functions")],
+    ids=["a plain function", "a tool context"],
+)
+def test_what_cannot_be_a_tool_is_refused(function, words: str) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        activity_tool(function)
+
+
+def test_it_is_placed_on_the_queue_of_the_worker_that_has_it() -> None:
+    made = activity_tool(Shop().charge)
+    assert activity_type(Shop().charge) == "charge"
+    target = placed(made, [("other", frozenset()), (QUEUE, frozenset({"charge"}))]).fact.activity
+    assert target is not None
+    assert target.queue == QUEUE
+    with pytest.raises(InvalidInput, match="No worker has the activity 'charge'"):
+        placed(made, [("other", frozenset({"send"}))])

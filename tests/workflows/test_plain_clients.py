@@ -1,0 +1,267 @@
+"""A loop is started by any Temporal client, with nothing but its task."""
+
+import json
+import uuid
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from installation import Installation, installation
+from listed import listed
+from temporalio import workflow
+from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
+from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError
+from temporalio.worker import Worker
+from waiting import eventually
+
+from perdure.client_services import services
+from perdure.domain.run.result import RunResult
+from perdure.gateway.types import RunRow
+from perdure.operations.doctor_checks import task_queue
+
+SHORT = [{"name": "short", "evaluator": {"check": "length", "unit": "words", "max": 4}}]
+
+
+PLAIN = {"plan": "off"}
+
+
+@pytest.fixture
+async def plain(site: Installation) -> Client:
+    """A client that knows nothing of Perdure: no converter, no plugin."""
+    return await Client.connect(site.address)
+
+
+async def _started(
+    site: Installation, plain: Client, task: object, *, kind: str = "AgentLoop", name: str = ""
+) -> WorkflowHandle[object, object]:
+    return await plain.start_workflow(
+        kind,
+        task,
+        id=name or f"plain-{uuid.uuid4().hex[:8]}",
+        task_queue=site.settings.task_queue,
+    )
+
+
+async def _agent(site: Installation, *texts: str) -> dict[str, object]:
+    model = await site.script({"replies": [{"text": text} for text in texts]})
+    return {"goal": "Name a fruit.", "models": {"executor": model}}
+
+
+async def test_an_agent_answers_a_plain_client(site: Installation, plain: Client) -> None:
+    run = await _started(site, plain, await _agent(site, "An apple."))
+    result = await run.result()
+    assert isinstance(result, dict)
+    assert (result["outcome"], result["output"]) == ("accepted", "An apple.")
+    row = await site.parts.stores.records.run(run.id)
+    assert row is not None
+    assert (row.goal, row.outcome) == ("Name a fruit.", "accepted")
+    assert run.id in await listed(site.gateway)
+    assert (await site.gateway.status(run.id)).outcome == "accepted"
+
+
+@pytest.mark.parametrize("kind", ["RefineLoop", "RoleLoop", "DelegationLoop"])
+async def test_every_kind_says_what_its_task_lacks(
+    site: Installation, plain: Client, kind: str
+) -> None:
+    error, _ = await _refused(site, plain, {"gaol": "x", "budget": {"tokens": -1}}, kind=kind)
+    assert "gaol" in error.message
+    assert "budget.tokens" in error.message
+
+
+async def test_a_refine_loop_reaches_its_rubric(site: Installation, plain: Client) -> None:
+    model = await site.script(
+        {"replies": [{"text": "one two three four five"}, {"text": "one two"}]}
+    )
+    task = {"goal": "Be short.", "rubric": SHORT, "models": {"executor": model}, "refine": PLAIN}
+    result = await (await _started(site, plain, task, kind="RefineLoop")).result()
+    assert isinstance(result, dict)
+    assert (result["outcome"], result["output"]) == ("accepted", "one two")
+
+
+REFUSED = {
+    "no object": (["a goal"], 'The task is ["a goal"] instead of a JSON object'),
+    "nothing in it": ({}, "goal"),
+    "another kind": ({"goal": "x", "kind": "refine"}, "the workflow type AgentLoop runs agent"),
+    "an unknown model": ({"goal": "x", "models": {"executor": "gpt-0"}}, "gpt-0"),
+    "a relative folder": ({"goal": "x", "workspace": "."}, "workspace"),
+    "no iterations": (
+        {"goal": "x", "agent": {"max_iterations": 0}},
+        "agent.max_iterations",
+    ),
+}
+
+
+async def _refused(
+    site: Installation, plain: Client, task: object, *, kind: str = "AgentLoop", name: str = ""
+) -> tuple[ApplicationError, RunResult]:
+    run = await _started(site, plain, task, kind=kind, name=name)
+    with pytest.raises(WorkflowFailureError) as caught:
+        await run.result()
+    assert isinstance(caught.value.cause, ApplicationError)
+    (told,) = caught.value.cause.details
+    history = json.loads((await run.fetch_history()).to_json())["events"]
+    assert "EVENT_TYPE_WORKFLOW_TASK_FAILED" not in {event["eventType"] for event in history}
+    return caught.value.cause, RunResult.model_validate(told)
+
+
+@pytest.mark.parametrize(("task", "words"), REFUSED.values(), ids=REFUSED.keys())
+async def test_a_task_that_cannot_run_fails_at_once(
+    site: Installation, plain: Client, task: object, words: str
+) -> None:
+    error, result = await _refused(site, plain, task)
+    assert error.type == "RunFailed"
+    assert error.message.startswith("failed/invalid_task: ")
+    assert words in error.message
+    assert (result.outcome, result.reason, result.spend.tokens) == ("failed", "invalid_task", 0)
+    row = await site.parts.stores.records.run(result.id)
+    assert row is not None
+    assert (row.lifecycle, row.outcome) == ("failed", "failed")
+    assert (await site.gateway.result(result.id)).reason == "invalid_task"
+
+
+async def test_the_id_of_a_refused_task_is_free(site: Installation, plain: Client) -> None:
+    name = f"again-{uuid.uuid4().hex[:8]}"
+    await _refused(site, plain, {"goal": ""}, name=name)
+    run = await _started(site, plain, await _agent(site, "A pear."), name=name)
+    result = await run.result()
+    assert isinstance(result, dict)
+    assert result["output"] == "A pear."
+
+
+async def test_the_same_task_under_the_same_id_is_one_run(
+    site: Installation, plain: Client
+) -> None:
+    task = await _agent(site, "An apple.", "A second apple.")
+    first = await _started(site, plain, task)
+    once = await first.result()
+    again = await (await _started(site, plain, task, name=first.id)).result()
+    assert again == once
+    assert await site.replies_taken(first.id) == 1
+    other = {**task, "goal": "Name a tree."}
+    error, _ = await _refused(site, plain, other, name=first.id)
+    assert "started from another specification" in error.message
+    assert (await site.gateway.result(first.id)).output == "An apple."
+
+
+async def test_what_is_said_before_it_is_opened_holds(site: Installation, plain: Client) -> None:
+    name = f"early-{uuid.uuid4().hex[:8]}"
+    task = await _agent(site, "An apple.")
+    run = await plain.start_workflow(
+        "AgentLoop", task, id=name, task_queue=site.settings.task_queue,
+        start_signal="pause", start_signal_args=[{"by": "me"}],
+    )  # fmt: skip
+    await run.signal("add_input", {"text": "A red one."})
+
+    async def paused() -> bool:
+        return (await site.gateway.status(name)).lifecycle == "paused"
+
+    await eventually(paused)
+    status = await site.gateway.status(name)
+    assert [said.text for said in status.said] == ["A red one."]
+    await run.signal("resume")
+    result = await run.result()
+    assert isinstance(result, dict)
+    assert result["outcome"] == "accepted"
+
+
+async def test_it_costs_one_step_more(site: Installation, plain: Client) -> None:
+    task = await _agent(site, "An apple.")
+    run = await _started(site, plain, task)
+    await run.result()
+    by_door = await site.start({**task, "kind": "agent"})
+    await site.gateway.result(by_door)
+    assert await _steps(site, run.id) == await _steps(site, by_door)
+    opening = plain.get_workflow_handle(run.id, run_id=run.first_execution_run_id)
+    events = json.loads((await opening.fetch_history()).to_json())["events"]
+    steps = [one for one in events if one["eventType"] == "EVENT_TYPE_ACTIVITY_TASK_SCHEDULED"]
+    assert len(steps) == 1
+
+
+async def _steps(site: Installation, run: str) -> int:
+    events = await site.history(run)
+    return sum(one["eventType"] == "EVENT_TYPE_ACTIVITY_TASK_SCHEDULED" for one in events)
+
+
+async def test_a_task_without_a_worker_is_listed_and_waits(bare: Installation) -> None:
+    plain = await Client.connect(bare.address)
+    name = f"order:{uuid.uuid4().hex[:8]}"
+    run = await _started(bare, plain, await _agent(bare, "An apple."), name=name)
+
+    async def row_of_it() -> RunRow | None:
+        return (await listed(bare.gateway)).get(name)
+
+    row = await eventually(row_of_it)
+    assert row is not None
+    assert (row.kind, row.phase, row.trouble) == ("agent", "starting", "waiting for a worker")
+    assert await bare.gateway.resolve(name[:12]) == name
+    assert (await bare.gateway.status(name)).phase == "starting"
+    async with bare.worker():
+        result = await run.result()
+    assert isinstance(result, dict)
+    assert result["outcome"] == "accepted"
+
+
+async def test_two_installations_on_one_queue_are_told(site: Installation, tmp_path: Path) -> None:
+    queue = site.settings.task_queue
+    connected = partial(services, site.settings)
+    (found,) = [check async for check in task_queue(site.settings, connected)]
+    assert found.state == "ok"
+    async with (
+        installation(tmp_path / "other", site.address, task_queue=queue) as other,
+        other.worker(),
+    ):
+        (found,) = [check async for check in task_queue(site.settings, connected)]
+        own = await other.parts.stores.records.installation()
+    assert found.state == "warning"
+    assert own in found.found
+    assert "PERDURE_TASK_QUEUE" in found.cure
+
+
+@workflow.defn(name="Order", sandboxed=False)
+class Order:
+    """A workflow of somebody else's, which awaits a loop."""
+
+    @workflow.run
+    async def run(self, task: dict[str, Any], queue: str) -> Any:
+        name = f"{workflow.info().workflow_id}-mail"
+        return await workflow.execute_child_workflow("AgentLoop", task, id=name, task_queue=queue)
+
+
+async def test_a_loop_is_the_child_of_any_workflow(site: Installation, plain: Client) -> None:
+    task, name = await _agent(site, "An apple."), f"order-{uuid.uuid4().hex[:8]}"
+    async with Worker(plain, task_queue=name, workflows=[Order]):
+        order = await plain.start_workflow(
+            "Order", args=[task, site.settings.task_queue], id=name, task_queue=name
+        )
+        result = await order.result()
+    assert isinstance(result, dict)
+    assert (result["outcome"], result["output"]) == ("accepted", "An apple.")
+    assert f"{name}-mail" in await listed(site.gateway)
+
+
+async def test_an_open_child_of_any_workflow_is_listed(site: Installation, plain: Client) -> None:
+    task, name = await _agent(site, "An apple."), f"order-{uuid.uuid4().hex[:8]}"
+    async with Worker(plain, task_queue=name, workflows=[Order]):
+        order = await plain.start_workflow(
+            "Order", args=[task, site.settings.task_queue], id=name, task_queue=name
+        )
+        mail = plain.get_workflow_handle(f"{name}-mail")
+        await eventually(partial(_sent, mail, "pause"))
+
+        async def paused() -> bool:
+            row = (await listed(site.gateway)).get(f"{name}-mail")
+            return row is not None and row.lifecycle == "paused"
+
+        await eventually(paused)
+        await mail.signal("resume")
+        await order.result()
+
+
+async def _sent(run: WorkflowHandle[object, object], signal: str) -> bool:
+    with suppress(RPCError):
+        await run.signal(signal)
+        return True
+    return False
