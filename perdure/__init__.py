@@ -7,7 +7,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from perdure.check_decorator import CheckResult, check
+    from perdure.check_decorator import Adaptation, CheckResult, check
     from perdure.client import Client, RunHandle
     from perdure.domain.agent.spec import AgentSpec
     from perdure.domain.delegation.spec import DelegationSpec
@@ -15,17 +15,22 @@ if TYPE_CHECKING:
     from perdure.domain.refine.spec import RefineSpec
     from perdure.domain.roles.spec import RolesSpec
     from perdure.domain.run.events import Event
+    from perdure.domain.run.hooks import EndFacts, IterationFacts
     from perdure.domain.run.result import RunResult
     from perdure.domain.run.status import RunStatus
     from perdure.domain.specs import RunSpec
+    from perdure.hook_decorators import adapt, on_end, on_iteration
     from perdure.tool_decorator import tool
 
 __all__ = [
+    "Adaptation",
     "AgentSpec",
     "CheckResult",
     "Client",
     "DelegationSpec",
+    "EndFacts",
     "Event",
+    "IterationFacts",
     "PerdureError",
     "RefineSpec",
     "RolesSpec",
@@ -33,17 +38,23 @@ __all__ = [
     "RunResult",
     "RunSpec",
     "RunStatus",
+    "adapt",
     "check",
+    "on_end",
+    "on_iteration",
     "tool",
 ]
 
 # Loaded at first use: a module of tools needs neither the client nor Temporal.
 _HOMES = {
+    "Adaptation": "perdure.check_decorator",
     "AgentSpec": "perdure.domain.agent.spec",
     "CheckResult": "perdure.check_decorator",
     "Client": "perdure.client",
     "DelegationSpec": "perdure.domain.delegation.spec",
+    "EndFacts": "perdure.domain.run.hooks",
     "Event": "perdure.domain.run.events",
+    "IterationFacts": "perdure.domain.run.hooks",
     "PerdureError": "perdure.domain.foundation.errors",
     "RefineSpec": "perdure.domain.refine.spec",
     "RolesSpec": "perdure.domain.roles.spec",
@@ -51,7 +62,10 @@ _HOMES = {
     "RunResult": "perdure.domain.run.result",
     "RunSpec": "perdure.domain.specs",
     "RunStatus": "perdure.domain.run.status",
+    "adapt": "perdure.hook_decorators",
     "check": "perdure.check_decorator",
+    "on_end": "perdure.hook_decorators",
+    "on_iteration": "perdure.hook_decorators",
     "tool": "perdure.tool_decorator",
 }
 

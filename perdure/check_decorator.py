@@ -16,6 +16,13 @@ from perdure.domain.foundation.errors import InvalidInput, PerdureError
 from perdure.domain.foundation.problems import problems_of
 
 
+class Adaptation(dict[str, JsonValue]):
+    """The values that a hook computed for the iteration in hand; empty where nothing adapts.
+
+    A parameter of a check that is annotated with this type gets them.
+    """
+
+
 class CheckFailed(PerdureError):
     """A check could not be run: that is no score."""
 
@@ -43,12 +50,23 @@ class CustomCheck:
     name: str
     function: Callable[..., object]
     parameters: type[BaseModel]
+    adaptation_name: str | None = None
 
     def __call__(self, output: str, /, **parameters: object) -> object:
         return self.function(output, **parameters)
 
-    def verdict(self, output: str, given: Mapping[str, JsonValue]) -> object:
+    def verdict(
+        self,
+        output: str,
+        given: Mapping[str, JsonValue],
+        adaptation: Mapping[str, JsonValue] | None = None,
+    ) -> object:
         """What the function says of an output, with the parameters that a rubric gives.
+
+        Args:
+            output: what is checked.
+            given: the parameters, by name.
+            adaptation: the values in force, for a function that asks for them.
 
         Raises:
             CheckFailed: the parameters do not fit the function.
@@ -60,9 +78,10 @@ class CustomCheck:
             raise CheckFailed(
                 f"the check {self.name} was given wrong parameters: {wrong}"
             ) from None
-        return self.function(
-            output, **{name: getattr(read, name) for name in type(read).model_fields}
-        )
+        values = {name: getattr(read, name) for name in type(read).model_fields}
+        if self.adaptation_name is not None:
+            values[self.adaptation_name] = Adaptation(adaptation or {})
+        return self.function(output, **values)
 
 
 def check(*, name: str | None = None) -> Callable[[Callable[..., object]], CustomCheck]:
@@ -91,19 +110,56 @@ def custom_check(function: Callable[..., object], *, name: str) -> CustomCheck:
             f"The check name {name!r} is malformed.",
             cure="Use lower-case words joined by dots, such as acme.spelling.",
         )
+    read = parameters_of(function, name=name, noun="check", first="output")
+    return CustomCheck(
+        name=name,
+        function=function,
+        parameters=read.model,
+        adaptation_name=read.adaptation_name,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionParameters:
+    """What a function takes after its first parameter; `adaptation_name` is not given by tasks."""
+
+    model: type[BaseModel]
+    adaptation_name: str | None = None
+
+
+def parameters_of(
+    function: Callable[..., object], *, name: str, noun: str, first: str
+) -> FunctionParameters:
+    """Read the parameters of a check or hook.
+
+    Args:
+        function: what is decorated.
+        name: what tasks call it.
+        noun: what it is, for people.
+        first: what its first parameter takes.
+
+    Raises:
+        InvalidInput: it has no first parameter, or another one has no annotation.
+    """
     hints = typing.get_type_hints(function, include_extras=True)
-    first, *others = inspect.signature(function).parameters.values() or (None,)
-    if first is None:
-        raise InvalidInput(f"The check {name} takes no output.", cure="Give it a first parameter.")
+    leading, *others = inspect.signature(function).parameters.values() or (None,)
+    if leading is None:
+        raise InvalidInput(
+            f"The {noun} {name} takes no {first}.", cure="Give it a first parameter."
+        )
     fields: dict[str, object] = {}
+    adaptation_name: str | None = None
     for parameter in others:
         if parameter.name not in hints:
             raise InvalidInput(
-                f"The parameter {parameter.name!r} of check {name} has no type annotation.",
-                cure="Annotate it; what a rubric gives is read by it.",
+                f"The parameter {parameter.name!r} of {noun} {name} has no type annotation.",
+                cure="Annotate it: values in a task are validated by the annotation.",
             )
+        if hints[parameter.name] is Adaptation:
+            adaptation_name = parameter.name
+            continue
         empty = parameter.default is inspect.Parameter.empty
         fields[parameter.name] = (hints[parameter.name], ... if empty else parameter.default)
     build: Callable[..., type[BaseModel]] = create_model
     model = build(re.sub(r"\W", "_", name), __config__=ConfigDict(extra="forbid"), **fields)
-    return CustomCheck(name=name, function=function, parameters=model)
+    return FunctionParameters(model, adaptation_name)

@@ -30,6 +30,7 @@ from perdure.interfaces.services import (
     Collected,
     Killed,
     LogEntry,
+    MovedContent,
     OnProgress,
     Replayed,
     RuntimeView,
@@ -68,6 +69,7 @@ def app_context(settings: Settings | None = None) -> AppContext:
         replay=installation.replay,
         doctor=installation.doctor,
         collect=installation.collect,
+        move_blobs=installation.move_blobs,
         kill_worker=installation.kill_worker,
         lay_out=_lay_out,
         loops=installation.loops,
@@ -159,8 +161,8 @@ class _Installation:
         keys = encryption_keys(self._settings)
         if not keys:
             raise InvalidInput(
-                "Nothing is sealed here: PERDURE_ENCRYPTION_KEY is not set.",
-                cure="Set it as for the workers, or look at the Web UI without a codec server.",
+                "Nothing is encrypted here: PERDURE_ENCRYPTION_KEY is not set.",
+                cure="Set the workers' key here, or use the Web UI without a codec server.",
             )
         server = CodecServer(
             keys,
@@ -232,6 +234,18 @@ class _Installation:
                 now=utc_now(),
                 dry_run=dry_run,
             )
+
+    async def move_blobs(self) -> MovedContent:
+        from perdure.composition import open_parts
+
+        async with open_parts(self._settings) as parts:
+            if parts.stores.objects is None:
+                raise InvalidInput(
+                    "There is no object store to which blobs could be moved.",
+                    cure="Name it in PERDURE_BLOBS, for every process of the installation.",
+                )
+            blobs, size = await parts.stores.objects.move(now=utc_now())
+            return MovedContent(blobs=blobs, bytes=size)
 
     async def kill_worker(self) -> Killed:
         """SIGKILL to the embedded worker: by its id and its start, never another process."""

@@ -1,4 +1,4 @@
-"""The Python door: connect, start a run, follow it, steer it.
+"""The Python interface: connect, start a run, follow it, steer it.
 
 async with await Client.connect() as client:
 result = await client.run("Write a haiku about rust.")
@@ -17,12 +17,13 @@ from pydantic import JsonValue
 
 from perdure.domain.agent.spec import AgentSpec
 from perdure.domain.delegation.spec import DelegationSpec
-from perdure.domain.ports import BlobStore
+from perdure.domain.ports import BlobStore, LiveTexts
 from perdure.domain.refine.spec import RefineSpec
 from perdure.domain.roles.spec import RolesSpec
 from perdure.domain.run.cost_report import CostReport
 from perdure.domain.run.events import Event
 from perdure.domain.run.gates import Gate
+from perdure.domain.run.live_text import LivePart
 from perdure.domain.run.messages import (
     AddInput,
     Amend,
@@ -39,6 +40,7 @@ from perdure.domain.run.result import RunResult
 from perdure.domain.run.status import RunStatus
 from perdure.domain.specs import Spec
 from perdure.domain.turns.records import IterationRecord
+from perdure.interfaces.live_text import parts
 from perdure.interfaces.services import RunGateway, Services
 from perdure.submission.loading import load, load_data, revise, store
 from perdure.submission.types import Flags, Submission, Surroundings, as_workers_see
@@ -53,7 +55,7 @@ class _Settings(Protocol):
 
 
 class _Compose(Protocol):
-    """What this door uses of the composition root."""
+    """What this interface uses of the composition root."""
 
     Settings: _Settings
     SETTING_NAMES: frozenset[str]
@@ -75,9 +77,10 @@ class _Compose(Protocol):
 class RunHandle:
     """One run: look at it, follow it, steer it."""
 
-    def __init__(self, id: str, *, gateway: RunGateway, by: str) -> None:
+    def __init__(self, id: str, *, gateway: RunGateway, live: LiveTexts, by: str) -> None:
         self.id = id
         self._gateway = gateway
+        self._live = live
         self._by = by
 
     def __repr__(self) -> str:
@@ -90,6 +93,13 @@ class RunHandle:
     def events(self, *, since: int = 0) -> AsyncIterator[Event]:
         """Events after `since` as they come; the last one is `ended`."""
         return self._gateway.events(self.id, since=since)
+
+    def stream(self) -> AsyncIterator[LivePart]:
+        """What models say while they say it, in this run and in those below it; ends with the run.
+
+        It may have gaps (`skipped`); the whole text is in the history as always.
+        """
+        return parts(self._live, self.id, self.events())
 
     async def result(self, *, wait: bool = True) -> RunResult:
         """The end of the run; raises `NotAllowed` when it goes on and `wait` is off."""
@@ -161,6 +171,7 @@ class Client:
 
     gateway: RunGateway
     blobs: BlobStore
+    live: LiveTexts
     surroundings: Surroundings
     by: str
     resources: AsyncExitStack
@@ -198,6 +209,7 @@ class Client:
         return cls(
             gateway=services.gateway,
             blobs=services.blobs,
+            live=services.live,
             surroundings=Surroundings(
                 folder=Path.cwd(),
                 user_defaults=Path(services.endpoints.home) / DEFAULTS_FILE,
@@ -311,7 +323,7 @@ class Client:
         return await as_workers_see(make, self.surroundings, self.gateway.default_model)
 
     def _handle(self, run: str) -> RunHandle:
-        return RunHandle(run, gateway=self.gateway, by=self.by)
+        return RunHandle(run, gateway=self.gateway, live=self.live, by=self.by)
 
 
 def _silent(_: str) -> None:

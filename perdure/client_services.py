@@ -31,14 +31,18 @@ from perdure.local_services.embedded import EmbeddedRuntime
 from perdure.local_services.temporal_server import register_search_attributes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+
+    from pydantic import JsonValue
 
     from perdure.composition import Parts
     from perdure.domain.evaluation.rubric import Rubric
     from perdure.domain.foundation.problems import Problem
     from perdure.domain.run.bookkeeping_messages import ServedModels
     from perdure.domain.specs import Spec
+    from perdure.gateway.open_task import TaskOpening
     from perdure.interfaces.loop_service import LoopService
+    from perdure.submission.types import Surroundings
 
 __all__ = ["SETTING_NAMES", "Settings", "access_from", "default_model", "loops_of", "services"]
 SETTING_NAMES = frozenset(Settings.model_fields)
@@ -60,7 +64,10 @@ async def services(
         endpoints = await _found(runtime, settings)
     async with AsyncExitStack() as resources:
         stores = await open_stores(
-            settings.home, settings.database_url, encryption_keys=encryption_keys(settings)
+            settings.home,
+            settings.database_url,
+            encryption_keys=encryption_keys(settings),
+            blobs=settings.blobs,
         )
         resources.push_async_callback(stores.close)
         telemetry = start_telemetry()
@@ -86,6 +93,7 @@ class _Client:
         telemetry: of this process.
         endpoints: where its services answer.
         address: where its server is, asked at each connection.
+        client: a connection that is there already.
     """
 
     def __init__(
@@ -96,6 +104,7 @@ class _Client:
         telemetry: Telemetry,
         endpoints: Endpoints,
         address: Callable[[], Awaitable[str]] | None = None,
+        client: Client | None = None,
     ) -> None:
         self._settings = settings
         self._stores = stores
@@ -103,16 +112,18 @@ class _Client:
         self._telemetry = telemetry
         self._endpoints = endpoints
         self._address = address
+        self._client = client
 
     @cached_property
     def services(self) -> Services:
-        """All services, as doors are handed them."""
+        """All services, as interfaces are handed them."""
         stores = self._stores
         return Services(
-            gateway=self._gateway(),
+            gateway=self.gateway,
             started=self._with_services_started,
             blobs=stores.blobs,
             records=stores.records,
+            live=stores.live,
             journal=stores.journal,
             transcripts=stores.transcripts,
             workspaces=lambda: self._parts().workspaces,
@@ -136,10 +147,14 @@ class _Client:
         endpoints = await _started(runtime, settings, on_progress, with_worker=with_worker)
         if endpoints == self._endpoints:
             return self.services
-        again = (settings, self._stores, self._parts, self._telemetry, endpoints, self._address)
-        return _Client(*again).services
+        # The same installation, reached at the places where its services answer now.
+        return _Client(
+            settings, self._stores, self._parts, self._telemetry, endpoints, self._address
+        ).services
 
-    def _gateway(self) -> Gateway:
+    @cached_property
+    def gateway(self) -> Gateway:
+        """The runs."""
         stores, facts = self._stores, self._facts()
         return Gateway(
             connect=self._connect,
@@ -173,9 +188,12 @@ class _Client:
             version=VERSION,
             notifies=settings.tells_people,
             digest=self._stores.digest,
+            task_queue=settings.task_queue,
         )
 
     async def _connect(self) -> Client:
+        if self._client is not None:
+            return self._client
         found = await self._address() if self._address else self._endpoints.temporal_address
         return await connect(
             self._settings, fallback=found, blobs=self._stores.blobs, telemetry=self._telemetry
@@ -227,31 +245,58 @@ async def _started_since(runtime: EmbeddedRuntime, settings: Settings) -> str:
 
 def services_of(parts: "Parts", endpoints: Endpoints) -> Services:
     """The services over parts that are built already."""
-    client = _Client(parts.settings, parts.stores, lambda: parts, parts.telemetry, endpoints)
-    return client.services
+    return _client_of(parts, endpoints).services
 
 
-def loops_of(parts: "Parts") -> "LoopService":
-    """The loops as the agents of a worker handle them: no file of its host is read."""
+def _client_of(parts: "Parts", endpoints: Endpoints, client: Client | None = None) -> _Client:
+    return _Client(
+        parts.settings, parts.stores, lambda: parts, parts.telemetry, endpoints, client=client
+    )
+
+
+def loops_of(parts: "Parts", client: Client | None = None) -> "LoopService":
+    """The loops as the agents of a worker handle them: no file of its host is read.
+
+    Args:
+        parts: of the worker.
+        client: its connection, where that is not the one that the settings name.
+    """
     from perdure.interfaces.loop_service import LoopService
-    from perdure.submission.layers import DEFAULTS_FILE
-    from perdure.submission.types import Surroundings
 
-    found = services_of(parts, _named_endpoints(parts.settings))
+    found = _client_of(parts, _named_endpoints(parts.settings), client).services
     return LoopService(
         gateway=found.gateway,
         definitions_kept=parts.loops,
         records=found.records,
         blobs=found.blobs,
         journal=found.journal,
-        surroundings=Surroundings(
-            folder=None,
-            user_defaults=parts.settings.home / DEFAULTS_FILE,
-            default_model=parts.default_model,
-            rubric_problems=rubric_problems,
-            settings=SETTING_NAMES,
-        ),
+        surroundings=_of_worker(parts),
         by="worker",
+    )
+
+
+def opening_of(parts: "Parts", *, lacks: "Callable[[], Mapping[str, str]]") -> "TaskOpening":
+    """What opens the runs that Temporal clients start: no file of this host is read for them."""
+    from perdure.submission.loading import load_data, store
+
+    async def read(fields: "Mapping[str, JsonValue]") -> "Spec":
+        submission = load_data(dict(fields), surroundings=_of_worker(parts))
+        return await store(submission, parts.stores.blobs)
+
+    return _client_of(parts, _named_endpoints(parts.settings)).gateway.opening(read, lacks=lacks)
+
+
+def _of_worker(parts: "Parts") -> "Surroundings":
+    """Where what reaches a worker is submitted: with its defaults, and without its files."""
+    from perdure.submission.layers import DEFAULTS_FILE
+    from perdure.submission.types import Surroundings
+
+    return Surroundings(
+        folder=None,
+        user_defaults=parts.settings.home / DEFAULTS_FILE,
+        default_model=parts.default_model,
+        rubric_problems=rubric_problems,
+        settings=SETTING_NAMES,
     )
 
 

@@ -1,20 +1,28 @@
 """The composition root: settings become adapters, adapters become services.
 
-Nothing else builds adapters. What a door or a worker needs is made here and handed in.
+Nothing else builds adapters. What an interface or a worker needs is made here and handed in.
 """
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from perdure.adapters.checks import RubricChecks, check_problems
 from perdure.adapters.definitions.store import LoopFiles
+from perdure.adapters.hooks import BUILT_IN, ServedHooks, with_built_in
 from perdure.adapters.llm.access import access_from, default_model, plugin_names
 from perdure.adapters.llm.pricing import ModelPrices, load_price_sheet
 from perdure.adapters.llm.registry import ModelCatalog, model_plugins
 from perdure.adapters.mcp.server_config import BOOK_FILE, NoServers, load_book
-from perdure.adapters.plugins import has_plugins, plugin_check_names, plugin_checks, plugin_tools
+from perdure.adapters.plugins import (
+    has_plugins,
+    plugin_check_names,
+    plugin_checks,
+    plugin_hook_names,
+    plugin_hooks,
+    plugin_tools,
+)
 from perdure.adapters.sandbox.commands import Allowance, LocalCommands
 from perdure.adapters.sandbox.generated_tools import MadeToolSandbox
 from perdure.adapters.sandbox.python_sandbox import SnippetRunner
@@ -32,9 +40,11 @@ from perdure.adapters.tools.web.fetching import web_fetch
 from perdure.adapters.verification.deliverables import Deliverables
 from perdure.adapters.verification.verifier import Verifier
 from perdure.adapters.workspaces.local import LocalWorkspaces, WorkingSkills
+from perdure.check_decorator import CustomCheck
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.ports import ToolServers
 from perdure.domain.tools.selection import SHELL_FULL
+from perdure.hook_decorators import Hook
 from perdure.resolve_spec import Plugins, Resolver
 from perdure.submission.parse_yaml import parse
 
@@ -44,6 +54,15 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 WORK_FOLDER = "work"
 PRICE_SHEET = "prices.yaml"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Brought:
+    """What a program brings itself, beside installed plugins; checks by name."""
+
+    tools: tuple[AnyTool, ...] = ()
+    checks: Mapping[str, CustomCheck] = field(default_factory=dict)
+    hooks: tuple[Hook, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,25 +80,32 @@ class Parts:
     workspaces: LocalWorkspaces
     skill_folder: WorkingSkills
     checks: RubricChecks
+    hooks: ServedHooks
     commands: LocalCommands
     verifier: Verifier
     loops: LoopFiles
     deliverables: Deliverables
     default_model: str
     telemetry: Telemetry
+    brought: Brought = field(default_factory=Brought)
 
 
 @asynccontextmanager
-async def open_parts(settings: Settings, *, plugins: bool = False) -> AsyncGenerator[Parts]:
+async def open_parts(
+    settings: Settings, *, plugins: bool = False, brought: Brought | None = None
+) -> AsyncGenerator[Parts]:
     """Open stores and build adapters; plugins are loaded by the worker alone."""
     async with AsyncExitStack() as resources:
         stores = await open_stores(
-            settings.home, settings.database_url, encryption_keys=encryption_keys(settings)
+            settings.home,
+            settings.database_url,
+            encryption_keys=encryption_keys(settings),
+            blobs=settings.blobs,
         )
         resources.push_async_callback(stores.close)
         telemetry = start_telemetry()
         resources.callback(telemetry.close)
-        yield build_parts(settings, stores, telemetry, resources, plugins=plugins)
+        yield build_parts(settings, stores, telemetry, resources, plugins=plugins, brought=brought)
 
 
 def build_parts(
@@ -89,12 +115,14 @@ def build_parts(
     resources: AsyncExitStack,
     *,
     plugins: bool = False,
+    brought: Brought | None = None,
 ) -> Parts:
     """Build the adapters over open stores; `resources` closes what they hold."""
+    brought = brought or Brought()
     if plugins:
         stores = patient(stores)
     sheet = settings.home / PRICE_SHEET
-    prices = ModelPrices(load_price_sheet(sheet) if sheet.exists() else None)
+    prices = ModelPrices(load_price_sheet(sheet) if sheet.exists() else None, settings.providers)
     access = access_from(settings)
     models = ModelCatalog(
         access=access,
@@ -115,8 +143,7 @@ def build_parts(
     sandbox = MadeToolSandbox()
     resources.push_async_callback(sandbox.aclose)
     made = MadeTools(store=stores.made_tools, blobs=stores.blobs, sandbox=sandbox)
-    extra = plugin_tools(settings.plugins) if plugins else ()
-    checks = plugin_checks(settings.plugins) if plugins else {}
+    extra = (*(plugin_tools(settings.plugins) if plugins else ()), *brought.tools)
     return Parts(
         settings=settings,
         stores=stores,
@@ -131,14 +158,29 @@ def build_parts(
         sandbox=sandbox,
         workspaces=_waiting(LocalWorkspaces(settings.home / WORK_FOLDER, stores.blobs), plugins),
         skill_folder=_waiting(WorkingSkills(), plugins),
-        checks=RubricChecks(snippets=snippets, plugins=checks),
+        checks=_checks(settings, brought, snippets, plugins),
+        hooks=_hooks(settings, brought, plugins),
         loops=LoopFiles(settings.home, parse),
         commands=commands,
         verifier=_waiting(Verifier(commands), plugins),
         deliverables=Deliverables(),
         default_model=default_model(access),
         telemetry=telemetry,
+        brought=brought,
     )
+
+
+def _checks(
+    settings: Settings, brought: Brought, snippets: SnippetRunner, plugins: bool
+) -> RubricChecks:
+    of_plugins = plugin_checks(settings.plugins) if plugins else {}
+    return RubricChecks(snippets=snippets, plugins={**of_plugins, **brought.checks})
+
+
+def _hooks(settings: Settings, brought: Brought, plugins: bool) -> ServedHooks:
+    """Those of Perdure, of plugins, and of the program itself."""
+    of_plugins = plugin_hooks(settings.plugins).values() if plugins else ()
+    return ServedHooks(with_built_in((*of_plugins, *brought.hooks)))
 
 
 def _waiting(folders: T, of_worker: bool) -> T:
@@ -194,8 +236,11 @@ def resolver(parts: Parts) -> Resolver:
         parts.tools,
         Plugins(
             models=plugin_names(),
-            tools=has_plugins(settings.plugins),
-            checks=None if settings.plugins else plugin_check_names(),
+            tools=has_plugins(settings.plugins) or bool(parts.brought.tools),
+            checks=None if settings.plugins or parts.brought.checks else plugin_check_names(),
+            hooks=None
+            if settings.plugins or parts.brought.hooks
+            else plugin_hook_names() | set(BUILT_IN),
         ),
         loops=parts.loops,
         rubric_problems=check_problems,

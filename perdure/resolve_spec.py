@@ -21,6 +21,7 @@ from perdure.domain.roles.resolved_loop import Resolved, resolve_loop
 from perdure.domain.roles.spec import RolesSettings, RolesSpec, wants_goal_judge
 from perdure.domain.roles.stage_bindings import run_level
 from perdure.domain.run.bookkeeping_messages import ServedModels
+from perdure.domain.run.hooks import unusable_hooks
 from perdure.domain.run.spec import ROLES, ModelsSpec
 from perdure.domain.specs import KINDS, Spec, output_schema_of, rubric_of
 from perdure.domain.tools.definitions import AccessLevel
@@ -66,12 +67,13 @@ class Plugins:
     """What plugins add, as far as it is known without loading them: the worker alone does that.
 
     `models` are the names of model plugins; `tools` says whether any plugin may bring tools;
-    `checks` are the names of check plugins, None when only the worker can tell.
+    `checks` and `hooks` are the names of checks and hooks, None when only the worker can tell.
     """
 
     models: frozenset[str] = frozenset()
     tools: bool = False
     checks: frozenset[str] | None = frozenset()
+    hooks: frozenset[str] | None = None
 
 
 class Resolver:
@@ -146,6 +148,7 @@ class Resolver:
         problems += _unusable_schemas(spec)
         problems += (*_strange_settings(spec), *_unable(spec, models, cards))
         problems += self._unusable_checks(spec)
+        problems += unusable_hooks(spec.kind, spec.hooks, self._plugins.hooks)
         problems += () if self._plugins.tools else _beyond(spec, selection.names)
         if problems:
             listed = "\n".join(f"  {problem}" for problem in problems)

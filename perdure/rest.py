@@ -1,4 +1,4 @@
-"""The REST API as a process: settings become an application on a port."""
+"""The REST API and the pages as a process: settings become an application on a port."""
 
 import asyncio
 import signal
@@ -14,6 +14,7 @@ from perdure.interfaces.rest.app import build_app
 from perdure.interfaces.rest.server import require_token_beyond_loopback, serve
 from perdure.interfaces.rest.settings import ApiRules, ApiSite
 from perdure.interfaces.services import OnProgress
+from perdure.interfaces.web.app import Doors, build_pages
 from perdure.local_services.embedded import EmbeddedRuntime
 from perdure.submission.types import Surroundings
 
@@ -42,8 +43,9 @@ async def run_api(settings: Settings, on_ready: OnProgress) -> None:
             in_use=EmbeddedRuntime(settings).touch,
         )
         await require_token_beyond_loopback(site, settings.api_host)
+        api = build_app(site)
         await serve(
-            build_app(site),
+            Doors(api=api, pages=build_pages(site, api)),
             host=settings.api_host,
             port=settings.api_port,
             stop=stop,

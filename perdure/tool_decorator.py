@@ -11,6 +11,8 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Generic, ParamSpec, TypeVar
 
+from docstring_parser import ParseError
+from docstring_parser.google import GoogleParser, Section, SectionType
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, create_model
 
 from perdure.domain.foundation.errors import InvalidInput
@@ -29,7 +31,15 @@ Arguments = dict[str, JsonValue]
 Mending = Callable[[Arguments], Arguments]
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]*(\.[a-z][a-z0-9_-]*)*")
-_ARGUMENT = re.compile(r"^\*{0,2}(?P<name>\w+)(\s*\([^)]*\))?:\s*(?P<text>.*)$")
+# Other sections, such as examples, belong to the description that a model reads.
+_GOOGLE = GoogleParser(
+    [
+        Section("Args", "param", SectionType.MULTIPLE),
+        Section("Returns", "returns", SectionType.SINGULAR),
+        Section("Yields", "yields", SectionType.SINGULAR),
+        Section("Raises", "raises", SectionType.SINGULAR),
+    ]
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,26 +193,26 @@ def _comparable(annotation: object) -> Hashable:
 
 
 def _read_signature(function: Callable[..., object], name: str, documentation: str) -> _Signature:
-    summary, described = read_docstring(documentation)
+    try:
+        summary, described = read_docstring(documentation)
+    except ParseError as error:
+        raise InvalidInput(
+            f"The docstring of tool {name} cannot be read: {error}",
+            cure="Write each argument of its Args: section as `name: what it is`.",
+        ) from error
     arguments, context_name = _argument_model(function, name, described=described)
     return _Signature(summary, arguments, context_name, _schema(arguments))
 
 
 def read_docstring(text: str) -> tuple[str, dict[str, str]]:
-    """The description and the `Args:` section of a Google-style docstring."""
-    summary, _, rest = text.partition("\nArgs:\n")
-    described: dict[str, str] = {}
-    current = ""
-    for line in rest.splitlines():
-        if line and not line.startswith(" "):
-            break
-        matched = _ARGUMENT.match(line.strip()) if _indent(line) <= 4 else None
-        if matched:
-            current = matched["name"]
-            described[current] = matched["text"].strip()
-        elif current and line.strip():
-            described[current] = f"{described[current]} {line.strip()}"
-    return re.split(r"\n(?:Returns|Raises|Yields):\n", summary)[0].strip(), described
+    """The description and the `Args:` section of a Google-style docstring.
+
+    Raises:
+        ParseError: a line of `Args:` has no colon.
+    """
+    read = _GOOGLE.parse(text)
+    described = {one.arg_name: " ".join((one.description or "").split()) for one in read.params}
+    return (read.description or "").strip(), described
 
 
 def _argument_model(
@@ -260,7 +270,3 @@ def _without_titles(value: JsonValue) -> JsonValue:
         for key, item in value.items()
         if not (is_schema and key == "title")
     }
-
-
-def _indent(line: str) -> int:
-    return len(line) - len(line.lstrip(" "))

@@ -10,7 +10,9 @@ from perdure.workflows.learn import LearnLoop
 from perdure.workflows.pattern_mining import PatternMining
 from perdure.workflows.refine import RefineLoop
 from perdure.workflows.roles import RoleLoop
+from perdure.workflows.task_start import TASK_STARTS
 
+__all__ = ["TASK_STARTS", "WORKFLOWS", "allow_long_tasks", "workflow_runner"]
 WORKFLOWS = (AgentLoop, RefineLoop, RoleLoop, DelegationLoop, LearnLoop, PatternMining)
 
 

@@ -60,7 +60,7 @@ class HandedOn(PayloadCodec, WithSerializationContext):
         return HandedOn(codec.with_context(context))
 
     async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
-        """As the other codec does."""
+        """Encode with the wrapped codec."""
         return await self._codec.encode(payloads)
 
     async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:

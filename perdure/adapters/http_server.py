@@ -93,7 +93,10 @@ class Request:
         """
         found = self.all(name)
         if len(found) > 1:
-            raise Refusal(HTTPStatus.BAD_REQUEST, f"The header {name} is given {len(found)} times.")
+            raise Refusal(
+                HTTPStatus.BAD_REQUEST,
+                f"The header {name} is given {len(found)} times; send it once.",
+            )
         return found[0] if found else None
 
     @property
@@ -105,11 +108,14 @@ class Request:
         """
         given = self.header("content-length")
         if self.header("transfer-encoding") is not None:
-            raise Refusal(HTTPStatus.LENGTH_REQUIRED, "Say the length of the body; no chunks.")
+            raise Refusal(
+                HTTPStatus.LENGTH_REQUIRED,
+                "Send a content-length; transfer-encoding is not supported.",
+            )
         if given is None:
             return 0
         if not (given.isascii() and given.isdigit() and len(given) < 16):
-            raise Refusal(HTTPStatus.BAD_REQUEST, "The content-length is not a number.")
+            raise Refusal(HTTPStatus.BAD_REQUEST, "The content-length is not a number of bytes.")
         return int(given)
 
 
@@ -127,12 +133,18 @@ class Connection:
             Refusal: it is too long, or does not come.
         """
         if request.length > at_most:
-            raise Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"Send {at_most} bytes at most.")
+            raise Refusal(
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+                f"The body has {request.length} bytes; send at most {at_most}.",
+            )
         try:
             async with asyncio.timeout(BODY_WITHIN_S):
                 return await self.reader.readexactly(request.length)
         except (TimeoutError, asyncio.IncompleteReadError):
-            raise Refusal(HTTPStatus.REQUEST_TIMEOUT, "The body did not come.") from None
+            raise Refusal(
+                HTTPStatus.REQUEST_TIMEOUT,
+                "The body did not arrive in time; send the request again.",
+            ) from None
 
     async def answer(
         self, status: HTTPStatus, content: object, headers: Mapping[str, str] | None = None
@@ -156,12 +168,12 @@ class Connection:
 Answer = Callable[[Request, Connection], Awaitable[None]]
 
 
-class HttpDoor:
+class HttpServer:
     """Answers on a port from `open` to `close`.
 
     Args:
         answer: what a request gets; a `Refusal` that it raises becomes the response.
-        names: the hosts that the door answers to.
+        names: the hosts that the interface answers to.
     """
 
     def __init__(self, answer: Answer, *, names: frozenset[str]) -> None:
@@ -208,7 +220,11 @@ class HttpDoor:
             if request is None:
                 return
             if not answers_to(request.all("host"), self._names):
-                raise Refusal(HTTPStatus.MISDIRECTED_REQUEST, "This door has another name.")
+                raise Refusal(
+                    HTTPStatus.MISDIRECTED_REQUEST,
+                    "The host header names another host; use the address that the server was "
+                    "started with.",
+                )
             await self._answer(request, connection)
         except Refusal as refusal:
             await connection.answer(refusal.status, {"message": str(refusal)})
@@ -249,7 +265,7 @@ def read_head(head: bytes) -> Request:
     for line in lines:
         name, colon, value = line.partition(b":")
         if not colon or not _TOKEN.fullmatch(name) or _BAD_VALUE.search(value):
-            raise Refusal(HTTPStatus.BAD_REQUEST, "A header cannot be read.")
+            raise Refusal(HTTPStatus.BAD_REQUEST, "A header is malformed.")
         headers.append((name.decode("ascii").lower(), value.strip(b" \t").decode("latin-1")))
     method, target = (part.decode("ascii") for part in found.groups())
     return Request(method, target, tuple(headers))

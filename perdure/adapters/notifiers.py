@@ -49,7 +49,7 @@ def signing_secret(reference: str) -> bytes:
     text = (secret_behind(reference) or "").strip()
     if not text:
         # The reference itself may be a secret that was set by mistake: it is not repeated.
-        raise InvalidInput("PERDURE_NOTIFY_SECRET leads to no secret.", cure=CURE)
+        raise InvalidInput("PERDURE_NOTIFY_SECRET refers to no secret.", cure=CURE)
     try:
         secret = base64.b64decode(text.removeprefix(SECRET_PREFIX), validate=True)
     except (ValueError, binascii.Error):
@@ -58,7 +58,9 @@ def signing_secret(reference: str) -> bytes:
         ) from None
     if not SHORTEST <= len(secret) <= LONGEST:
         raise InvalidInput(
-            f"The secret behind PERDURE_NOTIFY_SECRET is {len(secret)} bytes long.", cure=CURE
+            f"The secret behind PERDURE_NOTIFY_SECRET has {len(secret)} bytes; {SHORTEST} to "
+            f"{LONGEST} are allowed.",
+            cure=CURE,
         )
     return secret
 
@@ -87,7 +89,7 @@ COMMAND_TIMEOUT_S = 30.0
 SHOWN_BYTES = 400
 WAITED_OUT_STATUS = frozenset({408, 425, 429})
 # A notify command is the operator's, but need not know the keys of what it speaks for.
-OUR_VARIABLES = (PREFIX, "ANTHROPIC_", "TEMPORAL_", "OTEL_")
+OUR_VARIABLES = (PREFIX, "ANTHROPIC_", "AZURE_OPENAI_", "OPENAI_", "TEMPORAL_", "OTEL_")
 
 Event = dict[str, JsonValue]
 _EVENT: TypeAdapter[Event] = TypeAdapter(Event)

@@ -1,4 +1,4 @@
-"""Modules with tools and checks of a user's own: by the name of a module, or by a file."""
+"""Modules with tools, checks and hooks of a user's own: by the name of a module, or by a file."""
 
 import importlib
 import sys
@@ -23,7 +23,7 @@ def installed_plugins(*, group: str) -> EntryPoints:
 
 
 def plugin_module(name: str) -> ModuleType:
-    """Load a module once, whoever asks for it.
+    """Load a module once per process.
 
     What lies beside a file can be imported by it, behind everything that is installed.
 

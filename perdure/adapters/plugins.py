@@ -1,6 +1,7 @@
-"""Checks and tools of other packages: entry points, and modules named in the settings."""
+"""Checks, hooks and tools of other packages: entry points, and modules named in the settings."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from importlib.metadata import EntryPoint
 from types import ModuleType
 
@@ -8,6 +9,7 @@ from perdure.adapters.plugin_modules import broken_plugin, installed_plugins, pl
 from perdure.adapters.tools.host import AnyTool
 from perdure.check_decorator import CustomCheck, custom_check
 from perdure.domain.foundation.errors import InvalidInput
+from perdure.hook_decorators import Hook
 from perdure.tool_decorator import Tool
 
 CHECK_GROUP = "perdure.checks"
@@ -61,6 +63,51 @@ def _add(found: dict[str, CustomCheck], check: CustomCheck) -> None:
     found[check.name] = check
 
 
+HOOK_GROUP = "perdure.hooks"
+
+
+def plugin_hook_names() -> frozenset[str]:
+    """The names that installed packages give their hooks; nothing is loaded."""
+    return frozenset(installed_plugins(group=HOOK_GROUP).names)
+
+
+def plugin_hooks(modules: Sequence[str] = ()) -> dict[str, Hook]:
+    """Load the hooks of installed packages and of `modules`, by name.
+
+    An entry point names a decorated function, and its own name is the hook's; in a module every
+    public function decorated with `@adapt`, `@on_iteration` or `@on_end` counts.
+
+    Raises:
+        InvalidInput: a plugin cannot be imported or holds something else, or a name is taken.
+    """
+    found: dict[str, Hook] = {}
+    for point in sorted(installed_plugins(group=HOOK_GROUP), key=lambda point: point.name):
+        origin = f"{point.name} = {point.value}"
+        try:
+            loaded: object = point.load()
+        except Exception as error:
+            raise broken_plugin(origin, error) from error
+        if not isinstance(loaded, Hook):
+            raise InvalidInput(
+                f"The plugin {origin} holds {type(loaded).__name__}, which is not a hook.",
+                cure="Point it at a function decorated with @adapt, @on_iteration or @on_end.",
+            )
+        _add_hook(found, replace(loaded, name=point.name))
+    for name in modules:
+        for _, value in sorted(vars(plugin_module(name)).items()):
+            if isinstance(value, Hook) and value not in found.values():
+                _add_hook(found, value)
+    return found
+
+
+def _add_hook(found: dict[str, Hook], hook: Hook) -> None:
+    if hook.name in found:
+        raise InvalidInput(
+            f"Two plugins bring a hook named {hook.name}.", cure="Rename or remove one of them."
+        )
+    found[hook.name] = hook
+
+
 TOOL_GROUP = "perdure.tools"
 
 
@@ -92,7 +139,7 @@ def plugin_tools(modules: Sequence[str] = ()) -> tuple[AnyTool, ...]:
 
 
 def tools_in(loaded: object, *, origin: str) -> list[AnyTool]:
-    """The tools that a loaded plugin stands for."""
+    """The tools in a loaded plugin: a tool itself, or those of a module."""
     if isinstance(loaded, Tool):
         return [loaded]
     if isinstance(loaded, ModuleType):

@@ -16,7 +16,7 @@ from perdure.local_services.temporal_server import (
     count_open,
 )
 
-STEERING = (PREFIX, "ANTHROPIC_", "TEMPORAL_")
+STEERING = (PREFIX, "ANTHROPIC_", "AZURE_OPENAI_", "OPENAI_", "TEMPORAL_")
 
 
 FILED = "perdure.yaml: "  # a setting of the home's file
@@ -33,10 +33,11 @@ def digests(files: HomeFiles, settings: Settings) -> dict[str, str]:
     """Name to digest of every variable that a worker of these settings would see."""
     salt = _salt(files)
     environment = settings.for_services()
+    keys = {server.key_variable for server in settings.providers.values()}
     named = {
         name: value
         for name, value in environment.items()
-        if name.startswith(STEERING) and name not in IGNORED
+        if (name.startswith(STEERING) and name not in IGNORED) or name in keys
     }
     of_home = {
         f"{FILED}{name}": str(getattr(settings.layers.home, "values", {}).get(name))

@@ -94,7 +94,8 @@ class EmbeddedRuntime:
                     return await self._ensure(on_progress, exactly=exactly)
             if time.monotonic() > deadline:
                 raise RuntimeUnavailable(
-                    f"Another command has been starting them for {STARTED_BY_OTHERS_S:.0f} s.",
+                    "Another command has been starting the services for "
+                    f"{STARTED_BY_OTHERS_S:.0f} s.",
                     cure="Look at `perdure logs supervisor`, or `perdure down` and try again.",
                 )
             await asyncio.sleep(POLL_S)

@@ -50,7 +50,7 @@ class Progress:
         self._marks = self._look()
 
     def stalled(self) -> str:
-        """Why there is no point in waiting on, or nothing."""
+        """Why waiting longer is pointless, or None."""
         now = self._clock()
         if now - self._looked >= LOOK_EVERY_S:
             self._looked = now
@@ -71,14 +71,7 @@ class Progress:
             read = process.io_counters().read_bytes
         except (*ENDED, AttributeError):
             cpu, read = 0.0, 0
-        return int(cpu / CPU_STEP_S), read // READ_STEP_BYTES, _size(self._log)
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
+        return int(cpu / CPU_STEP_S), read // READ_STEP_BYTES, log_end(self._log)
 
 
 FIRST_TRIES = 3

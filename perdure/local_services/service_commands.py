@@ -74,7 +74,7 @@ def wants_model(settings: Settings) -> bool:
         return True
     if settings.local_model == "on":
         raise RuntimeUnavailable(
-            "The embedded model is asked for (PERDURE_LOCAL_MODEL=on) and not installed.",
+            "PERDURE_LOCAL_MODEL=on needs the embedded model, which is not installed.",
             cure="Run `perdure setup`.",
         )
     return False
@@ -105,8 +105,8 @@ def wants_api(settings: Settings) -> bool:
         return False
     if settings.api == "on" and not has_api():
         raise RuntimeUnavailable(
-            "The REST API is asked for (PERDURE_API=on) and not installed.",
-            cure="Install `perdure[api]`, or leave PERDURE_API out.",
+            "PERDURE_API=on needs the REST API, which is not installed.",
+            cure="Install `perdure[api]`, or unset PERDURE_API.",
         )
     return has_api()
 

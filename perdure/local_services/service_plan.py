@@ -24,36 +24,33 @@ class Plans:
             namespace=settings.namespace,
             home=str(settings.home),
         )
-        self.ui: Inside | None = None  # where the server's own Web UI is, behind its guard
+        self.ui = Inside(LOOPBACK, 0)  # where the server's own Web UI is, behind its guard
         self._settings = settings
         self._files = files
 
     def temporal(self) -> ServiceCommand:
         port = self._port("temporal", "temporal_port")
-        ui_port = self._port("ui", "ui_port")
-        self.ui = self.ui or inside_for(ui_port)
-        self._point(
-            temporal_address=f"{LOOPBACK}:{port}",
-            namespace=service_commands.NAMESPACE,
-            ui_url=f"http://{LOOPBACK}:{ui_port}",
-        )
+        self._point(temporal_address=f"{LOOPBACK}:{port}", namespace=service_commands.NAMESPACE)
         codec = None
-        if self._has_codec:
+        if service_commands.wants_codec(self._settings):
             # The Web UI knows of an address only: the token is its first part.
             codec = f"http://{LOOPBACK}:{self._codec_port}/{codec_token(self._settings)}"
         return service_commands.temporal_launch(
             self._settings, self._files, port=port, ui=self.ui, codec=codec
         )
 
+    def place_ui(self) -> tuple[int, Inside]:
+        """The port of the Web UI's guard, and where the server's own UI shall be behind it."""
+        port = self._port("ui", "ui_port")
+        self.ui = inside_for(port)
+        self._point(ui_url=f"http://{LOOPBACK}:{port}")
+        return port, self.ui
+
     def codec(self) -> ServiceCommand:
         origins = [f"http://{host}:{self.ports['ui']}" for host in (LOOPBACK, "localhost")]
         return service_commands.codec_launch(
             self._settings, self._files, self.endpoints, port=self._codec_port, origins=origins
         )
-
-    @property
-    def _has_codec(self) -> bool:
-        return service_commands.wants_codec(self._settings)
 
     @property
     def _codec_port(self) -> int:

@@ -39,6 +39,7 @@ def banner(endpoints: Endpoints) -> str:
         ("Web UI", endpoints.ui_url),
         ("local model", endpoints.model_url),
         ("REST API", endpoints.api_url),
+        ("page", endpoints.api_url and f"{endpoints.api_url}  (sign in: perdure open)"),
         ("data, logs", endpoints.home),
     ]
     return "\n".join(f"  {name:<12} {value}" for name, value in rows if value)

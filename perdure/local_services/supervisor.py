@@ -135,10 +135,6 @@ class _Supervisor:
     async def _start_and_stay(self) -> None:
         self._publish("starting")
         client = await self._start_temporal()
-        if self._plans.ui is not None:
-            names = frozenset(name.lower() for name in self._settings.ui_hosts)
-            self._guard = UiGuard(self._plans.ui, names=names)
-            await self._guard.open(self._plans.ports["ui"])
         for number in range(1, self._settings.workers + 1):
             name = "worker" if number == 1 else f"worker-{number}"
             self._keep(name, self._plans.worker(name))
@@ -164,6 +160,8 @@ class _Supervisor:
             named = await temporal_server.connect_named(profile)
             await register_search_attributes(named)
         else:
+            names = frozenset(name.lower() for name in self._settings.ui_hosts)
+            self._guard = await UiGuard.before(self._plans.place_ui, names=names)
             self._keep("temporal", self._plans.temporal)
             if service_commands.wants_codec(self._settings):
                 self._keep("codec", self._plans.codec, optional=True)

@@ -1,4 +1,4 @@
-"""The guard of the Web UI: stands on its port, and lets in only who calls it by a name of ours.
+"""The proxy in front of the Web UI: it passes on only requests for a known host name.
 
 The Web UI of the embedded server has no login, answers to any `Host` and hands out the cookie that
 its changes need. A page that points its own name at loopback could so read runs and approve gates.
@@ -10,15 +10,16 @@ stands where people expect the UI, checks each request, and passes it on.
 import asyncio
 import secrets
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from http import HTTPStatus
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from perdure.adapters.http_server import (
     BODY_WITHIN_S,
     LOOPBACK,
     Connection,
-    HttpDoor,
+    HttpServer,
     Refusal,
     Request,
     choose,
@@ -27,6 +28,7 @@ from perdure.domain.foundation.errors import RuntimeUnavailable
 from perdure.domain.installation.hosts import LOOPBACK_NAMES, host_of_origin
 
 CHUNK_BYTES = 64 * 1024
+TRIES = 5
 # What concerns one connection only; ours to the server ends with its answer.
 HOP_BY_HOP = frozenset(
     {"connection", "keep-alive", "proxy-connection", "te", "trailer", "upgrade", "expect"}
@@ -63,7 +65,33 @@ class UiGuard:
     def __init__(self, inside: Inside, *, names: frozenset[str] = frozenset()) -> None:
         self._inside = inside
         self._names = LOOPBACK_NAMES | names
-        self._door = HttpDoor(self._pass_on, names=self._names)
+        self._door = HttpServer(self._pass_on, names=self._names)
+
+    @classmethod
+    async def before(
+        cls, place: Callable[[], tuple[int, Inside]], *, names: frozenset[str]
+    ) -> Self:
+        """A guard that listens already when the UI behind it starts.
+
+        Args:
+            place: a free port for it, and where the UI shall be; another one where somebody else
+                takes the port first, as two installations do that start at the same moment.
+            names: by which hosts people may call it, beside those of loopback.
+
+        Raises:
+            RuntimeUnavailable: every port was taken before it could listen.
+        """
+        for _ in range(TRIES - 1):
+            with suppress(RuntimeUnavailable):
+                return await cls._at(place(), names)
+        return await cls._at(place(), names)
+
+    @classmethod
+    async def _at(cls, place: tuple[int, Inside], names: frozenset[str]) -> Self:
+        port, inside = place
+        guard = cls(inside, names=names)
+        await guard.open(port)
+        return guard
 
     async def open(self, port: int) -> int:
         """Listen on a port of loopback, and return it.
@@ -86,12 +114,18 @@ class UiGuard:
     async def _pass_on(self, request: Request, connection: Connection) -> None:
         for origin in request.all("origin"):
             if host_of_origin(origin) not in self._names:
-                raise Refusal(HTTPStatus.FORBIDDEN, "Pages of other origins may not ask.")
+                raise Refusal(
+                    HTTPStatus.FORBIDDEN,
+                    "Pages of other origins are not allowed to use the Web UI.",
+                )
         length = request.length
         try:
             reader, writer = await asyncio.open_connection(*self._inside)
         except OSError:
-            raise Refusal(HTTPStatus.BAD_GATEWAY, "The Web UI is starting, or away.") from None
+            raise Refusal(
+                HTTPStatus.BAD_GATEWAY,
+                "The Web UI is starting or not running; try again, or run `perdure doctor`.",
+            ) from None
         try:
             writer.write(_head(request))
             await _copy(connection.reader, writer, length)
@@ -120,7 +154,10 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, leng
         except TimeoutError:
             chunk = b""
         if not chunk:
-            raise Refusal(HTTPStatus.REQUEST_TIMEOUT, "The body did not come.")
+            raise Refusal(
+                HTTPStatus.REQUEST_TIMEOUT,
+                "The body did not arrive in time; send the request again.",
+            )
         left -= len(chunk)
         writer.write(chunk)
         await writer.drain()

@@ -20,7 +20,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Watch:
-    """Keeps a watcher beside this process; both may be killed, but hardly at once.
+    """Keeps a watcher process running, which restarts this process if it dies.
 
     `deaths` counts the supervisors before this one that died.
     """

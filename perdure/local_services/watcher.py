@@ -1,4 +1,4 @@
-"""Start a supervisor that died again: a process beside it that sleeps until then.
+"""The watcher process: it sleeps until the supervisor dies, then restarts it.
 
 Run as a script, `python -I -S watcher.py HOME SUPERVISOR_PID DEATHS`, without importing anything of
 Perdure. Its standard input is a pipe whose other end the supervisor alone holds: a word in it means

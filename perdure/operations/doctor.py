@@ -10,8 +10,9 @@ from temporalio.service import RPCError
 
 from perdure.adapters.llm.access import access_from, default_model, model_notes
 from perdure.adapters.llm.embedded_facts import embedded_available
+from perdure.adapters.sandbox.commands import Allowance, LocalCommands
 from perdure.adapters.sandbox.identity import STRANGER, is_root
-from perdure.adapters.settings.variables import Settings, unknown_variables
+from perdure.adapters.settings.variables import Settings, search_path, unknown_variables
 from perdure.domain.agent.spec import AgentSpec
 from perdure.domain.foundation.errors import PerdureError, ServiceUnavailable
 from perdure.domain.foundation.names import attributes_command
@@ -20,7 +21,19 @@ from perdure.interfaces.app_context import Connect
 from perdure.interfaces.services import Check
 from perdure.local_services.embedded import EmbeddedRuntime
 from perdure.local_services.temporal_server import connect_named, missing_attributes
-from perdure.operations.doctor_checks import STORES, api, disk, failing_runs, stores, waiting_runs
+from perdure.operations.doctor_checks import (
+    BLOBS,
+    STORES,
+    TASK_QUEUE_CHECK,
+    api,
+    blobs,
+    disk,
+    failing_runs,
+    stores,
+    task_queue,
+    waiting_runs,
+)
+from perdure.operations.doctor_providers import providers
 
 CHANGE_MODEL = "Set PERDURE_MODEL to the model that it names."
 BROKEN_LOOK = "Report this with what `perdure doctor --json` says."
@@ -31,7 +44,7 @@ Look = Callable[[], Check | Awaitable[Check] | AsyncIterator[Check]]
 
 
 async def diagnose(settings: Settings, connect: Connect) -> AsyncIterator[Check]:
-    """All checks, each alone: what one cannot look at it says, and the others go on.
+    """Run all checks independently: a check that cannot run says so, and the others continue.
 
     None of them starts or changes anything; what the store is tried with is taken back.
     """
@@ -59,10 +72,12 @@ def _of_this_host(settings: Settings) -> Iterator[tuple[str, Look]]:
     yield "versions", _versions
     yield "settings", _settings
     yield "disk", partial(disk, settings)
+    yield "sandbox", partial(_sandbox, settings)
 
 
 def _of_services(settings: Settings) -> Iterator[tuple[str, Look]]:
     yield "claude", partial(_model, settings)
+    yield "providers", partial(providers, settings)
     yield "embedded model", _embedded
     yield "services", partial(_services, settings)
     yield "search attributes", partial(_attributes, settings)
@@ -70,8 +85,11 @@ def _of_services(settings: Settings) -> Iterator[tuple[str, Look]]:
 
 def _of_runs(settings: Settings, connect: Connect) -> Iterator[tuple[str, Look]]:
     """The checks that need the store."""
+    if settings.blobs is not None:
+        yield BLOBS, partial(blobs, settings)
     yield "rest api", partial(api, settings)
     yield "queues", partial(_queues, connect)
+    yield TASK_QUEUE_CHECK, partial(task_queue, settings, connect)
     yield "runs", partial(waiting_runs, connect)
     yield "failing runs", partial(failing_runs, connect)
 
@@ -117,6 +135,22 @@ def _user() -> Check:
 def _versions() -> Check:
     found = ", ".join(f"{name} {version(name)}" for name in ("perdure", *PACKAGES))
     return Check(name="versions", state="ok", found=found)
+
+
+async def _sandbox(settings: Settings) -> Check:
+    """Whether programs of rubrics are kept apart from the machine."""
+    obstacle = await LocalCommands(Allowance(search=search_path())).sandbox_obstacle()
+    if not obstacle:
+        return Check(name="sandbox", state="ok", found="bubblewrap works")
+    plain = ", ".join(settings.plain_commands)
+    without = f"only these programs run, without a sandbox: {plain}" if plain else "no program runs"
+    linux = "Install bubblewrap, or name" if sys.platform == "linux" else "Name"
+    return Check(
+        name="sandbox",
+        state="warning",
+        found=f"{obstacle}; of those that rubrics and shell.full name, {without}",
+        cure=f"{linux} programs that may run without one in PERDURE_PLAIN_COMMANDS.",
+    )
 
 
 def _settings() -> Check:
@@ -209,5 +243,8 @@ async def _queues(connect: Connect) -> AsyncIterator[Check]:
                     found=queue.found,
                     cure=queue.cure,
                 )
+                if queue.hooks:
+                    served = (f"{name} ({kind})" for name, kind in queue.hooks.items())
+                    yield Check(name="hooks", state="ok", found=", ".join(served))
     except ServiceUnavailable as error:
         yield Check(name="server", state="warning", found=error.message, cure=error.cure)

@@ -12,14 +12,19 @@ from perdure.adapters.stores.maintenance import try_writing
 from perdure.adapters.stores.open_stores import DATABASE_FILE, Stores, open_stores
 from perdure.adapters.temporal.encryption_keys import encryption_keys
 from perdure.domain.foundation.errors import NotFound, PerdureError, ServiceUnavailable, StoreAway
+from perdure.domain.foundation.names import installation_of
 from perdure.domain.run.status import RunStatus
 from perdure.gateway.store_waits import WAITS_FOR_STORE
 from perdure.gateway.types import FailingRuns, RunFilter
+from perdure.gateway.worker_probe import workflow_pollers
 from perdure.interfaces.app_context import Connect
 from perdure.interfaces.services import Check, RunGateway
 from perdure.local_services.service_commands import has_api
+from perdure.local_services.temporal_server import connect_named
 
 STORES = "stores"
+BLOBS = "blobs"
+TASK_QUEUE_CHECK = "queue tasks"
 LOW_DISK_BYTES = 1024**3
 WEEK = timedelta(days=7)
 WAITING = "Runs wait for it and lose nothing; nothing has to be restarted when it is back."
@@ -60,10 +65,34 @@ async def stores(settings: Settings) -> Check:
     return Check(name=STORES, state="ok", found=f"{kind}, can be written, {told}")
 
 
+async def blobs(settings: Settings) -> AsyncIterator[Check]:
+    """Whether the object store of the blobs can be written, read and deleted from."""
+    if settings.blobs is None or is_new(settings):
+        return
+    try:
+        async with _opened(settings) as opened:
+            assert opened.objects is not None
+            await opened.objects.try_writing()
+            moved = await opened.objects.is_moved()
+    except StoreAway as error:
+        cure = f"{error.cure} {WAITING}"
+        yield Check(name=BLOBS, state="failed", found=error.message, cure=cure)
+    except PerdureError as error:
+        yield Check(name=BLOBS, state="failed", found=error.message, cure=error.cure)
+    else:
+        told = "" if moved else "; those of before are read where they were written"
+        cure = "" if moved else "Move them, if you like, with `perdure move-blobs`."
+        yield Check(
+            name=BLOBS, state="ok", found=f"{settings.blobs}, can be written{told}", cure=cure
+        )
+
+
 @asynccontextmanager
 async def _opened(settings: Settings) -> AsyncGenerator[Stores]:
     keys = encryption_keys(settings)
-    opened = await open_stores(settings.home, settings.database_url, encryption_keys=keys)
+    opened = await open_stores(
+        settings.home, settings.database_url, encryption_keys=keys, blobs=settings.blobs
+    )
     try:
         yield opened
     finally:
@@ -143,6 +172,36 @@ def how_far(failing: FailingRuns) -> Check:
         found=f"{found}: only the newest {failing.looked_at} were looked at, {unseen} were not",
         cure="`perdure status ID` says it of one. End what nobody needs any more.",
     )
+
+
+async def task_queue(settings: Settings, connect: Connect) -> AsyncIterator[Check]:
+    """Whether the queue for tasks of any Temporal client is this installation's alone."""
+    with suppress(ServiceUnavailable):  # an absent server was told already
+        async with connect(start=False, on_progress=lambda _: None) as services:
+            own = await services.records.installation()
+            client = await connect_named(settings.at(services.endpoints).temporal)
+        found = await workflow_pollers(client, settings.task_queue, now=utc_now())
+        others = {installation_of(identity) for identity in found} - {own, None}
+        yield _shared(settings.task_queue, sorted(map(str, others)), served=bool(found))
+
+
+def _shared(queue: str, others: list[str], *, served: bool) -> Check:
+    if others:
+        return Check(
+            name=TASK_QUEUE_CHECK,
+            state="warning",
+            found=f"{queue} is served by other installations too ({', '.join(others)}): a task "
+            "that is sent there becomes a run of whichever reads it first",
+            cure="Give each its own PERDURE_TASK_QUEUE, and start the workers again.",
+        )
+    if not served:
+        return Check(
+            name=TASK_QUEUE_CHECK,
+            state="warning",
+            found=f"no worker fetches tasks from {queue}",
+            cure="Start one with `perdure worker`; what was sent there waits.",
+        )
+    return Check(name=TASK_QUEUE_CHECK, state="ok", found=f"{queue}, served by this installation")
 
 
 async def waiting_runs(connect: Connect) -> AsyncIterator[Check]:

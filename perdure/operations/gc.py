@@ -95,8 +95,11 @@ async def collect(
         for key in sorted(orphaned):
             await stores.journal.reconcile(key)
         sizes = await stores.blobs.delete(list(unneeded), written_before=needs.cutoff)
+        if stores.objects is not None:
+            await stores.objects.sweep(written_before=needs.cutoff, now=now)
         await _release_ended(stores, workspaces, open_runs=needs.open)
         await stores.audit.forget(before=now - AUDIT_KEPT)
+        await stores.live.prune()
     kept += len(unneeded) - len(sizes)
     return Collected(
         blobs=len(sizes), bytes=sum(sizes), kept=kept, dry_run=dry_run, calls=len(orphaned)
@@ -138,7 +141,7 @@ async def _content(blobs: BlobStore, address: str) -> bytes:
         return b""  # named, but not here: nothing to follow and nothing to drop
     except StoreError as error:
         raise StoreError(
-            f"{error.message} What it leads to is unknown, so nothing was dropped.",
+            f"{error.message} What it refers to is unknown, so nothing was deleted.",
             cure=error.cure or "Restore it from a backup.",
         ) from error
 

@@ -8,7 +8,7 @@ result are compared as well.
 import json
 import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NoReturn
 
@@ -32,9 +32,10 @@ from temporalio.workflow import ActivityHandle
 
 from perdure.adapters.temporal.data_converter import data_converter
 from perdure.domain.foundation.errors import InvalidInput, PerdureError
+from perdure.domain.foundation.names import is_loops_queue
 from perdure.domain.ports import BlobStore
 from perdure.interfaces.services import Replayed
-from perdure.workflow_registry import WORKFLOWS, workflow_runner
+from perdure.workflow_registry import TASK_STARTS, WORKFLOWS, workflow_runner
 
 CONTINUED, RESULT = "the continued state", "the result"
 SHOWN_CHARACTERS = 120
@@ -60,7 +61,7 @@ class Witness(Interceptor):
         self._converter = converter
 
     def hear(self, what: str, value: object) -> None:
-        """Keep a value as it is now; workflow code goes on changing its state."""
+        """Copy a value now, because workflow code keeps changing its state."""
         payload = self._converter.payload_converter.to_payload(value)
         self.said.append(Said(what, type(value), payload.data))
 
@@ -236,9 +237,9 @@ async def replay(
     read = {name: _history(name, content) for name, content in histories.items()}
     converter = _converter(blobs, keys, plain=plain)
     witness = Witness(converter)
-    replayer = _replayer(converter, [witness, *interceptors])
     for name, history in read.items():
         witness.said.clear()
+        replayer = _replayer(history, converter, [witness, *interceptors])
         result = await replayer.replay_workflow(history, raise_on_replay_failure=False)
         failure = result.replay_failure
         problem = (
@@ -264,7 +265,7 @@ async def why_not(
         history = _history(run, content)
     except InvalidInput:
         return None
-    replayer = _replayer(_converter(blobs, keys, plain=plain), [])
+    replayer = _replayer(history, _converter(blobs, keys, plain=plain), [])
     result = await replayer.replay_workflow(history, raise_on_replay_failure=False)
     failure = result.replay_failure
     return None if failure is None else _innermost(str(failure))[:PROBLEM_CHARACTERS]
@@ -281,9 +282,13 @@ def _converter(blobs: BlobStore | None, keys: Sequence[bytes], *, plain: bool) -
     return data_converter(blobs, keys, tolerant=True, plain=plain, placed=False)
 
 
-def _replayer(converter: DataConverter, interceptors: Sequence[Interceptor]) -> Replayer:
+def _replayer(
+    history: WorkflowHistory, converter: DataConverter, interceptors: Sequence[Interceptor]
+) -> Replayer:
+    # A loop and what starts one from its task have one name; the queue tells which it was.
+    queue = history.events[0].workflow_execution_started_event_attributes.task_queue.name
     return Replayer(
-        workflows=list(WORKFLOWS),
+        workflows=list(WORKFLOWS if is_loops_queue(queue) else TASK_STARTS),
         workflow_runner=workflow_runner(),
         data_converter=converter,
         interceptors=list(interceptors),
@@ -300,11 +305,13 @@ def _history(name: str, content: bytes) -> WorkflowHistory:
         raise _no_history(name, why) from error
     if not history.events:
         raise _no_history(name, "it holds no events")
-    started = history.events[0].workflow_execution_started_event_attributes.workflow_type.name
+    begun = history.events[0].workflow_execution_started_event_attributes
+    started = begun.workflow_type.name
     known = sorted(workflow.__name__ for workflow in WORKFLOWS)
     if started not in known:
         raise _no_history(name, f"it is of {started or 'no workflow'}, not of {' or '.join(known)}")
-    return history
+    # Under the id that the run had: one that a Temporal client started knows itself by it.
+    return replace(history, workflow_id=begun.workflow_id or name)
 
 
 def _no_history(name: str, why: str) -> InvalidInput:

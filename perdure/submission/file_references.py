@@ -19,7 +19,7 @@ LABEL_CHARACTERS = 40
 INLINE_BYTES = 8 * 1024
 MAX_BYTES = 4 * 1024 * 1024
 INSIDE = "a file inside the folder of the task, without links and `..`"
-NO_FILES = "no files: this door reads none, send the text itself"
+NO_FILES = "no files: this interface reads none, send the text itself"
 _LABEL = re.compile(r"[^A-Za-z0-9._-]+")
 
 

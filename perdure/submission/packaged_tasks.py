@@ -33,7 +33,7 @@ def definition_file(task: str, folder: Path | None) -> Path | None:
         return folder / f"{name}{SUFFIX}"
     if name in (loops := definition_names(folder.parent / "loops")):
         raise InvalidInput(
-            f"{name} is a loop of roles, and wants a goal.",
+            f"{name} is a loop of roles and needs a goal.",
             cure=f'Start it with: perdure loops start {name} "what is to be done".',
         )
     near = nearest_name(name, (*known, *loops))

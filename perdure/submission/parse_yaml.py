@@ -83,7 +83,8 @@ def parse(text: str, *, named: str) -> JsonValue:
         first = error.errors()[0]
         place = ".".join(str(step) for step in first["loc"][:3])
         raise InvalidInput(
-            f"{named} holds something other than a text, number, list or block: {place}."
+            f"{named} holds something other than a text, number, list or block: {place}.",
+            cure="Write it as one of these; quote dates.",
         ) from error
 
 
@@ -108,7 +109,10 @@ def _bounded(value: object, *, named: str) -> None:
         item = waiting.pop()
         count += 1
         if count > MAX_NODES:
-            raise InvalidInput(f"{named} holds more than {MAX_NODES} values.")
+            raise InvalidInput(
+                f"{named} holds more than {MAX_NODES} values.",
+                cure="Shorten it; aliases count as what they repeat.",
+            )
         if isinstance(item, dict):
             waiting.extend(item.values())
         elif isinstance(item, list):

@@ -46,10 +46,10 @@ class NobodyJudges(InvalidInput):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """Where a submission is made.
+    """The folder, settings and models that a submission is made with.
 
     Args:
-        folder: the folder of the command; None means a door that may read no files (REST).
+        folder: the folder of the command; None means an interface that may read no files (REST).
         user_defaults: the user's own `perdure.yaml`, which need not exist.
         default_model: what runs use that name no model.
         judges: whether a model may evaluate.

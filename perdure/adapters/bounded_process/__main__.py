@@ -1,4 +1,4 @@
-"""The other end: reads one task from its input, and writes what came of it."""
+"""The child process: reads one task from standard input and writes its result."""
 
 import json
 import sys
@@ -7,7 +7,7 @@ from perdure.adapters.bounded_process.tasks import TASKS
 
 
 def main() -> None:
-    """Do the one task; whatever goes wrong ends the process, and is told by its last line."""
+    """Do the one task. Any error ends the process, and its last line says why."""
     name, *given = json.load(sys.stdin.buffer)
     json.dump(TASKS[name].work(*given), sys.stdout)
 

@@ -1,4 +1,4 @@
-"""Asks a process of its own to work on foreign text, and ends it when its time is over.
+"""Processes foreign text in a child process with limits, and kills it when its time is up.
 
 Merging, parsing and comparing have inputs on which they take minutes; in a thread of the worker
 they would hold the interpreter, and with it every other run. Small texts are done here at once: a

@@ -56,26 +56,37 @@ class RubricChecks:
         return tuple(sorted(self._plugins))
 
     def evaluate(
-        self, rubric: Rubric, output: str, parts: PartKind = "lines"
+        self,
+        rubric: Rubric,
+        output: str,
+        parts: PartKind = "lines",
+        *,
+        adaptation: Mapping[str, JsonValue] | None = None,
     ) -> tuple[DimensionScore, ...]:
         """Score every dimension that a check of the text evaluates, in the order of the rubric.
 
         A dimension bound to a part sees that part alone. A check that cannot be run gives no score.
         """
+        values = adaptation or {}
         return tuple(
-            self._evaluate(dimension, dimension.pure_check, output, parts)
+            self._evaluate(dimension, dimension.pure_check, output, parts, values)
             for dimension in rubric.dimensions
             if dimension.pure_check is not None
         )
 
     def _evaluate(
-        self, dimension: Dimension, check: Check, output: str, parts: PartKind
+        self,
+        dimension: Dimension,
+        check: Check,
+        output: str,
+        parts: PartKind,
+        adaptation: Mapping[str, JsonValue],
     ) -> DimensionScore:
         part, as_json = dimension.part, _reads_json(check)
         text = output if part is None else part_text(output, part, parts, as_json=as_json)
         where = "" if part is None else f"{part_label(part)}: "
         try:
-            result = self._run(check, text)
+            result = self._run(check, text, adaptation)
         except CheckFailed as error:
             return DimensionScore(
                 name=dimension.name,
@@ -95,27 +106,32 @@ class RubricChecks:
             findings=(_finding(dimension, result, where=where, detail=detail),),
         )
 
-    def _run(self, check: Check, text: str) -> CheckResult:
+    def _run(self, check: Check, text: str, adaptation: Mapping[str, JsonValue]) -> CheckResult:
         match check:
             case PythonCheck(snippet=snippet):
-                return self._python(snippet, text)
-            case PluginCheck(check=name):
-                return self._plugin(name, check.parameters, text)
+                return self._python(snippet, text, adaptation)
+            case PluginCheck():
+                return self._plugin(check, text, adaptation)
             case _:
                 return run_check(check, text)
 
-    def _python(self, snippet: Snippet, text: str) -> CheckResult:
+    def _python(
+        self, snippet: Snippet, text: str, adaptation: Mapping[str, JsonValue]
+    ) -> CheckResult:
         if self._snippets is None:
             raise CheckFailed("Python checks cannot be run here.", cure="Run it on a worker.")
         try:
             with disk_errors():
-                value = self._snippets.verdict(snippet, text)
+                value = self._snippets.verdict(snippet, text, adaptation)
         except SnippetFailed as failed:
             # The code was written for the output it met: that it fails there is a defect found.
             return CheckResult(0.0, f"the Python check ended with {failed}")
         return result_of(value)
 
-    def _plugin(self, name: str, parameters: Mapping[str, JsonValue], text: str) -> CheckResult:
+    def _plugin(
+        self, check: PluginCheck, text: str, adaptation: Mapping[str, JsonValue]
+    ) -> CheckResult:
+        name = check.check
         found = self._plugins.get(name)
         if found is None:
             raise CheckFailed(
@@ -124,7 +140,7 @@ class RubricChecks:
             )
         try:
             with disk_errors():
-                return result_of(found.verdict(text, parameters))
+                return result_of(found.verdict(text, check.parameters, adaptation))
         except (CheckFailed, StoreAway):
             raise  # a full disk says nothing of the output: the step waits for room
         except Exception as error:

@@ -62,7 +62,7 @@ class _RoleFacts(FrozenModel):
 def stored(
     fields: JsonValue, *, origin: Origin, path: str | None = None
 ) -> StoredDefinition | tuple[Problem, ...]:
-    """A definition as it is stored, or everything wrong with it."""
+    """Read a stored definition, or list everything wrong with it."""
     unusable = measured(fields)
     if unusable:
         return unusable

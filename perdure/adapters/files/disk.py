@@ -1,4 +1,4 @@
-"""When a disk itself has no room: that heals by itself, and is no fault of what was asked."""
+"""Recognizes a full disk, which is an outage to wait for and not an error of the request."""
 
 import errno
 import os

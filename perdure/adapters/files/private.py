@@ -1,4 +1,4 @@
-"""A home folder for its user alone: goals, replies and journals are nobody else's."""
+"""Keeps the home folder private to its user, because it holds goals, replies and journals."""
 
 import stat
 from collections.abc import Iterator

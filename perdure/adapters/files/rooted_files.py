@@ -63,7 +63,7 @@ class RootedDirectory:
         self.close()
 
     def close(self) -> None:
-        """Give the descriptor back."""
+        """Close the descriptor of the folder."""
         if self._root >= 0:
             os.close(self._root)
             self._root = -1

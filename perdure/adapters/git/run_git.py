@@ -87,7 +87,7 @@ def binary() -> str:
     if found is None:
         raise ToolFailure(
             f"git is not installed on this worker (looked in {SEARCH_PATH}). "
-            "Do without version control here.",
+            "Continue without version control, or ask the operator to install git.",
             reason="unavailable",
         )
     return found
@@ -121,7 +121,11 @@ async def run_git(
         async with asyncio.timeout(WALL_S):
             return await _collect(process, cap)
     except TimeoutError as error:
-        raise ToolFailure(f"git did not end within {WALL_S:g} s.", reason="timeout") from error
+        raise ToolFailure(
+            f"git did not end within {WALL_S:g} s and was stopped. Ask for less: name a path "
+            "or fewer commits.",
+            reason="timeout",
+        ) from error
     finally:
         await _end_group(process)
 

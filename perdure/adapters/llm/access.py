@@ -4,14 +4,21 @@ The price list knows no such days, and the SDK takes a second to import: so they
 test holds them against the SDK's own list.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 
+from pydantic import SecretStr
+
+from perdure.adapters.llm.clouds import CLOUDS, lacking_variables
+from perdure.adapters.llm.clouds import VARIABLES as CLOUD_VARIABLES
 from perdure.adapters.llm.embedded_facts import LOCAL_NAME, embedded_available
+from perdure.adapters.llm.model_names import lacking_package
 from perdure.adapters.plugin_modules import installed_plugins
-from perdure.adapters.settings.variables import Settings
+from perdure.adapters.settings.providers import CompatibleServer
+from perdure.adapters.settings.variables import Settings, variable
 from perdure.adapters.stores.clock import utc_now
+from perdure.domain.foundation.names import COMPATIBLE
 
 # The newest of each family, which is the default and what a model that ends is followed by; a test
 # holds them against the SDK's list.
@@ -86,7 +93,21 @@ NOT_STARTED = (
 )
 
 
+RESTART = (
+    "Do so where the workers start, and start them again (`perdure down`, then "
+    "`perdure up --detach`)."
+)
+
+
 INSTALL = "(or `make setup`) and start the services again, or set ANTHROPIC_API_KEY to use Claude"
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedAddress:
+    """Where a provider answers, and with which key."""
+
+    url: str | None = None
+    key: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,18 +119,35 @@ class ModelAccess:
     base_url: str | None = None
     local_url: str | None = None
     default: str | None = None
+    openai: "KeyedAddress" = field(default_factory=lambda: KeyedAddress())
+    azure: "KeyedAddress" = field(default_factory=lambda: KeyedAddress())
+    servers: Mapping[str, CompatibleServer] = field(default_factory=dict[str, CompatibleServer])
+    server_keys: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    cloud_variables: frozenset[str] = frozenset()
 
 
 def access_from(settings: Settings) -> ModelAccess:
     """The part of the settings that concerns models."""
-    key, token = settings.anthropic_api_key, settings.anthropic_auth_token
     return ModelAccess(
-        api_key=key.get_secret_value() if key else None,
-        auth_token=token.get_secret_value() if token else None,
+        api_key=_plain(settings.anthropic_api_key),
+        auth_token=_plain(settings.anthropic_auth_token),
         base_url=settings.anthropic_base_url,
         local_url=settings.model_url,
         default=settings.model,
+        openai=KeyedAddress(settings.openai_base_url, _plain(settings.openai_api_key)),
+        azure=KeyedAddress(settings.azure_openai_endpoint, _plain(settings.azure_openai_api_key)),
+        servers=settings.providers,
+        server_keys={
+            name: key
+            for name, server in settings.providers.items()
+            if server.key_variable and (key := variable(server.key_variable))
+        },
+        cloud_variables=frozenset(name for name in CLOUD_VARIABLES if variable(name)),
     )
+
+
+def _plain(secret: SecretStr | None) -> str | None:
+    return secret.get_secret_value() if secret else None
 
 
 def default_model(access: ModelAccess, *, today: date | None = None) -> str:
@@ -137,7 +175,38 @@ def lacking_models(access: ModelAccess) -> dict[str, str]:
     if access.local_url is None:
         available = embedded_available()
         found["local"] = NOT_STARTED if available.ok else f"{available.reason} {INSTALL}"
+    for family in families(access):
+        if why := lacking_package(family) or lacking_key(access, family):
+            found[family] = f"{why} {RESTART}"
     return found
+
+
+def families(access: ModelAccess) -> list[str]:
+    """The providers that a model's name can have in front here, beside Claude's own API."""
+    return ["openai", "azure", *CLOUDS, *(f"{COMPATIBLE}:{name}" for name in access.servers)]
+
+
+def lacking_key(access: ModelAccess, family: str) -> str:
+    """What has to be set before a provider can be called; empty where all is there."""
+    match family:
+        case "openai":
+            return "" if access.openai.key else "Set OPENAI_API_KEY."
+        case "azure":
+            lacking = [
+                name
+                for name, value in (
+                    ("AZURE_OPENAI_ENDPOINT", access.azure.url),
+                    ("AZURE_OPENAI_API_KEY", access.azure.key),
+                )
+                if not value
+            ]
+            return f"Set {' and '.join(lacking)}." if lacking else ""
+        case "bedrock" | "vertex" | "foundry":
+            return lacking_variables(CLOUDS[family], access.cloud_variables)
+        case _:
+            name = family.partition(":")[2]
+            wanted = access.servers[name].key_variable
+            return f"Set {wanted}." if wanted and name not in access.server_keys else ""
 
 
 def plugin_names() -> frozenset[str]:

@@ -25,6 +25,7 @@ CARD = ModelProfile(
     small=True,
     thinking=(),
     effort=(),
+    cache=(),
 )
 
 

@@ -20,6 +20,24 @@ _KIND_OF_TYPE: dict[str, ModelErrorKind] = {
     "rate_limit_error": "rate_limited",
     "request_too_large": "too_large",
     "timeout_error": "timeout",
+    # What OpenAI and those who speak its dialect call it, as a type or as a code.
+    "billing_hard_limit_reached": "permission",
+    "context_length_exceeded": "context_overflow",
+    "insufficient_quota": "permission",
+    "invalid_api_key": "authentication",
+    "invalid_prompt": "bad_request",
+    "model_not_found": "unknown_model",
+    "rate_limit_exceeded": "rate_limited",
+    "server_error": "server",
+    "slow_down": "overloaded",
+    "DeploymentNotFound": "unknown_model",
+    # Frames of errors inside a stream of Amazon Bedrock.
+    "internalServerException": "server",
+    "modelStreamErrorException": "server",
+    "modelTimeoutException": "timeout",
+    "serviceUnavailableException": "overloaded",
+    "throttlingException": "rate_limited",
+    "validationException": "bad_request",
 }
 _KIND_OF_STATUS: dict[int, ModelErrorKind] = {
     401: "authentication",
@@ -34,14 +52,15 @@ _KIND_OF_STATUS: dict[int, ModelErrorKind] = {
 }
 
 
-def kind_of(*, status: int, provider_type: str | None) -> ModelErrorKind:
+def kind_of(*, status: int, provider_type: str | None, code: str | None = None) -> ModelErrorKind:
     """The kind of a provider's error.
 
-    The body's type decides, because an error event inside a stream comes with status 200; the
-    status decides where the type is missing, unknown, or merely says that the request was invalid,
-    and where it is final while the type is not: a gateway may answer 401 with a type of its own.
+    A code that is known says more than a type, of which there may be few. Then the body's type
+    decides, because an error event inside a stream comes with status 200; the status decides where
+    the type is missing, unknown, or merely says that the request was invalid, and where it is final
+    while the type is not: a gateway may answer 401 with a type of its own.
     """
-    by_type = _KIND_OF_TYPE.get(provider_type or "")
+    by_type = _KIND_OF_TYPE.get(code or "") or _KIND_OF_TYPE.get(provider_type or "")
     by_status = _KIND_OF_STATUS.get(status)
     if by_type is not None and not _overruled(by_type, by_status):
         return by_type

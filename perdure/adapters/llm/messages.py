@@ -7,27 +7,60 @@ only streams, closes the stream when it is cancelled, and turns every failure in
 import warnings
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
 import anthropic
 import httpx2
 from anthropic import AsyncAnthropic, AsyncStream
 from anthropic.types import RawMessageStreamEvent
 
+from perdure.adapters.llm.call_failures import (
+    CONNECT_TIMEOUT_S,
+    COUNT_TIMEOUT_S,
+    MESSAGE_CHARACTERS,
+    READ_TIMEOUT_S,
+    Client,
+    ProviderError,
+)
+from perdure.adapters.llm.clouds import CLOUDS, maker
 from perdure.adapters.llm.error_kinds import refused
 from perdure.adapters.llm.request import CLAUDE, Dialect, WireRequest, wire_request
 from perdure.adapters.llm.stream_answer import failed, read_answer, reply_of
 from perdure.adapters.llm.stream_reader import StreamState
+from perdure.adapters.logging.redacting import told
 from perdure.domain.llm.errors import ModelError
 from perdure.domain.llm.requests import ModelProfile, ModelReply, ModelRequest
 from perdure.domain.ports import UsageSoFar, unheard
 
-CONNECT_TIMEOUT_S = 5.0
-READ_TIMEOUT_S = 300.0
-# Counting is free and only sharpens the estimate: it may fail, and must not hold up the call.
-COUNT_TIMEOUT_S = 10.0
+if TYPE_CHECKING:
+    from perdure.adapters.llm.clouds import AnyClient
+
 NO_KEY = (
     "No API key for Claude is set, so nothing was sent. "
     "Set ANTHROPIC_API_KEY for the worker, or use the model `local`."
+)
+
+
+def _told(error: Exception) -> ProviderError | None:
+    if not isinstance(error, anthropic.APIStatusError):
+        return None
+    return ProviderError(
+        status=error.status_code,
+        message=error.api_message or error.message,
+        # The SDK declares a closed set of types; providers send others, and none at all.
+        type=str(error.type) if error.type else None,
+        code=error.error_code,
+        request_id=error.request_id,
+        headers=error.response.headers,
+    )
+
+
+SDK = Client(
+    told=_told,
+    timeouts=anthropic.APITimeoutError,
+    connections=anthropic.APIConnectionError,
+    failures=anthropic.AnthropicError,
+    request_id="request-id",
 )
 
 
@@ -40,6 +73,8 @@ class MessagesModel:
         cards: the card of a model, or None where the price book does not know it.
         auth_token: a bearer token instead of a key.
         dialect: what this provider understands.
+        prefix: what its models' names begin with here, to be left out on the wire.
+        cloud: whose client and credentials are used in the place of address and key.
         transport: replaces the network, for the embedded model and for tests.
     """
 
@@ -51,6 +86,8 @@ class MessagesModel:
         cards: Callable[[str], ModelProfile | None],
         auth_token: str | None = None,
         dialect: Dialect = CLAUDE,
+        prefix: str = "",
+        cloud: str = "",
         transport: httpx2.AsyncBaseTransport | None = None,
     ) -> None:
         self._base_url = base_url
@@ -58,8 +95,10 @@ class MessagesModel:
         self._auth_token = None if api_key else auth_token
         self._cards = cards
         self._dialect = dialect
+        self._prefix = prefix
+        self._cloud = cloud
         self._transport = transport
-        self._client: AsyncAnthropic | None = None
+        self._client: AnyClient | None = None
 
     async def card(self, model: str) -> ModelProfile:
         """Facts about the model; one that the price book does not know has no price."""
@@ -70,7 +109,7 @@ class MessagesModel:
         try:
             wire = wire_request(request, self._dialect)
             counted = await self._connected().messages.count_tokens(
-                model=wire.model,
+                model=wire.model.removeprefix(self._prefix),
                 messages=wire.messages,
                 system=wire.system,
                 tools=wire.tools,
@@ -83,6 +122,11 @@ class MessagesModel:
         except (ModelError, anthropic.AnthropicError, httpx2.HTTPError):
             return None
         except (ValueError, TypeError, AttributeError):  # an answer that is no count
+            return None
+        except Exception:
+            # The call that follows says what is wrong with a cloud's credentials.
+            if not self._cloud:
+                raise
             return None
 
     async def call(
@@ -98,12 +142,12 @@ class MessagesModel:
         request_id: str | None = None
         try:
             async with self._opened(wire) as stream:
-                request_id = stream.response.headers.get("request-id")
+                request_id = stream.response.headers.get(SDK.request_id)
                 on_answer(reading.used)
-                await read_answer(stream, reading, on_text)
+                await read_answer(stream, reading, SDK, on_text)
         except ModelError as error:
             raise await self._judged(request, error) from error.__cause__
-        return reply_of(request, wire, reading, request_id)
+        return reply_of(request, reading, request_id, names=wire.names)
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -111,12 +155,15 @@ class MessagesModel:
             await self._client.close()
             self._client = None
 
-    def _connected(self) -> AsyncAnthropic:
+    def _connected(self) -> "AnyClient":
         """The SDK's client, made at first use so that it belongs to the running event loop."""
-        if not (self._api_key or self._auth_token):
+        if not (self._api_key or self._auth_token or self._cloud):
             raise refused(NO_KEY, kind="authentication")
         if self._client is None:
             timeout = httpx2.Timeout(READ_TIMEOUT_S, connect=CONNECT_TIMEOUT_S)
+            if self._cloud:
+                self._client = self._of_cloud(timeout)
+                return self._client
             self._client = AsyncAnthropic(
                 api_key=self._api_key,
                 auth_token=self._auth_token,
@@ -129,6 +176,21 @@ class MessagesModel:
             )
         return self._client
 
+    def _of_cloud(self, timeout: httpx2.Timeout) -> "AnyClient":
+        made = httpx2.AsyncClient(transport=self._transport) if self._transport else None
+        try:
+            return maker(self._cloud)(timeout, made)
+        except Exception as error:  # each cloud's library has exceptions of its own
+            raise self._not_let_in(error) from error
+
+    def _not_let_in(self, error: Exception) -> ModelError:
+        cloud = CLOUDS[self._cloud]
+        why = told(error)[:MESSAGE_CHARACTERS].rstrip(".") or type(error).__name__
+        return refused(
+            f"{cloud.title} cannot be called, so nothing was sent: {why}. {cloud.credentials}.",
+            kind="authentication",
+        )
+
     @asynccontextmanager
     async def _opened(
         self, wire: WireRequest
@@ -138,7 +200,7 @@ class MessagesModel:
         warnings.filterwarnings("ignore", r"The model .* is deprecated", DeprecationWarning)
         try:
             stream = await client.messages.create(
-                model=wire.model,
+                model=wire.model.removeprefix(self._prefix),
                 max_tokens=wire.max_tokens,
                 messages=wire.messages,
                 system=wire.system,
@@ -150,7 +212,10 @@ class MessagesModel:
                 stream=True,
             )
         except (anthropic.AnthropicError, httpx2.HTTPError, TypeError, ValueError) as error:
-            raise failed(error, StreamState(), request_id=None, streaming=False) from error
+            raise failed(error, None, SDK, request_id=None, streaming=False) from error
+        except Exception as error:
+            # Credentials of a cloud are looked for when a request is signed.
+            raise self._not_let_in(error) if self._cloud else error from error
         try:
             yield stream
         finally:

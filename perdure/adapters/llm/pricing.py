@@ -1,81 +1,28 @@
 """What models cost, hold and understand: bundled prices with the operator's price sheet above.
 
-The price snapshot does not say it. Families that came after this table are left open: what they do
-not take, the provider refuses in its own words.
-
 A model that neither knows has no card; nothing here ever guesses a price or says 0 for it.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
+from types import MappingProxyType
 
 import yaml
-from genai_prices import Usage as PricedUsage
-from genai_prices import calc_price
 from genai_prices.data_snapshot import get_snapshot
-from genai_prices.types import TieredPrices
 from pydantic import Field, ValidationError
 
 from perdure.adapters.llm.embedded_facts import CARD, LOCAL_NAME, MODEL_NAME
+from perdure.adapters.llm.model_cards import compatible_card, snapshot_card
+from perdure.adapters.llm.model_names import PRICED_AS, model_name
+from perdure.adapters.settings.providers import CompatibleServer
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.foundation.errors import InvalidInput
+from perdure.domain.foundation.names import COMPATIBLE
 from perdure.domain.foundation.problems import problems_of
 from perdure.domain.llm.requests import Effort, ModelProfile, Price, ThinkingWay
 
-_TOKENS: tuple[ThinkingWay, ...] = ("off", "tokens")
-_BOTH: tuple[ThinkingWay, ...] = ("off", "adaptive", "tokens")
-
-
-@dataclass(frozen=True, slots=True)
-class Abilities:
-    """What a family takes; None where this is not known."""
-
-    thinking: tuple[ThinkingWay, ...] | None = None
-    effort: tuple[Effort, ...] | None = None
-
-
-_NONE = Abilities(thinking=(), effort=())
-_EXTENDED = Abilities(thinking=_TOKENS, effort=())
-_FAMILIES = {
-    "claude-2": _NONE,
-    "claude-instant": _NONE,
-    "claude-v1": _NONE,
-    "claude-1": _NONE,
-    "claude-3-": _NONE,
-    "claude-3-7-": _EXTENDED,
-    "claude-opus-4-0": _EXTENDED,
-    "claude-opus-4-1": _EXTENDED,
-    "claude-opus-4-2025": _EXTENDED,
-    "claude-sonnet-4-0": _EXTENDED,
-    "claude-sonnet-4-2025": _EXTENDED,
-    "claude-sonnet-4-5": _EXTENDED,
-    "claude-haiku-4-5": _EXTENDED,
-    "claude-opus-4-5": Abilities(thinking=_TOKENS, effort=("low", "medium", "high")),
-    "claude-opus-4-6": Abilities(thinking=_BOTH, effort=("low", "medium", "high", "max")),
-}
-
-
-def abilities_of(model: str) -> Abilities:
-    """What a model can be told; the longest start of its name decides."""
-    starts = [start for start in _FAMILIES if model.startswith(start)]
-    return _FAMILIES[max(starts, key=len)] if starts else Abilities()
-
-
 PROVIDER = "anthropic"
-DEFAULT_WINDOW = 200_000
-DEFAULT_MAX_OUTPUT = 64_000
-# The snapshot has no output limits; by family, the longest matching start wins.
-MAX_OUTPUT = {
-    "claude-2": 4_096,
-    "claude-3-": 4_096,
-    "claude-3-5-": 8_192,
-    "claude-3-7-": 64_000,
-    "claude-opus-4-0": 32_000,
-    "claude-opus-4-1": 32_000,
-    "claude-v1": 4_096,
-}
 
 
 class SheetEntry(FrozenModel):
@@ -105,8 +52,13 @@ class PriceSheet(FrozenModel):
 class ModelPrices:
     """The price book of an installation."""
 
-    def __init__(self, sheet: PriceSheet | None = None) -> None:
+    def __init__(
+        self,
+        sheet: PriceSheet | None = None,
+        servers: Mapping[str, CompatibleServer] = MappingProxyType({}),
+    ) -> None:
         self._sheet: Mapping[str, SheetEntry] = sheet.models if sheet else {}
+        self._servers = servers
         self._known: dict[str, ModelProfile | None] = {}
 
     def card(self, model: str) -> ModelProfile | None:
@@ -114,10 +66,23 @@ class ModelPrices:
         if model in {LOCAL_NAME, MODEL_NAME}:
             return CARD
         if model not in self._known:
-            self._known[model] = _snapshot_card(model)
+            self._known[model] = self._card(model)
         known = self._known[model]
         entry = self._sheet.get(model)
         return _overridden(entry, known or unknown_card(model)) if entry else known
+
+    def sure_card(self, model: str) -> ModelProfile:
+        """The card of a model; one that the book does not know has no price."""
+        return self.card(model) or unknown_card(model)
+
+    def _card(self, model: str) -> ModelProfile | None:
+        named = model_name(model)
+        if named.provider != COMPATIBLE:
+            owner = PRICED_AS[named.provider or PROVIDER]
+            return snapshot_card(model, wire=named.model, provider=owner)
+        server = self._servers.get(named.server)
+        wire = named.model or (server and server.model)
+        return compatible_card(model, wire, server) if server and wire else None
 
     def own_names(self) -> tuple[str, ...]:
         """The names that the operator's sheet has."""
@@ -167,52 +132,3 @@ def _overridden(entry: SheetEntry, known: ModelProfile) -> ModelProfile:
     )
     facts = {name: value for name, value in stated.items() if name not in Price.model_fields}
     return known.model_copy(update={"price": price, **facts})
-
-
-def _snapshot_card(model: str) -> ModelProfile | None:
-    try:
-        found = calc_price(PricedUsage(input_tokens=0), model, provider_id=PROVIDER)
-    except LookupError:
-        return None
-    units: dict[str, Decimal | TieredPrices | None] = vars(found.model_price)
-    # A price has one tier here: the window ends where the provider's next tier begins.
-    window = min([found.model.context_window or DEFAULT_WINDOW, *_tier_starts(units.values())])
-    abilities = abilities_of(found.model.id)
-    return ModelProfile(
-        name=model,
-        price=_base_price(units),
-        window=window,
-        max_output=_max_output(found.model.id),
-        thinking=abilities.thinking,
-        effort=abilities.effort,
-        sampling=False,
-    )
-
-
-def _base_price(units: Mapping[str, Decimal | TieredPrices | None]) -> Price | None:
-    base = {name: _base(price) for name, price in units.items()}
-    plain, output = base.get("input_mtok"), base.get("output_mtok")
-    if plain is None or output is None:
-        return None
-    return Price(
-        input_per_million=plain,
-        output_per_million=output,
-        cache_read_per_million=base.get("cache_read_mtok"),
-        cache_write_5m_per_million=base.get("cache_write_mtok"),
-        cache_write_1h_per_million=base.get("cache_write_1h_mtok"),
-    )
-
-
-def _base(price: Decimal | TieredPrices | None) -> Decimal | None:
-    return price.base if isinstance(price, TieredPrices) else price
-
-
-def _tier_starts(prices: Iterable[Decimal | TieredPrices | None]) -> list[int]:
-    return [
-        tier.start for price in prices if isinstance(price, TieredPrices) for tier in price.tiers
-    ]
-
-
-def _max_output(model: str) -> int:
-    starts = [start for start in MAX_OUTPUT if model.startswith(start)]
-    return MAX_OUTPUT[max(starts, key=len)] if starts else DEFAULT_MAX_OUTPUT

@@ -1,8 +1,9 @@
 """Lead a model's name to the client that serves it, and to its card.
 
-Names: `claude-…` and what the price sheet lists go to the Messages API, `local` to the embedded
-model, `scripted:ADDRESS` to the scripted one, `PLUGIN` or `PLUGIN:…` to a plugin. With a base URL
-of the operator's own, every other name goes there too.
+Names: `claude-…`, `anthropic:…` and what the price sheet lists go to the Messages API, `openai:…`
+and `azure:…` to the Responses API, `compat:NAME/…` to a server of the settings, `local` to the
+embedded model, `scripted:ADDRESS` to the scripted one, `PLUGIN` or `PLUGIN:…` to a plugin. With a
+base URL of the operator's own, every other name goes to the Messages API there.
 """
 
 import re
@@ -15,7 +16,9 @@ from typing import TYPE_CHECKING
 from perdure.adapters.llm.access import PLUGIN_GROUP, ModelAccess, default_model
 from perdure.adapters.llm.embedded_facts import LOCAL_NAME, MODEL_NAME
 from perdure.adapters.llm.error_kinds import refused
+from perdure.adapters.llm.model_names import model_name
 from perdure.adapters.llm.pricing import ModelPrices
+from perdure.adapters.llm.providers import ProviderModels
 from perdure.adapters.llm.scripted import PREFIX as SCRIPTED
 from perdure.adapters.llm.scripted import ScriptedModel
 from perdure.adapters.logging.redacting import told
@@ -76,6 +79,7 @@ if TYPE_CHECKING:
 
 CLAUDE_URL = "https://api.anthropic.com"
 CLAUDE_NAME = "claude-"
+ANTHROPIC = "anthropic:"
 _ADDRESS = re.compile(r"(sha256|hmac):[0-9a-f]{64}")
 _WORDS = re.compile(r"[a-z]+")
 
@@ -111,6 +115,7 @@ class ModelCatalog:
         self._open_world = access.base_url is not None
         self._access = access
         self._open: list[MessagesModel | EmbeddedModel] = []
+        self._providers = ProviderModels(access, prices.sure_card)
         self._scripted = ScriptedModel(blobs, records)
         self._factories = dict(plugins or {})
         self._plugins: dict[str, ModelClient] = {}
@@ -125,6 +130,7 @@ class ModelCatalog:
             api_key=self._access.api_key,
             auth_token=self._access.auth_token,
             cards=self._prices.card,
+            prefix=ANTHROPIC,
         )
         self._open.append(made)
         return made
@@ -149,6 +155,7 @@ class ModelCatalog:
             _ = self._messages
         if access.local_url:
             _ = self._embedded
+        self._providers.load()
 
     def resolve(self, model: str) -> CleanModel:
         """The client that serves a model; its errors hold no secrets.
@@ -165,6 +172,11 @@ class ModelCatalog:
             return self._checked_script(model)
         if plugin := self._plugin(model):
             return plugin
+        named = model_name(model)
+        if model.startswith(ANTHROPIC):
+            return self._messages
+        if named.provider:
+            return self._providers.client(named, model)
         if self._prices.card(model) or self._open_world or self._is_new_version(model):
             return self._messages
         raise self._unknown(model)
@@ -190,7 +202,7 @@ class ModelCatalog:
 
     def served(self) -> ServedModels:
         """What whoever submits a run is told of the models here."""
-        own = {*self._prices.own_names(), *self._factories}
+        own = {*self._prices.own_names(), *self._factories, *self._providers.names()}
         return ServedModels(
             default=default_model(self._access), names=tuple(sorted(own)), any=self._open_world
         )
@@ -199,6 +211,7 @@ class ModelCatalog:
         """Close the connections of the built-in clients."""
         for client in self._open:
             await client.aclose()
+        await self._providers.aclose()
 
     def _resolved(self, model: str) -> ModelClient:
         try:
@@ -235,5 +248,6 @@ class ModelCatalog:
         hint = f" Did you mean {near}?" if near else ""
         return InvalidInput(
             f"No model is called {model}.{hint}",
-            cure="Name a Claude model, `local`, or add it to the price sheet.",
+            cure="Name a Claude model, one with its provider in front (`openai:…`, "
+            "`compat:NAME/…`), `local`, or add it to the price sheet.",
         )

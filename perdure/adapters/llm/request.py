@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import anthropic
 from anthropic import Omit, omit
 from anthropic.types import (
+    CacheControlEphemeralParam,
     MessageParam,
     OutputConfigParam,
     TextBlockParam,
@@ -15,8 +16,9 @@ from anthropic.types import (
 )
 from pydantic import JsonValue
 
+from perdure.adapters.llm.conversation import check_request, names_back, wire_name
 from perdure.adapters.llm.error_kinds import refused
-from perdure.adapters.llm.message_format import EPHEMERAL, names_back, wire_messages, wire_name
+from perdure.adapters.llm.message_format import MARKS, wire_messages
 from perdure.domain.llm.call_settings import LEAST_THINKING_TOKENS
 from perdure.domain.llm.requests import CacheUse, ModelRequest, ToolOffer
 from perdure.domain.llm.transcript import ThinkingBlock
@@ -72,13 +74,15 @@ def wire_request(request: ModelRequest, dialect: Dialect) -> WireRequest:
     """
     _check(request, dialect)
     offered = () if _tools_are_dropped(request, dialect) else request.tools
-    cache = request.cache if dialect.cache else "none"
+    cache: CacheUse = request.cache if dialect.cache else "none"
+    life = request.cache_life
+    mark = None if cache == "none" else MARKS[life]
     return WireRequest(
         model=request.model,
         max_tokens=request.max_tokens,
-        messages=wire_messages(request.messages, model=request.model, cache=cache),
-        system=_system(request.system, cache),
-        tools=_tools(offered, cache) if offered else omit,
+        messages=wire_messages(request.messages, model=request.model, cache=cache, life=life),
+        system=_system(request.system, mark),
+        tools=_tools(offered, mark) if offered else omit,
         tool_choice=_tool_choice(request.tool_choice) if offered else omit,
         output_config=_output_config(request, dialect),
         thinking=_thinking(request),
@@ -88,15 +92,8 @@ def wire_request(request: ModelRequest, dialect: Dialect) -> WireRequest:
 
 
 def _check(request: ModelRequest, dialect: Dialect) -> None:
-    names = {tool.name for tool in request.tools}
-    choice = request.tool_choice
-    if request.max_tokens < 1:
-        raise refused(f"max_tokens is {request.max_tokens}; a reply needs at least 1.")
-    if choice not in {"auto", "none", "any"} and choice not in names:
-        raise refused(f"The forced tool {choice} is not among the offered tools.")
-    if choice == "any" and not names:
-        raise refused("A tool call is demanded, but no tool is offered.")
-    if names and choice == "auto" and not dialect.chooses_tools:
+    check_request(request)
+    if request.tools and request.tool_choice == "auto" and not dialect.chooses_tools:
         raise refused(
             "The embedded model cannot choose tools by itself. "
             "Use a Claude model for this run, or take its tools away."
@@ -108,16 +105,18 @@ def _tools_are_dropped(request: ModelRequest, dialect: Dialect) -> bool:
     return request.tool_choice == "none" and not dialect.chooses_tools
 
 
-def _system(text: str, cache: CacheUse) -> list[TextBlockParam] | Omit:
+def _system(text: str, mark: CacheControlEphemeralParam | None) -> list[TextBlockParam] | Omit:
     if not text.strip():
         return omit
     block = TextBlockParam(type="text", text=text)
-    if cache != "none":
-        block["cache_control"] = EPHEMERAL
+    if mark is not None:
+        block["cache_control"] = mark
     return [block]
 
 
-def _tools(offered: tuple[ToolOffer, ...], cache: CacheUse) -> list[ToolParam]:
+def _tools(
+    offered: tuple[ToolOffer, ...], mark: CacheControlEphemeralParam | None
+) -> list[ToolParam]:
     tools = [
         ToolParam(
             name=wire_name(tool.name),
@@ -126,8 +125,8 @@ def _tools(offered: tuple[ToolOffer, ...], cache: CacheUse) -> list[ToolParam]:
         )
         for tool in offered
     ]
-    if cache != "none":
-        tools[-1]["cache_control"] = EPHEMERAL
+    if mark is not None:
+        tools[-1]["cache_control"] = mark
     return tools
 
 

@@ -1,4 +1,4 @@
-"""Logs of a process that serves: everything that it says goes the one way, whoever says it.
+"""Logs of a serving process: every library writes to the same place in the same format.
 
 That holds for Temporal's core, which is Rust and else writes to standard error by itself, for
 warnings of Python, and for what nobody caught, in any thread.

@@ -20,7 +20,7 @@ _longest_first: tuple[str, ...] = ()
 
 
 def keep_secret(values: Iterable[str | None]) -> None:
-    """Take these values out of everything that is told from now on."""
+    """Remove these values from all logs and messages from now on."""
     global _known, _longest_first
     found = {spelling for value in values if value for spelling in spellings(value)}
     if found <= _known:
@@ -31,7 +31,7 @@ def keep_secret(values: Iterable[str | None]) -> None:
 
 
 def told(words: object) -> str:
-    """Words of somebody else (a text, or an error as it was raised), without secrets."""
+    """Foreign text (or the text of an error) without secrets."""
     return redacted(str(words), _longest_first)
 
 

@@ -66,7 +66,7 @@ class Tail:
         self._text = ""
 
     def take(self, text: str) -> None:
-        """Read on."""
+        """Read the next bytes."""
         self._text = (self._text + text)[-TAIL_CHARACTERS:]
 
     def said(self) -> str:
@@ -131,7 +131,7 @@ class Link:
         self._task = asyncio.create_task(self._live(), name=f"mcp {target.name}")
 
     def drop(self) -> None:
-        """End the connection; whoever comes next gets a new one."""
+        """Close the connection; the next user gets a new one."""
         self._on_end(self)
         self._ending.set()
 
@@ -140,7 +140,7 @@ class Link:
         await asyncio.wait({self._task})
 
     async def tools(self) -> dict[str, wire.Tool]:
-        """The server's tools as they are now, by its own names."""
+        """The server's current tools, by the server's names."""
         client = await self._client()
         found: dict[str, wire.Tool] = {}
         cursor: str | None = None
@@ -276,7 +276,8 @@ def words_of(error: BaseException) -> str:
 
 def _away(target: Target, why: str) -> ToolFailure:
     return ToolFailure(
-        f"The MCP server {target.name!r} does not work here: {why}.", reason="server_unavailable"
+        f"The MCP server {target.name!r} does not work on this worker: {why}. Continue without it.",
+        reason="server_unavailable",
     )
 
 

@@ -213,7 +213,7 @@ class McpServers:
             what = "is gone from" if tool is None else "changed on"
             raise ToolFailure(
                 f"{wanted.fact.name} {what} its server since the run opened, so it was not called. "
-                "Do without it, or say that you need it.",
+                "Continue without it, or say that you need it.",
                 reason="server_changed",
             )
         return tool
@@ -230,7 +230,8 @@ class McpServers:
                 return await _listed(link)
             except MCPError as error:
                 raise ToolFailure(
-                    f"The MCP server {target.name!r} does not answer: {error.message}.",
+                    f"The MCP server {target.name!r} does not answer: {error.message}. "
+                    "Continue without it.",
                     reason="server_unavailable",
                 ) from error
 
@@ -254,7 +255,8 @@ class McpServers:
         value = self._secret(name)
         if value is None:
             raise ToolFailure(
-                f"The MCP server {spec.name!r} needs the variable {name}, which this worker lacks.",
+                f"The MCP server {spec.name!r} needs the variable {name}, which is not set on "
+                "this worker. Its operator can set it.",
                 reason="server_unavailable",
             )
         return value

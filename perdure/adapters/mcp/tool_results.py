@@ -8,7 +8,7 @@ QUESTION_CHARACTERS = 500
 
 
 def as_text(result: wire.CallToolResult) -> str:
-    """All of an answer as text.
+    """Render a whole tool result as text.
 
     Structured content is added where no text block says the same already.
     """

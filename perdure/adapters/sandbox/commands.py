@@ -24,13 +24,12 @@ from perdure.adapters.sandbox.bubblewrap import (
 )
 from perdure.adapters.sandbox.identity import separate_user
 from perdure.adapters.sandbox.process import USUAL_CAPS, Caps, Launch, run_process
-from perdure.domain.evaluation.program_checks import OUTPUT_CAP, Command, Ran
+from perdure.domain.evaluation.program_checks import OUTPUT_CAP, TEST_REPORT, Command, Ran
 from perdure.domain.foundation.errors import NotAllowed
 from perdure.domain.tools.selection import SHELL_FULL
 
 PROBE_S = 20.0
 PROBE_BYTES = 2_000
-PLACEHOLDER = "{output}"
 SHELL = "/bin/sh"
 SHIMS = "shims"
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
@@ -118,6 +117,10 @@ class LocalCommands:
                 return await self._enclosed(command, program, launch, str(output))
             return await self._plain(command, program, launch, str(output))
 
+    async def sandbox_obstacle(self) -> str:
+        """Why programs cannot run in a sandbox here; empty when they can."""
+        return "" if await self._sandbox() is not None else self._trouble or ""
+
     async def shell_obstacle(self) -> str:
         """Why no shell can be had here; empty when it can."""
         if not self.allows(SHELL_FULL):
@@ -170,7 +173,7 @@ class LocalCommands:
         path = os.pathsep.join([*programs_of([*homes]), SYSTEM_PATH])
         argv = wrapped(
             self._bwrap or "",
-            [program, *_filled(command.argv[1:], OUTPUT)],
+            [program, *_filled(command, output=OUTPUT, folder=WORK)],
             folder=command.folder,
             output=output,
             readable=tuple(dict.fromkeys((*homes, *self._allowed.readable))),
@@ -185,7 +188,7 @@ class LocalCommands:
             variables = _variables(
                 command.environment, path=self._search, home=home, folder=command.folder
             )
-            argv = (program, *_filled(command.argv[1:], output))
+            argv = (program, *_filled(command, output=output, folder=command.folder))
             return await run_process(replace(launch, argv=argv, environment=variables))
 
     def _require_plain(self, name: str) -> None:
@@ -258,8 +261,11 @@ class LocalCommands:
             self._trouble = f"bubblewrap does not work here ({said[:300]})"
 
 
-def _filled(words: tuple[str, ...], output: str) -> list[str]:
-    return [word.replace(PLACEHOLDER, output) for word in words]
+def _filled(command: Command, *, output: str, folder: str) -> list[str]:
+    report = f"{folder}/{TEST_REPORT}"
+    return [
+        word.replace("{output}", output).replace("{report}", report) for word in command.argv[1:]
+    ]
 
 
 def _variables(

@@ -1,4 +1,4 @@
-"""Runs made tools in pydantic-monty: each call in a process of its own that is thrown away.
+"""Runs generated tools in pydantic-monty, each call in a new process.
 
 The interpreter has no file, environment, socket, process or native call, and gets no host function.
 The result travels by the interpreter's own channel; what code prints reaches nobody.
@@ -62,7 +62,7 @@ class MadeToolSandbox:
     async def run(
         self, code: str, handler: str, arguments: Mapping[str, JsonValue], *, seconds: float
     ) -> Trial:
-        """Execute `code` as it is, then call its handler; never raises for what code does."""
+        """Execute `code`, then call its handler. Errors of the code are results, not raised."""
         seconds = min(seconds, LONGEST_S)
         limits: ResourceLimits = {
             "max_feed_duration_secs": seconds,

@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -82,7 +82,7 @@ def _memory(process: psutil.Process) -> int:
     except OSError:
         with contextlib.suppress(psutil.Error):
             info = process.memory_info()
-            return max(0, info.rss - info.shared)
+            return max(0, info.rss - getattr(info, "shared", 0))  # macOS does not tell
         return 0
     fields = dict(line.split(":", 1) for line in text.splitlines()[1:])
     return sum(int(fields.get(name, "0 kB").split()[0]) for name in _COUNTED) << 10
@@ -171,11 +171,10 @@ async def run_process(launch: Launch) -> Ran:
 
 
 async def _start(launch: Launch) -> asyncio.subprocess.Process:
-    filter_at = os.memfd_create("filter")
-    try:
-        os.write(filter_at, filter_for())
-        os.lseek(filter_at, 0, os.SEEK_SET)
-        argv = [str(filter_at) if word == FILTER else word for word in launch.argv]
+    with contextlib.ExitStack() as filters:
+        # Only the sandbox has one: programs without it run where there is no such call, too.
+        opened = filters.enter_context(_open_filter()) if FILTER in launch.argv else None
+        argv = [str(opened) if word == FILTER else word for word in launch.argv]
         return await asyncio.create_subprocess_exec(
             *(sys.executable, "-I", "-S", LAUNCHER, _wishes(launch), *argv),
             stdin=asyncio.subprocess.PIPE,
@@ -184,8 +183,17 @@ async def _start(launch: Launch) -> asyncio.subprocess.Process:
             cwd=launch.folder,
             env=dict(launch.environment),
             start_new_session=True,
-            pass_fds=(filter_at,) if FILTER in launch.argv else (),
+            pass_fds=() if opened is None else (opened,),
         )
+
+
+@contextlib.contextmanager
+def _open_filter() -> Generator[int]:
+    filter_at = os.memfd_create("filter")
+    try:
+        os.write(filter_at, filter_for())
+        os.lseek(filter_at, 0, os.SEEK_SET)
+        yield filter_at
     finally:
         os.close(filter_at)
 

@@ -5,8 +5,10 @@ process whose limits were passed is never used again.
 """
 
 import threading
+from collections.abc import Mapping
 from contextlib import ExitStack
 
+from pydantic import JsonValue
 from pydantic_monty import (
     CollectString,
     Monty,
@@ -16,7 +18,7 @@ from pydantic_monty import (
     ResourceLimits,
 )
 
-from perdure.domain.evaluation.checks import Snippet
+from perdure.domain.evaluation.checks import ADAPTATION, Snippet
 from perdure.domain.foundation.errors import PerdureError
 
 SECONDS = 2.0
@@ -50,8 +52,10 @@ class SnippetRunner:
         self._stack = ExitStack()
         self._pool: Monty | None = None
 
-    def verdict(self, snippet: Snippet, output: str) -> object:
-        """The value of the snippet for an output.
+    def verdict(
+        self, snippet: Snippet, output: str, adaptation: Mapping[str, JsonValue] | None = None
+    ) -> object:
+        """The value of the snippet for an output, and for the values that are in force.
 
         Raises:
             SnippetFailed: the code raised, or took more time or memory than a check may.
@@ -62,7 +66,8 @@ class SnippetRunner:
             with self._open().checkout(
                 script_name="check.py", limits=LIMITS, os_policy=POLICY
             ) as session:
-                return _run(session, snippet, text)
+                inputs: dict[str, object] = {"output": text, ADAPTATION: dict(adaptation or {})}
+                return _run(session, snippet, inputs)
         except (MontyError, TimeoutError) as error:
             raise SnippetFailed(_words(error)) from None
 
@@ -86,11 +91,11 @@ class SnippetRunner:
             return self._pool
 
 
-def _run(session: MontySession, snippet: Snippet, text: str) -> object:
+def _run(session: MontySession, snippet: Snippet, inputs: dict[str, object]) -> object:
     unheard = CollectString()
     if snippet.setup:
-        session.feed_run(snippet.setup, inputs={"output": text}, print_callback=unheard)
-    return session.feed_run(snippet.verdict, inputs={"output": text}, print_callback=unheard)
+        session.feed_run(snippet.setup, inputs=inputs, print_callback=unheard)
+    return session.feed_run(snippet.verdict, inputs=inputs, print_callback=unheard)
 
 
 def _words(error: Exception) -> str:

@@ -93,7 +93,7 @@ class ConfigFiles:
 
 
 def edited(text: str, name: str, value: object) -> str:
-    """A file with one field set, or without it for None; every other line stays as it is."""
+    """Set or (for None) remove one field of a file, keeping every other line."""
     node = yaml.compose(text, Loader=yaml.SafeLoader)
     if node is not None and not isinstance(node, yaml.MappingNode):
         raise InvalidInput("The file holds no fields.", cure="Write lines such as `workers: 2`.")
@@ -134,7 +134,8 @@ def _checked(name: str, text: str, *, folder: Path) -> object:
     loaded: object = yaml.safe_load(text) if _is_list(name) is False else _names(text)
     if loaded is None:
         raise InvalidInput(
-            f"The setting {name} was given no value.", cure="`--unset` takes it out of the file."
+            f"The setting {name} has no value.",
+            cure="Give one, or remove the setting with `--unset`.",
         )
     value = SettingsFile(folder / FILE, {name: loaded})
     try:
@@ -161,6 +162,8 @@ def _text(settings: Settings, name: str) -> str:
         case SecretStr():
             return HIDDEN
         case tuple():
+            return ", ".join(str(one) for one in value)
+        case dict():
             return ", ".join(str(one) for one in value)
         case bool():
             return "true" if value else "false"

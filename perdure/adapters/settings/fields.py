@@ -12,11 +12,14 @@ from pydantic import AliasChoices, Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from perdure.adapters.settings.layers import names_in, plugin_place
+from perdure.adapters.settings.providers import CompatibleServer, ServerName
+from perdure.domain.foundation.names import TASK_QUEUE
 from perdure.domain.foundation.retry_policies import (
     FAILOVER_AFTER_S,
     FAILOVER_ATTEMPTS,
     PROVIDER_ATTEMPTS,
 )
+from perdure.domain.installation.blob_place import BlobPlace
 
 DEFAULT_HOME = Path("~/.perdure")
 PREFIX = "PERDURE_"
@@ -41,6 +44,13 @@ class SettingFields(BaseSettings):
     """Folder of the databases, blobs, working copies, logs and state."""
     database_url: str | None = None
     """SQLAlchemy URL of the stores. Unset: an SQLite file in the home folder."""
+    blobs: str | None = None
+    """Object store for [blobs](operations.md#blobs-in-an-object-store): `s3://BUCKET/PREFIX`,
+    `gs://…`, `az://…` or `file:///FOLDER`. Unset: files in the home folder beside SQLite, rows in
+    PostgreSQL."""
+    task_queue: str = Field(TASK_QUEUE, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,199}$")
+    """Task queue on which any Temporal client starts a loop with its task as input. Installations
+    that share a namespace need different ones."""
     plugins: Names = ()
     """Tools and checks that a worker loads: files (`./mytools.py`), package folders or modules."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
@@ -59,6 +69,21 @@ class SettingFields(BaseSettings):
     """Bearer token, for gateways that expect one instead of a key."""
     anthropic_base_url: str | None = Field(None, validation_alias=_standard("anthropic_base_url"))
     """Another address for the Messages API."""
+    openai_api_key: SecretStr | None = Field(None, validation_alias=_standard("openai_api_key"))
+    """API key for the models `openai:…`."""
+    openai_base_url: str | None = Field(None, validation_alias=_standard("openai_base_url"))
+    """Another address for OpenAI's Responses API."""
+    azure_openai_api_key: SecretStr | None = Field(
+        None, validation_alias=_standard("azure_openai_api_key")
+    )
+    """API key for the models `azure:…`, which are named by their deployment."""
+    azure_openai_endpoint: str | None = Field(
+        None, validation_alias=_standard("azure_openai_endpoint")
+    )
+    """Address of the Azure resource with them: `https://NAME.openai.azure.com`."""
+    providers: dict[ServerName, CompatibleServer] = {}
+    """Servers for the models `compat:NAME/MODEL`: a JSON object, or a mapping in `perdure.yaml`, of
+    names to entries with `url` and `key_variable`. See [models](models.md)."""
     model: str | None = None
     """Model of runs that name none. Unset: Claude if there is a key, else the embedded model."""
     local_model: Literal["auto", "on", "off"] = "auto"
@@ -189,6 +214,11 @@ class SettingFields(BaseSettings):
     `{home}` are filled in."""
     ready_file: Path | None = None
     """File that a worker writes once it polls. Set by the supervisor."""
+
+    @field_validator("blobs", mode="after")
+    @classmethod
+    def _readable(cls, blobs: str | None) -> str | None:
+        return None if blobs is None else BlobPlace.parse(blobs).url
 
     @field_validator("home", mode="after")
     @classmethod

@@ -25,12 +25,22 @@ HARMLESS = frozenset({"model", "log_level", "log_format", "idle_minutes", "inlin
 # Told by the supervisor to its parts, or found by the file's own place.
 NEVER = frozenset({"ready_file", "model_url"})
 REFERENCES = frozenset({"encryption_key", "notify_secret", "codec_token"})
-SECRETS = frozenset({"anthropic_api_key", "anthropic_auth_token", "notify_webhook"})
+SECRETS = frozenset(
+    {
+        "anthropic_api_key",
+        "anthropic_auth_token",
+        "azure_openai_api_key",
+        "notify_webhook",
+        "openai_api_key",
+    }
+)
+# Whose settings have a variable of their own, too, which other programs read.
+HOUSES = ("anthropic_", "azure_openai_", "openai_")
 
 
 @dataclass(frozen=True, slots=True)
 class SettingsFile:
-    """The settings of one file, without the defaults of tasks that stand beside them."""
+    """The settings of one file, without its defaults for tasks."""
 
     path: Path
     values: Mapping[str, object] = field(default_factory=dict)
@@ -72,13 +82,15 @@ def misplaced(name: str, value: object) -> str:
         return f"{name}: secrets are not written into files; export {variable}"
     if name in REFERENCES and not str(value).startswith(("env:", "file:")):
         return f"{name}: a file holds no secret, only where it is: env:NAME or file:PATH"
+    if name == "providers" and "@" in str(value):
+        return f"{name}: an address holds no key; name its variable as key_variable"
     if name == "database_url" and _has_password(str(value)):
         return f"{name}: it holds a password; export {variable}, or use a password file"
     return ""
 
 
 def is_trusted(home: Path, found: SettingsFile) -> bool:
-    """Whether somebody has said that the settings of this working folder count, as they are."""
+    """Whether a person trusted this folder's settings in exactly this content."""
     return _book(home).get(str(found.path)) == _digest(found)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from perdure.adapters.settings.files import FILE, SettingsFile, is_trusted, read_settings
+from perdure.adapters.settings.files import FILE, HOUSES, SettingsFile, is_trusted, read_settings
 from perdure.domain.foundation.errors import InvalidInput
 
 PLUGINS = "plugins"
@@ -37,7 +37,7 @@ class Layers:
 
     @property
     def of_home(self) -> frozenset[str]:
-        """What the home's file says: the services read it there, whoever starts them."""
+        """The settings of the home folder's file, which all services read."""
         return frozenset(self.home.values) if self.home else frozenset()
 
     def source(self, name: str) -> Path | None:
@@ -90,7 +90,7 @@ def names_in(value: object) -> Sequence[str]:
 def variables_of(name: str) -> list[str]:
     """The environment variables that set a setting, and are set."""
     long = f"PERDURE_{name.upper()}"
-    known = (long, name.upper()) if name.startswith("anthropic_") else (long,)
+    known = (long, name.upper()) if name.startswith(HOUSES) else (long,)
     return [variable for variable in known if variable in os.environ]
 
 

@@ -1,7 +1,8 @@
 """One typed settings object, of the environment and of the files `perdure.yaml` below it.
 
-Variables start with `PERDURE_`; `ANTHROPIC_*` and `TEMPORAL_*` keep their standard names, the
-latter with profiles, TLS and API keys, as Temporal's own tools read them.
+Variables start with `PERDURE_`; those of model providers (`ANTHROPIC_*`, `OPENAI_*`,
+`AZURE_OPENAI_*`) and `TEMPORAL_*` keep their standard names, the latter with profiles, TLS and API
+keys, as Temporal's own tools read them.
 """
 
 import json
@@ -14,13 +15,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Self
 
-from pydantic import PrivateAttr, SecretStr, ValidationError
+from pydantic import PrivateAttr, SecretStr, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 from temporalio.envconfig import ClientConfigProfile
 
 from perdure.adapters.logging.redacting import keep_secret, secrets_of_url
 from perdure.adapters.settings.fields import DEFAULT_HOME, LIST, PREFIX, SettingFields
-from perdure.adapters.settings.files import REFERENCES, SECRETS
+from perdure.adapters.settings.files import HOUSES, REFERENCES, SECRETS
 from perdure.adapters.settings.layers import Layers, layers, names_in, variables_of
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.problems import allowed, shown
@@ -96,8 +97,19 @@ class Settings(SettingFields):
         values = (getattr(self, name) for name in type(self).model_fields)
         # References to keys are no secrets, but a key may have been set in the place of one.
         yield from (value.get_secret_value() for value in values if isinstance(value, SecretStr))
-        for url in (self.database_url, self.anthropic_base_url, self.model_url):
+        urls = (
+            self.database_url,
+            self.anthropic_base_url,
+            self.openai_base_url,
+            self.azure_openai_endpoint,
+            self.model_url,
+            *(server.url for server in self.providers.values()),
+        )
+        for url in urls:
             yield from secrets_of_url(url or "")
+        for server in self.providers.values():
+            if key := os.environ.get(server.key_variable or ""):
+                yield key
         if isinstance(self._temporal.api_key, str):
             yield self._temporal.api_key
         for name, value in os.environ.items():
@@ -120,7 +132,7 @@ class Settings(SettingFields):
 
     @property
     def tells_people(self) -> bool:
-        """Whether they name a channel over which people are told."""
+        """Whether the settings name a channel to notify people."""
         return bool(self.notify_webhook or self.notify_command)
 
     @property
@@ -215,6 +227,8 @@ def _as_text(value: object) -> str:
             return value.get_secret_value()
         case tuple():
             return json.dumps(value)
+        case dict():
+            return TypeAdapter(dict[str, object]).dump_json(value, exclude_unset=True).decode()
         case _:
             return str(value)
 
@@ -257,4 +271,8 @@ def _told(detail: ErrorDetails, found: Layers, overrides: Mapping[str, object]) 
 
 def _variable(path: tuple[int | str, ...]) -> str:
     name = str(path[0]).upper() if path else "?"
-    return name if name.startswith((PREFIX, "ANTHROPIC_")) else f"{PREFIX}{name}"
+    return (
+        name
+        if name.startswith((PREFIX, *(house.upper() for house in HOUSES)))
+        else f"{PREFIX}{name}"
+    )

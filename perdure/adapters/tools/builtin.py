@@ -91,7 +91,7 @@ def artifact_read(blobs: BlobStore, artifacts: ArtifactStore | None = None) -> A
         text = await _text(blobs, address)
         if offset > len(text):
             raise ToolFailure(
-                f"{ref} has {len(text)} characters; offset {offset} is behind its end.",
+                f"{ref} has {len(text)} characters; offset {offset} is past its end.",
                 reason="range",
             )
         end = min(len(text), offset + limit)
@@ -114,5 +114,5 @@ async def _text(blobs: BlobStore, ref: str) -> str:
         return data.decode()
     except UnicodeDecodeError as error:
         raise ToolFailure(
-            f"{ref} holds {len(data)} bytes that are not text.", reason="binary"
+            f"{ref} is binary ({len(data)} bytes) and cannot be shown as text.", reason="binary"
         ) from error

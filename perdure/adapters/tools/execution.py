@@ -66,7 +66,9 @@ async def run(
         raise
     if done:
         if task.cancelled():
-            raise ToolFailure("The tool cancelled itself.", reason="tool_failed")
+            raise ToolFailure(
+                "The tool cancelled its own task; report this to its author.", reason="tool_failed"
+            )
         return Finished(task.result())
     return Late(type="late", abandoned=not await _end(task, stop, grace_s=grace_s))
 

@@ -87,10 +87,13 @@ class MadeTools:
         tool = await self._store.get(hash)
         if tool is None or tool.name != name:
             raise ToolFailure(
-                f"{name} ({hash[:12]}) is not in this worker's store.", reason="not_found"
+                f"{name} ({hash[:12]}) is not in this worker's store; use another tool.",
+                reason="not_found",
             )
         if tool.state == "rejected":
-            raise ToolFailure(f"{name} was rejected by {tool.decided_by}.", reason="rejected")
+            raise ToolFailure(
+                f"{name} was rejected by {tool.decided_by}; use another tool.", reason="rejected"
+            )
         code = await self._blobs.get_text(tool.code)
         if ToolDraft(name=name, code=code, parameters=tool.parameters).hash != hash:
             raise ToolFailure(

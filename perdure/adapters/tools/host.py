@@ -4,6 +4,7 @@ Every failure is an output that tells the model what happened; only cancellation
 """
 
 import copy
+import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
@@ -15,6 +16,7 @@ from perdure.adapters.stores.waiting_stores import patiently
 from perdure.adapters.tools import arguments, execution
 from perdure.adapters.tools.execution import Finished, Late, tool_output
 from perdure.domain.foundation.errors import InvalidInput, PerdureError, StoreAway, ToolFailure
+from perdure.domain.llm.transcript import ToolOutcome
 from perdure.domain.tools.definitions import (
     UNKNOWN_TOOL,
     HeldBy,
@@ -33,6 +35,7 @@ Obstacle = Callable[[], Awaitable[str]]
 _VALUE: TypeAdapter[object] = TypeAdapter(object)
 _ARGUMENTS: TypeAdapter[Arguments] = TypeAdapter(Arguments)
 
+HANDED_OVER_BYTES = 128 * 1024
 log = logging.getLogger(__name__)
 
 
@@ -95,6 +98,10 @@ class LocalToolHost:
         except Exception as error:
             return _failed(tool.fact.name, error)
 
+    def output_of(self, outcome: ToolOutcome, value: JsonValue) -> ToolOutput:
+        """What an activity gave, in the words and limits of every tool."""
+        return tool_output(outcome, _as_text(value))
+
     def mended(self, name: str, given: Arguments) -> Arguments:
         """The arguments of a call as its tool mends them; one that cannot is told so by its checks.
 
@@ -153,7 +160,7 @@ class LocalToolHost:
         )
         if isinstance(outcome, Late):
             raise ToolFailure(
-                f"{tool.fact.name} could not be looked at before a person is asked: out of time.",
+                f"{tool.fact.name} could not be previewed for approval in time, so it was not run.",
                 reason="timeout",
             )
         return outcome.value if isinstance(outcome.value, str) else ""
@@ -161,6 +168,8 @@ class LocalToolHost:
     async def _run(self, tool: AnyTool, envelope: ToolInvocation, grant: ToolGrant) -> ToolOutput:
         arguments.check(tool.fact, envelope.arguments)
         parsed = arguments.parse(tool.fact, tool.arguments, envelope.arguments)
+        if tool.fact.activity is not None:
+            return _handed_over(tool.fact, parsed)
         stop = execution.Stop()
         timeout_s = envelope.timeout_s or tool.fact.timeout_s
         outcome = await execution.run(
@@ -190,6 +199,21 @@ class LocalToolHost:
         if not fact.idempotent and fact.access != "read":
             text += " What it changed until then is not known: look before you repeat it."
         return tool_output("error", text, code="timeout")
+
+
+def _handed_over(fact: ToolDefinition, parsed: BaseModel) -> ToolOutput:
+    """The arguments with which the loop schedules the activity that the tool is."""
+    given = parsed.model_dump(mode="json")
+    size = len(json.dumps(given, ensure_ascii=False).encode())
+    if size > HANDED_OVER_BYTES:
+        # More would travel by reference, which a worker of somebody else's cannot resolve.
+        raise ToolFailure(
+            f"The arguments of {fact.name} take {size:,} bytes; an activity of a worker of its own "
+            f"takes at most {HANDED_OVER_BYTES:,}. Send less, or a reference.",
+            reason="invalid_arguments",
+        )
+    output = tool_output("ok", "")
+    return output.model_copy(update={"handed_over": tuple(given.values())})
 
 
 def _context(envelope: ToolInvocation, grant: ToolGrant, stop: execution.Stop) -> ToolContext:
@@ -272,6 +296,10 @@ class CataloguedTools(ToolSource, Protocol):
         """The arguments of a call as its tool mends them."""
         ...
 
+    def output_of(self, outcome: ToolOutcome, value: JsonValue) -> ToolOutput:
+        """What an activity gave, in the words and limits of every tool."""
+        ...
+
 
 class ToolHosts:
     """The port `ToolHost` over several sources.
@@ -292,6 +320,10 @@ class ToolHosts:
     def mended(self, name: str, given: dict[str, JsonValue]) -> dict[str, JsonValue]:
         """The arguments of a call as its tool mends them; those of other sources stay as given."""
         return self._own.mended(name, given)
+
+    def output_of(self, outcome: ToolOutcome, value: JsonValue) -> ToolOutput:
+        """What an activity gave, in the words and limits of every tool."""
+        return self._own.output_of(outcome, value)
 
     async def call(self, envelope: ToolInvocation, grant: ToolGrant) -> ToolOutput:
         """Run one tool; a name that nobody serves gets our own host's answer to that."""

@@ -44,7 +44,9 @@ class LoopTools:
 
     def _open(self) -> LoopControl:
         if self._loops is None:
-            raise ToolFailure("This process starts no loops.", reason="unavailable")
+            raise ToolFailure(
+                "This worker cannot start loops. Do the work yourself.", reason="unavailable"
+            )
         return self._loops
 
     def _definitions(self) -> AnyTool:

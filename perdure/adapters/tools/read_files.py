@@ -44,7 +44,7 @@ def fs_read(
     lines = as_text(path, data).splitlines(keepends=True)
     if offset > len(lines):
         raise ToolFailure(
-            f"{shown(path)} has {len(lines)} lines; offset {offset} is behind its end.",
+            f"{shown(path)} has {len(lines)} lines; offset {offset} is past its end.",
             reason="range",
         )
     kept, cut = _within_bytes(lines[offset : offset + limit])
@@ -166,7 +166,10 @@ def searchable(files: RootedDirectory, parts: Parts) -> Iterator[Parts]:
 def as_text(path: str, data: bytes) -> str:
     """The bytes as UTF-8 text; raises `ToolFailure` for binary content."""
     if b"\0" in data:
-        raise ToolFailure(f"{shown(path)} is a binary file of {len(data)} bytes.", reason="binary")
+        raise ToolFailure(
+            f"{shown(path)} is a binary file of {len(data)} bytes and cannot be read as text.",
+            reason="binary",
+        )
     try:
         return data.decode()
     except UnicodeDecodeError as error:

@@ -74,7 +74,11 @@ def glob_matcher(
             slash.
     """
     if not pattern or len(pattern) > MAX_PATTERN:
-        raise ToolFailure(f"The glob {pattern[:80]!r} is empty or too long.", reason="pattern")
+        raise ToolFailure(
+            f"The glob {pattern[:80]!r} has {len(pattern)} characters; 1 to {MAX_PATTERN} are "
+            "allowed.",
+            reason="pattern",
+        )
     source = "".join(_GLOB_PARTS.get(part) or _glob_text(part) for part in _split_glob(pattern))
     compiled = _compile(f"^(?:{source})$", regex=True, ignore_case=ignore_case)
     whole = "/" in pattern if whole is None else whole

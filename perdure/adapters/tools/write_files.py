@@ -103,7 +103,10 @@ def _writable_place(path: str, context: ToolContext) -> Parts:
     if not parts:
         raise ToolFailure(". is the workspace itself; name a file in it.", reason="not_a_file")
     if not context.grant.writable:
-        raise ToolFailure("This run's workspace is read-only.", reason="denied")
+        raise ToolFailure(
+            "This run may not write in its workspace. Put the result into your answer.",
+            reason="denied",
+        )
     return parts
 
 
@@ -213,7 +216,8 @@ def _require_storable(path: str, data: bytes) -> None:
         data.decode()
     except UnicodeDecodeError as error:
         raise ToolFailure(
-            "The content holds half of a surrogate pair, which is not text.",
+            "The content holds half of a surrogate pair, which is not text. Remove it and "
+            "write again.",
             reason="invalid_arguments",
         ) from error
 

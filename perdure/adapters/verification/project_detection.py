@@ -34,7 +34,7 @@ def find_tests(folder: str) -> Program | None:
     if (root / "Cargo.toml").is_file():
         return Program(("cargo", "test", "--offline"))
     if (root / "go.mod").is_file():
-        return Program(("go", "test", "-v", "./..."))
+        return Program(("go", "test", "./..."))
     return _python_tests(root)
 
 

@@ -1,19 +1,17 @@
-"""Reads what test programs and linters print."""
+"""Reads what test programs and linters report."""
 
 import json
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
+from xml.etree import ElementTree
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 SHOWN_FAILURES = 10
 LINE_CHARACTERS = 500
-_PYTEST_ENDS = frozenset(
-    {"passed", "failed", "error", "errors", "skipped", "xfailed", "xpassed", "deselected"}
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,42 +32,37 @@ class Suite:
     failures: tuple[Failed, ...] = ()
 
 
-def read_suite(text: str) -> Suite | None:
-    """The first report that is recognised in a text, or None."""
+def read_junit(report: bytes) -> Suite | None:
+    """The tests of a report in JUnit's XML; None when it is not one."""
+    # Entities, which can make a small file huge, need a DOCTYPE; no test program writes one.
+    if b"<!DOCTYPE" in report:
+        return None
+    try:
+        root = ElementTree.fromstring(report)
+    except (ElementTree.ParseError, LookupError, ValueError):
+        return None
+    if root.tag not in {"testsuites", "testsuite"}:
+        return None
+    passed, failures = 0, list[Failed]()
+    for case in root.iter("testcase"):
+        broken = next((one for one in case if one.tag in {"failure", "error"}), None)
+        if broken is not None:
+            failures.append(_failed(case, broken))
+        elif case.find("skipped") is None:
+            passed += 1
+    return Suite(passed, passed + len(failures), tuple(failures[:SHOWN_FAILURES]))
+
+
+def _failed(case: ElementTree.Element, broken: ElementTree.Element) -> Failed:
+    name, place = case.get("name", "a test"), case.get("file", "")
+    within = place or case.get("classname", "")
+    said = (broken.get("message") or broken.text or "").strip().partition("\n")[0]
+    return Failed(f"{within}::{name}" if within else name, place, said[:LINE_CHARACTERS])
+
+
+def read_unittest(text: str) -> Suite | None:
+    """What Python's unittest prints, which writes no other report; None when it is not there."""
     text = bounded(text)
-    for reader in READERS:
-        found = reader(text)
-        if found is not None:
-            return found
-    return None
-
-
-def bounded(text: str) -> str:
-    """The text with long lines cut and blank ones joined, so that no pattern takes long on it."""
-    kept: list[str] = [""]
-    for line in text.splitlines():
-        if line.strip() or kept[-1]:
-            kept.append(line[:LINE_CHARACTERS] if line.strip() else "")
-    return "\n".join(kept[1:])
-
-
-def _pytest(text: str) -> Suite | None:
-    counts: dict[str, int] = {}
-    none = re.search(r"^(=+ )?no tests ran in ", text, re.M)
-    for line in re.findall(r"^(?:=+ )?(\d+ [a-z]+(?:, \d+ [a-z]+)*) in [\d.]+s", text, re.M):
-        counts = {kind: int(number) for number, kind in re.findall(r"(\d+) ([a-z]+)", line)}
-    if not counts.keys() & _PYTEST_ENDS:
-        return Suite(0, 0) if none else None
-    passed = counts.get("passed", 0) + counts.get("xfailed", 0)
-    broken = sum(counts.get(kind, 0) for kind in ("failed", "error", "errors", "xpassed"))
-    failures = [
-        Failed(name, location=name.split("::")[0], detail=said)
-        for name, said in re.findall(r"^(?:FAILED|ERROR) (\S+)(?: - (.*))?$", text, re.M)
-    ]
-    return Suite(passed, passed + broken, tuple(failures[:SHOWN_FAILURES]))
-
-
-def _unittest(text: str) -> Suite | None:
     ran = re.findall(r"^Ran (\d+) tests? in ", text, re.M)
     if not ran:
         return None
@@ -86,80 +79,13 @@ def _unittest(text: str) -> Suite | None:
     return Suite(total - broken, total, tuple(failures[:SHOWN_FAILURES]))
 
 
-def _jest(text: str) -> Suite | None:
-    found = re.findall(r"^Tests:\s+(.*\d+ total)$", text, re.M)
-    if not found:
-        return None
-    counts = {kind: int(number) for number, kind in re.findall(r"(\d+) ([a-z]+)", found[-1])}
-    names = re.findall(r"^\s+● (.+)$", text, re.M)
-    return _counted(counts.get("passed", 0), counts.get("failed", 0), names)
-
-
-def _vitest(text: str) -> Suite | None:
-    found = re.findall(r"^\s+Tests  (.*)\(\d+\)$", text, re.M)
-    if not found:
-        return None
-    counts = {kind: int(number) for number, kind in re.findall(r"(\d+) ([a-z]+)", found[-1])}
-    names = re.findall(r"^ FAIL  (.+)$", text, re.M)
-    return _counted(counts.get("passed", 0), counts.get("failed", 0), names)
-
-
-def _mocha(text: str) -> Suite | None:
-    found = re.findall(r"^\s+(\d+) passing\b", text, re.M)
-    if not found:
-        return None
-    failing = re.findall(r"^\s+(\d+) failing\b", text, re.M)
-    names = re.findall(r"^\s+\d+\) ((?!\d).+[^:])$", text, re.M)
-    return _counted(int(found[-1]), int(failing[-1]) if failing else 0, names)
-
-
-def _node(text: str) -> Suite | None:
-    def count(kind: str) -> int | None:
-        found = re.findall(rf"^(?:#|ℹ) {kind} (\d+)$", text, re.M)
-        return int(found[-1]) if found else None
-
-    passed, failed = count("pass"), count("fail")
-    if passed is None or failed is None:
-        return None
-    names = re.findall(r"^\s*(?:not ok \d+ -|✖) (.+?)(?: \([\d.]+ms\))?$", text, re.M)
-    return _counted(passed, failed + (count("cancelled") or 0), names)
-
-
-def _cargo(text: str) -> Suite | None:
-    results = re.findall(r"^test result: \w+\. (\d+) passed; (\d+) failed;", text, re.M)
-    if not results:
-        return None
-    passed = sum(int(one) for one, _ in results)
-    failed = sum(int(one) for _, one in results)
-    return _counted(passed, failed, re.findall(r"^test (\S+) \.\.\. FAILED$", text, re.M))
-
-
-def _go(text: str) -> Suite | None:
-    passed = re.findall(r"^--- PASS: (\S+)", text, re.M)
-    failed = re.findall(r"^--- FAIL: (\S+)", text, re.M)
-    # A package that does not build has no tests that could be counted.
-    broken = re.findall(r"^FAIL\t(\S+) \[(?:build|setup) failed\]$", text, re.M)
-    if not (passed or failed or broken or re.search(r"^(ok|\?)\s+\S+\s.*$", text, re.M)):
-        return None
-    return _counted(len(passed), len(failed) + len(broken), [*failed, *broken])
-
-
-def _counted(passed: int, failed: int, names: list[str]) -> Suite:
-    unique = dict.fromkeys(name.strip() for name in names)
-    failures = tuple(Failed(name) for name in unique) if failed else ()
-    return Suite(passed, passed + failed, failures[:SHOWN_FAILURES])
-
-
-READERS: tuple[Callable[[str], Suite | None], ...] = (
-    _pytest,
-    _unittest,
-    _jest,
-    _vitest,
-    _mocha,
-    _node,
-    _cargo,
-    _go,
-)
+def bounded(text: str) -> str:
+    """The text with long lines cut and blank ones joined, so that no pattern takes long on it."""
+    kept: list[str] = [""]
+    for line in text.splitlines():
+        if line.strip() or kept[-1]:
+            kept.append(line[:LINE_CHARACTERS] if line.strip() else "")
+    return "\n".join(kept[1:])
 
 
 Level = Literal["error", "warning"]

@@ -1,15 +1,26 @@
 """Scores the dimensions of a rubric that programs evaluate, on the files of one iteration."""
 
 import asyncio
+import os
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import assert_never
 
 from perdure.adapters.files.disk import need_room
+from perdure.adapters.files.rooted_files import RootedDirectory
 from perdure.adapters.sandbox.bubblewrap import WORK
 from perdure.adapters.verification.project_detection import Program, find_linter, find_tests
-from perdure.adapters.verification.reports import Failed, Remark, Suite, read_lint, read_suite
+from perdure.adapters.verification.reports import (
+    Failed,
+    Remark,
+    Suite,
+    read_junit,
+    read_lint,
+    read_unittest,
+)
 from perdure.domain.evaluation.program_checks import (
     OUTPUT_CAP,
+    TEST_REPORT,
     Command,
     CommandCheck,
     LintCheck,
@@ -23,12 +34,15 @@ from perdure.domain.evaluation.rubric import Dimension, Rubric
 from perdure.domain.evaluation.scores import DimensionScore, Finding, Severity
 from perdure.domain.evaluation.trajectory import rounded
 from perdure.domain.evaluation.verifier_ports import CommandRunner
-from perdure.domain.foundation.errors import NotAllowed
+from perdure.domain.foundation.errors import NotAllowed, ToolFailure
 
-REPORT_CAP = 2_000_000
+REPORT_CAP = 4_000_000
 SHOWN_REMARKS = 10
 LAST_CHARACTERS = 400
 NO_TESTS = 5  # pytest's exit code
+# However pytest is called, by its name, by python or by make, it writes a report. Only the older
+# family of the format names the files.
+REPORTING = (("PYTEST_ADDOPTS", f'--junitxml="{{folder}}/{TEST_REPORT}" -o junit_family=xunit1'),)
 _NOTHING = {"tests": "no tests were found", "lint": "no linter fits the files"}
 
 
@@ -73,13 +87,16 @@ class Verifier:
         if program is None:
             return _scored(dimension, 1.0, [_remark(dimension, 1, _NOTHING[check.check])])
         cap = REPORT_CAP if isinstance(check, LintCheck) else OUTPUT_CAP
+        tested = isinstance(check, TestsCheck)
+        if tested:  # a report among the files is not that of these tests
+            await asyncio.to_thread(_reported, folder)
         command = Command(
             argv=program.argv,
             folder=folder,
             output=output,
             timeout_s=check.timeout_s,
             cap=cap,
-            environment=program.environment,
+            environment=program.environment + (REPORTING if tested else ()),
         )
         try:
             ran = await self._commands.run(command)
@@ -96,7 +113,9 @@ class Verifier:
             case CommandCheck():
                 return _of_command(dimension, command, ran)
             case TestsCheck():
-                return _of_tests(dimension, command, ran)
+                suite = await asyncio.to_thread(_reported, folder)
+                suite = suite or read_unittest(f"{ran.out}\n{ran.err}")
+                return _of_tests(dimension, command, ran, suite)
             case LintCheck():
                 return _of_lint(dimension, command, ran)
             case _:
@@ -122,10 +141,24 @@ def _of_command(dimension: Dimension, command: Command, ran: Ran) -> DimensionSc
     return _scored(dimension, 0.0, [_defect(dimension, 1, said, detail=_last(ran))])
 
 
-def _of_tests(dimension: Dimension, command: Command, ran: Ran) -> DimensionScore:
-    suite = read_suite(f"{ran.out}\n{ran.err}")
+def _reported(folder: str) -> Suite | None:
+    """The report of the tests, which leaves the files; None when there is none."""
+    with RootedDirectory(folder) as files, files.folder(()) as root:
+        try:
+            with files.file((TEST_REPORT,)) as report, os.fdopen(os.dup(report), "rb") as stream:
+                suite = read_junit(stream.read(REPORT_CAP))
+        except (OSError, ToolFailure):
+            suite = None
+        with suppress(OSError):
+            os.unlink(TEST_REPORT, dir_fd=root)
+    return suite
+
+
+def _of_tests(
+    dimension: Dimension, command: Command, ran: Ran, suite: Suite | None
+) -> DimensionScore:
     if suite is None:
-        ended = f"`{command.line}` ended with {_code(ran)} and no report that can be read"
+        ended = f"`{command.line}` ended with {_code(ran)} and wrote no report of its tests"
         if ran.code == 0:
             return _scored(dimension, 1.0, [_remark(dimension, 1, ended)])
         return _scored(dimension, 0.0, [_defect(dimension, 1, ended, detail=_last(ran))])

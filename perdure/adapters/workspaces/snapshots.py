@@ -121,7 +121,10 @@ async def load_tree(blobs: BlobStore, address: str) -> dict[str, Leaf]:
         ) from error
     unsafe = [path for path in tree if not is_safe_tree_path(path)]
     if unsafe:
-        raise StoreError(f"The tree {address} holds the path {unsafe[0]!r}, which is not allowed.")
+        raise StoreError(
+            f"The tree {address} holds the path {unsafe[0]!r}, which is not allowed.",
+            cure="Go on from another iteration; the store may have been tampered with.",
+        )
     return tree
 
 

@@ -115,7 +115,7 @@ def _kind(kind: str) -> str:
     if not _KIND.fullmatch(kind) or kind in RESERVED_KINDS:
         raise ToolFailure(
             f"kind: {kind[:60]!r} cannot be used. Use a word such as note, plan or report; "
-            f"{' and '.join(sorted(RESERVED_KINDS))} are written by the loop itself.",
+            f"{' and '.join(sorted(RESERVED_KINDS))} are reserved for the loop itself.",
             reason="invalid_arguments",
         )
     return kind
@@ -124,7 +124,7 @@ def _kind(kind: str) -> str:
 def _media_type(media_type: str) -> str:
     if not _MEDIA_TYPE.fullmatch(media_type):
         raise ToolFailure(
-            f"media_type: {media_type[:60]!r} is none. Use one such as text/markdown.",
+            f"media_type: {media_type[:60]!r} is not a media type. Use one such as text/markdown.",
             reason="invalid_arguments",
         )
     return media_type

@@ -95,7 +95,8 @@ def _note(artifacts: ArtifactStore, blobs: BlobStore, *, now: Callable[[], datet
         notes = [item for item in known if item.kind == LEARNING and item.id != kept.id]
         if len(notes) >= NOTES_OF_A_RUN:
             raise ToolFailure(
-                f"This run noted {len(notes)} things already; {NOTES_OF_A_RUN} are allowed.",
+                f"This run has {len(notes)} notes already; {NOTES_OF_A_RUN} are allowed. Put "
+                "it into the output.",
                 reason="refused",
             )
         await artifacts.add_artifact(kept)

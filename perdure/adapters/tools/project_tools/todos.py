@@ -128,7 +128,7 @@ def _line(todo: Todo) -> str:
 def _one_line(text: str) -> str:
     line = " ".join(text.split())
     if not line:
-        raise ToolFailure("A todo needs words.", reason="invalid_arguments")
+        raise ToolFailure("text: a todo needs words; found none.", reason="invalid_arguments")
     return line
 
 

@@ -64,7 +64,7 @@ def as_text(body: bytes, *, content_type: str) -> str:
     media, _, parameters = content_type.partition(";")
     media = media.strip().lower() or "text/html"
     if not media.startswith(TEXTS) and not media.endswith(TEXT_SUFFIXES):
-        raise ToolFailure(f"The page is {media[:80]}, which is no text.", reason="not_text")
+        raise ToolFailure(f"The page is {media[:80]}, which is not text.", reason="not_text")
     text = body.decode(_charset(parameters), "replace").replace("\0", "")
     return _markdown(text) if media in PAGES else text
 
@@ -77,7 +77,9 @@ def _decoder(encoding: str) -> Callable[[bytes, int], bytes]:
             return zlib.decompressobj(GZIP_WINDOW).decompress
         case other:
             raise ToolFailure(
-                f"The page is packed as {other[:40]!r}, which was not asked for.", reason="broken"
+                f"The page is compressed as {other[:40]!r}, which was not requested and is not "
+                "supported.",
+                reason="broken",
             )
 
 
@@ -105,6 +107,8 @@ REDIRECTING = frozenset({301, 302, 303, 307, 308})
 HEADERS = {
     "User-Agent": "perdure (web.fetch)",
     "Accept": "text/html, text/plain, text/markdown, application/json, text/*;q=0.8, */*;q=0.1",
+    # We unpack gzip ourselves, bounded at each step. An HTTP client unpacks a whole chunk at once,
+    # so a page of 64 KB could become 64 MB before anybody counts. No other encoding is requested.
     "Accept-Encoding": "gzip",
     "Connection": "close",
 }
@@ -201,7 +205,7 @@ class Fetcher:
                     await response.aclose()
         except httpx2.HTTPError as error:
             raise ToolFailure(
-                f"{url.host} did not give the page ({type(error).__name__}: {told(error)}).",
+                f"{url.host} did not send the page ({type(error).__name__}: {told(error)}).",
                 reason="unreachable",
             ) from error
 
@@ -252,7 +256,7 @@ async def _read(url: httpx2.URL, response: httpx2.Response) -> Page | str:
         )
     stream = response.stream
     if not isinstance(stream, httpx2.AsyncByteStream):
-        raise ToolFailure(f"{url} gave no body that can be read.", reason="broken")
+        raise ToolFailure(f"{url} sent a body that cannot be read.", reason="broken")
     encoding = response.headers.get("content-encoding", "")
     body, cut = await read_body(stream, encoding=encoding)
     content_type = response.headers.get("content-type", "")

@@ -1,0 +1,151 @@
+"""What a failed call to a provider's client means, as facts; the same for every provider."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import httpx2
+
+from perdure.adapters.llm.error_kinds import kind_of, retry_after_of
+from perdure.adapters.logging.redacting import told
+from perdure.domain.foundation.plain_text import cause_in_words
+from perdure.domain.llm.errors import ModelErrorKind, ModelFacts
+from perdure.domain.llm.usage import Usage
+
+CONNECT_TIMEOUT_S = 5.0
+READ_TIMEOUT_S = 300.0
+# Counting is free and only sharpens the estimate: it may fail, and must not hold up the call.
+COUNT_TIMEOUT_S = 10.0
+MESSAGE_CHARACTERS = 500
+
+_CURES: dict[ModelErrorKind, str] = {
+    "authentication": "Check the API key.",
+    "permission": "Check what the account may use, and its credit.",
+    "unknown_model": "Check the model's name and the base URL.",
+    "too_large": "Send less.",
+    "context_overflow": "Shorten the conversation or use a model with a larger window.",
+}
+# Raised before the first byte left: the attempt cost nothing.
+_NOT_SENT = (
+    httpx2.ConnectError,
+    httpx2.ConnectTimeout,
+    httpx2.PoolTimeout,
+    httpx2.UnsupportedProtocol,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderError:
+    """What a provider said in the place of an answer, or inside of one.
+
+    `type` and `code` are its own words; one of them names the kind. An error inside a stream comes
+    with status 200.
+    """
+
+    status: int
+    message: str
+    type: str | None = None
+    code: str | None = None
+    request_id: str | None = None
+    headers: Mapping[str, str] | None = None
+
+
+class SaidError(Exception):
+    """What a provider said inside of an answer, found by whoever reads it."""
+
+    def __init__(self, said: ProviderError) -> None:
+        super().__init__(said.message)
+        self.said = said
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """How the official client of a provider fails.
+
+    Attributes:
+        told: what the provider said, where the exception carries that.
+        timeouts: it did not answer in time.
+        connections: it was not reached, or was lost on the way.
+        failures: everything that the client raises, besides what its transport does.
+        request_id: the header with the provider's id of a request.
+    """
+
+    told: Callable[[Exception], ProviderError | None]
+    timeouts: type[Exception]
+    connections: type[Exception]
+    failures: type[Exception]
+    request_id: str
+
+
+def facts_of(
+    error: Exception,
+    client: Client,
+    *,
+    usage: Usage,
+    confirmed: bool,
+    request_id: str | None,
+    streaming: bool,
+) -> ModelFacts:
+    """The facts behind anything that a call to the client may raise.
+
+    Args:
+        error: as raised.
+        client: whose exceptions they are.
+        usage: what the attempt had consumed by then.
+        confirmed: whether that is the provider's own word; an error status in place of an answer is
+            one, too: nothing was produced.
+        request_id: the provider's id of the request, where the answer had begun.
+        streaming: whether the answer had begun.
+    """
+    said = error.said if isinstance(error, SaidError) else client.told(error)
+    if said is not None:
+        return provider_facts(
+            said, usage=usage, confirmed=confirmed or not streaming, request_id=request_id
+        )
+    if isinstance(error, client.timeouts | httpx2.TimeoutException):
+        kind: ModelErrorKind = "timeout"
+        message = "The model provider did not answer in time."
+    elif isinstance(error, client.connections | httpx2.TransportError):
+        kind = "cut" if streaming else "connection"
+        what = (
+            "The model's answer was cut off" if streaming else "The model provider was not reached"
+        )
+        message = f"{what} ({cause_in_words(error, otherwise=_named(error))})."
+    else:
+        kind = "bad_reply"
+        message = f"The provider's answer is not a message stream ({_named(error)})."
+    reached = streaming or not isinstance(error.__cause__ or error, _NOT_SENT)
+    return ModelFacts(
+        kind=kind,
+        message=message,
+        usage=usage,
+        confirmed=confirmed or not reached,
+        request_id=request_id,
+        sent=reached,
+    )
+
+
+def provider_facts(
+    error: ProviderError, *, usage: Usage, confirmed: bool, request_id: str | None
+) -> ModelFacts:
+    """The facts behind what a provider said."""
+    kind = kind_of(status=error.status, provider_type=error.type, code=error.code)
+    # Secrets are taken out before anything is cut: half a key is a key that nobody recognizes.
+    said = told(error.message)[:MESSAGE_CHARACTERS].rstrip(".")
+    what = f"{error.status} {error.type}" if error.type else str(error.status)
+    message = f"The model provider answered {what}: {said}. {_CURES.get(kind, '')}".strip()
+    return ModelFacts(
+        kind=kind,
+        message=message,
+        status=error.status,
+        provider_code=error.code or error.type,
+        retry_after_s=retry_after_of(error.headers or {}),
+        request_id=error.request_id or request_id,
+        usage=usage,
+        confirmed=confirmed,
+    )
+
+
+def _named(error: Exception) -> str:
+    cause = error.__cause__ or error
+    words = told(cause)[:MESSAGE_CHARACTERS]
+    return f"{type(cause).__name__}: {words}" if words else type(cause).__name__

@@ -1,0 +1,90 @@
+"""Claude at cloud providers: the clients inside `anthropic`, with the clouds' own credentials.
+
+These clients read the clouds' standard variables and files themselves, as every tool there does.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import httpx2
+
+if TYPE_CHECKING:
+    from anthropic import AsyncAnthropic, AsyncAnthropicFoundry
+    from anthropic.lib.bedrock import AsyncAnthropicBedrock
+    from anthropic.lib.vertex import AsyncAnthropicVertex
+
+    AnyClient = (
+        AsyncAnthropic | AsyncAnthropicBedrock | AsyncAnthropicFoundry | AsyncAnthropicVertex
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Cloud:
+    """A cloud that serves Claude.
+
+    Attributes:
+        title: what people call it.
+        needs: variables without which no call is possible; of several in one, any does.
+        credentials: where its credentials come from, in words.
+    """
+
+    title: str
+    needs: tuple[tuple[str, ...], ...]
+    credentials: str
+
+
+CLOUDS: Mapping[str, Cloud] = MappingProxyType(
+    {
+        "bedrock": Cloud(
+            "Amazon Bedrock",
+            (),
+            "It takes the credentials and region of AWS (AWS_REGION, AWS_PROFILE, the AWS files, "
+            "or AWS_BEARER_TOKEN_BEDROCK)",
+        ),
+        "vertex": Cloud(
+            "Vertex AI",
+            (("CLOUD_ML_REGION",),),
+            "It takes Google's application default credentials, CLOUD_ML_REGION and "
+            "ANTHROPIC_VERTEX_PROJECT_ID",
+        ),
+        "foundry": Cloud(
+            "Microsoft Foundry",
+            (
+                ("ANTHROPIC_FOUNDRY_API_KEY",),
+                ("ANTHROPIC_FOUNDRY_RESOURCE", "ANTHROPIC_FOUNDRY_BASE_URL"),
+            ),
+            "It takes ANTHROPIC_FOUNDRY_API_KEY and ANTHROPIC_FOUNDRY_RESOURCE",
+        ),
+    }
+)
+VARIABLES = frozenset(
+    name for cloud in CLOUDS.values() for any_of in cloud.needs for name in any_of
+)
+
+MakeClient = Callable[[httpx2.Timeout, httpx2.AsyncClient | None], "AnyClient"]
+
+
+def lacking_variables(cloud: Cloud, have: frozenset[str]) -> str:
+    """What has to be set for a cloud; empty where all is there."""
+    missing = [any_of[0] for any_of in cloud.needs if have.isdisjoint(any_of)]
+    return f"Set {' and '.join(missing)}." if missing else ""
+
+
+def maker(provider: str) -> MakeClient:
+    """What makes the client of a cloud."""
+    from anthropic import AsyncAnthropicFoundry
+    from anthropic.lib.bedrock import AsyncAnthropicBedrock
+    from anthropic.lib.vertex import AsyncAnthropicVertex
+
+    def make(timeout: httpx2.Timeout, http: httpx2.AsyncClient | None) -> "AnyClient":
+        match provider:
+            case "bedrock":
+                return AsyncAnthropicBedrock(timeout=timeout, max_retries=0, http_client=http)
+            case "vertex":
+                return AsyncAnthropicVertex(timeout=timeout, max_retries=0, http_client=http)
+            case _:
+                return AsyncAnthropicFoundry(timeout=timeout, max_retries=0, http_client=http)
+
+    return make

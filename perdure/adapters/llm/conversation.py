@@ -1,0 +1,143 @@
+"""A transcript as any provider takes it: names of tools, merged turns, calls with their results.
+
+Adjacent messages of one role are merged, empty text and thinking of other models are dropped, tool
+results come first in their message, and a conversation that starts with the assistant gets a short
+user message in front. Every tool call must be answered in the message behind it.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from perdure.adapters.llm.error_kinds import refused
+from perdure.domain.llm.requests import ModelRequest
+from perdure.domain.llm.transcript import (
+    Block,
+    Message,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+)
+
+LIMIT = 64
+OPENING = "This is where the work stands:"
+NO_OUTPUT = "(no output)"
+_FOREIGN = re.compile(r"[^A-Za-z0-9_-]")
+
+Role = Literal["user", "assistant"]
+
+
+@dataclass(slots=True)
+class Turn:
+    """What one side says before the other answers."""
+
+    role: Role
+    blocks: list[Block]
+
+
+def wire_name(name: str) -> str:
+    """`fs.read` goes out as `fs__read`; what is too long keeps its start and gets a hash."""
+    plain = _FOREIGN.sub("_", name.replace(".", "__"))
+    return plain if len(plain) <= LIMIT else _hashed(plain, name)
+
+
+def wire_id(call: str) -> str:
+    """The id of a tool call; another provider may have given it signs that this one refuses."""
+    plain = _FOREIGN.sub("_", call)
+    # A replaced sign may make two ids equal: the hash keeps them apart.
+    return plain if plain == call and len(call) <= LIMIT else _hashed(plain, call)
+
+
+def _hashed(plain: str, whole: str) -> str:
+    return f"{plain[: LIMIT - 9]}_{hashlib.sha256(whole.encode()).hexdigest()[:8]}"
+
+
+def names_back(names: Iterable[str]) -> Mapping[str, str]:
+    """Wire name to our name; refuses two tools that would look the same to the model."""
+    back: dict[str, str] = {}
+    for name in names:
+        other = back.setdefault(wire_name(name), name)
+        if other != name:
+            raise refused(
+                f"The tools {other} and {name} are both called {wire_name(name)} on the wire. "
+                "Rename one of them."
+            )
+    return back
+
+
+def check_request(request: ModelRequest) -> None:
+    """Refuse what no provider takes."""
+    names = {tool.name for tool in request.tools}
+    choice = request.tool_choice
+    if request.max_tokens < 1:
+        raise refused(f"max_tokens is {request.max_tokens}; a reply needs at least 1.")
+    if choice not in {"auto", "none", "any"} and choice not in names:
+        raise refused(f"The forced tool {choice} is not among the offered tools.")
+    if choice == "any" and not names:
+        raise refused("A tool call is demanded, but no tool is offered.")
+
+
+def turns_of(messages: Sequence[Message], *, model: str) -> list[Turn]:
+    """The messages as turns that alternate, the user's first.
+
+    Args:
+        messages: the transcript, in order.
+        model: whose thinking blocks may stay.
+
+    Raises:
+        ModelError: kind `bad_request`, nothing sent: no message with content, a tool call without
+            its result, or a result without its call.
+    """
+    turns = _merged(messages, model)
+    if not turns:
+        raise refused("The conversation is empty: there is no message with content to send.")
+    if turns[0].role == "assistant":
+        turns.insert(0, Turn("user", [TextBlock(type="text", text=OPENING)]))
+    _check_pairs(turns)
+    return [Turn(turn.role, _results_first(turn.blocks)) for turn in turns]
+
+
+def _merged(messages: Sequence[Message], model: str) -> list[Turn]:
+    turns: list[Turn] = []
+    for message in messages:
+        blocks = [block for block in message.blocks if _is_sent(block, model)]
+        if not blocks:
+            continue
+        if not turns or turns[-1].role != message.role:
+            turns.append(Turn(message.role, []))
+        turns[-1].blocks += blocks
+    return turns
+
+
+def _is_sent(block: Block, model: str) -> bool:
+    match block:
+        case TextBlock():
+            return bool(block.text.strip())
+        case ThinkingBlock():
+            return block.model == model
+        case ToolUseBlock() | ToolResultBlock():
+            return True
+
+
+def _check_pairs(turns: Sequence[Turn]) -> None:
+    open_calls: set[str] = set()
+    for turn in turns:
+        answered = {block.call_id for block in turn.blocks if isinstance(block, ToolResultBlock)}
+        if missing := sorted(open_calls - answered):
+            raise refused(f"Tool calls without a result in the next message: {_list(missing)}.")
+        if strange := sorted(answered - open_calls):
+            raise refused(f"Tool results without a call in the message before: {_list(strange)}.")
+        open_calls = {block.id for block in turn.blocks if isinstance(block, ToolUseBlock)}
+    if open_calls:
+        raise refused(f"Tool calls without a result: {_list(sorted(open_calls))}.")
+
+
+def _list(names: Sequence[str]) -> str:
+    return ", ".join(names)
+
+
+def _results_first(blocks: Sequence[Block]) -> list[Block]:
+    return sorted(blocks, key=lambda block: not isinstance(block, ToolResultBlock))

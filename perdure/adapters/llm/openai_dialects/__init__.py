@@ -1,0 +1,1 @@
+"""Models through the official `openai` client: the Responses API, and chat completions."""

@@ -1,0 +1,266 @@
+"""Chat completions: what is sent, and how a streamed answer is read."""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from pydantic import JsonValue
+
+from perdure.adapters.llm.conversation import NO_OUTPUT, Turn, turns_of, wire_id, wire_name
+from perdure.adapters.llm.openai_dialects.events import (
+    ChatChunk,
+    ChatDelta,
+    ChatToolCall,
+    ChatUsage,
+    split_usage,
+)
+from perdure.adapters.llm.openai_dialects.structured import ANSWER, in_prompt, takes_strictly
+from perdure.adapters.llm.openai_dialects.tool_calls import OpenCall, with_own_ids
+from perdure.domain.foundation.tokens import estimate
+from perdure.domain.llm.requests import CUT_SHORT, ModelRequest, StopReason, ToolOffer
+from perdure.domain.llm.transcript import Block, TextBlock, ToolResultBlock, ToolUseBlock
+from perdure.domain.llm.usage import Usage
+
+PATH = "/chat/completions"
+Body = dict[str, JsonValue]
+_STOPS: dict[str, StopReason] = {
+    "stop": "end_turn",
+    "length": "max_tokens",
+    "tool_calls": "tool_use",
+    "function_call": "tool_use",
+    "content_filter": "refusal",
+}
+
+
+def chat_body(
+    request: ModelRequest, *, model: str, json_schema: bool = True, streaming: bool = True
+) -> Body:
+    """The body of one call.
+
+    Args:
+        request: what is asked.
+        model: the model's name at the server.
+        json_schema: the server takes a schema beside the prompt; else it is told in the prompt.
+        streaming: the server streams.
+
+    Raises:
+        ModelError: kind `bad_request`, nothing sent.
+    """
+    system = request.system
+    wanted = request.json_schema
+    if wanted is not None and not json_schema:
+        system = f"{system}\n\n{in_prompt(wanted)}".strip()
+    body: Body = {
+        "model": model,
+        "messages": [*_system(system), *_messages(request)],
+        "max_tokens": request.max_tokens,
+    }
+    if streaming:
+        body |= {"stream": True, "stream_options": {"include_usage": True}}
+    if wanted is not None and json_schema:
+        shape: Body = {"name": ANSWER, "schema": wanted, "strict": takes_strictly(wanted)}
+        body["response_format"] = {"type": "json_schema", "json_schema": shape}
+    if request.tools:
+        body["tools"] = [_tool(tool) for tool in request.tools]
+        body["tool_choice"] = tool_choice(request.tool_choice, nested=True)
+    manner = {
+        "temperature": request.temperature,
+        "seed": request.seed,
+        "reasoning_effort": request.effort,
+    }
+    return body | {name: value for name, value in manner.items() if value is not None}
+
+
+def tool_choice(choice: str, *, nested: bool) -> JsonValue:
+    """Our choice of tools in the words of OpenAI; the dialects differ in how they name a tool."""
+    if choice in {"auto", "none"}:
+        return choice
+    if choice == "any":
+        return "required"
+    named: JsonValue = {"name": wire_name(choice)}
+    return {"type": "function", "function": named} if nested else {"type": "function", **named}
+
+
+def result_text(block: ToolResultBlock) -> str:
+    """A tool's result; neither dialect has a mark for one that failed, so words say it."""
+    text = block.text or NO_OUTPUT
+    return text if block.outcome == "ok" else f"({block.outcome.replace('_', ' ')}) {text}"
+
+
+def _system(text: str) -> list[JsonValue]:
+    return [{"role": "system", "content": text}] if text.strip() else []
+
+
+def _tool(tool: ToolOffer) -> JsonValue:
+    return {
+        "type": "function",
+        "function": {
+            "name": wire_name(tool.name),
+            "description": tool.description,
+            "parameters": tool.parameters,
+        },
+    }
+
+
+def _messages(request: ModelRequest) -> Iterator[JsonValue]:
+    # No thoughts are sent: the dialect has no place for them.
+    for turn in turns_of(request.messages, model=""):
+        yield from _said(turn)
+
+
+def _said(turn: Turn) -> Iterator[JsonValue]:
+    text = "\n\n".join(block.text for block in turn.blocks if isinstance(block, TextBlock))
+    if turn.role == "user":
+        for block in turn.blocks:
+            if isinstance(block, ToolResultBlock):
+                called = wire_id(block.call_id)
+                yield {"role": "tool", "tool_call_id": called, "content": result_text(block)}
+        if text:
+            yield {"role": "user", "content": text}
+        return
+    calls: list[JsonValue] = [
+        {
+            "id": wire_id(block.id),
+            "type": "function",
+            "function": {"name": wire_name(block.name), "arguments": written(block)},
+        }
+        for block in turn.blocks
+        if isinstance(block, ToolUseBlock)
+    ]
+    message: Body = {"role": "assistant", "content": text or None}
+    if calls:
+        message["tool_calls"] = calls
+    yield message
+
+
+def written(call: ToolUseBlock) -> str:
+    """The arguments of a call as the text of JSON that both dialects want."""
+    return json.dumps(call.arguments, ensure_ascii=False)
+
+
+@dataclass(slots=True)
+class ChatReading:
+    """One answer in the making, from the chunks of a stream or from a whole answer.
+
+    Malformed and contradictory chunks raise the ordinary errors of Python; the caller turns them
+    into facts. The account of the usage comes last, so a stream that breaks off has none: until
+    then (`usage_told`) the output is what was streamed, by our own count.
+    """
+
+    request: ModelRequest
+    model: str | None = None
+    provider_stop: str | None = None
+    usage_told: bool = False
+    _usage: Usage = field(default_factory=Usage)
+    _texts: list[str] = field(default_factory=list[str])
+    _thoughts: list[str] = field(default_factory=list[str])
+    _refusals: list[str] = field(default_factory=list[str])
+    _calls: list[tuple[int, OpenCall]] = field(default_factory=list[tuple[int, OpenCall]])
+
+    def feed(self, event: object, /) -> str | None:
+        """Take one chunk; returns the text that it adds."""
+        chunk = ChatChunk.model_validate(event)
+        self.model = chunk.model or self.model
+        if chunk.usage is not None:
+            self._account(chunk.usage)
+        added: str | None = None
+        for choice in chunk.choices or ():
+            if choice.index != 0:
+                raise ValueError("an answer was given twice")
+            said = choice.delta or choice.message
+            if said is not None:
+                added = self._say(said)
+            self._stop(choice.finish_reason)
+        return added
+
+    def used(self) -> Usage:
+        """What the attempt has used by now; the provider's own word where `usage_told`."""
+        if self.usage_told:
+            return self._usage
+        streamed = [*self._texts, *self._thoughts, *self._refusals]
+        for _, call in self._calls:
+            streamed += call.arguments
+        return Usage(output_tokens=estimate("".join(streamed)).total)
+
+    @property
+    def stop_reason(self) -> StopReason | None:
+        """Our word for the provider's stop reason; None when we have none for it."""
+        stop = _STOPS.get(self.provider_stop or "")
+        if stop not in {"end_turn", "tool_use"}:
+            return stop
+        if self._calls:
+            return "tool_use"  # many servers say `stop` behind a call, too
+        if stop == "tool_use":
+            return None
+        return "refusal" if self._refusals and not self._texts else stop
+
+    def blocks(self, *, model: str) -> tuple[Block, ...]:
+        """The blocks; a call that the limit or a refusal cut short is left out."""
+        calls = [call for call in map(self._finished, range(len(self._calls))) if call is not None]
+        text = "".join(self._texts) or "".join(self._refusals)
+        said = [TextBlock(type="text", text=text)] if text else []
+        own = with_own_ids(
+            calls, before=self.request.messages, seed=seed_of(self.request.context.key)
+        )
+        return (*said, *own)
+
+    @property
+    def cut_call(self) -> str:
+        """The wire name of the tool whose call the token limit cut short, or nothing."""
+        if self.stop_reason not in CUT_SHORT or not self._calls:
+            return ""
+        whole = self._finished(len(self._calls) - 1)
+        return self._calls[-1][1].name if whole is None else ""
+
+    def _finished(self, at: int) -> ToolUseBlock | None:
+        cut = self.stop_reason in CUT_SHORT | {"refusal"} and at == len(self._calls) - 1
+        return self._calls[at][1].finished(tolerant=cut)
+
+    def _say(self, said: ChatDelta) -> str | None:
+        more = said.content or said.refusal or said.tool_calls
+        if more and self.provider_stop is not None:
+            raise ValueError("the answer went on after its end")
+        self._thoughts += filter(None, (said.reasoning_content, said.reasoning))
+        self._refusals += filter(None, (said.refusal,))
+        for piece in said.tool_calls or ():
+            self._extend(piece)
+        if not said.content:
+            return None
+        self._texts.append(said.content)
+        return said.content
+
+    def _extend(self, piece: ChatToolCall) -> None:
+        """Add to a call: that of the piece's index, unless its id says that it is another."""
+        call = next((one for index, one in self._calls if index == (piece.index or 0)), None)
+        if self._calls and (piece.index is None or (call and piece.id not in {None, "", call.id})):
+            # Some servers give all calls of an answer one index, or none, and each an id.
+            call = next((one for _, one in self._calls if piece.id and one.id == piece.id), None)
+            if not piece.id:
+                call = self._calls[-1][1]
+        if call is None:
+            call = OpenCall()
+            self._calls.append((piece.index or 0, call))
+        call.id = call.id or piece.id or ""
+        if piece.function is not None:
+            call.name = call.name or piece.function.name or ""
+            call.arguments += filter(None, (piece.function.arguments,))
+
+    def _stop(self, reason: str | None) -> None:
+        if reason and self.provider_stop not in {None, reason}:
+            raise ValueError(f"it ended as {self.provider_stop!r} and as {reason!r}")
+        self.provider_stop = reason or self.provider_stop
+        for _, call in self._calls:
+            call.closed = self.provider_stop is not None
+
+    def _account(self, usage: ChatUsage) -> None:
+        prompt, output = usage.prompt_tokens, usage.completion_tokens
+        if not prompt or output is None:
+            return
+        self._usage = split_usage(prompt, output, usage.prompt_tokens_details)
+        self.usage_told = True
+
+
+def seed_of(key: str) -> str:
+    """A short name of a call, for ids of its tool calls."""
+    return hashlib.sha256(key.encode()).hexdigest()[:12]

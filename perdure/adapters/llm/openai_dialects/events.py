@@ -1,0 +1,128 @@
+"""What of the events of both dialects is read; everything else in them is passed over."""
+
+from pydantic import BaseModel, ConfigDict, JsonValue
+
+from perdure.domain.llm.usage import Usage
+
+
+class Wire(BaseModel):
+    """Fields that are missing or null have their default: servers differ in what they send."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class CacheDetails(Wire):
+    cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
+
+
+def split_usage(prompt: int, output: int, cache: CacheDetails | None) -> Usage:
+    """Usage in our arithmetic: here the prompt's tokens include those of the cache."""
+    read = min((cache and cache.cached_tokens) or 0, prompt)
+    written = min((cache and cache.cache_write_tokens) or 0, prompt - read)
+    return Usage(
+        input_tokens=prompt - read - written,
+        output_tokens=output,
+        cache_read_tokens=read,
+        cache_write_5m_tokens=written,
+    )
+
+
+# Chat completions
+
+
+class CalledFunction(Wire):
+    name: str | None = None
+    arguments: str | None = None
+
+
+class ChatToolCall(Wire):
+    index: int | None = None
+    id: str | None = None
+    function: CalledFunction | None = None
+
+
+class ChatDelta(Wire):
+    content: str | None = None
+    refusal: str | None = None
+    # The thoughts of open models; neither kept nor sent back, but they are output.
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+    tool_calls: list[ChatToolCall] | None = None
+
+
+class ChatChoice(Wire):
+    index: int = 0
+    delta: ChatDelta | None = None
+    message: ChatDelta | None = None
+    finish_reason: str | None = None
+
+
+class ChatUsage(Wire):
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    prompt_tokens_details: CacheDetails | None = None
+
+
+class ServerError(Wire):
+    message: str | None = None
+    type: str | None = None
+    code: str | int | None = None
+
+
+class ChatChunk(Wire):
+    """One chunk of a stream, or a whole answer, which has messages in the place of deltas."""
+
+    id: str | None = None
+    model: str | None = None
+    choices: list[ChatChoice] | None = None
+    usage: ChatUsage | None = None
+
+
+# Responses
+
+
+class ContentPart(Wire):
+    type: str = ""
+    text: str | None = None
+    refusal: str | None = None
+
+
+class OutputItem(Wire):
+    type: str
+    id: str | None = None
+    call_id: str | None = None
+    name: str | None = None
+    arguments: str | None = None
+    content: list[ContentPart] | None = None
+
+
+class ResponsesUsage(Wire):
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    input_tokens_details: CacheDetails | None = None
+
+
+class IncompleteDetails(Wire):
+    reason: str | None = None
+
+
+class ResponseBody(Wire):
+    id: str | None = None
+    model: str | None = None
+    status: str | None = None
+    incomplete_details: IncompleteDetails | None = None
+    error: ServerError | None = None
+    usage: ResponsesUsage | None = None
+
+
+class ResponsesEvent(Wire):
+    type: str
+    item_id: str | None = None
+    delta: str | None = None
+    arguments: str | None = None
+    item: dict[str, JsonValue] | None = None
+    response: ResponseBody | None = None
+    error: ServerError | None = None
+    code: str | int | None = None
+    message: str | None = None

@@ -1,0 +1,310 @@
+"""The Responses API: what is sent, and how a streamed answer is read.
+
+Nothing is kept at the provider (`store` is off): each call brings the whole conversation, and the
+model's thoughts travel in it, encrypted, as items that only the same model can read.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from pydantic import JsonValue
+
+from perdure.adapters.llm.call_failures import ProviderError, SaidError
+from perdure.adapters.llm.conversation import Turn, turns_of, wire_id, wire_name
+from perdure.adapters.llm.error_kinds import refused
+from perdure.adapters.llm.openai_dialects.chat import (
+    Body,
+    result_text,
+    seed_of,
+    tool_choice,
+    written,
+)
+from perdure.adapters.llm.openai_dialects.events import (
+    OutputItem,
+    ResponseBody,
+    ResponsesEvent,
+    split_usage,
+)
+from perdure.adapters.llm.openai_dialects.structured import ANSWER, takes_strictly
+from perdure.adapters.llm.openai_dialects.tool_calls import OpenCall, with_own_ids
+from perdure.domain.foundation.tokens import estimate
+from perdure.domain.llm.requests import CUT_SHORT, ModelProfile, ModelRequest, StopReason
+from perdure.domain.llm.transcript import (
+    Block,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+)
+from perdure.domain.llm.usage import Usage
+
+PATH = "/responses"
+COUNT_PATH = "/responses/input_tokens"
+# What the API takes at least.
+LEAST_TOKENS = 16
+_COUNTED = ("model", "input", "instructions", "tools", "tool_choice", "text", "reasoning")
+_OUTPUT = ("response.output_", "response.function_call_", "response.refusal.")
+_STOPS: dict[str, StopReason] = {
+    "completed": "end_turn",
+    "max_output_tokens": "max_tokens",
+    "content_filter": "refusal",
+}
+
+
+def responses_body(request: ModelRequest, *, model: str, card: ModelProfile) -> Body:
+    """The body of one call.
+
+    Raises:
+        ModelError: kind `bad_request`, nothing sent.
+    """
+    body: Body = {
+        "model": model,
+        "input": [*_input(request)],
+        "max_output_tokens": max(request.max_tokens, LEAST_TOKENS),
+        "store": False,
+        "stream": True,
+    }
+    if request.system.strip():
+        body["instructions"] = request.system
+    if request.tools:
+        body["tools"] = [
+            {
+                "type": "function",
+                "name": wire_name(tool.name),
+                "description": tool.description,
+                "parameters": tool.parameters,
+                "strict": False,
+            }
+            for tool in request.tools
+        ]
+        body["tool_choice"] = tool_choice(request.tool_choice, nested=False)
+    if request.json_schema is not None:
+        strict = takes_strictly(request.json_schema)
+        body["text"] = {
+            "format": {
+                "type": "json_schema",
+                "name": ANSWER,
+                "schema": request.json_schema,
+                "strict": strict,
+            }
+        }
+    if request.temperature is not None:
+        body["temperature"] = request.temperature
+    if (effort := _effort(request)) is not None:
+        body["reasoning"] = {"effort": effort}
+    if card.effort:
+        body["include"] = ["reasoning.encrypted_content"]
+    return body
+
+
+def counted_part(body: Body) -> Body:
+    """What of a call's body its tokens are counted by."""
+    return {name: body[name] for name in _COUNTED if name in body}
+
+
+def _effort(request: ModelRequest) -> str | None:
+    """How much the model thinks: OpenAI has one scale for it, of which `none` is the lower end."""
+    match request.thinking:
+        case "off":
+            return "none"
+        case None | "adaptive":
+            return request.effort
+        case _:
+            raise refused(
+                f"{request.model} takes no number of tokens to think with. Set `effort` instead."
+            )
+
+
+def _input(request: ModelRequest) -> Iterator[JsonValue]:
+    for turn in turns_of(request.messages, model=request.model):
+        yield from _items(turn)
+
+
+def _items(turn: Turn) -> Iterator[JsonValue]:
+    for at, block in enumerate(turn.blocks):
+        match block:
+            case TextBlock():
+                yield {"role": turn.role, "content": block.text}
+            case ThinkingBlock():
+                # A thought that nothing came of is refused when it is sent back.
+                if any(not isinstance(one, ThinkingBlock) for one in turn.blocks[at + 1 :]):
+                    yield dict(block.native)
+            case ToolUseBlock():
+                yield {
+                    "type": "function_call",
+                    "call_id": wire_id(block.id),
+                    "name": wire_name(block.name),
+                    "arguments": written(block),
+                }
+            case ToolResultBlock():
+                yield {
+                    "type": "function_call_output",
+                    "call_id": wire_id(block.call_id),
+                    "output": result_text(block),
+                }
+
+
+@dataclass(slots=True)
+class _OpenItem:
+    """One item of the output while it arrives."""
+
+    kind: str
+    texts: list[str] = field(default_factory=list[str])
+    refusals: list[str] = field(default_factory=list[str])
+    thoughts: list[str] = field(default_factory=list[str])
+    call: OpenCall = field(default_factory=OpenCall)
+    native: dict[str, JsonValue] | None = None
+
+
+@dataclass(slots=True)
+class ResponsesReading:
+    """One answer in the making; errors as in `ChatReading`. The last event has the account."""
+
+    request: ModelRequest
+    model: str | None = None
+    provider_stop: str | None = None
+    usage_told: bool = False
+    _usage: Usage = field(default_factory=Usage)
+    _items: dict[str, _OpenItem] = field(default_factory=dict[str, _OpenItem])
+
+    def feed(self, event: object, /) -> str | None:
+        """Take one event; returns the text that it adds."""
+        told = ResponsesEvent.model_validate(event)
+        if self.provider_stop is not None and told.type.startswith(_OUTPUT):
+            raise ValueError(f"a {told.type} came after the end")
+        match told.type:
+            case "error":
+                raise _failure(told)
+            case "response.created" | "response.in_progress":
+                self.model = (told.response and told.response.model) or self.model
+            case "response.completed" | "response.incomplete" | "response.failed":
+                self._end(told.response)
+            case "response.output_item.added" | "response.output_item.done":
+                return self._item(told)
+            case _:
+                return self._extend(told)
+        return None
+
+    def used(self) -> Usage:
+        """What the attempt has used by now; the provider's own word where `usage_told`."""
+        if self.usage_told:
+            return self._usage
+        streamed: list[str] = []
+        for item in self._items.values():
+            streamed += [*item.texts, *item.refusals, *item.thoughts, *item.call.arguments]
+        return Usage(output_tokens=estimate("".join(streamed)).total)
+
+    @property
+    def stop_reason(self) -> StopReason | None:
+        """Our word for the provider's stop reason; None when we have none for it."""
+        stop = _STOPS.get(self.provider_stop or "")
+        if stop != "end_turn":
+            return stop
+        items = self._items.values()
+        if any(item.kind == "function_call" for item in items):
+            return "tool_use"
+        refused_all = any(item.refusals for item in items) and not any(i.texts for i in items)
+        return "refusal" if refused_all else stop
+
+    def blocks(self, *, model: str) -> tuple[Block, ...]:
+        """The finished items in order; a call or a thought that was cut short is left out."""
+        ordered = list(self._items.values())
+        cut = self.stop_reason in CUT_SHORT | {"refusal"}
+        made: list[Block] = []
+        for item in ordered:
+            block = _finished(item, model=model, tolerant=cut and item is ordered[-1])
+            made += [block] if block is not None else []
+        calls = [block for block in made if isinstance(block, ToolUseBlock)]
+        seed = seed_of(self.request.context.key)
+        own = with_own_ids(calls, before=self.request.messages, seed=seed)
+        return tuple(next(own) if isinstance(block, ToolUseBlock) else block for block in made)
+
+    @property
+    def cut_call(self) -> str:
+        """The wire name of the tool whose call the token limit cut short, or nothing."""
+        if self.stop_reason not in CUT_SHORT or not self._items:
+            return ""
+        last = list(self._items.values())[-1]
+        if last.kind != "function_call" or last.call.finished(tolerant=True) is not None:
+            return ""
+        return last.call.name
+
+    def _item(self, told: ResponsesEvent) -> str | None:
+        given = OutputItem.model_validate(told.item or {})
+        item = self._items.setdefault(given.id or f"#{len(self._items)}", _OpenItem(given.type))
+        if given.type == "function_call":
+            item.call.id = given.call_id or given.id or ""
+            item.call.name = given.name or item.call.name
+        if told.type != "response.output_item.done":
+            return None
+        match given.type:
+            case "function_call":
+                item.call.arguments, item.call.closed = [given.arguments or ""], True
+            case "reasoning":
+                item.native = {name: v for name, v in (told.item or {}).items() if v is not None}
+            case "message" if not item.texts and not item.refusals:
+                parts = given.content or ()
+                item.refusals = [part.refusal for part in parts if part.refusal]
+                item.texts = [part.text for part in parts if part.text]
+                return "".join(item.texts)
+            case _:
+                pass
+        return None
+
+    def _extend(self, told: ResponsesEvent) -> str | None:
+        kinds = {
+            "response.output_text.delta": "texts",
+            "response.refusal.delta": "refusals",
+            "response.reasoning_text.delta": "thoughts",
+            "response.reasoning_summary_text.delta": "thoughts",
+        }
+        if told.type == "response.function_call_arguments.delta":
+            self._items[told.item_id or ""].call.arguments.append(told.delta or "")
+        if told.type in kinds and told.delta:
+            pieces: list[str] = getattr(self._items[told.item_id or ""], kinds[told.type])
+            pieces.append(told.delta)
+        return told.delta if told.type == "response.output_text.delta" else None
+
+    def _end(self, response: ResponseBody | None) -> None:
+        if response is None:
+            raise ValueError("an end without its response")
+        self.model = response.model or self.model
+        usage = response.usage
+        if usage is not None and usage.input_tokens and usage.output_tokens is not None:
+            cache = usage.input_tokens_details
+            self._usage = split_usage(usage.input_tokens, usage.output_tokens, cache)
+            self.usage_told = True
+        if response.status == "failed":
+            error = response.error
+            code = str(error.code) if error and error.code else "server_error"
+            message = (error and error.message) or "the answer failed"
+            raise SaidError(ProviderError(status=200, message=message, type=code))
+        why = response.incomplete_details
+        incomplete = response.status == "incomplete"
+        self.provider_stop = (why and why.reason) or "incomplete" if incomplete else "completed"
+
+
+def _failure(told: ResponsesEvent) -> SaidError:
+    inner = told.error
+    code = (inner and inner.code) or told.code
+    code = None if str(code).isdigit() else code
+    message = (inner and inner.message) or told.message or "no reason was given"
+    kind = (inner and inner.type) or (str(code) if code else None)
+    return SaidError(
+        ProviderError(status=200, message=message, type=kind, code=str(code) if code else None)
+    )
+
+
+def _finished(item: _OpenItem, *, model: str, tolerant: bool) -> Block | None:
+    match item.kind:
+        case "message":
+            text = "".join(item.texts) or "".join(item.refusals)
+            return TextBlock(type="text", text=text) if text else None
+        case "function_call":
+            return item.call.finished(tolerant=tolerant)
+        case "reasoning":
+            if item.native is None:
+                return None
+            return ThinkingBlock(type="thinking", model=model, native=item.native)
+        case _:
+            return None

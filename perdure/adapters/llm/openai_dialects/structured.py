@@ -1,0 +1,52 @@
+"""Schemas of answers as OpenAI takes them, or in words where a server takes none."""
+
+import json
+from collections.abc import Iterator, Mapping
+
+from pydantic import JsonValue
+
+ANSWER = "answer"
+# Keywords by which a schema holds others.
+_MANY = ("anyOf", "prefixItems")
+_NAMED = ("properties", "$defs")
+
+
+def takes_strictly(schema: Mapping[str, JsonValue]) -> bool:
+    """Whether a schema may be sent as strict: every object closed, all of its fields required.
+
+    Others would be refused. Sent as they are, they guide the model; our reader holds it to them.
+    """
+    for part in _parts(schema):
+        fields = part.get("properties")
+        if part.get("type") == "object" or fields is not None:
+            named = fields if isinstance(fields, dict) else {}
+            required = part.get("required")
+            asked = required if isinstance(required, list) else []
+            closed = part.get("additionalProperties") is False
+            if not closed or any(name not in asked for name in named):
+                return False
+        elif part and not part.keys() & {"type", "enum", "const", "anyOf", "$ref", *_NAMED}:
+            return False
+    return schema.get("type") == "object"
+
+
+def _parts(schema: Mapping[str, JsonValue]) -> Iterator[Mapping[str, JsonValue]]:
+    yield schema
+    inner: list[JsonValue] = [schema.get("items")]
+    for keyword in _MANY:
+        several = schema.get(keyword)
+        inner += several if isinstance(several, list) else []
+    for keyword in _NAMED:
+        named = schema.get(keyword)
+        inner += named.values() if isinstance(named, dict) else []
+    for part in inner:
+        if isinstance(part, dict):
+            yield from _parts(part)
+
+
+def in_prompt(schema: Mapping[str, JsonValue]) -> str:
+    """The schema as a sentence of the prompt, for a server that takes none beside it."""
+    written = json.dumps(schema, ensure_ascii=False)
+    return (
+        f"Answer with one JSON object, without any other text, that matches this schema:\n{written}"
+    )

@@ -1,0 +1,47 @@
+"""Servers of models that speak OpenAI's chat completions: the entries of PERDURE_PROVIDERS."""
+
+import re
+from typing import Annotated
+
+from pydantic import Field, StringConstraints
+
+from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.llm.requests import Effort
+
+# A name stands between `compat:` and the model's own name.
+SERVER_NAME = re.compile(r"^[a-z0-9][a-z0-9_-]{0,31}$")
+ServerName = Annotated[str, StringConstraints(pattern=SERVER_NAME.pattern)]
+
+
+class CompatibleServer(FrozenModel):
+    """One entry, by the name that stands behind `compat:`.
+
+    Attributes:
+        url: its base URL, up to the version: `http://127.0.0.1:11434/v1`.
+        key_variable: the environment variable with its key; none for a server that wants none.
+        model: what `compat:NAME` alone means.
+        tools: its models can choose tools by themselves.
+        judges: they may evaluate.
+        small: they do better with short prompts.
+        json_schema: it takes a schema of the answer; left out, that is tried.
+        streaming: it streams; left out, that is tried.
+        free: it costs nothing. Otherwise the price list is asked, by the URL.
+        window: tokens of its context.
+        max_output: the longest reply in tokens.
+        effort: the levels of effort that it takes.
+    """
+
+    url: Annotated[str, StringConstraints(pattern=r"^https?://[^\s]+$")]
+    key_variable: Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None = (
+        None
+    )
+    model: str | None = None
+    tools: bool = True
+    judges: bool = True
+    small: bool = False
+    json_schema: bool | None = None
+    streaming: bool | None = None
+    free: bool = False
+    window: int | None = Field(default=None, ge=1)
+    max_output: int | None = Field(default=None, ge=1)
+    effort: tuple[Effort, ...] = ()
