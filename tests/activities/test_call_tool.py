@@ -122,7 +122,7 @@ async def test_a_result_that_no_store_takes_leaves_its_effect_uncertain(
         raise StoreError("the database is malformed")
 
     monkeypatch.setattr(stores.blobs, "put_text", refuses)
-    with pytest.raises(ApplicationError, match=r"todo\.add has run") as refused:
+    with pytest.raises(ApplicationError, match=r"todo\.add ran") as refused:
         await _call(stores, step)
     assert refused.value.type == "effect_uncertain"
     assert len(await stores.todos.todos(reach=REACH)) == 2

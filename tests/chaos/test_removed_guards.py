@@ -42,10 +42,10 @@ SLOW_HANDLER = (
     Change(
         "workflows/engine/handlers.py",
         '''    def on_add_input(self, *given: object) -> None:
-        """Signal form of `add_input`."""
+        """Handle the signal: pass an input to the next prompt."""
 ''',
         '''    async def on_add_input(self, *given: object) -> None:
-        """Signal form of `add_input`."""
+        """Handle the signal: pass an input to the next prompt."""
         await workflow.sleep(0.3)
 ''',
     ),

@@ -149,7 +149,7 @@ async def test_a_start_compares_the_versions_first(worker: str, note: str | None
     if note == "apart":
         with pytest.raises(VersionsApart, match="Nothing was started") as caught:
             await readiness.require(SITE, spec)
-        assert "Upgrade whichever is older" in caught.value.cure
+        assert "Upgrade the older side" in caught.value.cure
         return
     told = await readiness.require(SITE, spec)
     assert (told is None) if note is None else (note in str(told))

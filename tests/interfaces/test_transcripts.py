@@ -58,7 +58,7 @@ async def head_of(kept: Kept, iteration: int | None = None) -> str:
     ("rows", "told"),
     [
         pytest.param([row("d")], "d has no transcript yet", id="just-begun"),
-        pytest.param([row("d", ended=True)], "nothing was said in it", id="ended-in-silence"),
+        pytest.param([row("d", ended=True)], "without any message", id="ended-in-silence"),
         pytest.param(
             [row("d", ended=True), row("d.w2", parent="d"), row("d.w1", parent="d"),
              row("d.w1.x", parent="d.w1")],

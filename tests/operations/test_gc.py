@@ -91,7 +91,7 @@ async def test_nothing_is_dropped_where_a_root_cannot_be_read(site: Installation
     await _made(site, "somebody", ref=root)
     [file] = site.home.glob(f"blobs/*/{root.partition(':')[2][2:]}")
     file.write_bytes(b"damaged")
-    with pytest.raises(StoreError, match="nothing was dropped"):
+    with pytest.raises(StoreError, match="nothing was deleted"):
         await _collect(site, now=LATER, dry_run=False)
     assert await blobs.exists(leaf) and await blobs.exists(stray)
 

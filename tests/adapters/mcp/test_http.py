@@ -57,7 +57,7 @@ async def test_calls_and_headers_reach_a_remote_server_which_may_come_back(probe
 
 async def test_a_server_that_is_away_is_named_when_a_run_opens(probe):
     servers = probe.servers(url=f"http://127.0.0.1:{free_port()}/mcp")
-    with pytest.raises(InvalidInput, match="MCP server 'probe' does not work here"):
+    with pytest.raises(InvalidInput, match="MCP server 'probe' does not work on this worker"):
         await probe.pinned(servers)
 
 
@@ -81,7 +81,7 @@ async def test_a_redirect_to_another_place_is_not_followed(probe):
         thread.start()
     try:
         servers = probe.servers(url=f"http://127.0.0.1:{entrance.server_port}/mcp")
-        with pytest.raises(InvalidInput, match="does not work here"):
+        with pytest.raises(InvalidInput, match="does not work on this worker"):
             await probe.pinned(servers)
     finally:
         for one in (entrance, target):

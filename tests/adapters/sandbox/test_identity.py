@@ -84,16 +84,23 @@ async def test_root_is_not_had_back(tmp_path: Path) -> None:
     assert "\n0\n" not in f"\n{ran.out}"
 
 
-async def test_where_root_cannot_be_left_behind_nothing_runs(
+def test_where_root_cannot_be_left_behind_that_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(identity, "is_root", lambda: True)
     monkeypatch.setattr(identity, "TOOLS", str(tmp_path))
     with pytest.raises(NotAllowed, match=r"runs as root.*ordinary user"):
         identity.becoming(processes=1)
-    if os.geteuid() == 0:
-        with pytest.raises(NotAllowed, match="runs as root"):
-            await run("id -u", tmp_path)
+
+
+@needs_bubblewrap
+@only_root
+async def test_where_root_cannot_be_left_behind_nothing_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(identity, "TOOLS", str(tmp_path))
+    with pytest.raises(NotAllowed, match="runs as root"):
+        await run("id -u", tmp_path)
 
 
 @only_root

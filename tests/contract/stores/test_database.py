@@ -164,7 +164,7 @@ async def test_a_file_in_the_way_of_the_folder_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("url", "words"),
     [
-        ("mysql://user:hunter2@host/db", "kind 'mysql'"),
+        ("mysql://user:hunter2@host/db", "type 'mysql'"),
         ("hunter2", "cannot be read"),
         ("sqlite://", "names no file"),
     ],

@@ -88,7 +88,7 @@ def test_a_proposal_is_found_by_its_skill_if_only_one_waits() -> None:
     assert len(waiting) == 2
     assert one_proposal("COUNTING", waiting).name == "counting@delegation-a"
     assert proposals(waiting, run="other") == ()
-    with pytest.raises(NotFound, match="there are: counting@delegation-a, mixing@delegation-a"):
+    with pytest.raises(NotFound, match="Proposed: counting@delegation-a, mixing@delegation-a"):
         one_proposal("baking", waiting)
     both = (*waiting, proposed(run="delegation-b"))
     with pytest.raises(InvalidInput, match="Several runs"):

@@ -43,7 +43,7 @@ def test_a_folder_that_is_not_trusted_yet(perdure: Installation) -> None:
         (["config", "workerz"], 4, "Did you mean workers"),
         (["config", "workers", "many"], 2, "found"),
         (["config", "workers", "2", "--unset"], 2, "takes no value"),
-        (["config", "--here"], 2, "go with a setting"),
+        (["config", "--here"], 2, "need a setting"),
         (["config", "anthropic_api_key", "sk-1"], 2, "export PERDURE_ANTHROPIC_API_KEY"),
     ],
 )

@@ -81,11 +81,11 @@ def test_all_that_every_run_refuses_is_not_allowed(perdure: Installation) -> Non
     [
         (("pause",), 2, "No run was named."),
         (("pause", "all", RUN), 2, "`all` was given beside other ids."),
-        (("pause", RUN, "--kind", "agent"), 2, "--kind goes with `all` only."),
+        (("pause", RUN, "--kind", "agent"), 2, "--kind works with `all` only."),
         (("amend", RUN), 2, "Nothing to change was given."),
         (("amend", RUN, "--budget", "much"), 2, "is not an amount"),
         (("amend", RUN, "--budget", "tokenz=3"), 2, "Did you mean tokens"),
-        (("amend", RUN, "--budget", "tokens="), 2, "it has no value"),
+        (("amend", RUN, "--budget", "tokens="), 2, "there is no value"),
         (("run", "g", "--budget", "tokenz=3"), 2, "Did you mean tokens"),
         (("amend", RUN, "--rubric", "no.yaml"), 4, "There is no file"),
         (("add", RUN, " "), 2, "The text is empty."),
