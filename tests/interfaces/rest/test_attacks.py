@@ -27,13 +27,15 @@ READ = {
     (f"{RUN}{rest}")
     for rest in (
         "", "/result", "/costs", "/transcript", "/history", "/iterations", "/metrics", "/events",
-        "/iterations/{iteration}", "/artifacts/{ref}", "/gates/{gate}",
+        "/iterations/{iteration}", "/iterations/{iteration}/calls", "/artifacts/{ref}",
+        "/gates/{gate}", "/best", "/explanation", "/specification", "/stream", "/tree",
     )
 } | {LOOPS, f"{LOOPS}/active/count", "/api/v1/gates", DEFINITIONS, f"{DEFINITIONS}/{{name}}",
      "/metrics"}  # fmt: skip
-VERBS = ("pause", "resume", "stop", "retry", "escalate", "amend", "input")
+VERBS = ("pause", "resume", "stop", "retry", "escalate", "amend", "input", "fork")
 OPERATE = {("POST", f"{RUN}/{verb}") for verb in VERBS} | {
     ("POST", LOOPS),
+    ("POST", f"{LOOPS}/plan"),
     ("PATCH", RUN),
     ("DELETE", RUN),
     ("POST", DEFINITIONS),
@@ -117,6 +119,7 @@ async def test_who_guesses_tokens_is_slowed(unmanned: Installation) -> None:
 
 BODIES: Mapping[tuple[str, str], Mapping[str, object]] = {
     ("POST", LOOPS): TASK,
+    ("POST", f"{LOOPS}/plan"): TASK,
     ("PATCH", RUN): {"label": "x"},
     ("POST", f"{RUN}/stop"): {"mode": "now"},
     ("POST", f"{RUN}/retry"): {"note": "x"},
