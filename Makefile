@@ -123,8 +123,8 @@ lock: .venv/.installed  ## resolve the dependencies anew into requirements.lock
 	@{ echo "# Made by: make lock (all extras and the development group, Python 3.11 and newer, Linux and macOS). Do not edit."; \
 	   $(UV_LOCK) --upgrade --all-extras --group dev pyproject.toml; } > requirements.lock.new
 	@mv requirements.lock.new requirements.lock
-	@{ echo "# Made by: make lock (what the image runs: extras api, mcp, objects, openai and postgres; the versions of requirements.lock). Do not edit."; \
-	   $(UV_LOCK) --extra api --extra mcp --extra objects --extra openai --extra postgres -c requirements.lock pyproject.toml; } > requirements-image.lock.new
+	@{ echo "# Made by: make lock (what the image runs: extras api, mcp, objects, openai, postgres and sso; the versions of requirements.lock). Do not edit."; \
+	   $(UV_LOCK) --extra api --extra mcp --extra objects --extra openai --extra postgres --extra sso -c requirements.lock pyproject.toml; } > requirements-image.lock.new
 	@mv requirements-image.lock.new requirements-image.lock
 	@{ echo "# Made by: make lock (what builds the wheel in the image; the versions of requirements.lock). Do not edit."; \
 	   echo hatchling | $(UV_LOCK) --no-annotate -c requirements.lock -; } > requirements-build.lock.new

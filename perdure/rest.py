@@ -7,9 +7,12 @@ from perdure.about import VERSION
 from perdure.adapters.checks import check_problems
 from perdure.adapters.llm.access import access_from, default_model, model_notes
 from perdure.adapters.logging.process_logs import log_process
-from perdure.adapters.settings.variables import Settings
+from perdure.adapters.settings.variables import Settings, secret_behind
 from perdure.adapters.stores.clock import utc_now
 from perdure.client_services import services
+from perdure.domain.foundation.errors import InvalidInput
+from perdure.domain.installation.hosts import host_of_origin
+from perdure.domain.installation.single_sign_on import SingleSignOn
 from perdure.interfaces.rest.app import build_app
 from perdure.interfaces.rest.server import require_token_beyond_loopback, serve
 from perdure.interfaces.rest.settings import ApiRules, ApiSite
@@ -40,6 +43,7 @@ async def run_api(settings: Settings, on_ready: OnProgress) -> None:
             rules=rules_of(settings),
             now=utc_now,
             version=VERSION,
+            single_sign_on=single_sign_on(settings),
             in_use=EmbeddedRuntime(settings).touch,
         )
         await require_token_beyond_loopback(site, settings.api_host)
@@ -50,7 +54,7 @@ async def run_api(settings: Settings, on_ready: OnProgress) -> None:
             port=settings.api_port,
             stop=stop,
             on_ready=on_ready,
-            hosts=settings.api_hosts,
+            hosts=(*settings.api_hosts, *_page_host(settings.page_url)),
         )
 
 
@@ -62,7 +66,51 @@ def rules_of(settings: Settings) -> ApiRules:
         origins=settings.api_origins,
         public=frozenset(settings.api_public),
         separate_approver=settings.api_separate_approver,
+        page_url=settings.page_url,
     )
+
+
+def single_sign_on(settings: Settings) -> SingleSignOn | None:
+    """Where people sign in to the page, as the settings have it.
+
+    Raises:
+        InvalidInput: a setting is missing or wrong, or the libraries are not installed.
+    """
+    if settings.oidc_issuer is None:
+        return None
+    reference = settings.oidc_client_secret
+    secret = secret_behind(reference.get_secret_value()) if reference else None
+    missing = {
+        "PERDURE_OIDC_CLIENT_ID": settings.oidc_client_id,
+        "PERDURE_OIDC_CLIENT_SECRET": (secret or "").strip(),
+        "PERDURE_OIDC_GROUPS": settings.oidc_groups,
+    }
+    if named := [name for name, value in missing.items() if not value]:
+        raise InvalidInput(
+            f"PERDURE_OIDC_ISSUER is set, but {' and '.join(named)} "
+            f"{'lead' if len(named) > 1 else 'leads'} to nothing.",
+            cure="Set all of them, or unset PERDURE_OIDC_ISSUER (docs/page.md, Single sign-on).",
+        )
+    try:
+        from perdure.adapters.openid import OpenIdProvider
+    except ModuleNotFoundError as error:
+        raise InvalidInput(
+            f"PERDURE_OIDC_ISSUER is set, but its libraries are not installed ({error}).",
+            cure="Install them: pip install 'perdure[sso]'.",
+        ) from error
+    provider = OpenIdProvider(
+        settings.oidc_issuer,
+        client_id=str(settings.oidc_client_id),
+        client_secret=(secret or "").strip(),
+        groups_claim=settings.oidc_groups_claim,
+        scope=" ".join(settings.oidc_request),
+    )
+    return SingleSignOn(provider=provider, groups=settings.oidc_groups)
+
+
+def _page_host(page_url: str | None) -> tuple[str, ...]:
+    found = host_of_origin(page_url or "")
+    return () if found is None else (found,)
 
 
 def surroundings_of(settings: Settings) -> Surroundings:

@@ -19,6 +19,7 @@ from pydantic import JsonValue
 from perdure import client_services
 from perdure.adapters.checks import check_problems
 from perdure.domain.installation.access import ApiToken, Credentials, Scope, digest_of
+from perdure.domain.installation.single_sign_on import SingleSignOn
 from perdure.domain.ports import Endpoints
 from perdure.interfaces.rest.app import build_app
 from perdure.interfaces.rest.server import serve
@@ -108,7 +109,9 @@ def client_of(url: str, headers: Mapping[str, str]) -> httpx2.AsyncClient:
     return httpx2.AsyncClient(base_url=url, headers=dict(headers), timeout=60, trust_env=False)
 
 
-def api_site(site: Installation, rules: ApiRules | None = None) -> ApiSite:
+def api_site(
+    site: Installation, rules: ApiRules | None = None, single_sign_on: SingleSignOn | None = None
+) -> ApiSite:
     """An installation as the REST door sees it."""
     surroundings = Surroundings(
         folder=None,
@@ -121,6 +124,7 @@ def api_site(site: Installation, rules: ApiRules | None = None) -> ApiSite:
         now=lambda: datetime.now(UTC),
         version="0.1.0",
         rules=rules or ApiRules(rate_per_minute=100_000),
+        single_sign_on=single_sign_on,
     )
 
 
@@ -131,9 +135,11 @@ def doors(api: ApiSite) -> Doors:
 
 
 @asynccontextmanager
-async def served(site: Installation, rules: ApiRules | None = None) -> AsyncGenerator[Rest]:
+async def served(
+    site: Installation, rules: ApiRules | None = None, single_sign_on: SingleSignOn | None = None
+) -> AsyncGenerator[Rest]:
     """Serve an installation on a free port."""
-    api = api_site(site, rules)
+    api = api_site(site, rules, single_sign_on)
     stop, ready = asyncio.Event(), asyncio.get_running_loop().create_future()
     task = asyncio.create_task(
         serve(doors(api), host="127.0.0.1", port=0, stop=stop, on_ready=ready.set_result)

@@ -180,7 +180,9 @@ async def test_what_cannot_be_forked_is_refused_with_what_can(site: Installation
     with pytest.raises(InvalidInput, match=r"has no iteration 7.*It has: 1, 2\."):
         await site.gateway.fork_spec(run, 7)
     told = await site.gateway.fork_spec(run, 1)
-    with pytest.raises(InvalidInput, match=r"context: the conversation"):
+    with pytest.raises(
+        InvalidInput, match=r"context: found a change; the fork continues a conversation"
+    ):
         await site.gateway.fork(run, 1, told.model_copy(update={"context": {"a": "b"}}))
     row = await site.parts.stores.records.run(run)
     assert row is not None

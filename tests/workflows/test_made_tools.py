@@ -69,8 +69,8 @@ async def test_a_tool_is_made_repaired_and_used_by_a_later_worker(site: Installa
     assert [(maker.root, maker.worker) for maker in makers] == [(result.id, "w1")]
     child = await site.gateway.result(next(id for id in result.spend.by_child if "w2" in id))
     said = await site.parts.stores.transcripts.load(child.transcript or "")
-    assert any('"words": 3' in message.model_dump_json().replace("\\n", "").replace('\\"', '"')
-               for message in said)  # fmt: skip
+    told = [message.model_dump_json() for message in said]
+    assert any('"words": 3' in one.replace("\\n", "").replace('\\"', '"') for one in told), told
     await books_of_the_tree_agree(site, result)
 
 

@@ -19,6 +19,7 @@ from perdure.domain.foundation.retry_policies import (
     FAILOVER_ATTEMPTS,
     PROVIDER_ATTEMPTS,
 )
+from perdure.domain.installation.access import Scope
 from perdure.domain.installation.blob_place import BlobPlace
 
 DEFAULT_HOME = Path("~/.perdure")
@@ -192,6 +193,25 @@ class SettingFields(BaseSettings):
     never."""
     api_separate_approver: bool = False
     """Whoever starts a run may not approve its tool calls."""
+    page_url: str | None = Field(None, pattern=r"^https?://[^/\s?#@]+$")
+    """Address at which browsers reach the page, such as `https://loops.example.org`. Unset: the
+    one that a browser calls."""
+
+    # Single sign-on
+    oidc_issuer: str | None = None
+    """Issuer of the OpenID Connect provider where people sign in to the page. Extra `sso`."""
+    oidc_client_id: str | None = None
+    """Id of this installation at the provider; its redirect address is
+    `PAGE/sign-in/provider/back`."""
+    oidc_client_secret: SecretStr | None = None
+    """Where to find the secret that goes with it: `env:NAME` or `file:PATH`."""
+    oidc_groups: dict[str, tuple[Scope, ...]] = {}
+    """Scopes by the name of a group at the provider: a JSON object, or a mapping in `perdure.yaml`.
+    `*` is everybody who signs in."""
+    oidc_groups_claim: str = "groups"
+    """Claim that holds the groups of a person."""
+    oidc_request: Names = ("openid", "profile", "email")
+    """Scopes asked for at the provider. Add `groups` where it needs that."""
 
     # Embedded services
     idle_minutes: float = Field(30, ge=0)
@@ -236,6 +256,7 @@ class SettingFields(BaseSettings):
         "api_hosts",
         "ui_hosts",
         "api_public",
+        "oidc_request",
         mode="before",
     )
     @classmethod

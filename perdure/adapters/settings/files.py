@@ -24,7 +24,7 @@ MAX_BYTES = 1024 * 1024
 HARMLESS = frozenset({"model", "log_level", "log_format", "idle_minutes", "inline_output_bytes"})
 # Told by the supervisor to its parts, or found by the file's own place.
 NEVER = frozenset({"ready_file", "model_url"})
-REFERENCES = frozenset({"encryption_key", "notify_secret", "codec_token"})
+REFERENCES = frozenset({"encryption_key", "notify_secret", "codec_token", "oidc_client_secret"})
 SECRETS = frozenset(
     {
         "anthropic_api_key",

@@ -7,6 +7,7 @@ keys, as Temporal's own tools read them.
 
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -17,6 +18,7 @@ from typing import Self
 
 from pydantic import PrivateAttr, SecretStr, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
+from pydantic_settings import SettingsError
 from temporalio.envconfig import ClientConfigProfile
 
 from perdure.adapters.logging.redacting import keep_secret, secrets_of_url
@@ -75,6 +77,10 @@ class Settings(SettingFields):
         except ValidationError as error:
             raise InvalidInput(
                 _explain(error, found, overrides), cure="Correct or unset these settings."
+            ) from None
+        except SettingsError as error:
+            raise InvalidInput(
+                f"Wrong settings: {_unreadable(error)}", cure="Correct or unset this setting."
             ) from None
         settings._layers = found
         try:
@@ -267,6 +273,12 @@ def _told(detail: ErrorDetails, found: Layers, overrides: Mapping[str, object]) 
     hidden = name in SECRETS | REFERENCES
     value = "what is not shown" if hidden else shown(detail["input"])
     return f"{place}: found {value}; allowed: {allowed(detail)}"
+
+
+def _unreadable(error: SettingsError) -> str:
+    """Which setting is no JSON where one must be; the library names it in quotation marks."""
+    named = re.search(r'field "(\w+)"', str(error))
+    return f"{_variable((named[1] if named else '?',))}: allowed: a JSON object."
 
 
 def _variable(path: tuple[int | str, ...]) -> str:

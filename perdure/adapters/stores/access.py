@@ -44,7 +44,8 @@ class SqlAccess:
 
     async def rotate_token(self, token: ApiToken, *, instead_of: str) -> bool:
         same = (api_tokens.c.id == token.id, api_tokens.c.digest == instead_of)
-        new = token.model_dump(include={"digest", "expires_at", "former_digest", "former_until"})
+        kept = {"name", "digest", "expires_at", "former_digest", "former_until"}
+        new = token.model_dump(include=kept) | {"scopes": " ".join(token.scopes)}
         change = update(api_tokens).where(*same, api_tokens.c.revoked_at.is_(None)).values(new)
         async with self._database.write() as connection:
             return (await connection.execute(change)).rowcount == 1

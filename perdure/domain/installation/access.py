@@ -224,9 +224,9 @@ class AccessStore(Protocol):
         ...
 
     async def rotate_token(self, token: ApiToken, *, instead_of: str) -> bool:
-        """Keep a token's new secret; False when `instead_of` is no longer its digest.
+        """Keep a token's new secret, name and scopes; False where its digest is not `instead_of`.
 
-        Neither does a revoked token change: of two at once, one is told that it came late.
+        A revoked token does not change either: of two at once, one is told that it came late.
         """
         ...
 

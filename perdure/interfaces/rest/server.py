@@ -19,12 +19,12 @@ HIGHEST_PORT = 65_535
 
 
 async def require_token_beyond_loopback(site: ApiSite, host: str) -> None:
-    """Refuse to listen where others can reach it while no token exists.
+    """Refuse to listen where others can reach it while nobody could sign in.
 
     Raises:
         NotAllowed: there is no usable token, and the host is not loopback alone.
     """
-    if is_loopback(host):
+    if is_loopback(host) or site.single_sign_on is not None:
         return
     tokens = await site.services.access.tokens()
     if not any(token.usable(site.now()) for token in tokens):

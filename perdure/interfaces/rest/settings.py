@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from perdure.domain.installation.single_sign_on import SingleSignOn
 from perdure.interfaces.services import Services
 from perdure.submission.types import Surroundings
 
@@ -22,6 +23,7 @@ class ApiRules:
         origins: pages that a browser may call from; none: no page of another origin.
         public: what answers without a token beside health: `docs`, `metrics`.
         separate_approver: whoever starts a run may not approve its tool calls.
+        page_url: where browsers reach the page; None: at the address that they call.
     """
 
     rate_per_minute: int = 600
@@ -30,6 +32,7 @@ class ApiRules:
     origins: tuple[str, ...] = ()
     public: frozenset[str] = frozenset()
     separate_approver: bool = False
+    page_url: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +45,7 @@ class ApiSite:
         rules: what the operator allows.
         now: the clock.
         version: of the product.
+        single_sign_on: where people sign in to the page, besides with a token.
         in_use: notes that somebody uses the embedded services, so that they stay.
     """
 
@@ -50,4 +54,5 @@ class ApiSite:
     now: Callable[[], datetime]
     version: str
     rules: ApiRules = field(default_factory=ApiRules)
+    single_sign_on: SingleSignOn | None = None
     in_use: Callable[[], None] = lambda: None

@@ -19,6 +19,7 @@ from perdure.interfaces.web.run import calls as call_routes
 from perdure.interfaces.web.run import changes as change_routes
 from perdure.interfaces.web.run import routes as run_routes
 from perdure.interfaces.web.runs import routes as runs_routes
+from perdure.interfaces.web.sign_in import provider as provider_routes
 from perdure.interfaces.web.sign_in import routes as sign_in_routes
 from perdure.interfaces.web.start import routes as start_routes
 from perdure.interfaces.web.tree import routes as tree_routes
@@ -27,6 +28,7 @@ from perdure.interfaces.web.visit import VISITOR, Fields, Visitor, visit_of
 API_PATHS = ("/api/", "/healthz", "/readyz", "/metrics")
 ROUTERS: tuple[APIRouter, ...] = (
     sign_in_routes.router,
+    provider_routes.router,
     inbox_routes.router,
     runs_routes.router,
     start_routes.router,

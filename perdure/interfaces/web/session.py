@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.installation.access import AccessStore, ApiToken
+from perdure.domain.installation.single_sign_on import Attempt
 
 COOKIE = "perdure_session"
 SESSION_HOURS = 12
@@ -85,6 +86,18 @@ class Session(Signed):
     def form_key(self, key: bytes) -> str:
         """What every form of this session carries, and no other page can know."""
         return hmac.new(key, f"form {self.mark}".encode(), hashlib.sha256).hexdigest()
+
+
+class Outbound(Signed):
+    """A sign-in at the identity provider, in the browser's cookie until that leads back.
+
+    Args:
+        attempt: what the provider's answer is held against.
+        next: where the page goes on afterwards.
+    """
+
+    attempt: Attempt
+    next: str
 
 
 class Ticket(Signed):

@@ -72,6 +72,8 @@ def test_servers_come_as_json_and_reach_the_services(monkeypatch: pytest.MonkeyP
         pytest.param('{"Box!": {"url": "http://x"}}', id="name"),
         pytest.param('{"box": {"url": "x"}}', id="url"),
         pytest.param('{"box": {}}', id="no url"),
+        pytest.param("garbage", id="no JSON"),
+        pytest.param("[]", id="a list"),
         pytest.param('{"box": {"url": "http://x", "tool": true}}', id="unknown field"),
         pytest.param('{"box": {"url": "http://x", "key_variable": "sk-1"}}', id="a key"),
     ],

@@ -46,6 +46,15 @@ async def test_of_two_rotations_at_once_one_counts(access: SqlAccess) -> None:
     assert await access.token("00c0ffee") == new[took.index(True)]
 
 
+async def test_a_person_who_signs_in_again_has_the_name_and_scopes_of_today(
+    access: SqlAccess,
+) -> None:
+    await access.add_token(token())
+    now = token("Alice", scopes=("admin",), expires_at=NOW + timedelta(hours=12))
+    assert await access.rotate_token(now, instead_of=token().digest)
+    assert await access.token("00c0ffee") == now
+
+
 async def test_a_revoked_token_is_not_rotated(access: SqlAccess) -> None:
     await access.add_token(token())
     await access.revoke_token("00c0ffee", at=NOW)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from perdure.domain.foundation.errors import Conflict, InvalidInput, NotFound
+from perdure.domain.foundation.errors import Conflict, InvalidInput, NotAllowed, NotFound
 from perdure.domain.installation.access import (
     NAME_CHARACTERS,
     OVERLAP_HOURS,
@@ -16,6 +16,7 @@ from perdure.domain.installation.access import (
     require_bindable,
     scopes_of,
 )
+from perdure.domain.installation.single_sign_on import stands_for_person
 from perdure.domain.run.audit import Action
 from perdure.interfaces.audit_trail import AuditTrail
 from perdure.interfaces.cli.commands.parameters import Given
@@ -131,6 +132,11 @@ async def rotate(
             raise NotFound(
                 f"There is no token {token!r}.",
                 cure="`perdure api token list` shows what there is.",
+            )
+        if stands_for_person(token):
+            raise NotAllowed(
+                f"The token {token!r} stands for {known.name!r}, who signs in at the provider.",
+                cure=f"To end their sessions and shut them out: perdure api token revoke {token}",
             )
         overlap = timedelta(hours=overlap_hours)
         new = known.rotated(made.secret, at=now, expires_at=expires_at, overlap=overlap)

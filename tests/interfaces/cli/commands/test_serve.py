@@ -1,13 +1,16 @@
 """The commands of the REST API: serving, and tokens from making to revoking."""
 
+import asyncio
 import json
 import re
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from perdure.domain.installation.access import Credentials
+from perdure.adapters.stores.open_stores import open_stores
+from perdure.domain.installation.access import ApiToken, Credentials, digest_of
+from perdure.domain.installation.single_sign_on import token_id
 from tests.interfaces.cli.memory import Installation
 
 
@@ -94,6 +97,26 @@ def test_a_rotated_token_keeps_its_id_and_name(world: Installation) -> None:
     assert world.run("api", "token", "revoke", str(made["id"])) == 0
     assert world.run("api", "token", "rotate", str(made["id"])) == 5
     assert "was revoked" in world.err
+
+
+def test_a_person_who_signs_in_elsewhere_has_no_secret_to_rotate(world: Installation) -> None:
+    person = ApiToken(
+        id=token_id("https://login.example.org", "u-1"),
+        name="alice@example.org",
+        scopes=("read",),
+        digest=digest_of("nobody knows it"),
+        created_at=datetime(2026, 11, 1, tzinfo=UTC),
+    )
+
+    async def sign_in() -> None:
+        stores = await open_stores(world.folder / "home")
+        await stores.access.add_token(person)
+        await stores.close()
+
+    asyncio.run(sign_in())
+    assert world.run("api", "token", "rotate", person.id) == 5
+    assert "alice@example.org" in world.err
+    assert f"perdure api token revoke {person.id}" in world.err
 
 
 def test_serving_says_where(world: Installation) -> None:

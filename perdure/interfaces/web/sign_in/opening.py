@@ -1,0 +1,90 @@
+"""How every way of signing in ends: with a session, or with the form and what was wrong."""
+
+import secrets
+from urllib.parse import urlsplit
+
+from fastapi import Request
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+
+from perdure.domain.installation.access import ApiToken
+from perdure.interfaces.audit_trail import AuditTrail
+from perdure.interfaces.rest.settings import ApiSite
+from perdure.interfaces.web.rendering import rendered
+from perdure.interfaces.web.session import COOKIE, SESSION_HOURS, Session
+from perdure.interfaces.web.visit import SEE_OTHER, site_of
+
+INTERFACE = "page"
+
+
+async def opened(request: Request, token: ApiToken, *, next: str, secure: bool) -> Response:
+    """A session that stands for a token; `secure` keeps its cookie to TLS."""
+    site = site_of(request)
+    await _audit(site).used(token, interface=INTERFACE, address=_address(request))
+    key = await site.services.access.signing_key()
+    session = Session.of(token, mark=secrets.token_urlsafe(16), now=site.now())
+    answer = RedirectResponse(next, status_code=SEE_OTHER)
+    answer.set_cookie(
+        COOKIE,
+        session.text(key),
+        max_age=SESSION_HOURS * 3600,
+        httponly=True,
+        samesite="strict",
+        secure=secure,
+    )
+    return answer
+
+
+async def refused(
+    request: Request,
+    detail: str,
+    cure: str,
+    *,
+    shown: str | None = None,
+    next: str = "/",
+    status: int = 401,
+) -> HTMLResponse:
+    """The form with what was wrong; the audit trail has it too.
+
+    Args:
+        request: the one that is refused.
+        detail: what was found.
+        cure: what to do next.
+        shown: the `authorization` that was tried, if it was a token.
+        next: where the page goes on after a sign-in.
+        status: the HTTP status.
+    """
+    trail = _audit(site_of(request))
+    await trail.refused_login(shown, interface=INTERFACE, address=_address(request))
+    return form(request, next=next, detail=detail, cure=cure, status=status)
+
+
+def form(
+    request: Request, *, next: str = "/", detail: str = "", cure: str = "", status: int = 200
+) -> HTMLResponse:
+    """The form for a token, with the provider if there is one."""
+    site = site_of(request)
+    sign_on = site.single_sign_on
+    body = rendered(
+        "sign_in/sign_in.html",
+        site.now(),
+        next=next,
+        detail=detail,
+        cure=cure,
+        provider="" if sign_on is None else urlsplit(sign_on.provider.issuer).netloc,
+    )
+    return HTMLResponse(body, status_code=status)
+
+
+def own(address: str) -> str:
+    """An address of this page; whatever leads elsewhere becomes the first view."""
+    parts = urlsplit(address)
+    led = parts.scheme or parts.netloc or not address.startswith("/") or "\\" in address
+    return "/" if led or address.startswith("//") else address
+
+
+def _audit(site: ApiSite) -> AuditTrail:
+    return AuditTrail(site.services.audit, now=site.now)
+
+
+def _address(request: Request) -> str:
+    return f"address {request.client.host if request.client else 'unknown'}"

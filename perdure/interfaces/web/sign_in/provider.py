@@ -1,0 +1,122 @@
+"""Signing in at an identity provider: the way there, and the way back."""
+
+import secrets
+from datetime import timedelta
+from urllib.parse import urlsplit
+
+from fastapi import APIRouter, Request
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from starlette.exceptions import HTTPException
+
+from perdure.domain.foundation.errors import NotAllowed, PerdureError, ServiceUnavailable
+from perdure.domain.installation.access import ApiToken
+from perdure.domain.installation.single_sign_on import Attempt, Person, SingleSignOn, renewed
+from perdure.interfaces.rest.settings import ApiSite
+from perdure.interfaces.web.entrance import SIGN_IN
+from perdure.interfaces.web.rendering import rendered
+from perdure.interfaces.web.session import SESSION_HOURS, Outbound
+from perdure.interfaces.web.sign_in.opening import opened, own, refused
+from perdure.interfaces.web.visit import SEE_OTHER, site_of
+
+PATH = f"{SIGN_IN}/provider"
+BACK = f"{PATH}/back"
+COOKIE = "perdure_sign_in"
+MINUTES = 10
+LONGEST_NEXT = 1_000
+TRIES = 3
+router = APIRouter(prefix=PATH)
+
+
+@router.get("")
+async def leave(request: Request, next: str = "/") -> Response:
+    """Send the browser to the provider."""
+    site, sign_on = _offered(request)
+    attempt = Attempt(
+        state=secrets.token_urlsafe(32),
+        nonce=secrets.token_urlsafe(32),
+        verifier=secrets.token_urlsafe(48),
+        back=(site.rules.page_url or str(request.base_url).rstrip("/")) + BACK,
+    )
+    try:
+        address = await sign_on.provider.address(attempt)
+    except PerdureError as error:
+        return await refused(request, error.message, error.cure, next=own(next), status=503)
+    led = own(next)
+    outbound = Outbound(
+        attempt=attempt,
+        next=led if len(led) <= LONGEST_NEXT else "/",
+        until=site.now() + timedelta(minutes=MINUTES),
+    )
+    answer = RedirectResponse(address, status_code=SEE_OTHER)
+    answer.set_cookie(
+        COOKIE,
+        outbound.text(await site.services.access.signing_key()),
+        max_age=MINUTES * 60,
+        path=PATH,
+        httponly=True,
+        samesite="strict",
+        secure=_secure(site),
+    )
+    return answer
+
+
+@router.get("/back")
+async def come_back(request: Request) -> Response:
+    """Take the provider's answer, and open a session for whom it names."""
+    site, sign_on = _offered(request)
+    if request.headers.get("sec-fetch-site") == "cross-site":
+        # The strict cookie is not sent on the way back from another site. Asked again, it is.
+        return HTMLResponse(rendered("layout/again.html", site.now()))
+    access = site.services.access
+    outbound = Outbound.read(
+        request.cookies.get(COOKIE, ""), await access.signing_key(), now=site.now()
+    )
+    if outbound is None:
+        told = "This sign-in did not begin in this browser, or more than ten minutes ago."
+        return _left(await refused(request, told, "Sign in once more."))
+    try:
+        if request.query_params.get("state") != outbound.attempt.state:
+            raise NotAllowed("The answer is of another sign-in.", cure="Sign in once more.")
+        person = await sign_on.provider.person(outbound.attempt, str(request.url))
+        token = await _token(site, sign_on, person)
+    except ServiceUnavailable as error:
+        return _left(await refused(request, error.message, error.cure, status=503))
+    except NotAllowed as error:
+        return _left(await refused(request, error.message, error.cure, status=403))
+    return _left(await opened(request, token, next=outbound.next, secure=_secure(site)))
+
+
+async def _token(site: ApiSite, sign_on: SingleSignOn, person: Person) -> ApiToken:
+    """The token that stands for a person, made or renewed."""
+    access = site.services.access
+    wanted = sign_on.token(
+        person, secret=secrets.token_urlsafe(32), now=site.now(), hours=SESSION_HOURS
+    )
+    for _ in range(TRIES):
+        known = await access.token(wanted.id)
+        if known is None:
+            await access.add_token(wanted)
+            return wanted
+        token = renewed(known, wanted)
+        if await access.rotate_token(token, instead_of=known.digest):
+            return token
+    raise ServiceUnavailable(
+        "Your access was changed several times at this moment.", cure="Sign in once more."
+    )
+
+
+def _offered(request: Request) -> tuple[ApiSite, SingleSignOn]:
+    site = site_of(request)
+    if site.single_sign_on is None:
+        raise HTTPException(404)
+    return site, site.single_sign_on
+
+
+def _secure(site: ApiSite) -> bool:
+    """Whether cookies are for TLS alone: this process speaks plain HTTP, a proxy may not."""
+    return urlsplit(site.rules.page_url or "").scheme == "https"
+
+
+def _left(answer: Response) -> Response:
+    answer.delete_cookie(COOKIE, path=PATH, httponly=True, samesite="strict")
+    return answer
