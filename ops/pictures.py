@@ -1,4 +1,4 @@
-"""Take the pictures of docs/pictures anew: real runs, the real Web UI, a real browser.
+"""Take the pictures of docs/pictures anew: real runs, the page, the real Web UI, a real browser.
 
 PYTHONPATH=tests/support python -P ops/pictures.py [FOLDER]
 """
@@ -9,13 +9,18 @@ import sys
 import tempfile
 from pathlib import Path
 
-from installation import dev_server, installation
-from playwright.async_api import expect
+from delegating import completes, delegates, delegation, script, works
+from installation import Installation, dev_server, installation
+from page_visit import signed_in
+from playwright.async_api import Page, ViewportSize, async_playwright, expect
+from rest import Rest, served
 from scenes import Scenes, end, play
-from web_ui import WebUI, find_browser, web_ui
+from web_ui import ARGUMENTS, WebUI, find_browser, web_ui
 
 FOLDER = Path("docs/pictures")
 SIZE = {"width": 1560, "height": 1240}
+PAGE: ViewportSize = {"width": 1100, "height": 1300}
+PHONE: ViewportSize = {"width": 390, "height": 844}
 SIDEBAR = 256
 TOP = 48
 SETTLE_MS = 1_500
@@ -46,6 +51,59 @@ async def take(ui: WebUI, scenes: Scenes, folder: Path) -> None:
     await shoot(ui, folder / "failed.png", height=580)
 
 
+async def take_page(page: Page, rest: Rest, scenes: Scenes, tree: str, folder: Path) -> None:
+    """Each view of the page."""
+    views = {
+        "inbox": "/inbox",
+        "runs": "/runs",
+        "run": f"/runs/{scenes.accepted}",
+        "tree": f"/runs/{tree}/tree",
+        "compare": f"/compare?left={scenes.accepted}:1&right={scenes.accepted}:2",
+        "start": "/new",
+    }
+    for name, path in views.items():
+        await page.goto(rest.url + path)
+        if name == "run":
+            await page.locator("#iteration-2 summary").first.click()
+        await page.wait_for_timeout(SETTLE_MS)
+        await _save(page, folder / f"page-{name}.png")
+    await page.set_viewport_size(PHONE)
+    await page.emulate_media(color_scheme="dark")
+    await page.goto(f"{rest.url}/inbox")
+    await page.wait_for_timeout(SETTLE_MS)
+    await _save(page, folder / "page-phone.png")
+
+
+async def _save(page: Page, target: Path) -> None:
+    """What fits into the window of one look, or less where the view is shorter."""
+    size = page.viewport_size or PAGE
+    height = min(size["height"], await page.evaluate("document.body.scrollHeight"))
+    clip = {"x": 0, "y": 0, "width": size["width"], "height": height}
+    await page.screenshot(path=target, clip=clip, full_page=True)  # pyright: ignore[reportArgumentType]
+    sys.stdout.write(f"{target}: {target.stat().st_size // 1024} KB\n")
+
+
+async def worked_on_by_many(site: Installation) -> str:
+    """A delegation with four workers, of which one gave up."""
+    task = delegation(goal="Compare three steel bottles for hikers", budget={"cost_usd": "0.50"})
+    names = ("prices", "materials", "reviews", "weights")
+    said = (
+        "From 18 to 42 EUR; the cheapest holds half a litre.",
+        "Two of 18/8 steel, one with a plastic lid that cracks in frost.",
+        "4,120 reviews read; leaks are the most frequent complaint.",
+        "280 g, 310 g and 365 g, each without its lid.",
+    )
+    replies = [
+        works(name, text, 0.9 - 0.1 * at)
+        for at, (name, text) in enumerate(zip(names, said, strict=True))
+    ]
+    run = await site.start(
+        task, script(delegates(*names), *replies, completes("The second is best on long walks."))
+    )
+    await site.gateway.result(run)
+    return run
+
+
 async def shoot(ui: WebUI, target: Path, *, top: int = TOP, height: int) -> None:
     """One picture, without the navigation around the page."""
     await ui.page.wait_for_timeout(SETTLE_MS)  # fonts, icons and fades have no event to wait for
@@ -68,6 +126,14 @@ async def main() -> int:
                 scenes = await play(site)
                 async with web_ui(f"http://127.0.0.1:{port}", **SIZE) as ui:
                     await take(ui, scenes, folder)
+                async with served(site) as rest, async_playwright() as started:
+                    browser = await started.chromium.launch(
+                        executable_path=find_browser(), args=list(ARGUMENTS)
+                    )
+                    tab = await browser.new_page(viewport=PAGE)
+                    tree = await worked_on_by_many(site)
+                    await take_page(await signed_in(tab, rest), rest, scenes, tree, folder)
+                    await browser.close()
                 await end(site, scenes)
     return 0
 

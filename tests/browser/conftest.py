@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 from installation import Installation, dev_server, installation
+from page_visit import signed_in
+from playwright.async_api import Browser, Page, async_playwright
+from rest import Rest, served
 from scenes import Scenes, end, play
-from web_ui import WebUI, find_browser, web_ui
+from web_ui import ARGUMENTS, WebUI, find_browser, web_ui
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -48,6 +51,27 @@ async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage
 async def tab(stage: Stage) -> AsyncIterator[WebUI]:
     async with web_ui(stage.url) as opened:
         yield opened
+
+
+@pytest.fixture
+async def rest(stage: Stage) -> AsyncIterator[Rest]:
+    """The API and the page over the installation of the stage."""
+    async with served(stage.site) as found:
+        yield found
+
+
+@pytest.fixture
+async def browser() -> AsyncIterator[Browser]:
+    async with async_playwright() as started:
+        found = await started.chromium.launch(executable_path=find_browser(), args=list(ARGUMENTS))
+        yield found
+        await found.close()
+
+
+@pytest.fixture
+async def page(browser: Browser, rest: Rest) -> Page:
+    """A tab of somebody who signed in to the page and may do everything."""
+    return await signed_in(await browser.new_page(), rest)
 
 
 def _free_port() -> int:

@@ -1,35 +1,8 @@
 """A person follows a run on the page, unfolds what was said, and goes on from there."""
 
-from collections.abc import AsyncIterator
-
-import pytest
-from playwright.async_api import Page, async_playwright, expect
-from rest import Rest, served
-from web_ui import ARGUMENTS, find_browser
+from playwright.async_api import expect
 
 LONG_MS = 30_000
-
-
-@pytest.fixture
-async def rest(stage) -> AsyncIterator[Rest]:
-    async with served(stage.site) as found:
-        yield found
-
-
-@pytest.fixture
-async def page(rest: Rest) -> AsyncIterator[Page]:
-    """A tab of somebody who signed in."""
-    async with async_playwright() as started:
-        browser = await started.chromium.launch(
-            executable_path=find_browser(), args=list(ARGUMENTS)
-        )
-        page = await browser.new_page()
-        await page.goto(f"{rest.url}/runs")
-        await page.fill("#token", await rest.token("admin"))
-        await page.press("#token", "Enter")
-        await page.wait_for_url("**/runs")
-        yield page
-        await browser.close()
 
 
 async def test_what_was_said_unfolds_in_place(stage, rest, page):

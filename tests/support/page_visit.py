@@ -6,7 +6,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import httpx2
+from playwright.async_api import Page
 from rest import Rest
+
+from perdure.domain.installation.access import Scope
 
 FORM_KEY = re.compile(r'name="form_key" value="([0-9a-f]{64})"')
 
@@ -46,3 +49,12 @@ async def visitor(rest: Rest, token: str) -> AsyncGenerator[Visitor]:
         answer = await client.post("/sign-in", data={"token": token})
         assert answer.status_code == 303, answer.text
         yield Visitor(client, rest.url)
+
+
+async def signed_in(page: Page, rest: Rest, *scopes: Scope) -> Page:
+    """Sign in with a token of these scopes (all, if none is named), as a person does."""
+    await page.goto(f"{rest.url}/runs")
+    await page.fill("#token", await rest.token(*(scopes or ("admin",))))
+    await page.press("#token", "Enter")
+    await page.wait_for_url("**/runs")
+    return page

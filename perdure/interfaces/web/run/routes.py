@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from operator import itemgetter
 
 from fastapi import APIRouter
 from fastapi.responses import Response
@@ -211,9 +212,18 @@ def threshold_of(spec: Spec | None) -> float | None:
 
 
 def shares(costs: CostReport) -> dict[str, dict[str, float]]:
-    """Of each sum its share of the whole: by money, or by tokens where no price is known."""
+    """Of each sum its share of the whole, the largest first.
+
+    By money, or by tokens where no price is known.
+    """
     return {
-        name: {key: _share(line, costs.total) for key, line in lines.items()}
+        name: dict(
+            sorted(
+                ((key, _share(line, costs.total)) for key, line in lines.items()),
+                key=itemgetter(1),
+                reverse=True,
+            )
+        )
         for name, lines in (("phase", costs.by_phase), ("model", costs.by_model))
     }
 
