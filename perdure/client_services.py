@@ -125,6 +125,7 @@ class _Client:
             records=stores.records,
             live=stores.live,
             journal=stores.journal,
+            ledger=stores.ledger,
             transcripts=stores.transcripts,
             workspaces=lambda: self._parts().workspaces,
             memory=stores.memory,

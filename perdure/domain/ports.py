@@ -16,6 +16,7 @@ from perdure.domain.budget.journal import Proceed as Proceed
 from perdure.domain.budget.journal import Replayed as Replayed
 from perdure.domain.budget.journal import RunClosed as RunClosed
 from perdure.domain.budget.journal import fits as fits
+from perdure.domain.budget.ledger import Ledger as Ledger
 from perdure.domain.evaluation.rubric import PartKind, Rubric
 from perdure.domain.evaluation.scores import DimensionScore
 from perdure.domain.foundation.base import FrozenModel

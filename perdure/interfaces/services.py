@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Literal, Protocol
 
 from perdure.domain.budget.journal import Journal
+from perdure.domain.budget.ledger import Ledger
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.foundation.names import LoopKind
 from perdure.domain.generated_tools.record import MadeToolStore
@@ -224,6 +225,7 @@ class Services:
     records: RecordStore
     live: LiveTexts
     journal: Journal
+    ledger: Ledger
     transcripts: TranscriptStore
     workspaces: Callable[[], Workspaces]
     memory: MemoryStore

@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Literal, Self
 
 from pydantic import JsonValue, TypeAdapter
-from sqlalchemy import ColumnElement, and_, insert, select, update
+from sqlalchemy import ColumnElement, and_, insert, or_, select, update
 from sqlalchemy.engine import RowMapping
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -133,6 +133,11 @@ async def find(connection: AsyncConnection, condition: ColumnElement[bool]) -> l
     order = (attempts.c.started_at, attempts.c.key, attempts.c.attempt, attempts.c.opening)
     found = await connection.execute(select(attempts).where(condition).order_by(*order))
     return [Row.of(row) for row in found.mappings()]
+
+
+def was_sent() -> ColumnElement[bool]:
+    """Whether an attempt was ever sent, and counts as a call in sums; `Row.sent` in SQL."""
+    return or_(attempts.c.state != "failed", attempts.c.estimate != _NOTHING)
 
 
 def total(rows: Sequence[Row]) -> AttemptTotals:

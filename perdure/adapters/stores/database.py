@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from sqlite3 import Error as SqliteError
 from typing import Self
 
-from sqlalchemy import URL, Table, make_url
+from sqlalchemy import URL, Column, ColumnElement, Table, make_url
 from sqlalchemy.exc import (
     ArgumentError,
     DataError,
@@ -103,6 +103,10 @@ class Database:
     def insert(self, table: Table) -> Upsert:
         """An insert with `on_conflict_do_nothing` and `on_conflict_do_update`."""
         return self._dialect.insert(table)
+
+    def number_in(self, column: Column[str], name: str) -> ColumnElement[int]:
+        """A number inside of a text column that holds a JSON object."""
+        return self._dialect.number_in(column, name)
 
     async def lock(self, connection: AsyncConnection, name: str, *, shared: bool = False) -> None:
         """Hold the lock `name`, exclusively or shared, until the transaction ends."""

@@ -3,7 +3,7 @@
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
-from sqlalchemy import URL, Table
+from sqlalchemy import URL, Column, ColumnElement, Table
 from sqlalchemy.dialects.postgresql import Insert as PostgresqlInsert
 from sqlalchemy.dialects.sqlite import Insert as SqliteInsert
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
@@ -37,6 +37,10 @@ class DatabaseDialect(Protocol):
 
     def insert(self, table: Table) -> Upsert:
         """An insert that knows `on_conflict_do_nothing` and `on_conflict_do_update`."""
+        ...
+
+    def number_in(self, column: Column[str], name: str) -> ColumnElement[int]:
+        """A number inside of a text column that holds a JSON object."""
         ...
 
     def explain(self, error: Exception, *, place: str) -> StoreError | None:

@@ -16,6 +16,7 @@ from perdure.adapters.stores.encryption import Cells, Vault
 from perdure.adapters.stores.file_blobs import FileShelf
 from perdure.adapters.stores.generated_tools import SqlMadeTools
 from perdure.adapters.stores.journal import SqlJournal
+from perdure.adapters.stores.ledger import SqlLedger
 from perdure.adapters.stores.live_texts import SqlLiveTexts
 from perdure.adapters.stores.memory import SqlMemory
 from perdure.adapters.stores.moved_blobs import MovedBlobs, UntoldObjects
@@ -25,6 +26,7 @@ from perdure.adapters.stores.records import SqlRecords
 from perdure.adapters.stores.sql_blobs import TableShelf
 from perdure.adapters.stores.transcripts import LinkedTranscripts
 from perdure.domain.budget.journal import Journal
+from perdure.domain.budget.ledger import Ledger
 from perdure.domain.evaluation.judge_cache import VerdictStore
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.problems import shown
@@ -47,6 +49,7 @@ class Stores:
     blobs: BlobStore
     transcripts: TranscriptStore
     journal: Journal
+    ledger: Ledger
     records: RecordStore
     live: LiveTexts
     verdicts: VerdictStore
@@ -111,6 +114,7 @@ async def open_stores(
         blobs=verified,
         transcripts=LinkedTranscripts(verified),
         journal=SqlJournal(database),
+        ledger=SqlLedger(database),
         records=records,
         live=SqlLiveTexts(database),
         verdicts=SqlRecords(database),

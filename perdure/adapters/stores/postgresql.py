@@ -2,7 +2,7 @@
 
 from contextlib import AbstractAsyncContextManager
 
-from sqlalchemy import URL, Table, text
+from sqlalchemy import JSON, URL, BigInteger, Column, ColumnElement, Table, cast, text
 from sqlalchemy.dialects.postgresql import Insert
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
@@ -88,6 +88,9 @@ class PostgresqlDialect:
 
     def insert(self, table: Table) -> Insert:
         return Insert(table)
+
+    def number_in(self, column: Column[str], name: str) -> ColumnElement[int]:
+        return cast(cast(column, JSON)[name].as_string(), BigInteger)
 
     def explain(self, error: Exception, *, place: str) -> StoreError | None:
         if not isinstance(error, DBAPIError):

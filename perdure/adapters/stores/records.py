@@ -4,15 +4,18 @@ import secrets
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
+from pydantic import BaseModel, ConfigDict, ValidationError
 from sqlalchemy import ColumnElement, Table, and_, delete, exists, func, or_, select, true, update
 
 from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.stores.database import Database
+from perdure.adapters.stores.dialect import Upsert
 from perdure.adapters.stores.tables import (
     artifacts,
     installation,
     iterations,
     live_texts,
+    run_savings,
     runs,
     script_entries,
     sprints,
@@ -21,12 +24,22 @@ from perdure.adapters.stores.tables import (
     workspaces,
 )
 from perdure.domain.installation.workspace_use import WorkspaceUse
+from perdure.domain.run.result import Savings
 from perdure.domain.run.status import StoredRun
 
+_Value = str | int | datetime | None
 INSTALLATION_BYTES = 4
 WORKSPACE_BYTES = 4
 # A use is told by the minute: starts of many runs in one folder write it once.
 USE_NOTED_AFTER = timedelta(minutes=1)
+
+
+class _Saved(BaseModel):
+    """What a row of savings needs of a result, which any version may have written."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    savings: Savings = Savings()
 
 
 class SqlRecords:
@@ -79,7 +92,11 @@ class SqlRecords:
             return [WorkspaceUse.model_validate(dict(row)) for row in found.mappings()]
 
     async def put_run(self, run: StoredRun) -> None:
-        await self._replace(runs, **run.model_dump())
+        saved = _savings(run)
+        async with self._database.write() as connection:
+            await connection.execute(self._replacing(runs, **run.model_dump()))
+            if saved is not None:
+                await connection.execute(self._replacing(run_savings, **saved))
 
     async def claim_run(self, run: StoredRun, *, seen: StoredRun | None) -> bool:
         if seen is None:
@@ -201,12 +218,35 @@ class SqlRecords:
         async with self._database.write() as connection:
             await connection.execute(insert)
 
-    async def _replace(self, table: Table, **values: str | int | datetime | None) -> None:
+    async def _replace(self, table: Table, **values: _Value) -> None:
+        async with self._database.write() as connection:
+            await connection.execute(self._replacing(table, **values))
+
+    def _replacing(self, table: Table, **values: _Value) -> Upsert:
         keys = [column.name for column in table.primary_key]
         new = self._database.insert(table).values(values)
-        replace = new.on_conflict_do_update(
+        return new.on_conflict_do_update(
             index_elements=keys,
             set_={name: new.excluded[name] for name in values if name not in keys},
         )
-        async with self._database.write() as connection:
-            await connection.execute(replace)
+
+
+def _savings(run: StoredRun) -> dict[str, _Value] | None:
+    """What a run's result says of the input that it saved; None where it says nothing.
+
+    Results may be encrypted, so that no query can look into them.
+    """
+    if run.result is None or run.ended_at is None:
+        return None
+    try:
+        saved = _Saved.model_validate_json(run.result).savings
+    except ValidationError:  # the end of a run is kept, whatever its figures look like
+        return None
+    if not saved.naive_input_tokens:
+        return None
+    return {
+        "run": run.id,
+        "ended_at": run.ended_at,
+        "input_tokens": saved.input_tokens,
+        "naive_input_tokens": saved.naive_input_tokens,
+    }

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from sqlalchemy import URL, Connection, Table, event
+from sqlalchemy import URL, Column, ColumnElement, Connection, Integer, Table, event, func
 from sqlalchemy.dialects.sqlite import Insert
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import DBAPIError
@@ -107,6 +107,9 @@ class SqliteDialect:
 
     def insert(self, table: Table) -> Insert:
         return Insert(table)
+
+    def number_in(self, column: Column[str], name: str) -> ColumnElement[int]:
+        return func.json_extract(column, f"$.{name}", type_=Integer)
 
     def explain(self, error: Exception, *, place: str) -> StoreError | None:
         meaning = _MEANINGS.get(_code(error))

@@ -98,6 +98,15 @@ replies = Table(
     *_contents("replies", "reply"),
 )
 
+run_savings = Table(
+    "run_savings",
+    metadata,
+    _key("run"),
+    Column("ended_at", UtcTime),
+    Column("input_tokens", BigInteger),
+    Column("naive_input_tokens", BigInteger),
+)
+
 seals = Table("seals", metadata, _key("execution"), Column("sealed_at", UtcTime))
 
 tree_seals = Table(

@@ -195,6 +195,7 @@ class Installation:
             records=stores and stores.records,
             live=self.live or (stores and stores.live),
             journal=self.journal or MemoryJournal(self.gateway),  # pyright: ignore[reportArgumentType]
+            ledger=stores and stores.ledger,
             transcripts=MemoryTranscripts(),  # pyright: ignore[reportArgumentType]
             workspaces=lambda: self.workspaces,  # pyright: ignore[reportArgumentType]
             memory=stores and stores.memory,

@@ -1,0 +1,110 @@
+"""Sums over the journal of all runs: one aggregated query for each question.
+
+Labels may be encrypted, so the database adds up by run and the lines of one label are put together
+here. Costs are exact decimals, which SQLite cannot add: their texts are joined, and added here.
+"""
+
+from decimal import Decimal
+
+from sqlalchemy import ColumnElement, RowMapping, Select, Text, and_, case, func, or_, select
+
+from perdure.adapters.stores.attempts import was_sent
+from perdure.adapters.stores.database import Database
+from perdure.adapters.stores.tables import attempts, run_savings, runs
+from perdure.domain.budget.ledger import InputSavings, Period, SpendKey, SpendLine
+from perdure.domain.llm.usage import Usage
+
+_BETWEEN = " "
+_TOKENS = tuple(Usage.model_fields)
+
+
+class SqlLedger:
+    """`Ledger` over the tables `attempts`, `runs` and `run_savings`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def spending(self, by: SpendKey, period: Period) -> list[SpendLine]:
+        lines: dict[str | None, SpendLine] = {}
+        async with self._database.read() as connection:
+            for row in (await connection.execute(self._sums(by, period))).mappings():
+                name = row["name"] or None
+                lines[name] = lines.get(name, SpendLine(name=name)).plus(_line(row))
+        if by == "day":
+            return sorted(lines.values(), key=lambda line: line.name or "")
+        return sorted(lines.values(), key=_dearest_first)
+
+    async def savings(self, period: Period) -> InputSavings:
+        ended = run_savings.c.ended_at
+        query = select(
+            func.count().label("runs"),
+            func.coalesce(func.sum(run_savings.c.input_tokens), 0).label("input_tokens"),
+            func.coalesce(func.sum(run_savings.c.naive_input_tokens), 0).label(
+                "naive_input_tokens"
+            ),
+        ).where(ended >= period.begin, ended < period.end)
+        async with self._database.read() as connection:
+            row = (await connection.execute(query)).mappings().one()
+        return InputSavings.model_validate({name: int(value) for name, value in row.items()})
+
+    def _sums(self, by: SpendKey, period: Period) -> "Select[tuple[object, ...]]":
+        top = attempts.outerjoin(runs, runs.c.id == attempts.c.root)
+        match by:
+            case "day":
+                day: ColumnElement[str] = func.substr(attempts.c.started_at, 1, 10, type_=Text)
+                return self._grouped(day, period)
+            case "model":
+                return self._grouped(attempts.c.model, period)
+            case "kind":
+                return self._grouped(runs.c.kind, period).select_from(top)
+            case "label":
+                by_run = self._grouped(attempts.c.root, period).subquery()
+                figures = [column for column in by_run.c if column.name != "name"]
+                labels = by_run.outerjoin(runs, runs.c.id == by_run.c.name)
+                return select(runs.c.label.label("name"), *figures).select_from(labels)
+
+    def _grouped(
+        self, key: ColumnElement[str], period: Period
+    ) -> "Select[tuple[object, ...]]":
+        began, state = attempts.c.started_at, attempts.c.state
+        sent = was_sent()
+        unconfirmed = or_(attempts.c.at_estimate, state.in_(("lost", "duplicate")))
+        tokens = (
+            func.coalesce(func.sum(self._database.number_in(attempts.c.usage, name)), 0).label(name)
+            for name in _TOKENS
+        )
+        return (
+            select(
+                key.label("name"),
+                _count(sent).label("calls"),
+                _count(and_(sent, attempts.c.cost_usd.is_(None))).label("unpriced_calls"),
+                _count(and_(sent, unconfirmed)).label("estimated_calls"),
+                func.aggregate_strings(
+                    func.coalesce(attempts.c.cost_usd, "0", type_=Text), _BETWEEN
+                ).label("costs"),
+                func.sum(attempts.c.seconds).label("seconds"),
+                *tokens,
+            )
+            .where(began >= period.begin, began < period.end)
+            .group_by(key)
+        )
+
+
+def _count(condition: ColumnElement[bool]) -> ColumnElement[int]:
+    return func.sum(case((condition, 1), else_=0))
+
+
+def _line(row: RowMapping) -> SpendLine:
+    costs = (Decimal(text) for text in row["costs"].split(_BETWEEN))
+    return SpendLine(
+        calls=int(row["calls"]),
+        unpriced_calls=int(row["unpriced_calls"]),
+        estimated_calls=int(row["estimated_calls"]),
+        usage=Usage.model_validate({name: int(row[name]) for name in _TOKENS}),
+        known_cost_usd=sum(costs, Decimal(0)),
+        seconds=round(row["seconds"], 3),
+    )
+
+
+def _dearest_first(line: SpendLine) -> tuple[Decimal, int, str]:
+    return (-line.known_cost_usd, -line.calls, line.name or "")

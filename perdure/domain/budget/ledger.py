@@ -1,0 +1,105 @@
+"""What all runs spent in a period, added up by day, kind, label or model; and its port."""
+
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Literal, Protocol, Self
+
+from pydantic import model_validator
+
+from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.llm.usage import Usage
+
+SpendKey = Literal["day", "kind", "label", "model"]
+
+
+class Period(FrozenModel):
+    """Whole days in UTC, the last one included."""
+
+    since: date
+    until: date
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.since > self.until:
+            raise ValueError(f"since ({self.since}) is after until ({self.until})")
+        return self
+
+    @property
+    def begin(self) -> datetime:
+        """The first moment in it."""
+        return datetime.combine(self.since, time(), UTC)
+
+    @property
+    def end(self) -> datetime:
+        """The first moment after it."""
+        if self.until == date.max:
+            return datetime.max.replace(tzinfo=UTC)
+        return datetime.combine(self.until + timedelta(days=1), time(), UTC)
+
+
+class SpendLine(FrozenModel):
+    """The model calls that share a day, a kind, a label or a model.
+
+    `name` is None for calls of runs without a label, and of runs that were deleted. `calls` is how
+    many attempts were sent; of these, `unpriced_calls` have no known price and `estimated_calls`
+    are booked at an estimate, as their worker died or the provider did not tell.
+    `known_cost_usd` is the cost of all that have a price.
+    """
+
+    name: str | None = None
+    calls: int = 0
+    unpriced_calls: int = 0
+    estimated_calls: int = 0
+    usage: Usage = Usage()
+    known_cost_usd: Decimal = Decimal(0)
+    seconds: float = 0.0
+
+    @property
+    def cost_usd(self) -> Decimal | None:
+        """The cost, or None where the price of a call is unknown: never silently smaller."""
+        return None if self.unpriced_calls else self.known_cost_usd
+
+    def plus(self, other: "SpendLine") -> "SpendLine":
+        """Both under the name of this one."""
+        return SpendLine(
+            name=self.name,
+            calls=self.calls + other.calls,
+            unpriced_calls=self.unpriced_calls + other.unpriced_calls,
+            estimated_calls=self.estimated_calls + other.estimated_calls,
+            usage=self.usage + other.usage,
+            known_cost_usd=self.known_cost_usd + other.known_cost_usd,
+            seconds=round(self.seconds + other.seconds, 3),
+        )
+
+
+class InputSavings(FrozenModel):
+    """Prompt tokens of runs, and those of loops that resend everything in every iteration.
+
+    Only runs whose result says both count.
+    """
+
+    runs: int = 0
+    input_tokens: int = 0
+    naive_input_tokens: int = 0
+
+    @property
+    def share(self) -> float | None:
+        """The share that was not sent; None when nothing was saved."""
+        if self.naive_input_tokens <= self.input_tokens:
+            return None
+        return 1 - self.input_tokens / self.naive_input_tokens
+
+
+class Ledger(Protocol):
+    """Sums over the journal, made by the store."""
+
+    async def spending(self, by: SpendKey, period: Period) -> list[SpendLine]:
+        """What calls that began in the period used; the days in order, all else by cost.
+
+        Kind and label are those of the run at the top of a call's tree.
+        """
+        ...
+
+    async def savings(self, period: Period) -> InputSavings:
+        """What runs that ended in the period sent, against a loop that resends everything."""
+        ...

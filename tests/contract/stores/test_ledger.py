@@ -1,0 +1,165 @@
+"""What all runs spent in a period, added up by the store, in both databases."""
+
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from attempts import attempt
+from pydantic import ValidationError
+
+from perdure.adapters.stores.database import Database
+from perdure.adapters.stores.encryption import Cells
+from perdure.adapters.stores.journal import SqlJournal
+from perdure.adapters.stores.ledger import SqlLedger
+from perdure.adapters.stores.records import SqlRecords
+from perdure.domain.budget.ledger import InputSavings, Period, SpendLine
+from perdure.domain.llm.usage import Usage
+from perdure.domain.run.status import StoredRun
+
+FIRST = datetime(2026, 1, 2, 23, 59, 59, tzinfo=UTC)
+DAYS = Period(since=date(2026, 1, 2), until=date(2026, 1, 3))
+
+
+class Books:
+    """Writes calls and runs, each call under a key of its own."""
+
+    def __init__(self, database: Database) -> None:
+        self._at = FIRST
+        self._calls = 0
+        self.journal = SqlJournal(database, now=lambda: self._at)
+        self.records = SqlRecords(database)
+        self.ledger = SqlLedger(database)
+
+    async def call(
+        self,
+        cost: str | None,
+        *,
+        root: str = "a",
+        run: str | None = None,
+        model: str = "m",
+        days: int = 0,
+        sent: bool = True,
+        confirmed: bool = True,
+    ) -> None:
+        self._calls += 1
+        self._at = FIRST + timedelta(days=days)
+        of = attempt(key=f"{root}/{self._calls}", run=run or root).model_copy(
+            update={"root": root, "model": model}
+        )
+        await self.journal.begin(of)
+        usage = Usage(input_tokens=10, output_tokens=2, cache_read_tokens=1)
+        price = None if cost is None else Decimal(cost)
+        if not sent:
+            await self.journal.fail(
+                of, usage=Usage(), cost_usd=Decimal(0), seconds=0.0, sent=False
+            )
+            return
+        await self.journal.answer(
+            of, usage=usage, cost_usd=price, reply="r", seconds=0.5, confirmed=confirmed
+        )
+
+    async def run(
+        self, id: str, *, kind: str = "refine", label: str | None = None, result: str | None = None
+    ) -> None:
+        row = StoredRun(
+            id=id, kind=kind, goal="g", label=label, lifecycle="ended", outcome="accepted",
+            started_at=FIRST, ended_at=FIRST, result=result,
+        )  # fmt: skip
+        await self.records.put_run(row)
+
+
+@pytest.fixture
+def books(database: Database) -> Books:
+    return Books(database)
+
+
+def costs(lines: list[SpendLine]) -> dict[str | None, Decimal]:
+    return {line.name: line.known_cost_usd for line in lines}
+
+
+async def test_days_are_in_order_and_end_at_midnight_utc(books: Books) -> None:
+    await books.call("0.1")
+    await books.call("0.2", days=1)
+    await books.call("4", days=2)
+    await books.call("8", days=-1)
+    found = await books.ledger.spending("day", DAYS)
+    assert costs(found) == {"2026-01-02": Decimal("0.1"), "2026-01-03": Decimal("0.2")}
+    assert [line.name for line in found] == ["2026-01-02", "2026-01-03"]
+
+
+async def test_money_is_added_exactly(books: Books) -> None:
+    for _ in range(10):
+        await books.call("0.1")
+    await books.call("0.00000000000000000003")
+    (line,) = await books.ledger.spending("model", DAYS)
+    assert line.known_cost_usd == Decimal("1.00000000000000000003")
+    assert (line.calls, line.seconds) == (11, 5.5)
+    assert line.usage == Usage(input_tokens=110, output_tokens=22, cache_read_tokens=11)
+
+
+async def test_what_has_no_price_makes_the_cost_unknown_not_smaller(books: Books) -> None:
+    await books.call("0.5")
+    await books.call(None)
+    await books.call("0.25", confirmed=False)
+    await books.call("0", sent=False)
+    (line,) = await books.ledger.spending("model", DAYS)
+    assert (line.cost_usd, line.known_cost_usd) == (None, Decimal("0.75"))
+    assert (line.calls, line.unpriced_calls, line.estimated_calls) == (3, 1, 1)
+
+
+async def test_models_kinds_and_labels_come_by_cost(books: Books) -> None:
+    await books.run("a", label="docs")
+    await books.run("b", kind="agent", label="docs")
+    await books.run("c", kind="agent")
+    await books.call("1", root="a", model="small")
+    await books.call("2", root="a", run="a.w1-x", model="large")
+    await books.call("4", root="b", model="small")
+    await books.call("8", root="c", model="small")
+    await books.call("16", root="deleted", model="small")
+    by = {key: await books.ledger.spending(key, DAYS) for key in ("model", "kind", "label")}
+    assert costs(by["model"]) == {"small": Decimal(29), "large": Decimal(2)}
+    assert costs(by["kind"]) == {None: Decimal(16), "agent": Decimal(12), "refine": Decimal(3)}
+    assert costs(by["label"]) == {None: Decimal(24), "docs": Decimal(7)}
+    for lines in by.values():
+        spent = [line.known_cost_usd for line in lines]
+        assert spent == sorted(spent, reverse=True)
+
+
+async def test_sealed_labels_are_added_up_as_plain_ones(tmp_path: Path) -> None:
+    database = await Database.open(
+        f"sqlite+aiosqlite:///{tmp_path / 'sealed.sqlite'}", cells=Cells(b"k" * 32)
+    )
+    try:
+        books = Books(database)
+        for run in ("a", "b"):
+            await books.run(run, label="docs")
+            await books.call("1", root=run)
+        assert costs(await books.ledger.spending("label", DAYS)) == {"docs": Decimal(2)}
+    finally:
+        await database.close()
+
+
+async def test_savings_are_those_of_runs_that_ended_in_the_period(books: Books) -> None:
+    told = '{"type": "result", "newer": 1, "savings": {"naive_input_tokens": 100, "input_tokens": 40}}'
+    await books.run("a", result=told)
+    await books.run("b", result=told)
+    await books.run("b", result=told.replace("40", "60"))
+    await books.run("c", result='{"savings": {}}')
+    await books.run("d", result="no JSON")
+    found = await books.ledger.savings(DAYS)
+    assert found == InputSavings(runs=2, input_tokens=100, naive_input_tokens=200)
+    assert found.share == 0.5
+    later = Period(since=date(2026, 1, 3), until=date(2026, 1, 3))
+    assert await books.ledger.savings(later) == InputSavings()
+    assert InputSavings().share is None
+
+
+async def test_nothing_was_spent(books: Books) -> None:
+    assert await books.ledger.spending("label", DAYS) == []
+
+
+def test_a_period_has_an_order() -> None:
+    with pytest.raises(ValidationError, match="after until"):
+        Period(since=date(2026, 1, 3), until=date(2026, 1, 2))
+    assert Period(since=date.max, until=date.max).end.year == date.max.year
