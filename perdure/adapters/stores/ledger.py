@@ -63,9 +63,7 @@ class SqlLedger:
                 labels = by_run.outerjoin(runs, runs.c.id == by_run.c.name)
                 return select(runs.c.label.label("name"), *figures).select_from(labels)
 
-    def _grouped(
-        self, key: ColumnElement[str], period: Period
-    ) -> "Select[tuple[object, ...]]":
+    def _grouped(self, key: ColumnElement[str], period: Period) -> "Select[tuple[object, ...]]":
         began, state = attempts.c.started_at, attempts.c.state
         sent = was_sent()
         unconfirmed = or_(attempts.c.at_estimate, state.in_(("lost", "duplicate")))

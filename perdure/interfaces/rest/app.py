@@ -11,6 +11,7 @@ from starlette.middleware import Middleware
 from perdure.interfaces.places import hider
 from perdure.interfaces.rest import (
     audit,
+    costs,
     definitions,
     events,
     forks,
@@ -51,6 +52,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     forks.router,
     events.router,
     stream.router,
+    costs.router,
     audit.router,
     health.router,
 )

@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from perdure.interfaces.rest.settings import ApiSite
 from perdure.interfaces.web.api_calls import ApiProblem
 from perdure.interfaces.web.compare import routes as compare_routes
+from perdure.interfaces.web.costs import routes as costs_routes
 from perdure.interfaces.web.entrance import OPEN, READING, Entrance
 from perdure.interfaces.web.inbox import routes as inbox_routes
 from perdure.interfaces.web.rendering import FILES, asset, rendered
@@ -34,6 +35,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     start_routes.router,
     call_routes.router,
     compare_routes.router,
+    costs_routes.router,
     change_routes.router,  # before all verbs of a run
     tree_routes.router,
     run_routes.router,

@@ -1,72 +1,19 @@
 """What all runs spent in a period, added up by the store, in both databases."""
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import date
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from attempts import attempt
+from account_books import Books
 from pydantic import ValidationError
 
 from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.encryption import Cells
-from perdure.adapters.stores.journal import SqlJournal
-from perdure.adapters.stores.ledger import SqlLedger
-from perdure.adapters.stores.records import SqlRecords
 from perdure.domain.budget.ledger import InputSavings, Period, SpendLine
 from perdure.domain.llm.usage import Usage
-from perdure.domain.run.status import StoredRun
 
-FIRST = datetime(2026, 1, 2, 23, 59, 59, tzinfo=UTC)
 DAYS = Period(since=date(2026, 1, 2), until=date(2026, 1, 3))
-
-
-class Books:
-    """Writes calls and runs, each call under a key of its own."""
-
-    def __init__(self, database: Database) -> None:
-        self._at = FIRST
-        self._calls = 0
-        self.journal = SqlJournal(database, now=lambda: self._at)
-        self.records = SqlRecords(database)
-        self.ledger = SqlLedger(database)
-
-    async def call(
-        self,
-        cost: str | None,
-        *,
-        root: str = "a",
-        run: str | None = None,
-        model: str = "m",
-        days: int = 0,
-        sent: bool = True,
-        confirmed: bool = True,
-    ) -> None:
-        self._calls += 1
-        self._at = FIRST + timedelta(days=days)
-        of = attempt(key=f"{root}/{self._calls}", run=run or root).model_copy(
-            update={"root": root, "model": model}
-        )
-        await self.journal.begin(of)
-        usage = Usage(input_tokens=10, output_tokens=2, cache_read_tokens=1)
-        price = None if cost is None else Decimal(cost)
-        if not sent:
-            await self.journal.fail(
-                of, usage=Usage(), cost_usd=Decimal(0), seconds=0.0, sent=False
-            )
-            return
-        await self.journal.answer(
-            of, usage=usage, cost_usd=price, reply="r", seconds=0.5, confirmed=confirmed
-        )
-
-    async def run(
-        self, id: str, *, kind: str = "refine", label: str | None = None, result: str | None = None
-    ) -> None:
-        row = StoredRun(
-            id=id, kind=kind, goal="g", label=label, lifecycle="ended", outcome="accepted",
-            started_at=FIRST, ended_at=FIRST, result=result,
-        )  # fmt: skip
-        await self.records.put_run(row)
 
 
 @pytest.fixture
@@ -141,7 +88,9 @@ async def test_sealed_labels_are_added_up_as_plain_ones(tmp_path: Path) -> None:
 
 
 async def test_savings_are_those_of_runs_that_ended_in_the_period(books: Books) -> None:
-    told = '{"type": "result", "newer": 1, "savings": {"naive_input_tokens": 100, "input_tokens": 40}}'
+    told = (
+        '{"type": "result", "newer": 1, "savings": {"naive_input_tokens": 100, "input_tokens": 40}}'
+    )
     await books.run("a", result=told)
     await books.run("b", result=told)
     await books.run("b", result=told.replace("40", "60"))

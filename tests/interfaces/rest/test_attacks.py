@@ -31,7 +31,7 @@ READ = {
         "/gates/{gate}", "/best", "/explanation", "/specification", "/stream", "/tree",
     )
 } | {LOOPS, f"{LOOPS}/active/count", "/api/v1/gates", DEFINITIONS, f"{DEFINITIONS}/{{name}}",
-     "/metrics"}  # fmt: skip
+     "/metrics", "/api/v1/costs"}  # fmt: skip
 VERBS = ("pause", "resume", "stop", "retry", "escalate", "amend", "input", "fork")
 OPERATE = {("POST", f"{RUN}/{verb}") for verb in VERBS} | {
     ("POST", LOOPS),

@@ -1,0 +1,114 @@
+"""What all runs spent in a period, as every interface shows it: a table, also as CSV."""
+
+import asyncio
+import csv
+import io
+from collections.abc import Sequence
+from datetime import date
+
+from perdure.domain.budget.ledger import InputSavings, Ledger, Period, SpendKey, SpendLine
+from perdure.domain.foundation.base import FrozenModel
+
+USUAL_DAYS = 30
+MOST_LINES = 1_000
+COLUMNS = (
+    "calls", "input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens",
+    "known_cost_usd", "unpriced_calls", "estimated_calls", "seconds",
+)  # fmt: skip
+# Spreadsheets read a cell that begins so as a formula.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+
+
+class Spending(FrozenModel):
+    """The spend of all runs in a period of whole days in UTC.
+
+    `total` holds all of it; `others` is what stands in no line, where there are more than 1,000.
+    `savings` counts runs that ended in the period, by all models and labels.
+    """
+
+    by: SpendKey
+    period: Period
+    total: SpendLine = SpendLine()
+    lines: tuple[SpendLine, ...] = ()
+    others: SpendLine | None = None
+    savings: InputSavings = InputSavings()
+
+
+def period_of(since: date | None, until: date | None, *, today: date) -> Period:
+    """The days that are meant: up to today, and 30 of them, where nothing else is said.
+
+    Raises:
+        ValueError: the first day is after the last one.
+    """
+    last = until or max(today, since or today)
+    first = since or _days_before(last, USUAL_DAYS - 1)
+    if first > last:
+        raise ValueError(f"{first} is after the last day, {last}")
+    return Period(since=first, until=last)
+
+
+async def spending(ledger: Ledger, by: SpendKey, period: Period) -> Spending:
+    """Read the table of a period."""
+    lines, saved = await asyncio.gather(ledger.spending(by, period), ledger.savings(period))
+    shown, rest = lines[:MOST_LINES], lines[MOST_LINES:]
+    return Spending(
+        by=by,
+        period=period,
+        total=_sum(lines),
+        lines=tuple(shown),
+        others=_sum(rest) if rest else None,
+        savings=saved,
+    )
+
+
+def csv_text(table: Spending) -> str:
+    """The lines and their total, in the form that spreadsheets read (RFC 4180).
+
+    Money is written in full. A name that a spreadsheet would take for a formula begins with an
+    apostrophe.
+    """
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow((table.by, *COLUMNS))
+    for line in table.lines:
+        writer.writerow((harmless(line.name or ""), *_cells(line)))
+    if table.others is not None:
+        writer.writerow(("(others)", *_cells(table.others)))
+    writer.writerow(("(total)", *_cells(table.total)))
+    return text.getvalue()
+
+
+def csv_name(table: Spending) -> str:
+    """What a downloaded file is called."""
+    return f"costs-by-{table.by}-{table.period.since}-{table.period.until}.csv"
+
+
+def harmless(cell: str) -> str:
+    """Foreign text as a cell that no spreadsheet runs."""
+    return f"'{cell}" if cell.lstrip(" ").startswith(_FORMULA) else cell
+
+
+def _cells(line: SpendLine) -> tuple[str, ...]:
+    usage = line.usage
+    return (
+        str(line.calls),
+        str(usage.input_tokens),
+        str(usage.cache_read_tokens),
+        str(usage.cache_write_5m_tokens + usage.cache_write_1h_tokens),
+        str(usage.output_tokens),
+        f"{line.known_cost_usd:f}",
+        str(line.unpriced_calls),
+        str(line.estimated_calls),
+        str(line.seconds),
+    )
+
+
+def _sum(lines: Sequence[SpendLine]) -> SpendLine:
+    total = SpendLine()
+    for line in lines:
+        total = total.plus(line)
+    return total
+
+
+def _days_before(day: date, days: int) -> date:
+    return date.fromordinal(max(date.min.toordinal(), day.toordinal() - days))

@@ -1,0 +1,83 @@
+"""The table of what all runs spent: its period, its sums, and its file."""
+
+import csv
+import io
+from datetime import date
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perdure.domain.budget.ledger import InputSavings, Period, SpendKey, SpendLine
+from perdure.interfaces.spending import (
+    MOST_LINES,
+    Spending,
+    csv_text,
+    harmless,
+    period_of,
+    spending,
+)
+
+TODAY = date(2026, 3, 31)
+DAYS = Period(since=date(2026, 1, 1), until=TODAY)
+
+
+class KnownLedger:
+    """Says the same lines of every period."""
+
+    def __init__(self, *lines: SpendLine) -> None:
+        self._lines = list(lines)
+
+    async def spending(self, by: SpendKey, period: Period) -> list[SpendLine]:
+        return self._lines
+
+    async def savings(self, period: Period) -> InputSavings:
+        return InputSavings()
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "wanted"),
+    [
+        (None, None, (date(2026, 3, 2), TODAY)),
+        (date(2026, 1, 1), None, (date(2026, 1, 1), TODAY)),
+        (None, date(2026, 1, 30), (date(2026, 1, 1), date(2026, 1, 30))),
+        (date(2026, 5, 1), None, (date(2026, 5, 1), date(2026, 5, 1))),
+        (None, date.min, (date.min, date.min)),
+    ],
+)
+def test_what_is_not_said_of_a_period_is_the_usual(
+    since: date | None, until: date | None, wanted: tuple[date, date]
+) -> None:
+    found = period_of(since, until, today=TODAY)
+    assert (found.since, found.until) == wanted
+
+
+def test_a_period_that_ends_before_it_begins_is_refused() -> None:
+    with pytest.raises(ValueError, match="after the last day"):
+        period_of(TODAY, date(2026, 1, 1), today=TODAY)
+
+
+async def test_the_total_holds_what_no_line_shows() -> None:
+    many = [SpendLine(name=f"l{n}", calls=1, known_cost_usd=Decimal(1)) for n in range(1_005)]
+    table = await spending(KnownLedger(*many), "label", DAYS)
+    assert len(table.lines) == MOST_LINES
+    assert table.others is not None
+    assert (table.others.calls, table.total.known_cost_usd) == (5, Decimal(1_005))
+    assert len(csv_text(table).splitlines()) == MOST_LINES + 3
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "  =1"])
+def test_no_name_becomes_a_formula(text: str) -> None:
+    line = SpendLine(name=text, calls=1, known_cost_usd=Decimal("1E-7"))
+    table = Spending(by="label", period=DAYS, lines=(line,), total=line)
+    (_, row, total) = csv.reader(io.StringIO(csv_text(table), newline=""))
+    assert row[0] == f"'{text}"
+    assert row[6] == total[6] == "0.0000001"
+
+
+@given(st.text())
+def test_every_other_name_is_written_as_it_is(text: str) -> None:
+    cell = harmless(text)
+    assert cell in (text, f"'{text}")
+    assert not cell.startswith(("=", "+", "-", "@", "\t", "\r"))

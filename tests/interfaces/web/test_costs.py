@@ -1,0 +1,66 @@
+"""The view of costs: its period in the address, its figures in words, and its file."""
+
+import pytest
+from account_books import Books
+from page_visit import Visitor
+from rest import Rest
+
+from perdure.domain.budget.ledger import InputSavings
+from perdure.interfaces.web.costs.routes import saved_words
+
+DAYS = "since=2026-01-01&until=2026-01-31"
+
+
+@pytest.fixture
+async def books(rest: Rest) -> Books:
+    made = Books(rest.site.parts.stores.database)
+    await made.run("a", label="<b>docs</b>", result=None)
+    await made.call("0.1", root="a", model="small")
+    await made.call("0.2", root="a", model="small")
+    await made.call(None, root="b", model="large", days=1)
+    return made
+
+
+async def test_an_empty_period_says_what_to_do(person: Visitor) -> None:
+    page = await person.see("/costs")
+    assert "No model was called from" in page
+    assert 'href="/new"' in page
+
+
+async def test_the_figures_are_in_words(person: Visitor, books: Books) -> None:
+    page = await person.see(f"/costs?by=label&{DAYS}")
+    assert "&lt;b&gt;docs&lt;/b&gt;" in page and "<b>docs" not in page
+    assert 'href="/runs?label=%3Cb%3Edocs%3C%2Fb%3E"' in page
+    assert "no label" in page
+    assert "at least $0.30" in page
+    assert "1 call without a known price" in page
+
+
+async def test_the_newest_day_comes_first(person: Visitor, books: Books) -> None:
+    page = await person.see(f"/costs?{DAYS}")
+    assert page.index('<th scope="row">2026-01-03') < page.index('<th scope="row">2026-01-02')
+
+
+async def test_the_file_is_the_table_that_is_shown(person: Visitor, books: Books) -> None:
+    page = await person.see(f"/costs?by=model&{DAYS}")
+    address = page.partition('href="/costs.csv?')[2].partition('"')[0].replace("&amp;", "&")
+    answer = await person.client.get(f"/costs.csv?{address}")
+    assert answer.headers["content-type"].startswith("text/csv")
+    names = [line.partition(",")[0] for line in answer.text.splitlines()]
+    assert names == ["model", "small", "large", "(total)"]
+
+
+async def test_a_wrong_period_is_told_above_the_form(person: Visitor) -> None:
+    answer = await person.client.get("/costs?since=2026-02-01&until=2026-01-01")
+    assert answer.status_code == 422
+    assert "2026-02-01 is after the last day" in answer.text
+    assert 'name="since"' in answer.text
+
+
+def test_savings_are_told_against_the_loop_that_resends() -> None:
+    assert saved_words(InputSavings()) == ""
+    whole = saved_words(InputSavings(runs=2, input_tokens=400, naive_input_tokens=1_000))
+    assert "2 runs that ended here sent 400 prompt tokens" in whole
+    assert "would have sent 1.0k" in whole
+    equal = saved_words(InputSavings(runs=1, input_tokens=5, naive_input_tokens=5))
+    assert "saved nothing" in equal
