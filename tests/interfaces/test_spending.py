@@ -10,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.domain.budget.ledger import InputSavings, Period, SpendKey, SpendLine
+from perdure.interfaces.cli.views.costs import spending_view
+from perdure.interfaces.cli.views.layout import plain
 from perdure.interfaces.spending import (
     MOST_LINES,
     Spending,
@@ -81,3 +83,15 @@ def test_every_other_name_is_written_as_it_is(text: str) -> None:
     cell = harmless(text)
     assert cell in (text, f"'{text}")
     assert not cell.startswith(("=", "+", "-", "@", "\t", "\r"))
+
+
+def test_a_shell_shows_the_same_lines() -> None:
+    lines = (
+        SpendLine(name="docs", calls=2, known_cost_usd=Decimal("0.5")),
+        SpendLine(calls=1, unpriced_calls=1, known_cost_usd=Decimal("0.25")),
+    )
+    saved = InputSavings(runs=1, input_tokens=25, naive_input_tokens=100)
+    told = plain(spending_view(Spending(by="label", period=DAYS, lines=lines, savings=saved)))
+    assert "docs" in told and "$0.50" in told
+    assert "no label" in told and "at least $0.25" in told
+    assert "saved: 75 % of the prompt tokens of 1 run" in told

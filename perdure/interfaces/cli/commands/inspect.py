@@ -1,18 +1,21 @@
 """Looking: status, history, costs, result, list, gates, explain."""
 
+from datetime import UTC, date
 from typing import Annotated
 
 from cyclopts import Parameter
 from rich.console import RenderableType
 
+from perdure.domain.budget.ledger import SpendKey
 from perdure.domain.evaluation.outcomes import Lifecycle, Outcome
+from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.run.control import Phase
 from perdure.domain.run.result import exit_code
 from perdure.gateway.types import RunFilter
 from perdure.interfaces.cli.commands.parameters import Given, Kind, OneRun
 from perdure.interfaces.cli.follow import show_result
-from perdure.interfaces.cli.session import LAST
-from perdure.interfaces.cli.views.costs import costs_view
+from perdure.interfaces.cli.session import LAST, Session
+from perdure.interfaces.cli.views.costs import costs_view, spending_view
 from perdure.interfaces.cli.views.gates import gates_view
 from perdure.interfaces.cli.views.history import history_view
 from perdure.interfaces.cli.views.layout import heading, line, stack
@@ -20,6 +23,7 @@ from perdure.interfaces.cli.views.runs import runs_view
 from perdure.interfaces.cli.views.status import moved_on, status_view
 from perdure.interfaces.explanation import Explanation, explain_run
 from perdure.interfaces.run_tree import in_full, open_gates, tree_below
+from perdure.interfaces.spending import csv_text, period_of, spending
 
 
 def explanation_view(explanation: Explanation) -> RenderableType:
@@ -141,17 +145,53 @@ async def gates(
 
 
 async def costs(
-    run: Annotated[str | None, Parameter(name="ID")] = None, /, *, session: Given
+    run: Annotated[str | None, Parameter(name="ID")] = None,
+    /,
+    *,
+    by: SpendKey | None = None,
+    since: date | None = None,
+    until: date | None = None,
+    csv: bool = False,
+    session: Given,
 ) -> None:
     """Show the spend of one run or all runs, by phase, model and day.
 
+    With --by, --since, --until or --csv, show what all runs spent in a period.
+
     Args:
         run: A run id, a unique beginning of one, or @last. Default: all runs.
+        by: The lines of the table of all runs. Default: day.
+        since: The first day of the period, in UTC, such as 2026-01-31. Default: 29 days before.
+        until: The last day of the period, in UTC. Default: today.
+        csv: Write the table as CSV, with exact figures.
     """
+    if by or since or until or csv:
+        if run:
+            raise InvalidInput(
+                "--by, --since, --until and --csv are for all runs together.",
+                cure="Leave out the run, or the options.",
+            )
+        await _all_costs(session, by or "day", since, until, as_csv=csv)
+        return
     async with session.connected() as services:
         resolved = await services.gateway.resolve(run) if run else None
         report = await services.gateway.costs(resolved)
         session.output.show(costs_view(report), report)
+
+
+async def _all_costs(
+    session: Session, by: SpendKey, since: date | None, until: date | None, *, as_csv: bool
+) -> None:
+    try:
+        period = period_of(since, until, today=session.context.now().astimezone(UTC).date())
+    except ValueError as error:
+        raise InvalidInput(f"--since: {error}.", cure="Give an earlier day.") from None
+    async with session.connected() as services:
+        table = await spending(services.ledger, by, period)
+    if as_csv:
+        session.output.raw(csv_text(table))
+    else:
+        session.output.show(spending_view(table), table)
 
 
 async def explain(run: OneRun = LAST, /, *, session: Given) -> None:

@@ -4,10 +4,12 @@ from collections.abc import Mapping
 
 from rich.console import RenderableType
 
+from perdure.domain.budget.ledger import InputSavings, SpendLine
 from perdure.domain.run.cost_report import CostLine, CostReport
 from perdure.interfaces.cli.views.layout import DIM, WARN, line, pairs, stack, table
 from perdure.interfaces.cli.views.status import spend_line
-from perdure.interfaces.formatting import duration, model_name, money, plural
+from perdure.interfaces.formatting import duration, model_name, money, one_line, plural
+from perdure.interfaces.spending import Spending
 
 _COLUMNS = ("calls", "input", "cached", "written", "cost", "time")
 
@@ -23,6 +25,49 @@ def costs_view(report: CostReport) -> RenderableType:
     total = table(("total", *_COLUMNS), [(what, *_cells(report.total))], right=_COLUMNS)
     beside = _learning(report.learning)
     return stack(total, *parts, _unconfirmed(report.unconfirmed), beside, _budget(report))
+
+
+def spending_view(found: Spending) -> RenderableType:
+    """What all runs spent in a period, and what they did not send."""
+    period = f"{found.period.since} to {found.period.until}"
+    if not found.lines:
+        return line(f"No model was called from {period}.")
+    lines = found.lines if found.others is None else (*found.lines, found.others)
+    rows = [(_name(found, item), *_spent(item)) for item in lines]
+    return stack(
+        table((period, *_COLUMNS), [("all runs", *_spent(found.total))], right=_COLUMNS),
+        stack("", table((found.by, *_COLUMNS), rows, right=_COLUMNS)),
+        _saved(found.savings),
+    )
+
+
+def _name(found: Spending, item: SpendLine) -> str:
+    if item is found.others:
+        return "all others"
+    name = item.name or ("no label" if found.by == "label" else "deleted runs")
+    return one_line(model_name(name) if found.by == "model" else name, 60)
+
+
+def _spent(item: SpendLine) -> tuple[str, ...]:
+    usage = item.usage
+    known = money(item.known_cost_usd)
+    least = f"at least {known}" if item.known_cost_usd else "unknown"
+    return (
+        str(item.calls),
+        f"{usage.prompt_tokens - usage.cache_read_tokens:,}",
+        f"{usage.cache_read_tokens:,}",
+        f"{usage.output_tokens:,}",
+        least if item.unpriced_calls else known,
+        duration(item.seconds),
+    )
+
+
+def _saved(saved: InputSavings) -> RenderableType | None:
+    if saved.share is None:
+        return None
+    runs = plural(saved.runs, "run")
+    told = f"\nsaved: {saved.share * 100:.0f} % of the prompt tokens of {runs} that ended then"
+    return line(f"{told}, against a loop that sends everything again")
 
 
 def _block(name: str, lines: Mapping[str, CostLine]) -> RenderableType | None:

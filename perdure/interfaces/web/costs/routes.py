@@ -102,12 +102,12 @@ def notes_of(table: Spending) -> tuple[str, ...]:
     if total.unpriced_calls:
         told.append(
             f"{plural(total.unpriced_calls, 'call')} without a known price: “at least” marks sums"
-            " that lack them. Give the prices of the model in PERDURE_MODELS."
+            " that lack them. Write their prices into prices.yaml in the home folder."
         )
     if total.estimated_calls:
         told.append(
-            f"{plural(total.estimated_calls, 'call')} counted at an estimate: the worker died, or the"
-            " provider did not tell what was used."
+            f"{plural(total.estimated_calls, 'call')} counted at an estimate: the worker died,"
+            " or the provider did not tell what was used."
         )
     return tuple(told)
 

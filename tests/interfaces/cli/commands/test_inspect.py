@@ -190,3 +190,27 @@ def test_a_service_that_is_away_has_exit_code_3(perdure: Installation) -> None:
     perdure.connect_error = ServiceUnavailable("The server is away.", cure="perdure up --detach")
     assert perdure.run("status", RUN) == 3
     assert perdure.err == snapshot("error: The server is away.\n→ perdure up --detach\n")
+
+
+def test_the_costs_of_a_period_are_a_table_or_a_file(perdure: Installation) -> None:
+    perdure.remembers = True
+    assert perdure.run("costs", "--by", "label", "--since", "2026-01-01") == 0
+    assert "No model was called from 2026-01-01 to " in perdure.out
+    assert perdure.run("costs", "--csv", "--by", "model") == 0
+    assert [line.partition(",")[0] for line in perdure.out.splitlines()] == ["model", "(total)"]
+    assert perdure.run("costs", "--by", "kind", "--json") == 0
+    assert json.loads(perdure.out)["by"] == "kind"
+
+
+@pytest.mark.parametrize(
+    ("argv", "told"),
+    [
+        ((RUN, "--by", "day"), "for all runs together"),
+        (("--since", "2026-02-02", "--until", "2026-01-01"), "is after the last day"),
+    ],
+)
+def test_the_costs_of_a_wrong_period_are_refused(
+    perdure: Installation, argv: tuple[str, ...], told: str
+) -> None:
+    assert perdure.run("costs", *argv) != 0
+    assert told in perdure.err
