@@ -101,6 +101,7 @@ PAGES_STAND_ON = (
     "perdure.interfaces.plan.",
     "perdure.interfaces.model_calls.",
     "perdure.interfaces.rest.",
+    "perdure.interfaces.spending.",
     "perdure.interfaces.tokens.",
     "perdure.interfaces.web.",
 )
