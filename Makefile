@@ -12,7 +12,7 @@ SOURCES := perdure workflows activities benchmarks worker.py starter.py
 UV_LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up bench test drills test-long test-slow test-api test-all record check house reference docs docs-serve browser-setup sandbox-setup pictures fmt lock audit clean
+.PHONY: help setup demo up bench test drills test-long test-page test-slow test-api test-all record check house reference docs docs-serve browser-setup sandbox-setup pictures fmt lock audit clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z][a-z-]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1|/' | column -t -s '|'
@@ -59,6 +59,9 @@ test-long: .venv/.model  ## those in which something is killed or waited for, an
 
 drills: .venv/.model  ## the life of an installation: upgrades, outages, collections, floods, resets, restores
 	@$(PYTEST) $(PARALLEL) --dist worksteal -m "not browser" tests/drills $(ARGS)
+
+test-page: .venv/.installed  ## the page in a real browser (needs browser-setup): views, keyboard, phone, hostile texts
+	@$(PYTEST) -m browser tests/browser/test_page_*.py tests/browser/test_single_sign_on.py $(ARGS)
 
 test-slow: .venv/.model  ## the slow tests: real model, browser, failure injection
 	@$(PYTEST) -m "slow or browser or model" $(ARGS)

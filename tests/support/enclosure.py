@@ -2,6 +2,7 @@
 
 import asyncio
 import shutil
+import subprocess
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -10,9 +11,19 @@ import psutil
 import pytest
 from accepting import accepting
 
-needs_bubblewrap = pytest.mark.skipif(
-    shutil.which("bwrap") is None, reason="bubblewrap is not installed: make sandbox-setup"
-)
+
+def _obstacle() -> str:
+    """Why no sandbox can be had here; empty where it can."""
+    path = shutil.which("bwrap")
+    if path is None:
+        return "bubblewrap is not installed: make sandbox-setup"
+    argv = [path, "--unshare-all", "--unshare-user", "--ro-bind", "/", "/", "/bin/true"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60)
+    return f"bubblewrap does not work here: {done.stderr.strip()}" if done.returncode else ""
+
+
+OBSTACLE = _obstacle()
+needs_bubblewrap = pytest.mark.skipif(bool(OBSTACLE), reason=OBSTACLE)
 
 
 def left(mark: str) -> list[int]:

@@ -24,6 +24,7 @@ from perdure.interfaces.rest.schemas import History, Iteration
 from perdure.interfaces.web.api_calls import API, ApiProblem, admitted, at
 from perdure.interfaces.web.differences import Line, differences
 from perdure.interfaces.web.inbox.cards import cards_of
+from perdure.interfaces.web.run.findings import compared
 from perdure.interfaces.web.run.score_plot import Point, score_plot
 from perdure.interfaces.web.run.sentence import elapsed, now_sentence
 from perdure.interfaces.web.visit import Fields, Here, Visit, api_of, run_path
@@ -95,6 +96,7 @@ async def iteration(visit: Here, run: str, index: int) -> Response:
         "run/iteration_part.html" if visit.wants_part else "run/iteration.html",
         run=run,
         record=found.record,
+        findings=compared(found.record.findings, before and before.record.findings),
         output=found.output,
         changes=changes,
         compared=before is not None and bool(before.output) and bool(found.output),
