@@ -2,13 +2,13 @@
 
 import asyncio
 import os
-import shutil
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 import yaml
+from enclosure import needs_bubblewrap
 from installation import Installation
 from ready_made import example
 
@@ -81,7 +81,7 @@ async def test_a_team_changes_a_repository_until_its_review_approves(
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
+@needs_bubblewrap
 async def test_the_coder_runs_the_tests_where_it_has_a_shell(
     shell_site: Installation, tmp_path: Path
 ) -> None:

@@ -1,7 +1,6 @@
 """A rubric over what a manager hands over: it decides, it names what is missing, it may fail."""
 
 import asyncio
-import shutil
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
@@ -17,6 +16,7 @@ from delegating import (
     script,
     works,
 )
+from enclosure import needs_bubblewrap
 from installation import Installation, eventually, installation
 from temporalio.testing import WorkflowEnvironment
 
@@ -234,7 +234,7 @@ async def test_files_are_part_of_what_is_scored(
 
 
 @pytest.mark.long
-@pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bubblewrap: make sandbox-setup")
+@needs_bubblewrap
 async def test_programs_look_at_the_files(bare: Installation, shop: dict[str, object]) -> None:
     found = {"check": "command", "argv": ["grep", "-q", "cork", "a.md"]}
     async with bare.worker(allow_commands=("grep",)):

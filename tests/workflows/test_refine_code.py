@@ -2,12 +2,12 @@
 
 import hashlib
 import os
-import shutil
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from enclosure import needs_bubblewrap
 from installation import Installation
 from refining import spec
 
@@ -31,9 +31,7 @@ BROKEN = "def add(a, b:\n"
 SUITE = {"name": "suite", "evaluator": {"check": "tests", "command": "python3 -m pytest -q"}}
 OPEN = {"improvement_threshold": None, "abort_on_regression": False, "quality_threshold": None}
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("bwrap") is None, reason="bubblewrap is not installed: make sandbox-setup"
-)
+pytestmark = needs_bubblewrap
 
 
 @pytest.fixture
