@@ -59,6 +59,7 @@ async def take_page(page: Page, rest: Rest, scenes: Scenes, tree: str, folder: P
         "run": f"/runs/{scenes.accepted}",
         "tree": f"/runs/{tree}/tree",
         "compare": f"/compare?left={scenes.accepted}:1&right={scenes.accepted}:2",
+        "costs": "/costs?by=model",
         "start": "/new",
     }
     for name, path in views.items():

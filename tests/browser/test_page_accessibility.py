@@ -23,6 +23,7 @@ def views(stage) -> dict[str, str]:
         "fork": f"/runs/{runs.accepted}/iterations/1/fork",
         "tree": f"/runs/{runs.accepted}/tree",
         "compare": f"/compare?left={runs.accepted}&right={runs.escalation}",
+        "costs": "/costs?by=model",
         "start": "/new",
         "nowhere": "/nowhere",
     }
