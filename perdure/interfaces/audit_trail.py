@@ -58,6 +58,10 @@ class AuditTrail:
         about = f"token {token.name!r} ({token.id}): {' '.join(token.scopes)}"
         await self._note(action, "allowed", by, about)
 
+    async def decided(self, action: Action, about: str, *, by: str, run: str | None) -> None:
+        """A person approved or rejected what a run had proposed for later runs."""
+        await self._note(action, "allowed", by, about, run=run)
+
     async def used(self, token: ApiToken, *, interface: str, address: str) -> None:
         """A token opened an interface; written once an hour for each place that it is used from."""
         hour = int(self._now().timestamp()) // USE_WINDOW_S
@@ -114,6 +118,7 @@ class AuditTrail:
         *,
         key: str | None = None,
         count: int = 1,
+        run: str | None = None,
     ) -> None:
         now = self._now()
         told = f"{action} {who} {about} {now.isoformat()}" if key is None else key
@@ -123,6 +128,7 @@ class AuditTrail:
             action=action,
             outcome=outcome,
             who=who,
+            run=run,
             about=about,
             count=count,
             last_at=now,

@@ -11,7 +11,8 @@ from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.run.messages import VERB_OF, Amend, Answer, AnyMessage, Stop, Verb
 
 Action = Literal[
-    "login", "token_used", "token_made", "token_rotated", "token_revoked", "access", Verb
+    "login", "token_used", "token_made", "token_rotated", "token_revoked", "access",
+    "library_approved", "library_rejected", Verb,
 ]  # fmt: skip
 Outcome = Literal["asked", "allowed", "refused"]
 ABOUT_CHARACTERS = 500

@@ -5,7 +5,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from perdure.domain.foundation.errors import InvalidInput
+from perdure.domain.run.audit import Action
 from perdure.interfaces.app_context import AppContext
+from perdure.interfaces.audit_trail import AuditTrail
 from perdure.interfaces.cli.output import Output
 from perdure.interfaces.services import Services
 
@@ -43,6 +45,12 @@ class Session:
             yield services
         finally:
             await opening.__aexit__(None, None, None)
+
+    async def decided(self, services: Services, *, approved: bool, about: str) -> None:
+        """Write to the audit trail what this person made of a proposal."""
+        action: Action = "library_approved" if approved else "library_rejected"
+        trail = AuditTrail(services.audit, now=self.context.now)
+        await trail.decided(action, about, by=self.context.user, run=None)
 
     async def started(self, services: Services, *, with_worker: bool = False) -> Services:
         """The same services, after those that are embedded and away were started."""

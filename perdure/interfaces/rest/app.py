@@ -17,6 +17,7 @@ from perdure.interfaces.rest import (
     forks,
     gates,
     health,
+    library,
     model_calls,
     plans,
     run_actions,
@@ -53,6 +54,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     events.router,
     stream.router,
     costs.router,
+    library.router,
     audit.router,
     health.router,
 )

@@ -15,6 +15,7 @@ from perdure.interfaces.web.compare import routes as compare_routes
 from perdure.interfaces.web.costs import routes as costs_routes
 from perdure.interfaces.web.entrance import OPEN, READING, Entrance
 from perdure.interfaces.web.inbox import routes as inbox_routes
+from perdure.interfaces.web.library import routes as library_routes
 from perdure.interfaces.web.rendering import FILES, asset, rendered
 from perdure.interfaces.web.run import calls as call_routes
 from perdure.interfaces.web.run import changes as change_routes
@@ -36,6 +37,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     call_routes.router,
     compare_routes.router,
     costs_routes.router,
+    library_routes.router,
     change_routes.router,  # before all verbs of a run
     tree_routes.router,
     run_routes.router,

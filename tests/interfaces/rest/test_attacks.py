@@ -22,6 +22,8 @@ from perdure.interfaces.rest.settings import ApiRules
 LOOPS = "/api/v1/loops"
 RUN = f"{LOOPS}/{{run}}"
 DEFINITIONS = f"{LOOPS}/definitions"
+LIBRARY = "/api/v1/library/{shelf}"
+ENTRY = f"{LIBRARY}/{{entry}}"
 OPEN = {"/healthz", "/readyz"}
 READ = {
     (f"{RUN}{rest}")
@@ -31,7 +33,7 @@ READ = {
         "/gates/{gate}", "/best", "/explanation", "/specification", "/stream", "/tree",
     )
 } | {LOOPS, f"{LOOPS}/active/count", "/api/v1/gates", DEFINITIONS, f"{DEFINITIONS}/{{name}}",
-     "/metrics", "/api/v1/costs"}  # fmt: skip
+     "/metrics", "/api/v1/costs", LIBRARY, ENTRY}  # fmt: skip
 VERBS = ("pause", "resume", "stop", "retry", "escalate", "amend", "input", "fork")
 OPERATE = {("POST", f"{RUN}/{verb}") for verb in VERBS} | {
     ("POST", LOOPS),
@@ -41,6 +43,8 @@ OPERATE = {("POST", f"{RUN}/{verb}") for verb in VERBS} | {
     ("POST", DEFINITIONS),
     ("PUT", f"{DEFINITIONS}/{{name}}"),
     ("DELETE", f"{DEFINITIONS}/{{name}}"),
+    ("POST", f"{ENTRY}/approve"),
+    ("POST", f"{ENTRY}/reject"),
 }
 NEEDED: dict[tuple[str, str], Scope] = {
     **{("GET", path): "read" for path in READ},
@@ -48,7 +52,8 @@ NEEDED: dict[tuple[str, str], Scope] = {
     ("POST", f"{RUN}/gates/{{gate}}/answer"): "answer",
     ("GET", "/api/v1/audit"): "admin",
 }
-NAMES = {"run": "x", "gate": "g1", "iteration": "1", "ref": "r", "name": "n"}
+NAMES = {"run": "x", "gate": "g1", "iteration": "1", "ref": "r", "name": "n",
+         "shelf": "skill", "entry": "x"}  # fmt: skip
 COMMAND = {"name": "c", "evaluator": {"check": "command", "argv": ["make"]}}
 MINE = {
     "name": "mine",
@@ -128,6 +133,7 @@ BODIES: Mapping[tuple[str, str], Mapping[str, object]] = {
     ("POST", f"{RUN}/input"): {"text": "x"},
     ("POST", f"{RUN}/fork"): {"iteration": 1},
     ("POST", f"{RUN}/gates/{{gate}}/answer"): {"choice": "approve"},
+    ("POST", f"{ENTRY}/approve"): {"name": "x"},
     ("POST", DEFINITIONS): MINE,
     ("PUT", f"{DEFINITIONS}/{{name}}"): {**MINE, "name": "n"},
 }

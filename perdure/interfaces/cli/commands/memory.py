@@ -10,9 +10,9 @@ from perdure.domain.foundation.errors import NotFound, StoreError
 from perdure.domain.foundation.problems import nearest_name
 from perdure.domain.memory.entries import Kind, MemoryEntry, OldText, Skill
 from perdure.domain.memory.ranking import rank
-from perdure.domain.memory.skills import approved, one_proposal, proposals
 from perdure.domain.memory.store import MemoryStore
 from perdure.domain.memory.tokenizer import question
+from perdure.interfaces import skill_approval
 from perdure.interfaces.cli.commands.parameters import Given
 from perdure.interfaces.cli.session import Session
 from perdure.interfaces.cli.views.layout import GOOD, line
@@ -27,7 +27,6 @@ from perdure.interfaces.formatting import one_line
 from perdure.interfaces.skill_files import read_skill
 
 SHOWN: tuple[Kind, ...] = ("learning", "episode", "pattern", "skill")
-SKILLS_AT_MOST = 1_000
 Name = Annotated[str, Parameter(name="NAME")]
 memory_app = App(
     name="memory",
@@ -172,15 +171,19 @@ async def approve(proposed: Name, /, *, name: str | None = None, session: Given)
     """
     now = session.context.now()
     async with session.connected() as services:
-        skill = one_proposal(proposed, proposals(await _skills(services.memory, None)))
-        run = await services.records.run(skill.proposed_by)
-        outcome = run.outcome if run is not None else None
-        wanted = approved(skill, outcome=outcome, by=session.context.user, now=now, name=name)
-        kept = (await services.memory.put(wanted)).entry
-        await services.memory.forget(skill.id)
-        version = kept.version if isinstance(kept, Skill) else 1
+        waiting = await skill_approval.proposed(services.memory, proposed)
+        kept = await skill_approval.approve(
+            services.memory,
+            services.records,
+            waiting.id,
+            by=session.context.user,
+            now=now,
+            name=name,
+        )
+        await session.decided(services, approved=True, about=f"skill {waiting.id}")
+        told = f"{kept.name} is given to runs from now on, as version {kept.version}"
         session.output.show(
-            line(("✓ ", GOOD), f"{wanted.name} is given to runs from now on, as version {version}"),
+            line(("✓ ", GOOD), told),
             {"type": "skill", "changed": True, **entry_data(kept, now)},
         )
 
@@ -220,8 +223,7 @@ def _tell_forgotten(session: Session, entry: MemoryEntry) -> None:
 
 
 async def _skills(memory: MemoryStore, category: str | None) -> list[Skill]:
-    found = await memory.list(kinds=("skill",), category=category, limit=SKILLS_AT_MOST)
-    return [entry for entry in found if isinstance(entry, Skill)]
+    return await skill_approval.skills(memory, category=category)
 
 
 def _earlier(skill: Skill, version: int) -> OldText:

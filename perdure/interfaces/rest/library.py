@@ -1,0 +1,79 @@
+"""What runs left for later ones, and a person's word on what they propose."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query
+
+from perdure.domain.foundation.base import FrozenModel
+from perdure.interfaces.audit_trail import AuditTrail
+from perdure.interfaces.library import Library, LibraryEntry, LibraryItem, Shelf, State
+from perdure.interfaces.rest.auth import Operator, Reader, Site
+from perdure.interfaces.rest.paging import PAGE, CursorText, Limit, cursors
+from perdure.interfaces.rest.request_limits import BoundedRoute
+from perdure.interfaces.rest.schemas import Page
+from perdure.interfaces.rest.settings import ApiSite
+
+router = APIRouter(prefix="/api/v1/library/{shelf}", tags=["library"], route_class=BoundedRoute)
+Entry = Annotated[str, Path(min_length=1, max_length=200, description="The `id` in the list.")]
+
+
+class LibraryPage(Page):
+    """One page of a shelf: what waits for a person first, then the newest."""
+
+    items: tuple[LibraryItem, ...] = ()
+
+
+class ApproveBody(FrozenModel):
+    """The name that a skill gets; without one, that of its run."""
+
+    name: str | None = None
+
+
+@router.get("")
+async def list_library(
+    site: Site,
+    _: Reader,
+    shelf: Shelf,
+    state: Annotated[State | None, Query()] = None,
+    limit: Limit = PAGE,
+    cursor: CursorText = None,
+) -> LibraryPage:
+    """Skills, learnings, patterns or tools, each with its state, scope and the runs it is from."""
+    pages = await cursors(site, "library", shelf, state)
+    offset = pages.offset(cursor)
+    found = await _library(site).items(shelf, state)
+    return LibraryPage(
+        items=tuple(found[offset : offset + limit]),
+        cursor=pages.after(offset, limit=limit, total=len(found)),
+    )
+
+
+@router.get("/{entry}")
+async def get_library_entry(site: Site, _: Reader, shelf: Shelf, entry: Entry) -> LibraryEntry:
+    """One thing whole: the text of a skill, the code and the parameters of a tool."""
+    return await _library(site).entry(shelf, entry)
+
+
+@router.post("/{entry}/approve")
+async def approve_library_entry(
+    site: Site, caller: Operator, shelf: Shelf, entry: Entry, body: ApproveBody | None = None
+) -> LibraryItem:
+    """Open what an accepted run proposed to later runs; a pattern becomes a skill."""
+    name = (body or ApproveBody()).name
+    return await _library(site).approve(shelf, entry, by=caller.name, trail=_trail(site), name=name)
+
+
+@router.post("/{entry}/reject")
+async def reject_library_entry(
+    site: Site, caller: Operator, shelf: Shelf, entry: Entry
+) -> LibraryItem:
+    """Keep what a run proposed from later runs: a skill is dropped, a tool closed to every run."""
+    return await _library(site).reject(shelf, entry, by=caller.name, trail=_trail(site))
+
+
+def _library(site: ApiSite) -> Library:
+    return Library(site.services, site.now())
+
+
+def _trail(site: ApiSite) -> AuditTrail:
+    return AuditTrail(site.services.audit, now=site.now)
