@@ -85,7 +85,8 @@ async def test_a_rejected_pattern_stays_rejected(library: Rest) -> None:
     ("path", "status"),
     [
         ("skill/nothing", 404), ("tool/abab", 404), ("tool/made.add", 404),
-        ("pattern/pattern", 404), ("skill/pattern-1", 404), ("book/x", 422), ("learning/learning-1/approve", 409),
+        ("pattern/pattern", 404), ("skill/pattern-1", 404), ("book/x", 422),
+        ("learning/learning-1/approve", 409),
     ],
 )  # fmt: skip
 async def test_ids_are_whole_and_learnings_need_no_decision(

@@ -142,7 +142,8 @@ async def decide(visit: Here, fields: Fields, shelf: str, entry: str, verb: str)
 def card_of(item: LibraryItem) -> Card:
     """An item with its state and facts in words."""
     state, style = STATES[item.state]
-    facts = [f"given to {item.scope}"]
+    proposed_skill = item.shelf == "skill" and item.state == "proposed"
+    facts = [f"for {item.scope}, once approved" if proposed_skill else f"given to {item.scope}"]
     if item.uses is not None and item.state in {"in_use", "unused"}:
         facts.append(f"used by {plural(item.uses, 'run')}")
     if item.confidence is not None and item.shelf != "skill":
