@@ -24,6 +24,7 @@ def views(stage) -> dict[str, str]:
         "tree": f"/runs/{runs.accepted}/tree",
         "compare": f"/compare?left={runs.accepted}&right={runs.escalation}",
         "costs": "/costs?by=model",
+        "library": "/library",
         "start": "/new",
         "nowhere": "/nowhere",
     }
