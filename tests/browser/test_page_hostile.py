@@ -118,7 +118,13 @@ async def test_nothing_that_was_written_acts(stage, rest, browser, hostile, widt
     page = await signed_in(tab, rest)
     seen = watched(page, rest.url)
     drafted, _asking, failed = hostile
-    views = ["/inbox", "/runs", f"/compare?left={drafted}&right={failed}", "/costs?by=label", "/library"]
+    views = [
+        "/inbox",
+        "/runs",
+        f"/compare?left={drafted}&right={failed}",
+        "/costs?by=label",
+        "/library",
+    ]
     for run in hostile:
         views += [f"/runs/{run}", f"/runs/{run}/tree", f"/runs/{run}/iterations/1"]
         views += [f"/runs/{run}/iterations/1/calls"]
