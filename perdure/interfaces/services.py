@@ -225,7 +225,7 @@ class Services:
     records: RecordStore
     live: LiveTexts
     journal: Journal
-    ledger: Ledger
+    ledger: Callable[[], Ledger]
     transcripts: TranscriptStore
     workspaces: Callable[[], Workspaces]
     memory: MemoryStore

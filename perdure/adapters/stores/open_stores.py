@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from sqlalchemy import URL
@@ -49,7 +50,7 @@ class Stores:
     blobs: BlobStore
     transcripts: TranscriptStore
     journal: Journal
-    ledger: Ledger
+    ledger: Callable[[], Ledger]
     records: RecordStore
     live: LiveTexts
     verdicts: VerdictStore
@@ -114,7 +115,7 @@ async def open_stores(
         blobs=verified,
         transcripts=LinkedTranscripts(verified),
         journal=SqlJournal(database),
-        ledger=SqlLedger(database),
+        ledger=partial(SqlLedger, database),
         records=records,
         live=SqlLiveTexts(database),
         verdicts=SqlRecords(database),

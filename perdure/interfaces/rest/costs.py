@@ -41,7 +41,7 @@ async def read_costs(
         period = period_of(since, until, today=site.now().date())
     except ValueError as error:
         raise invalid("query.since", f"is not before `until`: {error}") from None
-    found = await spending(site.services.ledger, by, period)
+    found = await spending(site.services.ledger(), by, period)
     if CSV not in accept:
         return found
     named = {"content-disposition": f'attachment; filename="{csv_name(found)}"'}

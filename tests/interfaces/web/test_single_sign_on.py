@@ -77,7 +77,7 @@ async def test_the_same_person_is_the_same_token(
 ) -> None:
     await guest.get(await led_back(guest))
     first = await token_of(rest, known)
-    async with httpx2.AsyncClient(base_url=rest.url, trust_env=False) as phone:
+    async with httpx2.AsyncClient(base_url=rest.url, timeout=60, trust_env=False) as phone:
         await phone.get(await led_back(phone))
         assert (await phone.get("/runs")).status_code == 200
     assert (await guest.get("/runs")).status_code == 200, "the first browser stays signed in"
@@ -93,7 +93,7 @@ async def test_other_groups_end_the_sessions_of_before(
     known.person["groups"] = ["boss"]
     await guest.get(await led_back(guest))
     known.person["groups"] = ["engineers"]
-    async with httpx2.AsyncClient(base_url=rest.url, trust_env=False) as phone:
+    async with httpx2.AsyncClient(base_url=rest.url, timeout=60, trust_env=False) as phone:
         await phone.get(await led_back(phone))
         assert (await phone.get("/runs")).status_code == 200
     assert (await guest.get("/runs")).status_code == 303
@@ -132,7 +132,7 @@ async def test_an_answer_in_another_browser_opens_nothing(
 ) -> None:
     """Whoever is led to an answer of somebody else must not become that person."""
     back = await led_back(guest)
-    async with httpx2.AsyncClient(base_url=rest.url, trust_env=False) as victim:
+    async with httpx2.AsyncClient(base_url=rest.url, timeout=60, trust_env=False) as victim:
         answer = await victim.get(back)
         assert answer.status_code == 401
         assert "did not begin in this browser" in answer.text
@@ -145,7 +145,7 @@ async def test_an_answer_is_good_once(rest: Rest, guest: httpx2.AsyncClient) -> 
     back = await led_back(guest)
     kept = guest.cookies[COOKIE]
     assert (await guest.get(back)).status_code == 303
-    async with httpx2.AsyncClient(base_url=rest.url, trust_env=False) as other:
+    async with httpx2.AsyncClient(base_url=rest.url, timeout=60, trust_env=False) as other:
         answer = await other.get(back, headers={"cookie": f"{COOKIE}={kept}"})
     assert answer.status_code == 403
     assert "set-cookie" in answer.headers
@@ -190,7 +190,7 @@ async def test_what_the_provider_refuses_is_shown_as_text(
 async def test_without_a_provider_there_is_no_such_page(bare: Installation) -> None:
     async with (
         served(bare) as plain,
-        httpx2.AsyncClient(base_url=plain.url, trust_env=False) as guest,
+        httpx2.AsyncClient(base_url=plain.url, timeout=60, trust_env=False) as guest,
     ):
         assert (await guest.get("/sign-in/provider")).status_code == 404
         assert (await guest.get("/sign-in/provider/back?code=x")).status_code == 404
@@ -203,7 +203,7 @@ async def test_behind_a_proxy_the_way_back_is_the_pages_own_address(
     rules = ApiRules(page_url="https://loops.example.org")
     async with (
         served(bare, rules, sign_on(known, GROUPS)) as behind,
-        httpx2.AsyncClient(base_url=behind.url, trust_env=False) as guest,
+        httpx2.AsyncClient(base_url=behind.url, timeout=60, trust_env=False) as guest,
     ):
         answer = await guest.get(START)
         assert (

@@ -187,7 +187,7 @@ async def _all_costs(
     except ValueError as error:
         raise InvalidInput(f"--since: {error}.", cure="Give an earlier day.") from None
     async with session.connected() as services:
-        table = await spending(services.ledger, by, period)
+        table = await spending(services.ledger(), by, period)
     if as_csv:
         session.output.raw(csv_text(table))
     else:
