@@ -48,9 +48,11 @@ async def _told(site: Installation, folder: Path, *command: str) -> list[str]:
             "PERDURE_TASK_QUEUE": site.settings.task_queue,
         },
         stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
     )
-    out, _ = await process.communicate()
-    assert process.returncode == 0
+    out, err = await process.communicate()
+    # A thread of the SDK's core may abort an interpreter that has done everything and ends.
+    assert process.returncode == 0 or b"runtime state: finalizing" in err, err.decode()
     return out.decode().splitlines()
 
 

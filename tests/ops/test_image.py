@@ -11,7 +11,7 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
 PIN = re.compile(r"^([A-Za-z0-9._-]+)==(\S+)", re.MULTILINE)
-EXTRAS = ("api", "mcp", "objects", "openai", "postgres")
+EXTRAS = ("api", "mcp", "objects", "openai", "postgres", "sso")
 MARKERS = {
     "python_version": "3.11",
     "python_full_version": "3.11.11",
