@@ -126,6 +126,7 @@ class _Client:
             live=stores.live,
             journal=stores.journal,
             ledger=stores.ledger,
+            experiments=lambda: self.gateway.experiments(stores.experiments()),
             transcripts=stores.transcripts,
             workspaces=lambda: self._parts().workspaces,
             memory=stores.memory,

@@ -14,6 +14,7 @@ from temporalio.worker import Worker
 from perdure.about import VERSION
 from perdure.activities.call_model import CallModel
 from perdure.activities.evaluation import Check, Judge, Verify
+from perdure.activities.experiments import NoteExperiment, OpenTrial, SettleTrial, TrialRuns
 from perdure.activities.generated_tools import MakeTool, RepairTool
 from perdure.activities.hooks import RunHook
 from perdure.activities.manager import Brief, InspectWork, Manage, Shelve
@@ -119,6 +120,7 @@ class Fleet:
         return self._worker(
             loops_queue(self._installation),
             activities=[
+                *self._experiments(),
                 open_run.open_run,
                 Reframe(blobs=stores.blobs, frames=self._frames).reframe,
                 Reconcile(stores.journal).reconcile,
@@ -144,6 +146,26 @@ class Fleet:
             ],
             workflows=WORKFLOWS,
         )
+
+    def _experiments(self) -> list[Activity]:
+        """The steps of experiments."""
+        stores = self._parts.stores
+        store = stores.experiments()
+        opened = opening_of(self._parts, lacks=self._lacks).open
+        runs = TrialRuns(opened, records=stores.records)
+        settle = SettleTrial(
+            store,
+            records=stores.records,
+            journal=stores.journal,
+            blobs=stores.blobs,
+            checks=self._parts.checks,
+            opening=runs,
+        )
+        return [
+            OpenTrial(store, runs).open_trial,
+            settle.settle_trial,
+            NoteExperiment(store, now=utc_now).note_experiment,
+        ]
 
     def opening(self) -> OpenTask:
         """The step that opens a task."""

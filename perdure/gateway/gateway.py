@@ -48,6 +48,8 @@ from perdure.gateway.types import (
 from perdure.gateway.visibility import OURS, every
 
 if TYPE_CHECKING:
+    from perdure.domain.experiments.store import ExperimentStore
+    from perdure.gateway.experiments import Experiments
     from perdure.gateway.open_task import ReadSpec, TaskOpening
 
 GATES = list[Gate]
@@ -145,6 +147,10 @@ class Gateway:
             lacks: families of models that this worker cannot call, with why.
         """
         return self._parts.opening(read, lacks=lacks)
+
+    def experiments(self, store: "ExperimentStore") -> "Experiments":
+        """The experiments of this installation, over their store."""
+        return self._parts.experiments(store)
 
     def fresh_id(self, kind: str, goal: str) -> str:
         """An id that no run has; without words of the goal where there is an encryption key."""

@@ -19,8 +19,10 @@ from perdure.gateway.temporal_gateway import Connect, Prepare, TemporalGateway
 from perdure.gateway.types import InstallationInfo, ResolveModels, SettleRun, Waits
 
 if TYPE_CHECKING:
+    from perdure.domain.experiments.store import ExperimentStore
     from perdure.gateway.control import Steering
     from perdure.gateway.event_follower import Follower
+    from perdure.gateway.experiments import Experiments
     from perdure.gateway.fork import Forking
     from perdure.gateway.open_task import ReadSpec, TaskOpening
     from perdure.gateway.pattern_schedule import Mining
@@ -163,6 +165,14 @@ class GatewayParts:
         from perdure.gateway.pattern_schedule import Mining
 
         return Mining(server=self.server, starter=self.starter, records=self.records)
+
+    def experiments(self, store: "ExperimentStore") -> "Experiments":
+        """Runs experiments."""
+        from perdure.gateway.experiments import Experiments
+
+        return Experiments(
+            store, server=self.server, starter=self.starter, records=self.records, now=self.now
+        )
 
     @cached_property
     def failing(self) -> "Failing":

@@ -186,6 +186,10 @@ class Starter:
         queue = models_queue(await self._records.installation())
         return await self.readiness.served(queue, ask=ask)
 
+    async def resolved(self, spec: Spec, served: ServedModels | None) -> Spec:
+        """A specification with its models filled in as the workers have them."""
+        return await self._resolve(spec, served)
+
     def _id_of(self, spec: Spec, asked: Wish, standing: Standing) -> str:
         """The run's id: the requested one, one derived from the key, or a new one."""
         if standing.row is not None:

@@ -6,7 +6,8 @@ Interfaces import no adapter. The composition root builds these values; tests bu
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Literal, Protocol
+from decimal import Decimal
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from perdure.domain.budget.journal import Journal
 from perdure.domain.budget.ledger import Ledger
@@ -40,6 +41,12 @@ from perdure.gateway.types import (
     RunFilter,
     RunPage,
 )
+
+if TYPE_CHECKING:  # read by few: commands start without it
+    from perdure.domain.experiments.plan import Entry, Plan
+    from perdure.domain.experiments.status import ExperimentStatus
+    from perdure.domain.experiments.store import StoredExperiment
+    from perdure.domain.experiments.trials import Trial
 
 
 class Collected(FrozenModel):
@@ -204,6 +211,58 @@ class RunGateway(Protocol):
         ...
 
 
+class ExperimentGateway(Protocol):
+    """The experiments, as interfaces reach them; `gateway.experiments.Experiments` says more."""
+
+    async def start(self, plan: "Plan", entries: "Sequence[Entry]", *, id: str) -> str:
+        """Start an experiment and return its id."""
+        ...
+
+    async def stored(self, id: str) -> "StoredExperiment":
+        """The experiment as its row says."""
+        ...
+
+    async def resolve(self, name: str) -> str:
+        """The full id behind a unique beginning or `@last`."""
+        ...
+
+    async def list(self, *, limit: int = 100) -> "Sequence[ExperimentStatus]":
+        """The newest experiments first."""
+        ...
+
+    async def status(self, id: str) -> "ExperimentStatus":
+        """How an experiment stands."""
+        ...
+
+    async def trials(self, id: str) -> "Sequence[Trial]":
+        """What became of its trials so far."""
+        ...
+
+    async def entries(self, id: str) -> "Sequence[Entry]":
+        """Its inputs in order."""
+        ...
+
+    async def pause(self, id: str) -> None:
+        """Start no further trial."""
+        ...
+
+    async def stop(self, id: str, *, now: bool = False) -> None:
+        """End it."""
+        ...
+
+    async def resume(self, id: str, *, cost_usd: Decimal | None = None) -> None:
+        """Go on after a pause, a stop or a spent budget."""
+        ...
+
+    async def extend(self, id: str, entries: "Sequence[Entry]") -> "ExperimentStatus":
+        """Run further inputs too."""
+        ...
+
+    async def delete(self, id: str) -> None:
+        """Forget an experiment that has ended."""
+        ...
+
+
 class Start(Protocol):
     """Starts missing embedded services and returns the connected services.
 
@@ -226,6 +285,7 @@ class Services:
     live: LiveTexts
     journal: Journal
     ledger: Callable[[], Ledger]
+    experiments: Callable[[], ExperimentGateway]
     transcripts: TranscriptStore
     workspaces: Callable[[], Workspaces]
     memory: MemoryStore

@@ -74,16 +74,16 @@ def meant_kind(kind: str | None) -> str | None:
 
 def flag_fields(flags: Flags, kind: str | None) -> tuple[Fields, list[Problem]]:
     """What the flags say, as fields."""
-    fields: Fields = {}
+    fields: Fields = dict(flags.fields)
     if flags.kind is not None:
         fields["kind"] = flags.kind
     if flags.budget:
-        fields["budget"] = dict(flags.budget)
+        fields = _over(fields, {"budget": dict(flags.budget)})
     if flags.model is not None:
-        fields["models"] = {"executor": flags.model}
+        fields = _over(fields, {"models": {"executor": flags.model}})
     if flags.iterate is not None:
         block = kind if kind in FIELDS_BY_KIND else "refine"
-        fields[block or "refine"] = {"max_iterations": flags.iterate}
+        fields = _over(fields, {block or "refine": {"max_iterations": flags.iterate}})
     if flags.quality is not None:
         fields = _over(fields, {"refine": {"quality_threshold": flags.quality}})
     problems: list[Problem] = []

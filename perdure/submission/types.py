@@ -28,7 +28,8 @@ def may_judge(model: str) -> bool:
 class Flags:
     """What a command line says over the file; `sets` are texts such as `budget.tokens=5000`.
 
-    `example` is a file of inputs, and of a model to play, that goes between the file and the rest.
+    `example` is a file of inputs, and of a model to play, that goes between the file and the rest;
+    `fields` are fields as such, below the others.
     """
 
     kind: LoopKind | None = None
@@ -38,6 +39,7 @@ class Flags:
     model: str | None = None
     sets: tuple[str, ...] = ()
     example: Path | None = None
+    fields: Mapping[str, JsonValue] = field(default_factory=dict)
 
 
 class NobodyJudges(InvalidInput):

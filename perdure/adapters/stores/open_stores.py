@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sqlalchemy import URL
 
@@ -39,6 +40,9 @@ from perdure.domain.ports import BlobStore, LiveTexts, RecordStore, TranscriptSt
 from perdure.domain.projects.ports import ArtifactStore, ProjectStore, SessionStore, TodoStore
 from perdure.domain.run.audit import AuditStore
 
+if TYPE_CHECKING:  # read by few: commands start without it
+    from perdure.domain.experiments.store import ExperimentStore
+
 DATABASE_FILE = "perdure.sqlite"
 BLOBS_FOLDER = "blobs"
 
@@ -51,6 +55,7 @@ class Stores:
     transcripts: TranscriptStore
     journal: Journal
     ledger: Callable[[], Ledger]
+    experiments: "Callable[[], ExperimentStore]"
     records: RecordStore
     live: LiveTexts
     verdicts: VerdictStore
@@ -116,6 +121,7 @@ async def open_stores(
         transcripts=LinkedTranscripts(verified),
         journal=SqlJournal(database),
         ledger=partial(SqlLedger, database),
+        experiments=partial(_experiments, database),
         records=records,
         live=SqlLiveTexts(database),
         verdicts=SqlRecords(database),
@@ -130,6 +136,12 @@ async def open_stores(
         database=database,
         objects=moved,
     )
+
+
+def _experiments(database: Database) -> "ExperimentStore":
+    from perdure.adapters.stores.experiments import SqlExperiments
+
+    return SqlExperiments(database)
 
 
 async def _shelf(home: Path, database: Database) -> BlobBackend:

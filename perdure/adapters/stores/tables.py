@@ -335,3 +335,31 @@ made_tool_makers = Table(
     *_texts("root", "worker"),
     Column("made_at", UtcTime),
 )
+
+experiments = Table(
+    "experiments",
+    metadata,
+    _key("id"),
+    *_contents("experiments", "name", "plan"),
+    *_texts("state", "reason"),
+    Column("inputs", BigInteger),
+    Column("digest", Text),
+    *_times("created_at", "ended_at"),
+)
+
+experiment_inputs = Table(
+    "experiment_inputs",
+    metadata,
+    _key("experiment"),
+    _key("position", Integer),
+    *_contents("experiment_inputs", "entry"),
+)
+
+experiment_trials = Table(
+    "experiment_trials",
+    metadata,
+    _key("experiment"),
+    _key("number", Integer),
+    Column("ended", Boolean),
+    *_contents("experiment_trials", "trial"),
+)

@@ -37,6 +37,7 @@ GROUPS = {
         "watch": "run:watch",
         "fork": "fork:fork",
         "demo": "demo:demo",
+        "experiment": "experiment:experiment_app",
         "loops": "loops:loops_app",
         "repl": "repl:repl",
     },

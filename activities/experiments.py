@@ -1,0 +1,221 @@
+"""The activities of an experiment: open the next run of a trial, and keep how it ended."""
+
+from collections.abc import Callable
+from datetime import datetime
+
+from pydantic import JsonValue
+from temporalio import activity
+
+from perdure.activities.open_task import ReadTask
+from perdure.activities.support.error_mapping import translated
+from perdure.activities.take_over import Settling
+from perdure.domain.budget.journal import Journal
+from perdure.domain.experiments import judging
+from perdure.domain.experiments.labels import is_right
+from perdure.domain.experiments.messages import (
+    NoteExperimentRequest,
+    OpenTrialReport,
+    OpenTrialRequest,
+    SettleTrialReport,
+    SettleTrialRequest,
+)
+from perdure.domain.experiments.plan import Entry, Plan, trial_run_id, trial_task
+from perdure.domain.experiments.store import ExperimentStore, StoredExperiment
+from perdure.domain.experiments.trials import Trial, Try, another_try, try_of
+from perdure.domain.foundation.errors import InvalidInput, NotFound, StoreError
+from perdure.domain.foundation.tolerance import read
+from perdure.domain.ports import BlobStore, CheckRunner, RecordStore
+from perdure.domain.run.activity_messages import SettleChildRequest
+from perdure.domain.run.result import RunResult
+from perdure.domain.run.task_start import OpenTaskRequest
+
+
+class OpenTrial:
+    """Opens runs of trials.
+
+    Args:
+        store: plans, inputs and trials.
+        opening: opens their runs.
+    """
+
+    def __init__(self, store: ExperimentStore, opening: "TrialRuns") -> None:
+        self._store = store
+        self._opening = opening
+
+    @activity.defn
+    @translated
+    async def open_trial(self, step: OpenTrialRequest) -> OpenTrialReport:
+        """Open the run that the trial needs next; a repeat finds the row of the attempt before."""
+        experiment = await found(self._store, step.experiment)
+        plan, position = experiment.plan, experiment.plan.position(step.number)
+        trial = await self._store.trial(step.experiment, step.number)
+        made = () if trial is None else trial.tries
+        beside = plan.beside(step.number)
+        other = None if beside is None else await self._store.trial(step.experiment, beside)
+        if not another_try(plan.arm(position.arm).tries, made, other):
+            if trial is not None:
+                ended = trial.model_copy(update={"ended": True})
+                await self._store.put_trial(step.experiment, ended)
+            return OpenTrialReport()
+        entry = await self._store.entry(step.experiment, position.entry)
+        if entry is None:
+            raise StoreError(f"The input {position.entry + 1} of {step.experiment} is not there.")
+        task = trial_task(plan.arm(position.arm), entry, label=step.experiment)
+        run = trial_run_id(step.experiment, position, len(made))
+        return await self._opening.open(run, task, experiment=step.experiment)
+
+
+class SettleTrial:
+    """Keeps how runs of trials ended, with the score that no loop saw.
+
+    Args:
+        store: plans, inputs and trials.
+        records: results of runs.
+        journal: what a run without a result spent.
+        blobs: outputs.
+        checks: what runs held-out checks.
+        opening: opens the run of a judge.
+    """
+
+    def __init__(
+        self,
+        store: ExperimentStore,
+        *,
+        records: RecordStore,
+        journal: Journal,
+        blobs: BlobStore,
+        checks: CheckRunner,
+        opening: "TrialRuns",
+    ) -> None:
+        self._store = store
+        self._records = records
+        self._settling = Settling(journal=journal, records=records)
+        self._blobs = blobs
+        self._checks = checks
+        self._opening = opening
+
+    @activity.defn
+    @translated
+    async def settle_trial(self, step: SettleTrialRequest) -> SettleTrialReport:
+        """Keep how a run ended; a repeat gives the same."""
+        experiment = await found(self._store, step.experiment)
+        plan, position = experiment.plan, experiment.plan.position(step.number)
+        ended = await self._ended(step.run)
+        output = await self._output(ended)
+        one, judge, judge_spend = try_of(ended), None, SettleTrialReport()
+        if plan.scoring.held_out and output is not None and not one.failed:
+            entry = await self._store.entry(step.experiment, position.entry)
+            if entry is None:
+                raise StoreError(f"The input {position.entry + 1} is not there.")
+            if plan.scoring.by != "judge":
+                one = await self._scored(plan, entry, one, output)
+            elif step.judge is None:
+                task = judging.task(plan, entry, output, label=step.experiment)
+                judge = await self._opening.open(
+                    judging.run_id(step.run), task, experiment=step.experiment
+                )
+            else:
+                verdict = await self._ended(step.judge)
+                one = judging.judged(one, verdict, await self._output(verdict))
+                judge_spend = SettleTrialReport(cost_usd=one.judge_usd, tokens=one.judge_tokens)
+        await self._keep(step, Trial(
+            number=step.number, arm=position.arm, entry=position.entry, repeat=position.repeat
+        ), one)  # fmt: skip
+        if step.judge is not None:
+            return judge_spend
+        return SettleTrialReport(cost_usd=one.cost_usd, tokens=one.tokens, judge=judge)
+
+    async def _keep(self, step: SettleTrialRequest, new: Trial, one: Try) -> None:
+        trial = await self._store.trial(step.experiment, step.number) or new
+        others = [other for other in trial.tries if other.run != one.run]
+        tries = tuple(sorted((*others, one), key=lambda each: (len(each.run), each.run)))
+        await self._store.put_trial(step.experiment, trial.model_copy(update={"tries": tries}))
+
+    async def _ended(self, run: str) -> RunResult:
+        """The run's result; of one that was ended by force, what its journal says it spent."""
+        row = await self._records.run(run)
+        if row is not None and row.result is not None:
+            return read(RunResult, row.result)
+        report = await self._settling.settle(SettleChildRequest(child=run, root=run))
+        return RunResult(
+            id=run,
+            kind="" if row is None else row.kind,
+            outcome="failed",
+            reason="terminated",
+            explanation="It left no result: somebody ended it at the server.",
+            spend=report.spend,
+        )
+
+    async def _output(self, result: RunResult) -> str | None:
+        """The whole output; None where there is none, or nobody keeps it any more."""
+        if result.output_ref is None:
+            return None if result.excerpt else result.output
+        try:
+            return await self._blobs.get_text(result.output_ref)
+        except NotFound:
+            return None
+
+    async def _scored(self, plan: Plan, entry: Entry, one: Try, output: str) -> Try:
+        if plan.scoring.by == "labels":
+            right = is_right(output, entry.expected)
+            why = "" if right else "it is not the expected answer"
+            return one.model_copy(update={"held_out": float(right), "why": why})
+        rubric = plan.scoring.rubric
+        if rubric is None:
+            raise InvalidInput("the plan scores by a check and has none")
+        scores = self._checks.evaluate(rubric, output, "whole")
+        weights = {item.name: item.effective_weight for item in rubric.dimensions}
+        whole = sum(weights.values()) or 1.0
+        score = sum(weights[item.name] * (item.score or 0.0) for item in scores) / whole
+        why = "; ".join(item.gap for item in scores if item.gap)
+        return one.model_copy(update={"held_out": round(score, 4), "why": why[:400]})
+
+
+class NoteExperiment:
+    """Keeps how experiments stand."""
+
+    def __init__(self, store: ExperimentStore, *, now: Callable[[], datetime]) -> None:
+        self._store = store
+        self._now = now
+
+    @activity.defn
+    @translated
+    async def note_experiment(self, step: NoteExperimentRequest) -> None:
+        """Write the state into the row that lists and reports read."""
+        await self._store.note(step.experiment, step.state, reason=step.reason, at=self._now())
+
+
+async def found(store: ExperimentStore, id: str) -> StoredExperiment:
+    """An experiment; raises `NotFound` where somebody deleted it meanwhile."""
+    experiment = await store.get(id)
+    if experiment is None:
+        raise NotFound(f"There is no experiment {id}.", cure="perdure experiment list")
+    return experiment
+
+
+class TrialRuns:
+    """Claims rows of runs and says how to start them; each is started once.
+
+    Args:
+        open_task: checks a task and claims its row.
+        records: rows of runs.
+    """
+
+    def __init__(self, open_task: ReadTask, *, records: RecordStore) -> None:
+        self._open = open_task
+        self._records = records
+
+    async def open(self, run: str, task: dict[str, JsonValue], *, experiment: str) -> OpenTrialReport:
+        """The run to start; without an input it has ended already, or its task was refused."""
+        row = await self._records.run(run)
+        if row is not None and row.result is not None:
+            return OpenTrialReport(run=run)
+        kind = str(task.get("kind", "agent"))
+        # The experiment, not its execution: one that is started again takes up its own runs.
+        asked = OpenTaskRequest(kind=kind, task=task, chain=f"experiment:{experiment}")
+        report = await self._open(run, asked)
+        if report.result is not None:
+            return OpenTrialReport(run=run)
+        return OpenTrialReport(
+            run=run, kind=kind, input=report.input, queue=report.queue, memo=report.memo
+        )

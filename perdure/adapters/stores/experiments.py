@@ -1,0 +1,174 @@
+"""Experiments as rows: one for each experiment, input and trial."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from sqlalchemy import RowMapping, delete, func, select, update
+
+from perdure.adapters.stores.database import Database
+from perdure.adapters.stores.tables import experiment_inputs, experiment_trials, experiments
+from perdure.domain.experiments.plan import Entry, Plan
+from perdure.domain.experiments.store import (
+    EndReason,
+    ExperimentState,
+    StoredExperiment,
+)
+from perdure.domain.experiments.trials import Trial
+from perdure.domain.foundation.tolerance import read
+
+LOCK = "experiments"
+WRITTEN_AT_ONCE = 500
+
+
+class SqlExperiments:
+    """The port `ExperimentStore`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def create(self, experiment: StoredExperiment, entries: Sequence[Entry]) -> bool:
+        async with self._database.write() as connection:
+            await self._database.lock(connection, LOCK)
+            known = await connection.scalar(
+                select(experiments.c.id).where(experiments.c.id == experiment.id)
+            )
+            if known is not None:
+                return False
+            row = {
+                "id": experiment.id,
+                "name": experiment.plan.name,
+                "plan": experiment.plan.model_dump_json(by_alias=True),
+                "state": experiment.state,
+                "reason": experiment.reason,
+                "inputs": len(entries),
+                "digest": experiment.digest,
+                "created_at": experiment.created_at,
+                "ended_at": experiment.ended_at,
+            }
+            await connection.execute(self._database.insert(experiments).values(row))
+            for rows in _pages(experiment.id, entries, first=0):
+                await connection.execute(self._database.insert(experiment_inputs).values(rows))
+            return True
+
+    async def get(self, id: str) -> StoredExperiment | None:
+        async with self._database.read() as connection:
+            found = await connection.execute(select(experiments).where(experiments.c.id == id))
+            row = found.mappings().first()
+        return None if row is None else _experiment(row)
+
+    async def list(self, *, limit: int = 100) -> Sequence[StoredExperiment]:
+        query = select(experiments).order_by(experiments.c.created_at.desc(), experiments.c.id)
+        async with self._database.read() as connection:
+            rows = (await connection.execute(query.limit(limit))).mappings().all()
+        return [_experiment(row) for row in rows]
+
+    async def put_plan(self, id: str, plan: Plan) -> None:
+        told = plan.model_dump_json(by_alias=True)
+        async with self._database.write() as connection:
+            await connection.execute(
+                update(experiments).where(experiments.c.id == id).values(plan=told)
+            )
+
+    async def add_entries(self, id: str, entries: Sequence[Entry], *, after: int) -> bool:
+        async with self._database.write() as connection:
+            await self._database.lock(connection, LOCK)
+            changed = await connection.execute(
+                update(experiments)
+                .where(experiments.c.id == id, experiments.c.inputs == after)
+                .values(inputs=after + len(entries))
+            )
+            if not changed.rowcount:
+                return False
+            for rows in _pages(id, entries, first=after):
+                await connection.execute(self._database.insert(experiment_inputs).values(rows))
+            return True
+
+    async def entry(self, id: str, position: int) -> Entry | None:
+        inputs = experiment_inputs.c
+        query = select(inputs.entry).where(inputs.experiment == id, inputs.position == position)
+        async with self._database.read() as connection:
+            found = await connection.scalar(query)
+        return None if found is None else read(Entry, found)
+
+    async def entries(self, id: str) -> Sequence[Entry]:
+        inputs = experiment_inputs.c
+        query = select(inputs.entry).where(inputs.experiment == id).order_by(inputs.position)
+        async with self._database.read() as connection:
+            return [read(Entry, text) for text in await connection.scalars(query)]
+
+    async def put_trial(self, id: str, trial: Trial) -> None:
+        row = {
+            "experiment": id,
+            "number": trial.number,
+            "ended": trial.ended,
+            "trial": trial.model_dump_json(exclude_defaults=True),
+        }
+        insert = self._database.insert(experiment_trials).values(row)
+        replace = insert.on_conflict_do_update(
+            index_elements=("experiment", "number"),
+            set_={name: insert.excluded[name] for name in ("ended", "trial")},
+        )
+        async with self._database.write() as connection:
+            await connection.execute(replace)
+
+    async def trial(self, id: str, number: int) -> Trial | None:
+        trials = experiment_trials.c
+        query = select(trials.trial).where(trials.experiment == id, trials.number == number)
+        async with self._database.read() as connection:
+            found = await connection.scalar(query)
+        return None if found is None else read(Trial, found)
+
+    async def trials(self, id: str) -> Sequence[Trial]:
+        trials = experiment_trials.c
+        query = select(trials.trial).where(trials.experiment == id).order_by(trials.number)
+        async with self._database.read() as connection:
+            return [read(Trial, text) for text in await connection.scalars(query)]
+
+    async def ended(self, id: str) -> int:
+        trials = experiment_trials.c
+        query = select(func.count()).where(trials.experiment == id, trials.ended.is_(True))
+        async with self._database.read() as connection:
+            return int(await connection.scalar(query) or 0)
+
+    async def note(
+        self, id: str, state: ExperimentState, *, reason: EndReason = "", at: datetime
+    ) -> None:
+        ended = at if state == "ended" else None
+        async with self._database.write() as connection:
+            await connection.execute(
+                update(experiments)
+                .where(experiments.c.id == id)
+                .values(state=state, reason=reason, ended_at=ended)
+            )
+
+    async def delete(self, id: str) -> bool:
+        async with self._database.write() as connection:
+            for table in (experiment_inputs, experiment_trials):
+                await connection.execute(delete(table).where(table.c.experiment == id))
+            gone = await connection.execute(delete(experiments).where(experiments.c.id == id))
+            return bool(gone.rowcount)
+
+
+def _pages(id: str, entries: Sequence[Entry], *, first: int) -> list[list[dict[str, object]]]:
+    rows: list[dict[str, object]] = [
+        {
+            "experiment": id,
+            "position": position,
+            "entry": entry.model_dump_json(exclude_defaults=True),
+        }
+        for position, entry in enumerate(entries, start=first)
+    ]
+    return [rows[at : at + WRITTEN_AT_ONCE] for at in range(0, len(rows), WRITTEN_AT_ONCE)]
+
+
+def _experiment(row: RowMapping) -> StoredExperiment:
+    return StoredExperiment(
+        id=row["id"],
+        plan=read(Plan, row["plan"]),
+        inputs=int(row["inputs"]),
+        digest=row["digest"],
+        created_at=row["created_at"],
+        state=row["state"],
+        reason=row["reason"],
+        ended_at=row["ended_at"],
+    )

@@ -1,0 +1,34 @@
+"""Whether an output is the answer that the input is labelled with."""
+
+import unicodedata
+
+from pydantic import JsonValue
+
+from perdure.domain.foundation.json_extraction import read_json
+
+
+def is_right(output: str, expected: JsonValue) -> bool:
+    """Compare an output with the right answer.
+
+    Texts are the same apart from case, white space around and between words, and a full stop at the
+    end. Anything else is compared as JSON, which the output may hold among other words.
+    """
+    if isinstance(expected, str):
+        return _plain(output) == _plain(expected)
+    try:
+        found = read_json(output)
+    except (ValueError, RecursionError):
+        return False
+    return _same(found, expected)
+
+
+def _plain(text: str) -> str:
+    words = unicodedata.normalize("NFKC", text).casefold().split()
+    return " ".join(words).rstrip(".")
+
+
+def _same(found: JsonValue, expected: JsonValue) -> bool:
+    # `True == 1` in Python, and no reader of a label means that.
+    if isinstance(found, bool) or isinstance(expected, bool):
+        return found is expected
+    return found == expected

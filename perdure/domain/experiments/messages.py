@@ -1,0 +1,110 @@
+"""What the workflow `Experiment` and its steps tell each other, and how it stands."""
+
+from decimal import Decimal
+from typing import Literal
+
+from pydantic import ConfigDict, JsonValue
+
+from perdure.domain.experiments.plan import ExperimentBudget
+from perdure.domain.experiments.store import EndReason
+from perdure.domain.foundation.base import ActivityMessage, FrozenModel, WorkflowInput
+from perdure.domain.run.spec import Placement
+
+EXPERIMENT_WORKFLOW = "Experiment"
+
+
+class TrialShape(FrozenModel):
+    """What scheduling needs to know of an arm.
+
+    `waits` is how many trials before it stands the one whose spend it may use; `most_usd` and
+    `most_tokens` are what one of its runs may spend, None where that is unlimited.
+    """
+
+    waits: int | None = None
+    most_usd: Decimal | None = None
+    most_tokens: int | None = None
+
+
+class Progress(FrozenModel):
+    """How far an experiment is; `following` is the first trial that has not begun."""
+
+    following: int = 0
+    ended: int = 0
+    running: tuple[int, ...] = ()
+    spent_usd: Decimal = Decimal(0)
+    spent_tokens: int = 0
+    paused: bool = False
+    stopping: Literal["", "graceful", "now"] = ""
+    problem: str = ""
+
+
+class ExperimentInput(WorkflowInput):
+    """Input of `Experiment`: the plan stands in the store, here is what decides what starts next.
+
+    `per_input` are the trials of one input in order, `trials` how many there are in all.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    id: str
+    site: Placement
+    per_input: tuple[TrialShape, ...]
+    trials: int
+    parallel: int = 4
+    budget: ExperimentBudget = ExperimentBudget()
+    progress: Progress = Progress()
+
+
+class OpenTrialRequest(ActivityMessage):
+    """Open the next run of a trial, if it needs one more."""
+
+    experiment: str
+    number: int
+
+
+class OpenTrialReport(ActivityMessage):
+    """A run to start, or none: the trial has ended, or its run did.
+
+    With `run` and no `kind` the run is there already, and has ended.
+    """
+
+    run: str | None = None
+    kind: str = ""
+    input: dict[str, JsonValue] | None = None
+    queue: str = ""
+    memo: dict[str, str] = {}
+
+
+class SettleTrialRequest(ActivityMessage):
+    """Keep how a run of a trial ended; `judge` is the run that judged it, once there is one."""
+
+    experiment: str
+    number: int
+    run: str
+    judge: str | None = None
+
+
+class SettleTrialReport(ActivityMessage):
+    """What the run spent, and the run of a judge to start before the trial goes on."""
+
+    cost_usd: Decimal | None = Decimal(0)
+    tokens: int = 0
+    judge: OpenTrialReport | None = None
+
+
+class NoteExperimentRequest(ActivityMessage):
+    """Keep how an experiment stands."""
+
+    experiment: str
+    state: Literal["running", "paused", "ended"]
+    reason: EndReason = ""
+
+
+class ExperimentReport(FrozenModel):
+    """How an experiment ended, as its workflow returns it."""
+
+    id: str
+    reason: EndReason
+    trials: int
+    spent_usd: Decimal = Decimal(0)
+    spent_tokens: int = 0

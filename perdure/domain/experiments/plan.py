@@ -1,0 +1,170 @@
+"""What an experiment is to run: a task in several arms, over many inputs, and how it is scored.
+
+Every combination of an input, a repeat and an arm is one *trial*. Trials are numbered input by
+input, so that all arms of an input run close to each other and inputs can be added at the end.
+"""
+
+from decimal import Decimal
+from typing import Literal, NamedTuple
+
+from pydantic import Field, JsonValue
+
+from perdure.domain.budget.envelope import Count, Money
+from perdure.domain.evaluation.rubric import Rubric
+from perdure.domain.foundation.base import FrozenModel
+
+MOST_ARMS = 12
+MOST_REPEATS = 100
+MOST_PARALLEL = 64
+MOST_TRIES = 1_000
+MOST_INPUTS = 100_000
+INPUT = "input"
+"""The name under which a task sees an input that is a text without a name."""
+
+Fields = dict[str, JsonValue]
+Spend = Literal["same_tokens", "same_calls"]
+
+
+class Tries(FrozenModel):
+    """How often an arm tries independently: a number, or for what another arm spent."""
+
+    count: int | None = Field(default=None, ge=1, le=MOST_TRIES)
+    spend: Spend | None = None
+    of: str | None = None
+
+    @property
+    def in_words(self) -> str:
+        """What a table says beside the arm's name."""
+        if self.spend is None:
+            return f"best of {self.count}"
+        return f"best of n for the {self.spend.removeprefix('same_')} of {self.of}"
+
+
+class Arm(FrozenModel):
+    """One way of working: a whole task, and whether the best of several tries counts.
+
+    `task` holds all fields of a specification without the input's. `most_usd` and `most_tokens` are
+    what one run of it may spend at most, where that is limited.
+    """
+
+    name: str
+    task: Fields
+    tries: Tries | None = None
+    most_usd: Decimal | None = None
+    most_tokens: int | None = None
+
+
+class JudgeScore(FrozenModel):
+    """A judge that no loop sees: what it looks for, and the model that judges."""
+
+    criteria: str = Field(min_length=1)
+    model: str = Field(min_length=1)
+
+
+class Scoring(FrozenModel):
+    """Where scores come from: the loop's own rubric, or one of three that no loop sees.
+
+    `passes` is the score from which an output counts as passed; for the loop's own rubric it is
+    what the loop itself calls good enough.
+    """
+
+    by: Literal["rubric", "check", "judge", "labels"] = "rubric"
+    rubric: Rubric | None = None
+    judge: JudgeScore | None = None
+    passes: float = Field(default=1.0, gt=0, le=1)
+
+    @property
+    def held_out(self) -> bool:
+        """Whether the loops do not see it."""
+        return self.by != "rubric"
+
+
+class ExperimentBudget(FrozenModel):
+    """What all runs of an experiment may spend together; None means unlimited."""
+
+    cost_usd: Money | None = None
+    tokens: Count | None = None
+
+
+class Plan(FrozenModel):
+    """An experiment without its inputs, which stand in rows of their own."""
+
+    name: str
+    arms: tuple[Arm, ...] = Field(min_length=1, max_length=MOST_ARMS)
+    repeats: int = Field(default=1, ge=1, le=MOST_REPEATS)
+    parallel: int = Field(default=4, ge=1, le=MOST_PARALLEL)
+    scoring: Scoring = Scoring()
+    budget: ExperimentBudget = ExperimentBudget()
+
+    @property
+    def trials_per_input(self) -> int:
+        """How many trials each input makes."""
+        return self.repeats * len(self.arms)
+
+    def position(self, number: int) -> "Position":
+        """Which trial a number is; the first is 0."""
+        entry, rest = divmod(number, self.trials_per_input)
+        repeat, arm = divmod(rest, len(self.arms))
+        return Position(entry, repeat, self.arms[arm].name)
+
+    def arm(self, name: str) -> Arm:
+        """An arm by its name; raises `KeyError` for an unknown one."""
+        return next(arm for arm in self.arms if arm.name == name)
+
+    def beside(self, number: int) -> int | None:
+        """The trial of the same input and repeat whose spend this one may use; None for none."""
+        arm = self.arm(self.position(number).arm)
+        if arm.tries is None or arm.tries.of is None:
+            return None
+        names = [one.name for one in self.arms]
+        return number - names.index(arm.name) + names.index(arm.tries.of)
+
+
+class Position(NamedTuple):
+    """A trial: the input and the repeat, both from 0, and the arm."""
+
+    entry: int
+    repeat: int
+    arm: str
+
+
+class Entry(FrozenModel):
+    """One input: what it is called, what it changes of the task, and the right answer if known.
+
+    `context` goes to the task's named inputs, `fields` over its other fields.
+    """
+
+    name: str
+    goal: str | None = None
+    context: Fields = {}
+    fields: Fields = {}
+    expected: JsonValue = None
+
+
+def trial_task(arm: Arm, entry: Entry, *, label: str) -> Fields:
+    """The whole task of one run: the arm's, with the input in it, labelled by its experiment."""
+    task = over(arm.task, entry.fields)
+    if entry.goal is not None:
+        task["goal"] = entry.goal
+    if entry.context:
+        given = task.get("context")
+        task["context"] = {**(given if isinstance(given, dict) else {}), **entry.context}
+    told = task.get("metadata")
+    task["metadata"] = {**(told if isinstance(told, dict) else {}), "label": label}
+    return task
+
+
+def over(low: Fields, high: Fields) -> Fields:
+    """Blocks of fields merged one by one; everything else of `high` replaces what is below it."""
+    whole = dict(low)
+    for name, value in high.items():
+        below = whole.get(name)
+        both = isinstance(below, dict) and isinstance(value, dict)
+        whole[name] = over(below, value) if both else value  # type: ignore[arg-type]
+    return whole
+
+
+def trial_run_id(experiment: str, position: Position, attempt: int) -> str:
+    """The id of a trial's run: the experiment, the input and repeat from 1, the arm, the try."""
+    name = f"{experiment}-{position.entry + 1:05d}-{position.repeat + 1}-{position.arm}"
+    return name if attempt == 0 else f"{name}-{attempt + 1}"

@@ -1,0 +1,142 @@
+"""What became of the trials of an experiment: a row for each, small enough for ten thousand."""
+
+from collections.abc import Sequence
+from decimal import Decimal
+
+from perdure.domain.evaluation.outcomes import Outcome
+from perdure.domain.experiments.plan import Tries
+from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.run.result import BAD_OUTCOMES, RunResult
+
+ENDED_BY_HAND: frozenset[str] = frozenset({"stopped"})
+
+
+class Step(FrozenModel):
+    """One iteration of a run: its score, and what it used."""
+
+    score: float | None = None
+    tokens: int = 0
+    cost_usd: Decimal | None = Decimal(0)
+
+
+class Try(FrozenModel):
+    """One run of a trial and how it ended; `held_out` is a score that the loop never saw.
+
+    `judged` is the run of the judge that gave that score, whose spend is in `judge_usd`.
+    """
+
+    run: str
+    outcome: Outcome
+    reason: str = ""
+    score: float | None = None
+    met: bool = False
+    held_out: float | None = None
+    why: str = ""
+    tokens: int = 0
+    cost_usd: Decimal | None = Decimal(0)
+    model_calls: int = 0
+    seconds: float = 0.0
+    steps: tuple[Step, ...] = ()
+    judged: str | None = None
+    judge_tokens: int = 0
+    judge_usd: Decimal | None = Decimal(0)
+
+    @property
+    def failed(self) -> bool:
+        """Whether it ended without a result to use; it counts as a score of 0."""
+        return self.outcome in BAD_OUTCOMES
+
+
+class Trial(FrozenModel):
+    """All runs of one trial, in the order in which they were made."""
+
+    number: int
+    arm: str
+    entry: int
+    repeat: int = 0
+    tries: tuple[Try, ...] = ()
+    ended: bool = False
+
+    @property
+    def chosen(self) -> Try | None:
+        """The try that counts: the best by the loop's own score, the first of equals.
+
+        A held-out score never chooses: nobody would know it outside of an experiment.
+        """
+        return max(self.tries, key=lambda one: one.score or 0.0, default=None)
+
+    @property
+    def counts(self) -> bool:
+        """Whether it is part of the report: it ended, and nobody stopped it."""
+        return self.ended and not any(one.outcome in ENDED_BY_HAND for one in self.tries)
+
+    @property
+    def tokens(self) -> int:
+        """Of all its runs, without judges that no loop sees."""
+        return sum(one.tokens for one in self.tries)
+
+    @property
+    def model_calls(self) -> int:
+        """Of all its runs."""
+        return sum(one.model_calls for one in self.tries)
+
+    @property
+    def seconds(self) -> float:
+        """Working time of all its runs."""
+        return sum(one.seconds for one in self.tries)
+
+    @property
+    def cost_usd(self) -> Decimal | None:
+        """Of all its runs; None where a price is unknown."""
+        return total_usd([one.cost_usd for one in self.tries])
+
+
+def total_usd(costs: Sequence[Decimal | None]) -> Decimal | None:
+    """A sum of costs; None where one is unknown."""
+    known = [cost for cost in costs if cost is not None]
+    return sum(known, Decimal(0)) if len(known) == len(costs) else None
+
+
+def try_of(result: RunResult) -> Try:
+    """What a report needs of a run's result."""
+    spend = result.spend
+    return Try(
+        run=result.id,
+        outcome=result.outcome,
+        reason=result.reason,
+        score=result.best.score if result.best is not None else None,
+        met=result.quality_met,
+        tokens=spend.tokens,
+        cost_usd=spend.cost_usd,
+        model_calls=spend.model_calls,
+        seconds=spend.active_time_s,
+        steps=tuple(
+            Step(
+                score=record.score,
+                tokens=record.usage.counted_tokens(),
+                cost_usd=record.cost_usd,
+            )
+            for record in result.iterations
+        ),
+    )
+
+
+def another_try(wanted: Tries | None, made: Sequence[Try], beside: Trial | None) -> bool:
+    """Whether a trial makes another try.
+
+    For what another arm spent, one more is made while one as dear as the dearest so far still fits;
+    the first is always made.
+    """
+    if not made:
+        return True
+    if wanted is None or len(made) >= (wanted.count or len(made) + 1):
+        return False
+    if wanted.spend is None:
+        return True
+    if beside is None:
+        return False
+    calls = wanted.spend == "same_calls"
+    used = [one.model_calls if calls else one.tokens for one in made]
+    limit = beside.model_calls if calls else beside.tokens
+    # A try that used nothing failed before it began; a thousand more would do the same.
+    return max(used) > 0 and sum(used) + max(used) <= limit

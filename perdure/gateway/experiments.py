@@ -1,0 +1,319 @@
+"""Experiments at Temporal: start, look, pause, stop, take up again, add inputs."""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+from temporalio.client import Client, WorkflowHandle
+from temporalio.common import WorkflowIDConflictPolicy
+from temporalio.service import RPCError, RPCStatusCode
+
+from perdure.domain.budget.envelope import Money
+from perdure.domain.experiments.messages import (
+    EXPERIMENT_WORKFLOW,
+    ExperimentInput,
+    Progress,
+    TrialShape,
+)
+from perdure.domain.experiments.plan import Entry, Plan, trial_task
+from perdure.domain.experiments.status import ExperimentStatus
+from perdure.domain.experiments.store import ExperimentStore, StoredExperiment
+from perdure.domain.experiments.trials import Trial, total_usd
+from perdure.domain.foundation.errors import InvalidInput, NotAllowed, NotFound, PerdureError
+from perdure.domain.foundation.names import loops_queue
+from perdure.domain.foundation.problems import nearest_name
+from perdure.domain.ports import RecordStore
+from perdure.domain.run.spec import Placement
+from perdure.domain.specs import RUN_SPEC
+from perdure.gateway.claim_run_id import checked_id
+from perdure.gateway.start import Starter
+from perdure.gateway.temporal_gateway import TemporalGateway
+
+LAST = "@last"
+ASKED = timedelta(seconds=5)
+KNOWN = 1_000
+
+
+class Experiments:
+    """The experiments of one installation.
+
+    Every method raises `NotFound` for an unknown experiment and `ServiceUnavailable` when the
+    server does not answer; reading needs no server.
+
+    Args:
+        store: plans, inputs and trials.
+        server: the connection to Temporal.
+        starter: tells where runs live, and whether workers are there.
+        records: the installation.
+        now: the clock.
+    """
+
+    def __init__(
+        self,
+        store: ExperimentStore,
+        *,
+        server: TemporalGateway,
+        starter: Starter,
+        records: RecordStore,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._store = store
+        self._server = server
+        self._starter = starter
+        self._records = records
+        self._now = now
+
+    async def start(self, plan: Plan, entries: Sequence[Entry], *, id: str) -> str:
+        """Start an experiment; the same id and plan again is the same experiment.
+
+        Raises:
+            InvalidInput: an arm cannot be run here.
+            NoReadyWorker: a queue that an arm needs has no worker; nothing was started.
+            NotAllowed: the id belongs to another experiment.
+        """
+        checked_id(id)
+        digest = _digest(plan, entries)
+        known = await self._store.get(id)
+        if known is None:
+            await self._ready(plan, entries[0])
+            new = StoredExperiment(
+                id=id, plan=plan, inputs=len(entries), digest=digest, created_at=self._now()
+            )
+            await self._store.create(new, entries)
+            known = await self.stored(id)
+        if known.digest != digest:
+            raise NotAllowed(
+                f"The id {id} belongs to another experiment.", cure="Choose another id."
+            )
+        if known.state != "ended":
+            await self._begin(known, Progress())
+        return id
+
+    async def stored(self, id: str) -> StoredExperiment:
+        """The experiment as its row says."""
+        found = await self._store.get(id)
+        if found is None:
+            raise NotFound(f"There is no experiment {id}.", cure="perdure experiment list")
+        return found
+
+    async def resolve(self, name: str) -> str:
+        """The id that a unique beginning or `@last` means."""
+        known = [one.id for one in await self._store.list(limit=KNOWN)]
+        if name == LAST and known:
+            return known[0]
+        found = [id for id in known if id == name] or [id for id in known if id.startswith(name)]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise InvalidInput(
+                f"{name!r} is the beginning of {len(found)} experiments: {', '.join(found[:5])}.",
+                cure="Give more of it.",
+            )
+        near = nearest_name(name, known)
+        hint = f" Did you mean {near}?" if near else ""
+        raise NotFound(f"There is no experiment {name!r}.{hint}", cure="perdure experiment list")
+
+    async def list(self, *, limit: int = 100) -> Sequence[ExperimentStatus]:
+        """The newest experiments first; what runs spent meanwhile is not asked for."""
+        return [await self._status(one, None) for one in await self._store.list(limit=limit)]
+
+    async def status(self, id: str) -> ExperimentStatus:
+        """How an experiment stands."""
+        stored = await self.stored(id)
+        return await self._status(stored, None if stored.ended_at else await self._progress(id))
+
+    async def trials(self, id: str) -> Sequence[Trial]:
+        """What became of its trials so far."""
+        return await self._store.trials(id)
+
+    async def entries(self, id: str) -> Sequence[Entry]:
+        """Its inputs in order."""
+        return await self._store.entries(id)
+
+    async def pause(self, id: str) -> None:
+        """Start no further trial; runs that are open go on."""
+        await self._signal(id, "pause")
+
+    async def stop(self, id: str, *, now: bool = False) -> None:
+        """Start no further trial and end after the open ones, or `now` with what they have."""
+        await self._signal(id, "stop", "now" if now else "graceful")
+
+    async def resume(self, id: str, *, cost_usd: Money | None = None) -> None:
+        """Go on after a pause, a stop or a spent budget; trials that ended are not run again.
+
+        Raises:
+            NotAllowed: all its trials have ended.
+        """
+        stored = await self.stored(id)
+        if cost_usd is not None:
+            stored = await self._raised(stored, cost_usd)
+        if stored.state != "ended":
+            await self._signal(id, "resume")
+            return
+        if await self._store.ended(id) >= stored.trials:
+            raise NotAllowed(
+                f"All {stored.trials} trials of {id} have ended.",
+                cure=f"Add inputs with `perdure experiment extend {id} FILE`.",
+            )
+        await self._again(stored)
+
+    async def extend(self, id: str, entries: Sequence[Entry]) -> ExperimentStatus:
+        """Run further inputs too; an experiment that has ended goes on with them."""
+        stored = await self.stored(id)
+        if not await self._store.add_entries(id, entries, after=stored.inputs):
+            raise NotAllowed(
+                f"Somebody else has just added inputs to {id}.", cure="Look, and send them again."
+            )
+        stored = await self.stored(id)
+        if stored.state == "ended":
+            await self._again(stored)
+        else:
+            await self._signal(id, "extend", stored.trials)
+        return await self.status(id)
+
+    async def delete(self, id: str) -> None:
+        """Forget an experiment that has ended; its runs stay.
+
+        Raises:
+            NotAllowed: it is open.
+        """
+        stored = await self.stored(id)
+        if stored.state != "ended":
+            raise NotAllowed(
+                f"{id} is {stored.state}.", cure=f"Stop it first: perdure experiment stop {id}"
+            )
+        await self._store.delete(id)
+
+    async def _ready(self, plan: Plan, first: Entry) -> None:
+        """Every arm can be run: its models are known, and somebody works on its queues."""
+        served = await self._starter.served()
+        for arm in plan.arms:
+            spec = RUN_SPEC.validate_python(trial_task(arm, first, label=plan.name))
+            try:
+                await self._starter.ready_site(await self._starter.resolved(spec, served))
+            except InvalidInput as error:
+                raise InvalidInput(f"arms.{arm.name}: {error}", cure=error.cure) from None
+
+    async def _raised(self, stored: StoredExperiment, cost_usd: Money) -> StoredExperiment:
+        budget = stored.plan.budget.model_copy(update={"cost_usd": cost_usd})
+        if stored.state != "ended":
+            raise NotAllowed(
+                f"The budget of {stored.id} is raised when it has ended.",
+                cure=f"Stop it first: perdure experiment stop {stored.id}",
+            )
+        plan = stored.plan.model_copy(update={"budget": budget})
+        await self._store.put_plan(stored.id, plan)
+        return stored.model_copy(update={"plan": plan})
+
+    async def _again(self, stored: StoredExperiment) -> None:
+        """A new execution from the first trial that has not ended."""
+        trials = await self._store.trials(stored.id)
+        done = {trial.number for trial in trials if trial.ended}
+        following = next(
+            (number for number in range(stored.trials) if number not in done), stored.trials
+        )
+        runs = [one for trial in trials for one in trial.tries]
+        progress = Progress(
+            following=following,
+            ended=sum(number < following for number in done),
+            spent_usd=total_usd([one.cost_usd for one in runs]) or Decimal(0),
+            spent_tokens=sum(one.tokens for one in runs),
+        )
+        await self._store.note(stored.id, "running", at=self._now())
+        await self._begin(stored, progress)
+
+    async def _begin(self, stored: StoredExperiment, progress: Progress) -> None:
+        queue = loops_queue(await self._records.installation())
+        given = ExperimentInput(
+            id=stored.id,
+            site=Placement(loops=queue, models="", tools=""),
+            per_input=_shapes(stored.plan),
+            trials=stored.trials,
+            parallel=stored.plan.parallel,
+            budget=stored.plan.budget,
+            progress=progress,
+        )
+        with self._server.translated():
+            client = await self._server.client()
+            await client.start_workflow(
+                EXPERIMENT_WORKFLOW,
+                given,
+                id=stored.id,
+                task_queue=queue,
+                id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+                static_summary=f"experiment: {stored.plan.name}",
+            )
+
+    async def _handle(self, id: str) -> WorkflowHandle[object, object]:
+        client: Client = await self._server.client()
+        return client.get_workflow_handle(id)
+
+    async def _signal(self, id: str, name: str, *given: object) -> None:
+        await self.stored(id)
+        with self._server.translated():
+            try:
+                await (await self._handle(id)).signal(name, args=list(given))
+            except RPCError as error:
+                if error.status != RPCStatusCode.NOT_FOUND:
+                    raise
+                raise NotAllowed(
+                    f"The experiment {id} has ended.",
+                    cure=f"Read it with `perdure experiment report {id}`, or go on with "
+                    f"`perdure experiment resume {id}`.",
+                ) from None
+
+    async def _progress(self, id: str) -> Progress | None:
+        """How far its workflow is; None where no worker says."""
+        try:
+            with self._server.translated():
+                return await (await self._handle(id)).query(
+                    "progress", result_type=Progress, rpc_timeout=ASKED
+                )
+        except PerdureError:
+            return None
+
+    async def _status(
+        self, stored: StoredExperiment, progress: Progress | None
+    ) -> ExperimentStatus:
+        ended = await self._store.ended(stored.id)
+        runs = [one for trial in await self._store.trials(stored.id) for one in trial.tries]
+        paused = progress is not None and progress.paused and stored.state == "running"
+        return ExperimentStatus(
+            id=stored.id,
+            name=stored.plan.name,
+            state="paused" if paused else stored.state,
+            reason=stored.reason,
+            arms=tuple(arm.name for arm in stored.plan.arms),
+            inputs=stored.inputs,
+            repeats=stored.plan.repeats,
+            trials=stored.trials,
+            ended=ended,
+            running=0 if progress is None else len(progress.running),
+            spent_usd=total_usd([cost for one in runs for cost in (one.cost_usd, one.judge_usd)]),
+            spent_tokens=sum(one.tokens + one.judge_tokens for one in runs),
+            budget=stored.plan.budget,
+            problem="" if progress is None else progress.problem,
+            created_at=stored.created_at,
+            ended_at=stored.ended_at,
+        )
+
+
+def _shapes(plan: Plan) -> tuple[TrialShape, ...]:
+    """What scheduling needs to know of the trials of one input, in order."""
+    found: list[TrialShape] = []
+    for number in range(plan.trials_per_input):
+        arm, beside = plan.arm(plan.position(number).arm), plan.beside(number)
+        found.append(
+            TrialShape(
+                waits=None if beside is None else number - beside,
+                most_usd=arm.most_usd or None,
+                most_tokens=arm.most_tokens or None,
+            )
+        )
+    return tuple(found)
+
+
+def _digest(plan: Plan, entries: Sequence[Entry]) -> str:
+    text = plan.model_dump_json() + "".join(entry.model_dump_json() for entry in entries)
+    return hashlib.sha256(text.encode()).hexdigest()

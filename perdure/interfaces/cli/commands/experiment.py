@@ -1,0 +1,265 @@
+"""Does looping help on my task? Runs of several arms over many inputs, and an honest comparison."""
+
+import asyncio
+import uuid
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import App, Parameter
+
+from perdure.domain.experiments.status import ExperimentStatus
+from perdure.domain.foundation.errors import InvalidInput
+from perdure.domain.foundation.names import run_id
+from perdure.interfaces.cli.commands.load_task import surroundings
+from perdure.interfaces.cli.commands.parameters import Given
+from perdure.interfaces.cli.session import Session
+from perdure.interfaces.cli.views.experiments import (
+    experiments_view,
+    plan_view,
+    report_view,
+    status_view,
+)
+from perdure.interfaces.cli.views.layout import GOOD, line
+from perdure.interfaces.experiments.export import csv_of, markdown, svg
+from perdure.interfaces.experiments.reading import read_report
+from perdure.interfaces.experiments.words import progress_words, state_words
+from perdure.interfaces.services import Services
+from perdure.submission.experiments import (
+    ExperimentSubmission,
+    load_experiment,
+    more_entries,
+    stored_plan,
+)
+
+Name = Annotated[str, Parameter(name="ID")]
+Form = Literal["table", "markdown", "csv", "svg"]
+POLL_S = 1.0
+TOLD_EACH_S = 5.0
+experiment_app = App(
+    name="experiment",
+    help="Measure whether a loop helps on your task, at equal spend.",
+    version_flags=(),
+)
+
+
+@experiment_app.command
+@experiment_app.default
+async def run(
+    file: Annotated[str, Parameter(name="FILE")],
+    /,
+    *,
+    id: str | None = None,
+    detach: bool = False,
+    dry_run: bool = False,
+    session: Given,
+) -> int:
+    """Start an experiment and follow it to its report; Ctrl-C leaves it running.
+
+    Args:
+        file: An experiment file: task, inputs, arms (docs/experiments.md).
+        id: Its id; the same file under the same id is the same experiment.
+        detach: Start it, print its id, and return.
+        dry_run: Check the file and show what would run; start nothing.
+    """
+    if dry_run:
+        submitted = load_experiment(file, surroundings=surroundings(session))
+        _tell(session, submitted)
+        data = {
+            "type": "experiment_plan",
+            "inputs": len(submitted.entries),
+            "plan": submitted.plan.model_dump(mode="json", by_alias=True),
+        }
+        session.output.show(plan_view(submitted.plan, len(submitted.entries)), data)
+        return 0
+    async with session.connected(start=True) as services:
+        submitted = await _submitted(session, services, file)
+        _tell(session, submitted)
+        plan = await stored_plan(submitted, services.blobs)
+        wanted = id or run_id("experiment", plan.name, uuid.uuid4().hex)
+        experiments = services.experiments()
+        started = await experiments.start(plan, submitted.entries, id=wanted)
+        if detach:
+            told = line(("✓ ", GOOD), f"started {started}")
+            session.output.show(told, await experiments.status(started))
+            session.output.note(f"Look at it: perdure experiment status {started}")
+            return 0
+        session.output.note(f"{started} goes on when you press Ctrl-C; stop it with:")
+        session.output.note(f"  perdure experiment stop {started}")
+        status = await _followed(session, services, started)
+        await _report(session, services, started)
+        return 1 if status.reason == "failed" else 0
+
+
+@experiment_app.command(name="list")
+async def list_experiments(*, session: Given) -> None:
+    """List experiments, the newest first."""
+    async with session.connected() as services:
+        found = await services.experiments().list()
+        data = {
+            "type": "experiments",
+            "experiments": [one.model_dump(mode="json") for one in found],
+        }
+        session.output.show(experiments_view(found), data)
+
+
+@experiment_app.command
+async def status(name: Name, /, *, session: Given) -> None:
+    """Show how far an experiment is.
+
+    Args:
+        name: An experiment's id, a unique beginning of one, or @last.
+    """
+    async with session.connected() as services:
+        await _status(session, services, await services.experiments().resolve(name))
+
+
+@experiment_app.command
+async def report(
+    name: Name, /, *, format: Form = "table", to: Path | None = None, session: Given
+) -> None:
+    """Show what an experiment found so far.
+
+    Args:
+        name: An experiment's id, a unique beginning of one, or @last.
+        format: How it is written: table, markdown, csv (a line for each trial) or svg.
+        to: Write it into this file.
+    """
+    async with session.connected() as services:
+        id = await services.experiments().resolve(name)
+        await _report(session, services, id, form=format, to=to)
+
+
+@experiment_app.command
+async def pause(name: Name, /, *, session: Given) -> None:
+    """Start no further trial; runs that are open go on.
+
+    Args:
+        name: An experiment's id, a unique beginning of one, or @last.
+    """
+    async with session.connected() as services:
+        id = await services.experiments().resolve(name)
+        await services.experiments().pause(id)
+        await _status(session, services, id)
+
+
+@experiment_app.command
+async def resume(name: Name, /, *, cost_usd: Decimal | None = None, session: Given) -> None:
+    """Go on after a pause, a stop or a spent budget; what has ended is not run again.
+
+    Args:
+        name: An experiment's id, a unique beginning of one, or @last.
+        cost_usd: What all its runs may spend together from now on, with what they have spent.
+    """
+    if cost_usd is not None and cost_usd <= 0:
+        raise InvalidInput(f"--cost-usd {cost_usd} is not above 0.", cure="Give USD, such as 5.")
+    async with session.connected(start=True) as services:
+        id = await services.experiments().resolve(name)
+        await services.experiments().resume(id, cost_usd=cost_usd)
+        await _status(session, services, id)
+
+
+@experiment_app.command
+async def stop(name: Name, /, *, now: bool = False, session: Given) -> None:
+    """End an experiment after the runs that are open.
+
+    Args:
+        name: An experiment's id, a unique beginning of one, or @last.
+        now: Stop these runs too; they are left out of the report.
+    """
+    async with session.connected() as services:
+        id = await services.experiments().resolve(name)
+        await services.experiments().stop(id, now=now)
+        await _status(session, services, id)
+
+
+@experiment_app.command
+async def extend(
+    name: Name, inputs: Annotated[str, Parameter(name="INPUTS")], /, *, session: Given
+) -> None:
+    """Run further inputs too; an experiment that has ended goes on with them.
+
+    Args:
+        name: An experiment's id, a unique beginning of one, or @last.
+        inputs: A file or folder with further inputs, of the same form.
+    """
+    async with session.connected(start=True) as services:
+        experiments = services.experiments()
+        id = await experiments.resolve(name)
+        plan, known = (await experiments.stored(id)).plan, await experiments.entries(id)
+        entries = more_entries(inputs, plan, known, surroundings=surroundings(session))
+        found = await experiments.extend(id, entries)
+        session.output.show(status_view(found), found)
+
+
+@experiment_app.command
+async def delete(name: Name, /, *, session: Given) -> None:
+    """Forget an experiment that has ended; its runs stay.
+
+    Args:
+        name: An experiment's id, a unique beginning of one, or @last.
+    """
+    async with session.connected() as services:
+        id = await services.experiments().resolve(name)
+        await services.experiments().delete(id)
+        told = line(("✓ ", GOOD), f"forgotten: {id}")
+        session.output.show(told, {"type": "experiment_deleted", "id": id})
+
+
+async def _submitted(session: Session, services: Services, file: str) -> ExperimentSubmission:
+    here = surroundings(session)
+    default = await services.gateway.default_model() or here.default_model
+    return load_experiment(file, surroundings=replace(here, default_model=default))
+
+
+def _tell(session: Session, submitted: ExperimentSubmission) -> None:
+    for note in submitted.notes:
+        session.output.note(note)
+
+
+async def _followed(session: Session, services: Services, id: str) -> ExperimentStatus:
+    """Tell how far it is until it has ended."""
+    experiments, told_at, told = services.experiments(), 0.0, ""
+    clock = asyncio.get_running_loop().time
+    with session.output.working("starting") as progress:
+        while True:
+            found = await experiments.status(id)
+            words = progress_words(found)
+            if (words != told and clock() - told_at >= TOLD_EACH_S) or not found.open:
+                progress(words)
+                told, told_at = words, clock()
+            if not found.open:
+                session.output.note(state_words(found.state, found.reason))
+                return found
+            await asyncio.sleep(POLL_S)
+
+
+async def _status(session: Session, services: Services, id: str) -> None:
+    found = await services.experiments().status(id)
+    session.output.show(status_view(found), found)
+
+
+async def _report(
+    session: Session, services: Services, id: str, *, form: Form = "table", to: Path | None = None
+) -> None:
+    found = await read_report(services.experiments(), id)
+    match form:
+        case "table" if to is None:
+            session.output.show(report_view(found.report), found.report)
+            return
+        case "csv":
+            text = csv_of(found.plan, found.trials, found.entries)
+        case "svg":
+            text = svg(found.report)
+        case _:
+            text = markdown(found.report)
+    if text is None:
+        raise InvalidInput(f"{id} has no scores to draw.", cure="Look at it without --format svg.")
+    if to is None:
+        session.output.raw(text)
+        return
+    target = session.context.folder / to
+    target.parent.mkdir(parents=True, exist_ok=True)
+    await asyncio.to_thread(target.write_text, text, encoding="utf-8")
+    session.output.note(f"written: {target}")

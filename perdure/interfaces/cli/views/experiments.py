@@ -1,0 +1,110 @@
+"""Experiments on a terminal: the list, how far one is, and its report."""
+
+from collections.abc import Sequence
+
+from rich.console import RenderableType
+
+from perdure.domain.experiments.plan import Plan
+from perdure.domain.experiments.status import ExperimentStatus
+from perdure.interfaces.cli.views.layout import DIM, WARN, heading, line, pairs, stack, table
+from perdure.interfaces.experiments.report import ExperimentReport
+from perdure.interfaces.experiments.words import (
+    COLUMNS,
+    ESTIMATE,
+    ESTIMATE_COLUMNS,
+    FIGURES,
+    arm_cells,
+    estimate_cells,
+    heading_words,
+    judge_words,
+    progress_words,
+    state_words,
+)
+from perdure.interfaces.formatting import money, one_line, plural, tokens
+
+SHOWN_LOSSES = 10
+
+
+def experiments_view(found: Sequence[ExperimentStatus]) -> RenderableType:
+    """All of them, the newest first."""
+    if not found:
+        return line("No experiment has been started. Write one: perdure experiment --help")
+    rows = [
+        (one.id, one_line(one.name, 40), one.state, progress_words(one), ", ".join(one.arms))
+        for one in found
+    ]
+    return table(("id", "name", "state", "progress", "arms"), rows, whole=("id",))
+
+
+def status_view(status: ExperimentStatus) -> RenderableType:
+    """How one stands."""
+    limits = [money(status.budget.cost_usd)] if status.budget.cost_usd else []
+    limits += [f"{tokens(status.budget.tokens)} tokens"] if status.budget.tokens else []
+    return pairs([
+        ("id", status.id),
+        ("state", state_words(status.state, status.reason)),
+        ("progress", progress_words(status)),
+        ("arms", ", ".join(status.arms)),
+        ("inputs", f"{status.inputs:,}" + (f" × {status.repeats}" if status.repeats > 1 else "")),
+        ("budget", " and ".join(limits) or "unlimited"),
+        ("problem", status.problem),
+    ])  # fmt: skip
+
+
+def plan_view(plan: Plan, inputs: int) -> RenderableType:
+    """What an experiment would run, and what it could cost at most."""
+    trials = inputs * plan.trials_per_input
+    rows = [
+        (
+            arm.name,
+            "" if arm.tries is None else arm.tries.in_words,
+            "unlimited" if arm.most_usd is None else money(arm.most_usd),
+        )
+        for arm in plan.arms
+    ]
+    budget = plan.budget.cost_usd
+    most = f"All runs together may spend {money(budget)}." if budget else "No budget limits them."
+    return stack(
+        heading(f"{plan.name}: {plural(inputs, 'input')}, {plural(trials, 'trial')}"),
+        table(("arm", "tries", "each run at most"), rows),
+        line((f"{most} Nothing was started.", DIM)),
+    )
+
+
+def report_view(report: ExperimentReport) -> RenderableType:
+    """The whole report; warnings come first."""
+    return stack(
+        *(line((f"! {warning}", WARN)) for warning in report.warnings),
+        heading(heading_words(report)),
+        table(COLUMNS, [arm_cells(arm) for arm in report.arms], right=FIGURES),
+        "",
+        *(line(pair.sentence) for pair in report.pairs),
+        None if report.judge is None else line(judge_words(report.judge)),
+        *(part for study in report.thresholds for part in (
+            "",
+            heading(f"When {study.arm} should stop"),
+            table(
+                ESTIMATE_COLUMNS,
+                [estimate_cells(one, study) for one in study.estimates],
+                right=ESTIMATE_COLUMNS[1:-1],
+            ),
+            line((ESTIMATE, DIM)),
+        )),
+        _losses(report),
+    )  # fmt: skip
+
+
+def _losses(report: ExperimentReport) -> RenderableType | None:
+    if not report.losses:
+        return None
+    rows = [
+        (one_line(loss.entry, 40), loss.arm, loss.against, f"{loss.by:.2f}", ", ".join(loss.runs))
+        for loss in report.losses[:SHOWN_LOSSES]
+    ]
+    more = len(report.losses) - len(rows)
+    return stack(
+        "",
+        heading("Where the better arm was worse"),
+        table(("input", "arm", "against", "by", "its runs"), rows, right=("by",)),
+        line((f"and {more} more; --format csv has all trials", DIM)) if more > 0 else None,
+    )

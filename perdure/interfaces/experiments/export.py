@@ -1,0 +1,109 @@
+"""A report as a file: Markdown for people, CSV for a table of all trials, SVG for a picture."""
+
+import csv
+from collections.abc import Sequence
+from io import StringIO
+
+from perdure.domain.experiments.plan import Plan
+from perdure.domain.experiments.trials import Trial
+from perdure.interfaces.experiments.report import ExperimentReport, passed, score_of
+from perdure.interfaces.experiments.words import (
+    COLUMNS,
+    ESTIMATE,
+    ESTIMATE_COLUMNS,
+    arm_cells,
+    estimate_cells,
+    heading_words,
+    judge_words,
+)
+from perdure.interfaces.svg_chart import line_chart, share_scale
+
+TRIAL_COLUMNS = (
+    "input", "repeat", "arm", "score", "own_score", "held_out", "passed", "outcome", "tokens",
+    "cost_usd", "seconds", "model_calls", "tries", "run", "counted",
+)  # fmt: skip
+# What a spreadsheet would take for a formula.
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def markdown(report: ExperimentReport) -> str:
+    """The whole report as Markdown."""
+    lines = [f"# {_plain(heading_words(report))}", ""]
+    lines += [f"> **{_plain(warning)}**\n" for warning in report.warnings]
+    lines += _table(COLUMNS, [arm_cells(arm) for arm in report.arms])
+    lines += ["", *(f"- {_plain(pair.sentence)}" for pair in report.pairs)]
+    if report.judge is not None:
+        lines += ["", judge_words(report.judge)]
+    for study in report.thresholds:
+        lines += ["", f"## When {_plain(study.arm)} should stop", "", ESTIMATE, ""]
+        lines += _table(ESTIMATE_COLUMNS, [estimate_cells(one, study) for one in study.estimates])
+    if report.losses:
+        rows = [
+            (loss.entry, loss.arm, loss.against, f"{loss.by:.2f}", ", ".join(loss.runs))
+            for loss in report.losses
+        ]
+        lines += ["", "## Where the better arm was worse", ""]
+        lines += _table(("input", "arm", "against", "by", "runs"), rows)
+    return "\n".join(lines) + "\n"
+
+
+def csv_of(plan: Plan, trials: Sequence[Trial], entries: Sequence[str]) -> str:
+    """One line for each trial."""
+    text = StringIO()
+    rows = csv.writer(text, lineterminator="\n")
+    rows.writerow(TRIAL_COLUMNS)
+    for trial in sorted(trials, key=lambda each: each.number):
+        chosen = trial.chosen
+        if chosen is None:
+            continue
+        rows.writerow(
+            [
+                _cell(entries[trial.entry]) if trial.entry < len(entries) else trial.entry + 1,
+                trial.repeat + 1,
+                trial.arm,
+                round(score_of(plan, trial), 4),
+                "" if chosen.score is None else chosen.score,
+                "" if chosen.held_out is None else chosen.held_out,
+                int(passed(plan, trial)),
+                chosen.outcome,
+                trial.tokens,
+                "" if trial.cost_usd is None else f"{trial.cost_usd:f}",
+                round(trial.seconds, 3),
+                trial.model_calls,
+                len(trial.tries),
+                chosen.run,
+                int(trial.counts),
+            ]
+        )
+    return text.getvalue()
+
+
+def svg(report: ExperimentReport) -> str | None:
+    """The mean best score after each iteration of every arm; None where no arm has scores."""
+    curves = {arm.name: arm.by_iteration for arm in report.arms if arm.by_iteration}
+    if not curves:
+        return None
+    return line_chart(
+        f"{report.name}: mean best score",
+        curves,
+        across="iteration or try",
+        up="score",
+        scale=share_scale(),
+    )
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    head = ["| " + " | ".join(columns) + " |", "|" + " --- |" * len(columns)]
+    return head + ["| " + " | ".join(_plain(cell) for cell in row) + " |" for row in rows]
+
+
+def _plain(text: str) -> str:
+    """A text that is no markup: names of inputs are somebody's words."""
+    flat = " ".join(text.split())
+    for sign in "\\`*_[]<>|#":
+        flat = flat.replace(sign, f"\\{sign}")
+    return flat
+
+
+def _cell(text: str) -> str:
+    return f"'{text}" if text.startswith(FORMULA) else text

@@ -1,0 +1,28 @@
+"""Reads an experiment's rows and makes its report; no server is asked."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from perdure.domain.experiments.plan import Plan
+from perdure.domain.experiments.trials import Trial
+from perdure.interfaces.experiments.report import ExperimentReport, report
+from perdure.interfaces.services import ExperimentGateway
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A report, and what it was made of; `entries` are the names of the inputs."""
+
+    report: ExperimentReport
+    plan: Plan
+    trials: Sequence[Trial]
+    entries: Sequence[str]
+
+
+async def read_report(experiments: ExperimentGateway, id: str) -> Found:
+    """The report of an experiment as it stands; raises `NotFound` for an unknown one."""
+    stored = await experiments.stored(id)
+    trials = await experiments.trials(id)
+    entries = [entry.name for entry in await experiments.entries(id)]
+    made = report(stored.plan, trials, id=id, state=stored.state, entries=entries)
+    return Found(report=made, plan=stored.plan, trials=trials, entries=entries)

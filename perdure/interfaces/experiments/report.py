@@ -1,0 +1,336 @@
+"""The report of an experiment: what each arm brought and cost, and whether one beats another.
+
+An input of which an arm has no counted trial is left out of that arm's comparisons. A run that
+failed counts as a score of 0: a loop that gives up is no better than one that is wrong.
+"""
+
+from collections.abc import Sequence
+from decimal import Decimal
+from itertools import combinations
+from statistics import fmean
+
+from perdure.domain.experiments.plan import Plan
+from perdure.domain.experiments.thresholds import ThresholdStudy, study
+from perdure.domain.experiments.trials import Trial, total_usd
+from perdure.domain.foundation.base import FrozenModel
+from perdure.interfaces.experiments.agreement import Agreement, agreement, labelled
+from perdure.interfaces.experiments.statistics import Interval, interval
+
+SAME_SPEND = 0.1
+"""Two arms whose mean tokens differ by less than this share spend the same, in words."""
+
+SHOWN_LOSSES = 50
+DISAGREES = 0.1
+"""Loops that score themselves this much higher than the held-out score have learned their checker,
+in the first line of the report."""
+
+
+class ArmFigures(FrozenModel):
+    """Means over the counted trials of an arm; `by_iteration` is the best own score so far.
+
+    `on_frontier`: no other arm is as good for less.
+    """
+
+    name: str
+    about: str = ""
+    trials: int = 0
+    failed: int = 0
+    stopped: int = 0
+    score: Interval = Interval(mean=0.0)
+    own_score: float | None = None
+    passed: float = 0.0
+    tokens: float = 0.0
+    cost_usd: Decimal | None = Decimal(0)
+    total_usd: Decimal | None = Decimal(0)
+    seconds: float = 0.0
+    model_calls: float = 0.0
+    iterations: float = 0.0
+    by_iteration: tuple[float, ...] = ()
+    on_frontier: bool = False
+
+
+class PairFigures(FrozenModel):
+    """One arm against another over the inputs that both have: `better` minus `worse`.
+
+    `sentence` says it in words. `spend` is the tokens of `better` divided by those of `worse`.
+    """
+
+    better: str
+    worse: str
+    difference: Interval
+    wins: int
+    losses: int
+    ties: int
+    spend: float | None
+    sentence: str
+
+
+class Loss(FrozenModel):
+    """An input where an arm was worse than another, with the runs to look at."""
+
+    arm: str
+    against: str
+    entry: str
+    by: float
+    runs: tuple[str, ...]
+    other_runs: tuple[str, ...]
+
+
+class ExperimentReport(FrozenModel):
+    """All of it; `warnings` come first wherever it is shown."""
+
+    type: str = "experiment_report"
+    id: str
+    name: str
+    state: str
+    scored_by: str
+    inputs: int
+    repeats: int
+    trials: int
+    ended: int
+    warnings: tuple[str, ...] = ()
+    arms: tuple[ArmFigures, ...] = ()
+    pairs: tuple[PairFigures, ...] = ()
+    losses: tuple[Loss, ...] = ()
+    thresholds: tuple[ThresholdStudy, ...] = ()
+    judge: Agreement | None = None
+    spent_tokens: int = 0
+    spent_usd: Decimal | None = Decimal(0)
+
+
+def report(
+    plan: Plan, trials: Sequence[Trial], *, id: str, state: str, entries: Sequence[str]
+) -> ExperimentReport:
+    """Put the report together.
+
+    Args:
+        plan: what was to be run.
+        trials: what came of it, in any order.
+        id: the experiment.
+        state: how it stands, in a word.
+        entries: the names of the inputs, in their order.
+    """
+    ordered = sorted(trials, key=lambda trial: trial.number)
+    counted = {arm.name: _counted(ordered, arm.name) for arm in plan.arms}
+    figures = [_arm(plan, arm.name, ordered) for arm in plan.arms]
+    arms = tuple(one.model_copy(update={"on_frontier": _leads(one, figures)}) for one in figures)
+    pairs = [_pair(plan, first, second, counted) for first, second in combinations(arms, 2)]
+    runs = [one for trial in ordered for one in trial.tries]
+    return ExperimentReport(
+        id=id,
+        name=plan.name,
+        state=state,
+        scored_by=plan.scoring.by,
+        inputs=len(entries),
+        repeats=plan.repeats,
+        trials=len(entries) * plan.trials_per_input,
+        ended=sum(trial.ended for trial in ordered),
+        warnings=_warnings(plan, arms),
+        arms=arms,
+        pairs=tuple(pairs),
+        losses=tuple(_losses(plan, pairs, counted, entries)),
+        thresholds=tuple(
+            found for arm in plan.arms if arm.tries is None and (found := study(arm.name, ordered))
+        ),
+        judge=agreement(labelled(plan, ordered)),
+        spent_tokens=sum(one.tokens + one.judge_tokens for one in runs),
+        spent_usd=total_usd([cost for one in runs for cost in (one.cost_usd, one.judge_usd)]),
+    )
+
+
+def score_of(plan: Plan, trial: Trial) -> float:
+    """What a trial counts with."""
+    chosen = trial.chosen
+    if chosen is None or chosen.failed:
+        return 0.0
+    return (chosen.held_out if plan.scoring.held_out else chosen.score) or 0.0
+
+
+def passed(plan: Plan, trial: Trial) -> bool:
+    """Whether a trial's output is good enough."""
+    chosen = trial.chosen
+    if chosen is None or chosen.failed:
+        return False
+    if plan.scoring.held_out:
+        return (chosen.held_out or 0.0) >= plan.scoring.passes
+    return chosen.met
+
+
+def _counted(trials: Sequence[Trial], arm: str) -> dict[int, list[Trial]]:
+    found: dict[int, list[Trial]] = {}
+    for trial in trials:
+        if trial.arm == arm and trial.counts:
+            found.setdefault(trial.entry, []).append(trial)
+    return found
+
+
+def _arm(plan: Plan, name: str, trials: Sequence[Trial]) -> ArmFigures:
+    own = [trial for trial in trials if trial.arm == name and trial.ended]
+    counted = [trial for trial in own if trial.counts]
+    arm = plan.arm(name)
+    figures = ArmFigures(
+        name=name,
+        about="" if arm.tries is None else arm.tries.in_words,
+        trials=len(counted),
+        stopped=len(own) - len(counted),
+    )
+    if not counted:
+        return figures
+    by_entry: dict[int, list[float]] = {}
+    for trial in counted:
+        by_entry.setdefault(trial.entry, []).append(score_of(plan, trial))
+    cost = total_usd([trial.cost_usd for trial in counted])
+    scores = [trial.chosen.score for trial in counted if trial.chosen is not None]
+    known = [score for score in scores if score is not None]
+    return figures.model_copy(
+        update={
+            "failed": sum(trial.chosen is None or trial.chosen.failed for trial in counted),
+            "score": interval([fmean(values) for values in by_entry.values()]),
+            "own_score": round(fmean(known), 4) if known else None,
+            "passed": round(fmean(passed(plan, trial) for trial in counted), 4),
+            "tokens": round(fmean(trial.tokens for trial in counted), 1),
+            "cost_usd": None if cost is None else round(cost / len(counted), 6),
+            "total_usd": cost,
+            "seconds": round(fmean(trial.seconds for trial in counted), 2),
+            "model_calls": round(fmean(trial.model_calls for trial in counted), 2),
+            "iterations": round(
+                fmean(sum(len(one.steps) for one in trial.tries) for trial in counted), 2
+            ),
+            "by_iteration": _by_iteration(counted),
+        }
+    )
+
+
+def _by_iteration(trials: Sequence[Trial]) -> tuple[float, ...]:
+    """The mean best own score after each iteration; a run that ended keeps its last."""
+    curves: list[list[float]] = []
+    for trial in trials:
+        best, curve = 0.0, list[float]()
+        for step in (step for one in trial.tries for step in one.steps):
+            best = max(best, step.score or 0.0)
+            curve.append(best)
+        curves.append(curve or [0.0])
+    longest = max(len(curve) for curve in curves)
+    if not any(value for curve in curves for value in curve):
+        return ()
+    return tuple(
+        round(fmean(curve[min(at, len(curve) - 1)] for curve in curves), 4) for at in range(longest)
+    )
+
+
+def _leads(arm: ArmFigures, others: Sequence[ArmFigures]) -> bool:
+    """Whether no other arm is at least as good for less, or better for as much."""
+    return arm.trials > 0 and not any(
+        other.trials > 0
+        and (_price(other), -other.score.mean) < (_price(arm), -arm.score.mean)
+        and other.score.mean >= arm.score.mean
+        for other in others
+        if other.name != arm.name
+    )
+
+
+def _price(arm: ArmFigures) -> float:
+    """What an arm costs: money where any is known to be paid, else tokens."""
+    return float(arm.cost_usd) if arm.cost_usd else arm.tokens
+
+
+Counted = dict[str, dict[int, list[Trial]]]
+
+
+def _pair(plan: Plan, first: ArmFigures, second: ArmFigures, counted: Counted) -> PairFigures:
+    """The better of two arms against the other."""
+    shared = sorted(counted[first.name].keys() & counted[second.name].keys())
+    differences = [
+        _mean(plan, counted[first.name][entry]) - _mean(plan, counted[second.name][entry])
+        for entry in shared
+    ]
+    swapped = bool(differences) and fmean(differences) < 0
+    better, worse = (second, first) if swapped else (first, second)
+    signed = [-one for one in differences] if swapped else differences
+    found = interval(signed)
+    wins, losses = sum(one > 0 for one in signed), sum(one < 0 for one in signed)
+    spend = round(better.tokens / worse.tokens, 2) if worse.tokens else None
+    return PairFigures(
+        better=better.name,
+        worse=worse.name,
+        difference=found,
+        wins=wins,
+        losses=losses,
+        ties=len(signed) - wins - losses,
+        spend=spend,
+        sentence=_sentence(better.name, worse.name, found, spend, losses),
+    )
+
+
+def _mean(plan: Plan, trials: Sequence[Trial]) -> float:
+    return fmean(score_of(plan, trial) for trial in trials)
+
+
+def _sentence(better: str, worse: str, found: Interval, spend: float | None, losses: int) -> str:
+    if found.low is None or found.high is None:
+        inputs = "input" if found.count == 1 else "inputs"
+        return (
+            f"{found.count} {inputs} are too few to compare {better} with {worse}; "
+            "5 are the fewest, 30 tell more."
+        )
+    numbers = f"{found.mean:.2f} ({found.low:.2f} to {found.high:.2f})"
+    if not found.differs:
+        return (
+            f"No difference between {better} and {worse} can be told: {numbers} "
+            f"on {found.count} inputs, {_at(spend)}."
+        )
+    worse_on = f"on {losses} of {found.count} inputs it is worse"
+    return f"{better} beats {worse} by {numbers} {_at(spend)}; {worse_on}."
+
+
+def _at(spend: float | None) -> str:
+    if spend is None:
+        return "where neither used tokens"
+    if abs(spend - 1) < SAME_SPEND:
+        return "at the same spend"
+    return f"for {spend:.1f} times the tokens"
+
+
+def _losses(
+    plan: Plan, pairs: Sequence[PairFigures], counted: Counted, entries: Sequence[str]
+) -> list[Loss]:
+    """Where the better arm of a pair was worse all the same, the worst first."""
+    found: list[Loss] = []
+    for pair in pairs:
+        ours, theirs = counted[pair.better], counted[pair.worse]
+        for entry in sorted(ours.keys() & theirs.keys()):
+            by = _mean(plan, theirs[entry]) - _mean(plan, ours[entry])
+            if by > 0:
+                found.append(
+                    Loss(
+                        arm=pair.better,
+                        against=pair.worse,
+                        entry=entries[entry] if entry < len(entries) else str(entry + 1),
+                        by=round(by, 4),
+                        runs=_runs(ours[entry]),
+                        other_runs=_runs(theirs[entry]),
+                    )
+                )
+    return sorted(found, key=lambda loss: -loss.by)[:SHOWN_LOSSES]
+
+
+def _runs(trials: Sequence[Trial]) -> tuple[str, ...]:
+    return tuple(trial.chosen.run for trial in trials if trial.chosen is not None)
+
+
+def _warnings(plan: Plan, arms: Sequence[ArmFigures]) -> tuple[str, ...]:
+    """What a reader must know before any figure."""
+    found: list[str] = []
+    if plan.scoring.held_out:
+        for arm in arms:
+            if arm.own_score is not None and arm.own_score - arm.score.mean > DISAGREES:
+                found.append(
+                    f"{arm.name} scores itself {arm.own_score:.2f}, and the held-out score is "
+                    f"{arm.score.mean:.2f}: it meets its own checks better than the goal."
+                )
+    found += [
+        f"{arm.failed} of {arm.trials} trials of {arm.name} failed; they count as a score of 0."
+        for arm in arms
+        if arm.failed
+    ]
+    return tuple(found)

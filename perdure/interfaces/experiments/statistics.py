@@ -1,0 +1,84 @@
+"""Paired differences between two arms, with an interval from the bootstrap.
+
+An input is what is drawn: repeats of one input say more about that input, not about others, so
+they are averaged first.
+"""
+
+import random
+from collections.abc import Sequence
+from math import sqrt
+from statistics import NormalDist, fmean, stdev
+
+from perdure.domain.foundation.base import FrozenModel
+
+CONFIDENCE = 0.95
+RESAMPLES = 4_000
+FEWEST = 5
+"""With fewer inputs an interval would say nothing that a person should act on."""
+
+MANY = 2_000
+"""From so many inputs on, the bootstrap gives what the normal distribution gives, far slower."""
+
+SEED = 20_260
+
+
+class Interval(FrozenModel):
+    """A mean, and where the true mean lies with 95 % confidence; None for too few values."""
+
+    mean: float
+    low: float | None = None
+    high: float | None = None
+    count: int = 0
+
+    @property
+    def differs(self) -> bool:
+        """Whether the interval leaves out 0."""
+        if self.low is None or self.high is None:
+            return False
+        return self.low > 0 or self.high < 0
+
+
+def interval(values: Sequence[float]) -> Interval:
+    """The mean of values with its interval, by the studentized bootstrap.
+
+    The same values give the same interval. The plain percentile interval is too narrow for few
+    values; dividing each resample's mean by its own spread makes up for it.
+    """
+    count = len(values)
+    mean = fmean(values) if values else 0.0
+    if count < FEWEST:
+        return _rounded(mean, None, None, count)
+    error = stdev(values) / sqrt(count)
+    if error == 0:
+        return _rounded(mean, mean, mean, count)
+    if count > MANY:
+        margin = NormalDist().inv_cdf((1 + CONFIDENCE) / 2) * error
+        return _rounded(mean, mean - margin, mean + margin, count)
+    low, high = _quantiles(values, mean)
+    return _rounded(mean, mean - high * error, mean - low * error, count)
+
+
+def _quantiles(values: Sequence[float], mean: float) -> tuple[float, float]:
+    """The lower and upper quantile of resampled means, each in units of its own error."""
+    draw, count = random.Random(SEED), len(values)  # no secret: repeatable draws
+    ratios: list[float] = []
+    for _ in range(RESAMPLES):
+        drawn = draw.choices(values, k=count)
+        middle = sum(drawn) / count
+        spread = sum((value - middle) ** 2 for value in drawn) / (count - 1)
+        # A resample of one value repeated has no spread; such draws say nothing of the error.
+        if spread > 0:
+            ratios.append((middle - mean) / sqrt(spread / count))
+    ratios.sort()
+    tail = (1 - CONFIDENCE) / 2
+    last = len(ratios) - 1
+    return ratios[round(tail * last)], ratios[round((1 - tail) * last)]
+
+
+def _rounded(mean: float, low: float | None, high: float | None, count: int) -> Interval:
+    return Interval(
+        mean=round(mean, 4),
+        low=None if low is None else round(low, 4),
+        high=None if high is None else round(high, 4),
+        count=count,
+    )

@@ -1,0 +1,182 @@
+"""The inputs of an experiment: a list, a file of JSON lines, JSON, YAML or CSV, or a folder."""
+
+import csv
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from pydantic import JsonValue
+
+from perdure.domain.experiments.plan import INPUT, MOST_INPUTS, Entry, Fields
+from perdure.domain.foundation.errors import InvalidInput, NotFound
+from perdure.domain.foundation.problems import shown
+from perdure.submission.parse_yaml import parse
+
+MOST_BYTES = 256 * 1024 * 1024
+OWN = frozenset({"id", "goal", "expected", "set"})
+FORMS = "Give a list, or a file: .jsonl, .csv, .json, .yaml, or a folder of text files."
+
+
+def read_inputs(given: str | list[JsonValue], *, folder: Path | None) -> list[JsonValue]:
+    """The inputs as data, in order.
+
+    Raises:
+        NotFound: there is no such file or folder.
+        InvalidInput: it cannot be read; the message names the line.
+    """
+    if isinstance(given, list):
+        return given
+    if folder is None:
+        raise InvalidInput(
+            f"inputs: found {shown(given)}; files are not read here.", cure="Send a list."
+        )
+    path = (folder / given).absolute()
+    if path.is_dir():
+        return _folder(path)
+    text = _text(path)
+    match path.suffix.lower():
+        case ".jsonl" | ".ndjson":
+            return _json_lines(text, path)
+        case ".csv":
+            return _table(text, path)
+        case ".json" | ".yaml" | ".yml":
+            found = parse(text, named=str(path))
+            if isinstance(found, list):
+                return found
+            raise InvalidInput(f"{path} holds {shown(found)} instead of a list.", cure=FORMS)
+        case _:
+            raise InvalidInput(f"{path}: the form of the file is not known.", cure=FORMS)
+
+
+def entries_of(given: Sequence[JsonValue], *, after: Sequence[Entry] = ()) -> list[Entry]:
+    """The inputs, each with its name; `after` are those that are there already.
+
+    Raises:
+        InvalidInput: there is none, one has no fields of its own, or they do not match.
+    """
+    if not given:
+        raise InvalidInput("inputs: there is none.", cure=FORMS)
+    if len(given) + len(after) > MOST_INPUTS:
+        raise InvalidInput(
+            f"inputs: found {len(given) + len(after)}; allowed: at most {MOST_INPUTS}.",
+            cure="Make several experiments of them.",
+        )
+    known = {entry.name for entry in after}
+    first = after[0] if after else None
+    entries: list[Entry] = []
+    for number, item in enumerate(given, start=len(after) + 1):
+        entry = _entry(item, number)
+        if entry.name in known:
+            raise InvalidInput(
+                f"inputs[{number}]: found the id {shown(entry.name)} a second time.",
+                cure="Give each input an id of its own, or none at all.",
+            )
+        known.add(entry.name)
+        first = first or entry
+        _must_match(entry, first, number)
+        entries.append(entry)
+    return entries
+
+
+def _entry(item: JsonValue, number: int) -> Entry:
+    match item:
+        case str() if item.strip():
+            return Entry(name=str(number), context={INPUT: item})
+        case dict() if item:
+            return _from_fields(item, number)
+        case _:
+            raise InvalidInput(
+                f"inputs[{number}]: found {shown(item)}; allowed: a text or an object with fields.",
+                cure='Write {"product": "…"}: each field becomes a named input of the task.',
+            )
+
+
+def _from_fields(item: Fields, number: int) -> Entry:
+    goal, fields = item.get("goal"), item.get("set") or {}
+    if goal is not None and not isinstance(goal, str):
+        raise InvalidInput(f"inputs[{number}].goal: found {shown(goal)}; allowed: a text.")
+    if not isinstance(fields, dict):
+        raise InvalidInput(
+            f"inputs[{number}].set: found {shown(fields)}; allowed: fields of the task."
+        )
+    name = item.get("id")
+    return Entry(
+        name=str(number) if name in (None, "") else str(name)[:100],
+        goal=goal or None,
+        context={key: value for key, value in item.items() if key not in OWN},
+        fields=fields,
+        expected=item.get("expected"),
+    )
+
+
+def _must_match(entry: Entry, first: Entry, number: int) -> None:
+    """All inputs fill the same places: what the first alone fills would stay for the others."""
+    missing = sorted(first.context.keys() - entry.context.keys())
+    extra = sorted(entry.context.keys() - first.context.keys())
+    if missing or extra:
+        wrong = f"lacks {', '.join(missing)}" if missing else f"has also {', '.join(extra)}"
+        raise InvalidInput(
+            f"inputs[{number}] {wrong}, unlike the first input.",
+            cure="Give all inputs the same fields; null for one that is empty.",
+        )
+    if (entry.goal is None) != (first.goal is None):
+        has = "has no goal" if entry.goal is None else "has a goal"
+        raise InvalidInput(
+            f"inputs[{number}] {has}, unlike the first input.",
+            cure="Give each of them a goal, or none.",
+        )
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise NotFound(
+            f"The inputs {path} cannot be read: {error.strerror or error}.", cure="Check the path."
+        ) from error
+    if len(data) > MOST_BYTES:
+        raise InvalidInput(f"{path} is larger than {MOST_BYTES} bytes.", cure="Split it.")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InvalidInput(
+            f"{path} is not UTF-8 text ({error.reason}).", cure="Save it as UTF-8."
+        ) from error
+
+
+def _json_lines(text: str, path: Path) -> list[JsonValue]:
+    found: list[JsonValue] = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            found.append(json.loads(line))
+        except (ValueError, RecursionError) as error:
+            raise InvalidInput(
+                f"{path}, line {number}, is no JSON: {error}.", cure="Give one object a line."
+            ) from None
+    return found
+
+
+def _table(text: str, path: Path) -> list[JsonValue]:
+    rows = csv.DictReader(text.splitlines(keepends=True), strict=True)
+    found: list[JsonValue] = []
+    try:
+        for row in rows:
+            if None in row or None in row.values():
+                raise InvalidInput(
+                    f"{path}, line {rows.line_num}, has another number of cells than the head.",
+                    cure="Quote cells that hold commas.",
+                )
+            found.append({str(name): value for name, value in row.items()})
+    except csv.Error as error:
+        raise InvalidInput(
+            f"{path}, line {rows.line_num}: {error}.", cure="Mend the CSV."
+        ) from None
+    return found
+
+
+def _folder(path: Path) -> list[JsonValue]:
+    files = sorted(file for file in path.iterdir() if file.is_file() and file.name[0] != ".")
+    return [{"id": file.name, INPUT: _text(file)} for file in files]

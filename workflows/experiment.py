@@ -1,0 +1,320 @@
+"""`Experiment`: runs the trials of a plan as child runs, a few at a time, within one budget.
+
+The plan, the inputs and the results stand in the store; the history holds numbers and costs. It
+continues as new between trials, when none is open: a child run would lose the one who waits for it.
+"""
+
+import asyncio
+from datetime import timedelta
+from decimal import Decimal
+
+from temporalio import workflow
+from temporalio.exceptions import ActivityError, ApplicationError, ChildWorkflowError, FailureError, WorkflowAlreadyStartedError
+from temporalio.workflow import ChildWorkflowHandle, ParentClosePolicy
+
+from perdure.activities.experiments import NoteExperiment, OpenTrial, SettleTrial
+from perdure.domain.experiments.messages import (
+    EXPERIMENT_WORKFLOW,
+    ExperimentInput,
+    ExperimentReport,
+    NoteExperimentRequest,
+    OpenTrialReport,
+    OpenTrialRequest,
+    Progress,
+    SettleTrialReport,
+    SettleTrialRequest,
+    TrialShape,
+)
+from perdure.domain.experiments.store import EndReason, ExperimentState
+from perdure.domain.foundation.names import WORKFLOW_TYPES
+from perdure.domain.run.messages import Stop
+from perdure.domain.run.result import RunResult
+from perdure.workflows.engine import activity_options
+from perdure.workflows.engine.input import Given
+from perdure.workflows.task_start import INPUTS
+
+EVENTS = 2_000
+"""A history of so many events is cut: replaying it takes a worker a third of a second."""
+
+BY = "the experiment"
+LOOK_AGAIN = timedelta(seconds=10)
+Handle = ChildWorkflowHandle[object, RunResult]
+
+
+@workflow.defn(name=EXPERIMENT_WORKFLOW)
+class Experiment(Given):
+    """Signals `pause`, `resume`, `stop` and `extend`; the query `progress`."""
+
+    @workflow.init
+    def __init__(self, given: ExperimentInput) -> None:
+        self.given = given
+        self.state = given.progress
+        self.trials = given.trials
+        self.first = given.progress.following
+        self.running: dict[int, asyncio.Task[None]] = {}
+        self.children: dict[str, Handle] = {}
+        self.ended: set[int] = set()
+        self.reserved: dict[int, TrialShape] = {}
+        self.noted: ExperimentState = "paused" if given.progress.paused else "running"
+
+    @workflow.run
+    async def execute(self, given: ExperimentInput) -> ExperimentReport:
+        """Run to the end; the input is taken by `__init__`."""
+        # A task of its own: a cancellation from outside hits this coroutine, and the work below goes
+        # on to its end. Cancelling is how people end workflows in the Web UI.
+        work = asyncio.ensure_future(self._work())
+        while not work.done():
+            try:
+                await workflow.wait([work])
+            except asyncio.CancelledError:
+                self._stop("now")
+        reason = work.result()
+        await self._note("ended", reason)
+        report = ExperimentReport(
+            id=given.id,
+            reason=reason,
+            trials=self.state.ended,
+            spent_usd=self.state.spent_usd,
+            spent_tokens=self.state.spent_tokens,
+        )
+        if reason == "failed":
+            raise ApplicationError(self.state.problem, report, type="failed", non_retryable=True)
+        return report
+
+    @workflow.signal(name="pause", description="Start no further trial; what runs goes on.")
+    def on_pause(self, *_: object) -> None:
+        """Start no further trial."""
+        self.state = self.state.model_copy(update={"paused": True})
+
+    @workflow.signal(name="resume", description="Go on after a pause.")
+    def on_resume(self, *_: object) -> None:
+        """Go on after `pause`."""
+        self.state = self.state.model_copy(update={"paused": False})
+
+    @workflow.signal(name="stop", description='End it. "now" also stops the runs that are open.')
+    def on_stop(self, *given: object) -> None:
+        """Start nothing more; with `now`, stop what runs as well."""
+        self._stop("now" if "now" in given else "graceful")
+
+    @workflow.signal(name="extend", description="There are more trials: how many in all.")
+    def on_extend(self, *given: object) -> None:
+        """Take the trials of inputs that were added; fewer than there are change nothing."""
+        for trials in given:
+            if isinstance(trials, int) and not isinstance(trials, bool):
+                self.trials = max(self.trials, trials)
+
+    @workflow.query(name="progress", description="How far it is.")
+    def see_progress(self, *_: object) -> Progress:
+        """How far it is."""
+        return self.state.model_copy(update={"running": tuple(sorted(self.running))})
+
+    def _stop(self, mode: str) -> None:
+        if self.state.stopping != "now":
+            self.state = self.state.model_copy(update={"stopping": mode})
+
+    async def _work(self) -> EndReason:
+        """Start trials while there are any, and wait for them."""
+        asked: set[str] = set()
+        while True:
+            await self._note_pause()
+            self._begin_some()
+            if self.state.stopping == "now":
+                await self._ask_to_stop(asked)
+            if not self.running:
+                if (reason := self._over()) is not None:
+                    return reason
+                if self._is_long():
+                    self._continue_as_new()
+            seen, stood = self._sight(), set(self.children)
+            await workflow.wait_condition(
+                lambda seen=seen, stood=stood: self._sight() != seen
+                or (self.state.stopping == "now" and set(self.children) != stood)
+            )
+            self._collect()
+
+    def _sight(self) -> tuple[object, ...]:
+        """What the loop acts on: it looks again when this changes."""
+        done = sum(task.done() for task in self.running.values())
+        state = self.state
+        return (done, len(self.running), state.paused, state.stopping, state.problem, self.trials)
+
+    def _begin_some(self) -> None:
+        state = self.state
+        if state.paused or state.stopping or state.problem or self._is_long():
+            return
+        while len(self.running) < self.given.parallel and self.state.following < self.trials:
+            number = self.state.following
+            if not self._fits(number):
+                return
+            self.reserved[number] = self._shape(number)
+            self.running[number] = asyncio.create_task(self._trial(number))
+            self.state = self.state.model_copy(update={"following": number + 1})
+
+    def _over(self) -> EndReason | None:
+        """Why nothing is left to do, while no trial runs."""
+        if self.state.problem:
+            return "failed"
+        if self.state.stopping == "now":
+            return "stopped"
+        if self.state.following >= self.trials:
+            return "completed"
+        if self.state.stopping:
+            return "stopped"
+        if not self.state.paused and not self._fits(self.state.following):
+            return "budget"
+        return None
+
+    def _shape(self, number: int) -> TrialShape:
+        return self.given.per_input[number % len(self.given.per_input)]
+
+    def _fits(self, number: int) -> bool:
+        """Whether the budget pays for one more run of a trial, whatever all open runs may spend.
+
+        A run without a limit of its own fits while anything is left.
+        """
+        shape = self._shape(number)
+        budget, held = self.given.budget, (self.reserved | {number: shape}).values()
+        usd = sum((one.most_usd or Decimal(0) for one in held), self.state.spent_usd)
+        tokens = sum(one.most_tokens or 0 for one in held) + self.state.spent_tokens
+        open_usd, open_tokens = shape.most_usd is None, shape.most_tokens is None
+        return _within(usd, budget.cost_usd, unlimited=open_usd) and _within(
+            tokens, budget.tokens, unlimited=open_tokens
+        )
+
+    async def _trial(self, number: int) -> None:
+        """All runs of one trial, one after another."""
+        waits = self._shape(number).waits
+        try:
+            if waits is not None:
+                other = number - waits
+                await workflow.wait_condition(lambda: other in self.ended or other < self.first)
+            tried = False
+            # Without the budget for another try the trial stays open, and is left out of reports.
+            while not self.state.problem and not (tried and not self._fits(number)):
+                opened = await self._open(number)
+                if opened.run is None:
+                    break
+                await self._run(number, opened)
+                tried = True
+                settled = await self._settle(number, opened.run)
+                if settled.judge is not None and settled.judge.run is not None:
+                    await self._run(number, settled.judge)
+                    await self._settle(number, opened.run, judge=settled.judge.run)
+                if self.state.stopping == "now":
+                    break
+        except ActivityError as error:
+            cause = error.cause
+            told = str(cause if cause is not None else error)[:400]
+            self.state = self.state.model_copy(update={"problem": f"trial {number + 1}: {told}"})
+
+    async def _open(self, number: int) -> OpenTrialReport:
+        return await workflow.execute_activity_method(
+            OpenTrial.open_trial,
+            OpenTrialRequest(experiment=self.given.id, number=number),
+            **activity_options.store_step(self.given.site, summary=f"open trial {number + 1}"),
+        )
+
+    async def _run(self, number: int, opened: OpenTrialReport) -> None:
+        """See a run to its end, whatever that is; the store knows how it ended."""
+        while opened.run is not None and opened.input is not None:
+            try:
+                return await self._child(opened.run, opened)
+            except WorkflowAlreadyStartedError:
+                # An execution of this experiment that was ended by force had started it.
+                await workflow.sleep(LOOK_AGAIN)
+                opened = await self._open(number)
+
+    async def _child(self, run: str, opened: OpenTrialReport) -> None:
+        handle: Handle = await workflow.start_child_workflow(
+            WORKFLOW_TYPES[opened.kind],
+            INPUTS[opened.kind].model_validate(opened.input),
+            id=run,
+            task_queue=opened.queue,
+            memo=opened.memo,
+            result_type=RunResult,
+            # A run that is cancelled stops with the best it has; one that is abandoned spends on.
+            parent_close_policy=ParentClosePolicy.REQUEST_CANCEL,
+        )
+        self.children[run] = handle
+        try:
+            await handle
+        except ChildWorkflowError:
+            pass  # a failed run has a result, and a terminated one has a journal
+        finally:
+            del self.children[run]
+
+    async def _settle(self, number: int, run: str, *, judge: str | None = None) -> SettleTrialReport:
+        report = await workflow.execute_activity_method(
+            SettleTrial.settle_trial,
+            SettleTrialRequest(
+                experiment=self.given.id, number=number, run=run, judge=judge
+            ),
+            **activity_options.store_step(self.given.site, summary=f"settle {run}"),
+        )
+        state = self.state
+        self.state = state.model_copy(
+            update={
+                "spent_usd": state.spent_usd + (report.cost_usd or Decimal(0)),
+                "spent_tokens": state.spent_tokens + report.tokens,
+            }
+        )
+        return report
+
+    async def _ask_to_stop(self, asked: set[str]) -> None:
+        """Ask each open run once."""
+        for run, handle in list(self.children.items()):
+            if run not in asked:
+                asked.add(run)
+                await _signal(handle, Stop(mode="now", by=BY))
+
+    def _collect(self) -> None:
+        for number, task in list(self.running.items()):
+            if task.done():
+                del self.running[number], self.reserved[number]
+                self.ended.add(number)
+                task.result()
+                self.state = self.state.model_copy(update={"ended": self.state.ended + 1})
+
+    async def _note_pause(self) -> None:
+        wanted: ExperimentState = "paused" if self.state.paused else "running"
+        if wanted != self.noted:
+            self.noted = wanted
+            await self._note(wanted)
+        workflow.set_current_details(
+            f"{self.state.ended} of {self.trials} trials, {self.state.spent_tokens} tokens, "
+            f"${self.state.spent_usd:f}"
+        )
+
+    async def _note(self, state: ExperimentState, reason: EndReason = "") -> None:
+        await workflow.execute_activity_method(
+            NoteExperiment.note_experiment,
+            NoteExperimentRequest(experiment=self.given.id, state=state, reason=reason),
+            **activity_options.store_step(self.given.site, summary=f"the experiment is {state}"),
+        )
+
+    def _is_long(self) -> bool:
+        info = workflow.info()
+        return (
+            info.get_current_history_length() > EVENTS
+            or info.is_continue_as_new_suggested()
+        )
+
+    def _continue_as_new(self) -> None:
+        workflow.continue_as_new(
+            self.given.model_copy(update={"progress": self.state, "trials": self.trials})
+        )
+
+
+def _within(held: Decimal | int, limit: Decimal | int | None, *, unlimited: bool) -> bool:
+    if not limit:
+        return True
+    return held < limit if unlimited else held <= limit
+
+
+async def _signal(handle: Handle, message: Stop) -> None:
+    try:
+        await handle.signal("stop", message)
+    except FailureError:
+        # It ended in this very moment.
+        return
+
