@@ -28,6 +28,7 @@ from perdure.domain.ports import BlobStore, CheckRunner, RecordStore
 from perdure.domain.run.activity_messages import SettleChildRequest
 from perdure.domain.run.result import RunResult
 from perdure.domain.run.task_start import OpenTaskRequest
+from perdure.domain.turns.records import IterationRecord
 
 
 class OpenTrial:
@@ -102,7 +103,7 @@ class SettleTrial:
         plan, position = experiment.plan, experiment.plan.position(step.number)
         ended = await self._ended(step.run)
         output = await self._output(ended)
-        one, judge, judge_spend = try_of(ended), None, SettleTrialReport()
+        one, judge, judge_spend = await self._try(ended), None, SettleTrialReport()
         if plan.scoring.held_out and output is not None and not one.failed:
             entry = await self._store.entry(step.experiment, position.entry)
             if entry is None:
@@ -123,7 +124,7 @@ class SettleTrial:
         ), one)  # fmt: skip
         if step.judge is not None:
             return judge_spend
-        return SettleTrialReport(cost_usd=one.cost_usd, tokens=one.tokens, judge=judge)
+        return SettleTrialReport(cost_usd=one.cost_usd, tokens=one.spent_tokens, judge=judge)
 
     async def _keep(self, step: SettleTrialRequest, new: Trial, one: Try) -> None:
         trial = await self._store.trial(step.experiment, step.number) or new
@@ -145,6 +146,11 @@ class SettleTrial:
             explanation="It left no result: somebody ended it at the server.",
             spend=report.spend,
         )
+
+    async def _try(self, ended: RunResult) -> Try:
+        # A result holds the newest records alone.
+        texts = await self._records.records(ended.id)
+        return try_of(ended, [read(IterationRecord, text) for text in texts])
 
     async def _output(self, result: RunResult) -> str | None:
         """The whole output; None where there is none, or nobody keeps it any more."""
@@ -211,8 +217,8 @@ class TrialRuns:
         if row is not None and row.result is not None:
             return OpenTrialReport(run=run)
         kind = str(task.get("kind", "agent"))
-        # The experiment, not its execution: one that is started again takes up its own runs.
-        asked = OpenTaskRequest(kind=kind, task=task, chain=f"experiment:{experiment}")
+        # Not of an execution: an experiment that is started again takes up its own runs.
+        asked = OpenTaskRequest(kind=kind, task=task, chain=f"experiment:{experiment}:{run}")
         report = await self._open(run, asked)
         if report.result is not None:
             return OpenTrialReport(run=run)

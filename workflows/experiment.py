@@ -14,7 +14,6 @@ from temporalio.workflow import ChildWorkflowHandle, ParentClosePolicy
 
 from perdure.activities.experiments import NoteExperiment, OpenTrial, SettleTrial
 from perdure.domain.experiments.messages import (
-    EXPERIMENT_WORKFLOW,
     ExperimentInput,
     ExperimentReport,
     NoteExperimentRequest,
@@ -26,7 +25,7 @@ from perdure.domain.experiments.messages import (
     TrialShape,
 )
 from perdure.domain.experiments.store import EndReason, ExperimentState
-from perdure.domain.foundation.names import WORKFLOW_TYPES
+from perdure.domain.foundation.names import EXPERIMENT_WORKFLOW, WORKFLOW_TYPES
 from perdure.domain.run.messages import Stop
 from perdure.domain.run.result import RunResult
 from perdure.workflows.engine import activity_options

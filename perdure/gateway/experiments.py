@@ -11,7 +11,6 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from perdure.domain.budget.envelope import Money
 from perdure.domain.experiments.messages import (
-    EXPERIMENT_WORKFLOW,
     ExperimentInput,
     Progress,
     TrialShape,
@@ -21,7 +20,7 @@ from perdure.domain.experiments.status import ExperimentStatus
 from perdure.domain.experiments.store import ExperimentStore, StoredExperiment
 from perdure.domain.experiments.trials import Trial, total_usd
 from perdure.domain.foundation.errors import InvalidInput, NotAllowed, NotFound, PerdureError
-from perdure.domain.foundation.names import loops_queue
+from perdure.domain.foundation.names import EXPERIMENT_WORKFLOW, loops_queue
 from perdure.domain.foundation.problems import nearest_name
 from perdure.domain.ports import RecordStore
 from perdure.domain.run.spec import Placement
@@ -193,7 +192,7 @@ class Experiments:
             try:
                 await self._starter.ready_site(await self._starter.resolved(spec, served))
             except InvalidInput as error:
-                raise InvalidInput(f"arms.{arm.name}: {error}", cure=error.cure) from None
+                raise InvalidInput(f"arms.{arm.name}: {error.message}", cure=error.cure) from None
 
     async def _raised(self, stored: StoredExperiment, cost_usd: Money) -> StoredExperiment:
         budget = stored.plan.budget.model_copy(update={"cost_usd": cost_usd})
@@ -218,7 +217,7 @@ class Experiments:
             following=following,
             ended=sum(number < following for number in done),
             spent_usd=total_usd([one.cost_usd for one in runs]) or Decimal(0),
-            spent_tokens=sum(one.tokens for one in runs),
+            spent_tokens=sum(one.spent_tokens for one in runs),
         )
         await self._store.note(stored.id, "running", at=self._now())
         await self._begin(stored, progress)
@@ -291,7 +290,7 @@ class Experiments:
             ended=ended,
             running=0 if progress is None else len(progress.running),
             spent_usd=total_usd([cost for one in runs for cost in (one.cost_usd, one.judge_usd)]),
-            spent_tokens=sum(one.tokens + one.judge_tokens for one in runs),
+            spent_tokens=sum(one.spent_tokens for one in runs),
             budget=stored.plan.budget,
             problem="" if progress is None else progress.problem,
             created_at=stored.created_at,

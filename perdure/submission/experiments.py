@@ -186,7 +186,8 @@ def _arms(given: ExperimentFile, surroundings: Surroundings) -> dict[str, JsonVa
 
 def _made(name: str, given: JsonValue) -> _Arm:
     fields = dict(given) if isinstance(given, dict) else {}
-    tries, of = fields.pop(BEST_OF, None), fields.pop(OF, None) if BEST_OF in fields else None
+    of = fields.pop(OF, None) if BEST_OF in fields else None
+    tries = fields.pop(BEST_OF, None)
     count = isinstance(tries, int) and not isinstance(tries, bool) and 1 <= tries <= MOST_TRIES
     if not (tries is None or count or tries in {"same_tokens", "same_calls"}):
         allowed = f"same_tokens, same_calls or a number from 1 to {MOST_TRIES}"
@@ -223,7 +224,7 @@ def _submitted(
         once = over(over(WITHOUT_MEMORY, ONE_ITERATION), over(entered, arm.fields))
         return _load(given.task, Flags(fields=once), surroundings)
     except InvalidInput as error:
-        raise InvalidInput(f"arms.{arm.name}: {error}", cure=error.cure) from None
+        raise InvalidInput(f"arms.{arm.name}: {error.message}", cure=error.cure) from None
 
 
 def _load(task: str | Fields, flags: Flags, surroundings: Surroundings) -> Submission:
@@ -281,7 +282,7 @@ def _scoring(
         if passes is not None:
             scoring = Scoring.model_validate({**scoring.model_dump(), "passes": passes})
     except ValidationError as error:
-        raise _refused(problems_of(error, fields, root="score")) from None
+        raise _refused(problems_of(error, given, root="score")) from None
     if scoring.by == "rubric" and not isinstance(spec, RefineSpec):
         raise _refused([
             Problem(
@@ -371,7 +372,9 @@ def _check_entries(plan: Plan, entries: Sequence[Entry], surroundings: Surroundi
             try:
                 load_data(task, surroundings=replace(surroundings, folder=None))
             except InvalidInput as error:
-                raise InvalidInput(f"inputs.{entry.name}: {error}", cure=error.cure) from None
+                raise InvalidInput(
+                    f"inputs.{entry.name}: {error.message}", cure=error.cure
+                ) from None
 
 
 def _refused(problems: Sequence[Problem]) -> InvalidInput:

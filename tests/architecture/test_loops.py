@@ -7,7 +7,13 @@ import pytest
 from temporalio import workflow
 from temporalio.workflow import _Definition  # the only place that lists a class's handlers
 
-from perdure.domain.foundation.names import BETWEEN_RUNS, MINING_WORKFLOW, QUERIES, WORKFLOW_TYPES
+from perdure.domain.foundation.names import (
+    BETWEEN_RUNS,
+    EXPERIMENT_WORKFLOW,
+    MINING_WORKFLOW,
+    QUERIES,
+    WORKFLOW_TYPES,
+)
 from perdure.domain.run import messages
 from perdure.domain.run.message_forms import SHORT_ANSWERS
 from perdure.domain.run.messages import VERBS
@@ -15,6 +21,8 @@ from tests.architecture.sources import modules
 
 # A closed run has no handlers: the gateway starts it anew.
 OF_THE_GATEWAY = {"retry"}
+# These run loops or look at them; they are none.
+NO_LOOPS = {MINING_WORKFLOW, EXPERIMENT_WORKFLOW}
 
 
 def loops() -> dict[str, _Definition]:
@@ -23,7 +31,7 @@ def loops() -> dict[str, _Definition]:
         for _, cls in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
             definition = _Definition.from_class(cls)
             name = definition.name if definition is not None else None
-            if definition is not None and name is not None and name != MINING_WORKFLOW:
+            if definition is not None and name is not None and name not in NO_LOOPS:
                 found[cls.__name__] = definition
     return found
 

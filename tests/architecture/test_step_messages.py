@@ -170,6 +170,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "failing_for_s": 0.0,
         },
         "NotifyReport": {"delivered": False},
+        "NoteExperimentRequest": {"experiment": "required", "state": "required", "reason": ""},
         "NotifyRequest": {
             "run": "required",
             "gate": "required",
@@ -227,6 +228,8 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "seconds": 0.0,
             "seats": {},
         },
+        "OpenTrialReport": {"run": None, "kind": "", "input": None, "queue": "", "memo": {}},
+        "OpenTrialRequest": {"experiment": "required", "number": "required"},
         "OpenWorkspaceRequest": {
             "run": "required",
             "source": "required",
@@ -265,6 +268,13 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
         "SettleChildReport": {"spend": "required"},
         "SettleChildRequest": {"child": "required", "root": "required"},
         "ShelveReport": {"values": "required", "shown": {}},
+        "SettleTrialReport": {"cost_usd": "0", "tokens": 0, "judge": None},
+        "SettleTrialRequest": {
+            "experiment": "required",
+            "number": "required",
+            "run": "required",
+            "judge": None,
+        },
         "ShelveRequest": {"values": "required"},
         "SnapshotReport": {"tree": "required", "patch": None, "seconds": 0.0},
         "SnapshotRequest": {

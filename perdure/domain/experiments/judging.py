@@ -3,7 +3,7 @@
 from perdure.domain.experiments.plan import Entry, Fields, Plan
 from perdure.domain.experiments.trials import Try
 from perdure.domain.foundation.errors import InvalidInput
-from perdure.domain.foundation.json_extraction import read_json
+from perdure.domain.foundation.json_extraction import objects_in
 from perdure.domain.run.result import RunResult
 
 JUDGE_GOAL = (
@@ -66,12 +66,8 @@ def judged(one: Try, verdict: RunResult, reply: str | None) -> Try:
 
 
 def _read(reply: str | None) -> tuple[float | None, str]:
-    try:
-        value = read_json(reply or "")
-    except (ValueError, RecursionError):
-        return None, UNREAD
-    score = value.get("score") if isinstance(value, dict) else None
+    found = [one.fields for one in objects_in(reply or "") if not one.cut and "score" in one.fields]
+    score = found[0]["score"] if len(found) == 1 else None
     if isinstance(score, bool) or not isinstance(score, int | float) or not 0 <= score <= 1:
         return None, UNREAD
-    reason = value.get("reason") if isinstance(value, dict) else ""
-    return float(score), str(reason)[:WHY_CHARACTERS]
+    return float(score), str(found[0].get("reason", ""))[:WHY_CHARACTERS]

@@ -10,8 +10,6 @@ from perdure.domain.experiments.store import EndReason
 from perdure.domain.foundation.base import ActivityMessage, FrozenModel, WorkflowInput
 from perdure.domain.run.spec import Placement
 
-EXPERIMENT_WORKFLOW = "Experiment"
-
 
 class TrialShape(FrozenModel):
     """What scheduling needs to know of an arm.

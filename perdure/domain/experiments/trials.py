@@ -7,6 +7,7 @@ from perdure.domain.evaluation.outcomes import Outcome
 from perdure.domain.experiments.plan import Tries
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.run.result import BAD_OUTCOMES, RunResult
+from perdure.domain.turns.records import IterationRecord
 
 ENDED_BY_HAND: frozenset[str] = frozenset({"stopped"})
 
@@ -23,6 +24,8 @@ class Try(FrozenModel):
     """One run of a trial and how it ended; `held_out` is a score that the loop never saw.
 
     `judged` is the run of the judge that gave that score, whose spend is in `judge_usd`.
+    `lost_tokens` were used by calls whose answer nobody received, as when a worker was killed: they
+    are paid, and say nothing about the arm.
     """
 
     run: str
@@ -33,6 +36,7 @@ class Try(FrozenModel):
     held_out: float | None = None
     why: str = ""
     tokens: int = 0
+    lost_tokens: int = 0
     cost_usd: Decimal | None = Decimal(0)
     model_calls: int = 0
     seconds: float = 0.0
@@ -40,6 +44,11 @@ class Try(FrozenModel):
     judged: str | None = None
     judge_tokens: int = 0
     judge_usd: Decimal | None = Decimal(0)
+
+    @property
+    def spent_tokens(self) -> int:
+        """All that count against a budget, those of a judge among them."""
+        return self.tokens + self.lost_tokens + self.judge_tokens
 
     @property
     def failed(self) -> bool:
@@ -97,18 +106,20 @@ def total_usd(costs: Sequence[Decimal | None]) -> Decimal | None:
     return sum(known, Decimal(0)) if len(known) == len(costs) else None
 
 
-def try_of(result: RunResult) -> Try:
-    """What a report needs of a run's result."""
+def try_of(result: RunResult, records: Sequence[IterationRecord]) -> Try:
+    """What a report needs of a run's result and all its iterations."""
     spend = result.spend
+    lost = spend.unconfirmed_usage.counted_tokens()
     return Try(
         run=result.id,
         outcome=result.outcome,
         reason=result.reason,
         score=result.best.score if result.best is not None else None,
         met=result.quality_met,
-        tokens=spend.tokens,
+        tokens=max(0, spend.tokens - lost),
+        lost_tokens=lost,
         cost_usd=spend.cost_usd,
-        model_calls=spend.model_calls,
+        model_calls=sum(record.model_calls for record in records) or spend.model_calls,
         seconds=spend.active_time_s,
         steps=tuple(
             Step(
@@ -116,7 +127,7 @@ def try_of(result: RunResult) -> Try:
                 tokens=record.usage.counted_tokens(),
                 cost_usd=record.cost_usd,
             )
-            for record in result.iterations
+            for record in records
         ),
     )
 

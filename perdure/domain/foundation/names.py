@@ -16,6 +16,7 @@ WORKFLOW_TYPES: dict[str, str] = {
     "learn": "LearnLoop",
 }
 MINING_WORKFLOW = "PatternMining"
+EXPERIMENT_WORKFLOW = "Experiment"
 TASK_QUEUE = "perdure"
 """Where any Temporal client starts a loop with nothing but its task."""
 

@@ -133,7 +133,7 @@ def report(
             found for arm in plan.arms if arm.tries is None and (found := study(arm.name, ordered))
         ),
         judge=agreement(labelled(plan, ordered)),
-        spent_tokens=sum(one.tokens + one.judge_tokens for one in runs),
+        spent_tokens=sum(one.spent_tokens for one in runs),
         spent_usd=total_usd([cost for one in runs for cost in (one.cost_usd, one.judge_usd)]),
     )
 
@@ -268,9 +268,8 @@ def _mean(plan: Plan, trials: Sequence[Trial]) -> float:
 
 def _sentence(better: str, worse: str, found: Interval, spend: float | None, losses: int) -> str:
     if found.low is None or found.high is None:
-        inputs = "input" if found.count == 1 else "inputs"
         return (
-            f"{found.count} {inputs} are too few to compare {better} with {worse}; "
+            f"Too few inputs to compare {better} with {worse}: {found.count}. "
             "5 are the fewest, 30 tell more."
         )
     numbers = f"{found.mean:.2f} ({found.low:.2f} to {found.high:.2f})"

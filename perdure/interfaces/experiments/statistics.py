@@ -44,6 +44,8 @@ def interval(values: Sequence[float]) -> Interval:
     The same values give the same interval. The plain percentile interval is too narrow for few
     values; dividing each resample's mean by its own spread makes up for it.
     """
+    # Scores have no ninth digit, and squares of what is smaller would vanish.
+    values = [round(value, 9) for value in values]
     count = len(values)
     mean = fmean(values) if values else 0.0
     if count < FEWEST:

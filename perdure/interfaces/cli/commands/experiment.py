@@ -22,6 +22,7 @@ from perdure.interfaces.cli.views.experiments import (
     status_view,
 )
 from perdure.interfaces.cli.views.layout import GOOD, line
+from perdure.interfaces.experiments.bounds import bounded
 from perdure.interfaces.experiments.export import csv_of, markdown, svg
 from perdure.interfaces.experiments.reading import read_report
 from perdure.interfaces.experiments.words import progress_words, state_words
@@ -76,7 +77,13 @@ async def run(
     async with session.connected(start=True) as services:
         submitted = await _submitted(session, services, file)
         _tell(session, submitted)
-        plan = await stored_plan(submitted, services.blobs)
+        default = await services.gateway.default_model() or session.context.default_model
+        plan = await bounded(
+            await stored_plan(submitted, services.blobs),
+            submitted.entries[0],
+            services.models(),
+            default_model=default,
+        )
         wanted = id or run_id("experiment", plan.name, uuid.uuid4().hex)
         experiments = services.experiments()
         started = await experiments.start(plan, submitted.entries, id=wanted)

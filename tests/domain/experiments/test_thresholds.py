@@ -1,0 +1,66 @@
+"""Other settings, replayed on the scores that runs really had."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perdure.domain.experiments.thresholds import Setting, stopped_after, study
+from perdure.domain.experiments.trials import Step, Trial, Try
+
+
+def steps(*scores: float | None) -> tuple[Step, ...]:
+    return tuple(Step(score=score, tokens=10) for score in scores)
+
+
+def trial(number: int, *scores: float | None) -> Trial:
+    one = Try(run=f"r{number}", outcome="best_effort", steps=steps(*scores))
+    return Trial(number=number, arm="loop", entry=number, tries=(one,), ended=True)
+
+
+@pytest.mark.parametrize(
+    ("scores", "most", "quality", "least", "after"),
+    [
+        ((0.2, 0.5, 0.9), 3, 1.0, 0.0, 3),
+        ((0.2, 0.5, 0.9), 2, 1.0, 0.0, 2),
+        ((0.2, 0.5, 0.9), 3, 0.5, 0.0, 2),
+        ((0.9, 0.5, 0.95), 3, 0.9, 0.0, 1),
+        ((0.2, 0.21, 0.9), 3, 1.0, 0.05, 2),
+        # A worse draft is no improvement, and a draft without a score neither.
+        ((0.5, 0.2, 0.9), 3, 1.0, 0.05, 2),
+        ((0.5, None, 0.9), 3, 1.0, 0.05, 2),
+        ((0.5,), 9, 1.0, 0.5, 1),
+    ],
+)
+def test_when_a_run_would_have_stopped(
+    scores: tuple[float | None, ...], most: int, quality: float, least: float, after: int
+) -> None:
+    setting = Setting(max_iterations=most, quality_threshold=quality, improvement_threshold=least)
+    assert stopped_after(steps(*scores), setting) == after
+
+
+@given(
+    scores=st.lists(st.floats(0, 1), min_size=1, max_size=8),
+    most=st.integers(1, 8),
+    quality=st.floats(0.1, 1),
+    least=st.floats(0, 0.5),
+)
+def test_no_setting_runs_longer_than_it_was_recorded(
+    scores: list[float], most: int, quality: float, least: float
+) -> None:
+    setting = Setting(max_iterations=most, quality_threshold=quality, improvement_threshold=least)
+    assert 1 <= stopped_after(steps(*scores), setting) <= min(len(scores), most)
+
+
+def test_the_cheapest_setting_that_is_as_good_is_recommended() -> None:
+    found = study("loop", [trial(0, 0.4, 0.8, 0.8, 0.8), trial(1, 0.5, 0.9, 0.9, 0.9)])
+    assert found is not None
+    assert found.longest == 4
+    assert found.recommended.score == pytest.approx(0.85)
+    assert found.recommended.iterations == 2
+    assert [one.tokens for one in found.estimates] == sorted(one.tokens for one in found.estimates)
+
+
+def test_one_iteration_leaves_nothing_to_choose() -> None:
+    assert study("loop", [trial(0, 0.5)]) is None
+    assert study("other", [trial(0, 0.5, 0.6)]) is None
+    assert study("loop", []) is None

@@ -1,0 +1,168 @@
+"""The report: what counts, what is called better, and what is said first."""
+
+import random
+from decimal import Decimal
+
+import pytest
+
+from perdure.domain.experiments.plan import Arm, Plan, Scoring
+from perdure.domain.experiments.trials import Step, Trial, Try
+from perdure.interfaces.experiments.export import csv_of, markdown, svg
+from perdure.interfaces.experiments.report import ExperimentReport, report
+
+ARMS = (Arm(name="loop", task={}), Arm(name="single", task={}))
+PLAN = Plan(name="test", arms=ARMS)
+
+
+def trial(arm: str, entry: int, score: float | None, *, tokens: int = 100, **more: object) -> Trial:
+    fields = {
+        "run": f"{arm}-{entry}",
+        "outcome": "accepted",
+        "score": score,
+        "met": (score or 0) >= 0.9,
+        "tokens": tokens,
+        "cost_usd": Decimal(tokens) / 1000,
+        "model_calls": 1,
+        "steps": (Step(score=score, tokens=tokens),),
+        **more,
+    }
+    number = entry * 2 + [one.name for one in ARMS].index(arm)
+    one = Try.model_validate(fields)
+    return Trial(number=number, arm=arm, entry=entry, tries=(one,), ended=True)
+
+
+def made(trials: list[Trial], plan: Plan = PLAN, inputs: int | None = None) -> ExperimentReport:
+    count = inputs or 1 + max((one.entry for one in trials), default=0)
+    names = [f"input {number}" for number in range(count)]
+    return report(plan, trials, id="e", state="ended", entries=names)
+
+
+def effect(size: float, seed: int, inputs: int = 60) -> list[Trial]:
+    """Trials of two arms over inputs of different difficulty; the loop is better by `size`."""
+    draw, found = random.Random(seed), list[Trial]()
+    for entry in range(inputs):
+        hard = draw.uniform(0.2, 0.6)
+        found.append(trial("single", entry, hard + draw.uniform(-0.1, 0.1)))
+        found.append(trial("loop", entry, hard + size + draw.uniform(-0.1, 0.1)))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_known_effect_is_found_and_its_size_is_in_the_interval(seed: int) -> None:
+    (pair,) = made(effect(0.2, seed)).pairs
+    assert (pair.better, pair.worse) == ("loop", "single")
+    assert pair.difference.low is not None
+    assert pair.difference.high is not None
+    assert pair.difference.low > 0
+    assert pair.difference.low - 0.02 <= 0.2 <= pair.difference.high + 0.02
+    assert "loop beats single by" in pair.sentence
+    assert "at the same spend" in pair.sentence
+
+
+def test_no_effect_is_called_no_effect() -> None:
+    called = [made(effect(0.0, seed)).pairs[0] for seed in range(20)]
+    assert sum(pair.difference.differs for pair in called) <= 2
+    silent = next(pair for pair in called if not pair.difference.differs)
+    assert silent.sentence.startswith("No difference between")
+
+
+def test_a_run_that_failed_counts_as_nothing() -> None:
+    trials = [trial("loop", 0, 0.9, outcome="failed"), trial("loop", 1, 0.5)]
+    found = made(trials)
+    assert found.arms[0].score.mean == 0.25
+    assert found.arms[0].failed == 1
+    assert "1 of 2 trials of loop failed" in found.warnings[0]
+
+
+def test_a_run_that_was_stopped_counts_not_at_all() -> None:
+    trials = [trial("loop", 0, 0.1, outcome="stopped"), trial("loop", 1, 0.5)]
+    arm = made(trials).arms[0]
+    assert (arm.score.mean, arm.trials, arm.stopped) == (0.5, 1, 1)
+
+
+def test_only_inputs_that_both_arms_have_are_compared() -> None:
+    trials = [trial("loop", entry, 1.0) for entry in range(10)]
+    trials += [trial("single", entry, 0.5) for entry in range(5, 12)]
+    (pair,) = made(trials).pairs
+    assert pair.difference.count == 5
+    assert (pair.wins, pair.losses, pair.ties) == (5, 0, 0)
+
+
+def test_repeats_of_one_input_are_one_value() -> None:
+    trials = [
+        one.model_copy(update={"repeat": repeat})
+        for repeat in range(8)
+        for one in (trial("loop", 0, 1.0), trial("single", 0, 0.0))
+    ]
+    (pair,) = made(trials).pairs
+    assert pair.difference.count == 1
+    assert "Too few" in pair.sentence
+
+
+def test_spend_is_in_the_sentence() -> None:
+    trials = [
+        one
+        for entry in range(6)
+        for one in (trial("loop", entry, 0.9, tokens=300), trial("single", entry, 0.5))
+    ]
+    (pair,) = made(trials).pairs
+    assert pair.spend == 3.0
+    assert "for 3.0 times the tokens" in pair.sentence
+
+
+def test_a_loop_that_learned_its_checker_is_named_first() -> None:
+    held = Plan(name="t", arms=ARMS, scoring=Scoring(by="check"))
+    trials = [trial("loop", entry, 0.95, held_out=0.4) for entry in range(6)]
+    found = made(trials, held)
+    assert found.warnings[0].startswith("loop scores itself 0.95, and the held-out score is 0.40")
+    assert markdown(found).splitlines()[2].startswith("> **loop scores itself")
+
+
+def test_labels_say_how_far_the_loops_verdict_can_be_trusted() -> None:
+    labels = Plan(name="t", arms=ARMS, scoring=Scoring(by="labels"))
+    right = [trial("loop", entry, 1.0, held_out=1.0) for entry in range(6)]
+    accepted = [trial("loop", 6 + entry, 1.0, held_out=0.0) for entry in range(2)]
+    rejected = [trial("loop", 8 + entry, 0.2, held_out=1.0) for entry in range(2)]
+    judge = made([*right, *accepted, *rejected], labels).judge
+    assert judge is not None
+    assert (judge.outputs, judge.agreement) == (10, 0.6)
+    assert (judge.false_accepts, judge.false_rejects) == (1.0, 0.25)
+
+
+def test_the_frontier_holds_what_no_cheaper_arm_equals() -> None:
+    trials = [trial("loop", entry, 0.5, tokens=200) for entry in range(3)]
+    trials += [trial("single", entry, 0.5, tokens=100) for entry in range(3)]
+    assert [arm.on_frontier for arm in made(trials).arms] == [False, True]
+
+
+def test_losses_link_the_runs_of_both_arms() -> None:
+    trials = [trial("loop", entry, 0.9) for entry in range(6)]
+    trials += [trial("single", entry, 0.5) for entry in range(5)] + [trial("single", 5, 1.0)]
+    (loss,) = made(trials).losses
+    assert (loss.entry, loss.arm, loss.against, loss.by) == ("input 5", "loop", "single", 0.1)
+    assert (loss.runs, loss.other_runs) == (("loop-5",), ("single-5",))
+
+
+def test_an_experiment_without_trials_has_a_report() -> None:
+    found = made([], inputs=3)
+    assert (found.ended, found.trials) == (0, 6)
+    assert "Too few" in found.pairs[0].sentence
+    assert svg(found) is None
+    assert "| loop |" in markdown(found)
+
+
+def test_names_of_inputs_are_neither_markup_nor_formulas() -> None:
+    trials = [trial("loop", 0, 0.1), trial("single", 0, 0.2), trial("loop", 1, 0.9)]
+    trials.append(trial("single", 1, 0.1))
+    names = ['=HYPERLINK("http://x")|[x](y)', "plain"]
+    found = report(PLAN, trials, id="e", state="ended", entries=names)
+    assert r"\[x\](y)" in markdown(found)
+    rows = csv_of(PLAN, trials, names).splitlines()
+    assert rows[1].startswith("\"'=HYPERLINK")
+    assert len(rows) == 5
+
+
+def test_the_picture_has_a_line_for_each_arm() -> None:
+    drawn = svg(made([trial("loop", 0, 0.5), trial("single", 0, 0.4)]))
+    assert drawn is not None
+    assert drawn.count("loop</text>") == drawn.count("single</text>") == 1

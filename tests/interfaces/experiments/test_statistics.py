@@ -1,0 +1,73 @@
+"""Intervals: right as often as they say, the same for the same values, silent for too few."""
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perdure.interfaces.experiments import statistics
+from perdure.interfaces.experiments.statistics import FEWEST, MANY, interval
+
+
+def drawn(kind: str, draw: random.Random, count: int) -> list[float]:
+    match kind:
+        case "scores":
+            return [0.2 + draw.gauss(0, 0.3) for _ in range(count)]
+        case "passes":  # 0.6 against 0.4 of a hundred: differences of -1, 0 and 1
+            return [float(draw.random() < 0.6) - float(draw.random() < 0.4) for _ in range(count)]
+        case _:
+            return [draw.expovariate(5) for _ in range(count)]
+
+
+@pytest.mark.parametrize("kind", ["scores", "passes", "skewed"])
+@pytest.mark.parametrize("count", [20, 60])
+def test_the_interval_covers_the_truth_in_19_of_20(
+    kind: str, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(statistics, "RESAMPLES", 400)
+    draw, held, times = random.Random(7), 0, 200
+    for _ in range(times):
+        found = interval(drawn(kind, draw, count))
+        assert found.low is not None
+        assert found.high is not None
+        held += found.low <= 0.2 <= found.high
+    # Of 200 true intervals at 95 %, fewer than 180 hold once in 1,000 times.
+    assert held >= 180
+
+
+def test_no_effect_is_called_one_in_no_more_than_one_of_20(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(statistics, "RESAMPLES", 400)
+    draw = random.Random(3)
+    called = sum(interval([draw.gauss(0, 0.3) for _ in range(30)]).differs for _ in range(200))
+    assert called <= 20
+
+
+def test_the_same_values_give_the_same_interval() -> None:
+    values = [0.1, 0.4, 0.2, 0.9, 0.3, 0.35]
+    assert interval(values) == interval(list(values))
+
+
+@pytest.mark.parametrize("count", range(FEWEST))
+def test_too_few_values_have_no_interval(count: int) -> None:
+    found = interval([0.5] * count)
+    assert (found.low, found.high, found.differs) == (None, None, False)
+
+
+def test_many_values_are_as_the_bootstrap_has_them() -> None:
+    draw = random.Random(5)
+    values = [draw.random() for _ in range(MANY)]
+    resampled, normal = interval(values), interval([*values, 0.5])
+    assert resampled.low == pytest.approx(normal.low, abs=0.003)
+    assert resampled.high == pytest.approx(normal.high, abs=0.003)
+
+
+@given(st.lists(st.floats(0, 1), min_size=5, max_size=12))
+def test_an_interval_of_scores_is_in_order(values: list[float]) -> None:
+    found = interval(values)
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low <= found.high
+    assert found.count == len(values)

@@ -1,0 +1,315 @@
+"""Experiments on a real server: each run once, within one budget, through kills and stops."""
+
+import asyncio
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from installation import Installation
+from pydantic import JsonValue
+from waiting import eventually
+
+from perdure.domain.experiments.status import ExperimentStatus
+from perdure.domain.experiments.trials import Trial
+from perdure.domain.foundation.errors import InvalidInput, NotAllowed, NotFound
+from perdure.gateway.experiments import Experiments
+from perdure.interfaces.experiments.reading import Found, read_report
+from perdure.submission.experiments import experiment_of, more_entries
+from perdure.submission.types import Surroundings
+
+AROUND = Surroundings(folder=None)
+RUBRIC: JsonValue = [
+    {"name": "good", "evaluator": {"check": "contains", "all": ["good"]}},
+    {"name": "great", "evaluator": {"check": "contains", "all": ["great"]}},
+]
+REFINE: JsonValue = {
+    "plan": "off", "classify": "off", "max_iterations": 3, "quality_threshold": 1.0,
+}  # fmt: skip
+
+
+def better_each_time(*, delay_s: float = 0.0) -> dict[str, object]:
+    """The first draft is good, the second one great."""
+    usage = {"input_tokens": 100, "output_tokens": 50}
+    entry = {"times": 10_000, "delay_s": delay_s, "usage": usage}
+    return {
+        "max_output": 200,
+        "price": {"input_per_million": 10.0, "output_per_million": 10.0},
+        "replies": [
+            {**entry, "when": {"iteration": 1}, "text": "good"},
+            {**entry, "when": {"iteration": 2}, "text": "good and great"},
+        ],
+    }
+
+
+class Lab:
+    """Experiments of one installation, as interfaces reach them."""
+
+    def __init__(self, site: Installation) -> None:
+        self.site = site
+        self.experiments: Experiments = site.gateway.experiments(site.parts.stores.experiments())
+
+    async def start(
+        self, id: str, *inputs: str, script: Mapping[str, object] | None = None, **fields: Any
+    ) -> str:
+        """Start an experiment of a refine task over these inputs."""
+        model = await self.site.script(dict(script or better_each_time()))
+        task: dict[str, JsonValue] = {
+            "kind": "refine",
+            "goal": "Write.",
+            "context": {"about": None},
+            "models": {"executor": model},
+            "rubric": RUBRIC,
+            "refine": REFINE,
+            "budget": {"cost_usd": 1, "tokens": 10_000},
+            **fields.pop("task", {}),
+        }
+        listed: list[JsonValue] = [{"about": text} for text in inputs]
+        data: JsonValue = {"task": task, "inputs": listed, **fields}
+        made = experiment_of(data, surroundings=AROUND)
+        return await self.experiments.start(made.plan, made.entries, id=id)
+
+    async def ended(self, id: str) -> ExperimentStatus:
+        """Wait for the end."""
+        await eventually(lambda: self._has_ended(id), seconds=180)
+        return await self.experiments.status(id)
+
+    async def _has_ended(self, id: str) -> bool:
+        return not (await self.experiments.status(id)).open
+
+    async def report(self, id: str) -> Found:
+        return await read_report(self.experiments, id)
+
+    async def trials(self, id: str) -> list[Trial]:
+        return list(await self.experiments.trials(id))
+
+    async def runs(self, id: str) -> list[str]:
+        found = await self.site.parts.stores.records.find_runs(prefix=f"{id}-", limit=10_000)
+        return sorted(run.id for run in found)
+
+
+@pytest.fixture
+def lab(site: Installation) -> Lab:
+    return Lab(site)
+
+
+async def test_a_loop_is_compared_at_equal_spend(lab: Lab) -> None:
+    id = await lab.start("exp-whole", *"abcdef")
+    status = await lab.ended(id)
+    assert (status.reason, status.ended, status.trials) == ("completed", 18, 18)
+    found = await lab.report(id)
+    loop, single, best = found.report.arms
+    assert (loop.score.mean, single.score.mean, best.score.mean) == (1.0, 0.5, 0.5)
+    assert (loop.passed, single.passed) == (1.0, 0.0)
+    # Two calls of the loop, so two independent tries for their tokens.
+    assert (loop.model_calls, single.model_calls, best.model_calls) == (2.0, 1.0, 2.0)
+    sentences = [pair.sentence for pair in found.report.pairs]
+    assert "loop beats best_of by 0.50 (0.50 to 0.50) at the same spend" in sentences[1]
+    assert loop.by_iteration == (0.5, 1.0)
+    assert found.report.thresholds[0].recommended.setting.max_iterations >= 2
+    # Every run is an ordinary one of this installation, labelled with its experiment.
+    rows = await lab.site.parts.stores.records.find_runs(prefix="exp-whole-", limit=100)
+    assert len(rows) == 6 + 6 + 12
+    assert {row.label for row in rows} == {id}
+    # To the cent: 24 runs, of which six made a second call.
+    assert status.spent_usd == Decimal("0.0015") * (24 + 6)
+
+
+async def test_the_same_id_is_the_same_experiment(lab: Lab) -> None:
+    arms: JsonValue = {"single": {"refine.max_iterations": 1}}
+    await lab.start("exp-same", "a", arms=arms)
+    await lab.ended("exp-same")
+    assert await lab.start("exp-same", "a", arms=arms) == "exp-same"
+    assert len(await lab.runs("exp-same")) == 1
+    with pytest.raises(NotAllowed, match="another experiment"):
+        await lab.start("exp-same", "b", arms=arms)
+
+
+async def test_what_costs_too_much_is_not_started(lab: Lab) -> None:
+    """Each run may spend 20 cents and spends 0.15: of 20.5 cents four begin, one after another."""
+    id = await lab.start(
+        "exp-budget",
+        *"abcdefghij",
+        arms={"single": {"refine.max_iterations": 1}},
+        task={"budget": {"cost_usd": 0.2, "tokens": 20_000}},
+        budget={"cost_usd": 0.205},
+        parallel=8,
+    )
+    status = await lab.ended(id)
+    assert status.reason == "budget"
+    assert status.spent_usd == 4 * Decimal("0.0015")
+    assert status.ended == len(await lab.runs(id)) == 4
+    await lab.experiments.resume(id, cost_usd=Decimal(1))
+    again = await lab.ended(id)
+    assert (again.reason, again.ended) == ("completed", 10)
+    assert len(await lab.runs(id)) == 10
+
+
+async def test_a_paused_experiment_starts_nothing(lab: Lab) -> None:
+    id = await lab.start(
+        "exp-pause", *"abcdefgh", arms={"a": {}}, parallel=1, script=better_each_time(delay_s=0.2)
+    )
+    await eventually(lambda: _some(lab, id))
+    await lab.experiments.pause(id)
+    await eventually(lambda: _still(lab, id))
+    begun = await lab.runs(id)
+    await asyncio.sleep(1)
+    assert await lab.runs(id) == begun
+    assert (await lab.experiments.status(id)).state == "paused"
+    await lab.experiments.resume(id)
+    assert (await lab.ended(id)).ended == 8
+
+
+async def _some(lab: Lab, id: str) -> bool:
+    return len(await lab.trials(id)) > 0
+
+
+async def _still(lab: Lab, id: str) -> bool:
+    status = await lab.experiments.status(id)
+    return status.state == "paused" and status.running == 0
+
+
+async def test_a_stopped_experiment_goes_on_where_it_was(lab: Lab) -> None:
+    id = await lab.start(
+        "exp-stop", *"abcdefgh", arms={"a": {}}, parallel=2, script=better_each_time(delay_s=0.2)
+    )
+    await eventually(lambda: _some(lab, id))
+    await lab.experiments.stop(id)
+    status = await lab.ended(id)
+    assert status.reason == "stopped"
+    assert 0 < status.ended < 8
+    with pytest.raises(NotAllowed, match="has ended"):
+        await lab.experiments.pause(id)
+    before = await lab.trials(id)
+    await lab.experiments.resume(id)
+    assert (await lab.ended(id)).reason == "completed"
+    after = await lab.trials(id)
+    assert after[: len(before)] == before
+    assert len(await lab.runs(id)) == 8
+    with pytest.raises(NotAllowed, match="All 8 trials"):
+        await lab.experiments.resume(id)
+
+
+async def test_stop_now_stops_the_runs_too(lab: Lab) -> None:
+    slow = better_each_time(delay_s=60)
+    id = await lab.start("exp-now", "a", "b", arms={"a": {}}, parallel=2, script=slow)
+    await eventually(lambda: _runs_are_open(lab, id))
+    await lab.experiments.stop(id, now=True)
+    assert (await lab.ended(id)).reason == "stopped"
+    assert all(one.outcome == "stopped" for trial in await lab.trials(id) for one in trial.tries)
+    assert (await lab.report(id)).report.arms[0].trials == 0
+
+
+async def _runs_are_open(lab: Lab, id: str) -> bool:
+    return (await lab.experiments.status(id)).running == 2 and len(await lab.runs(id)) == 2
+
+
+async def test_inputs_are_added_while_it_runs_and_after_its_end(lab: Lab) -> None:
+    id = await lab.start("exp-more", "a", arms={"single": {"refine.max_iterations": 1}})
+    for text in "bc":
+        plan, known = (await lab.experiments.stored(id)).plan, await lab.experiments.entries(id)
+        more = more_entries([{"about": text}], plan, known, surroundings=AROUND)
+        await lab.experiments.extend(id, more)
+        await lab.ended(id)
+    assert [trial.entry for trial in await lab.trials(id)] == [0, 1, 2]
+
+
+async def test_a_run_that_fails_counts_as_failed_and_the_rest_goes_on(lab: Lab) -> None:
+    entry = {"times": 9, "usage": {"input_tokens": 1, "output_tokens": 1}}
+    script = {
+        "replies": [
+            {**entry, "when": {"contains": "bad"}, "error": "authentication"},
+            {**entry, "text": "good and great"},
+        ]
+    }
+    id = await lab.start("exp-fail", "fine", "bad", "well", arms={"a": {}}, script=script)
+    assert (await lab.ended(id)).reason == "completed"
+    arm = (await lab.report(id)).report.arms[0]
+    assert (arm.trials, arm.failed) == (3, 1)
+    assert arm.score.mean == pytest.approx(2 / 3, abs=1e-3)
+
+
+async def test_a_score_that_the_loop_never_saw(lab: Lab) -> None:
+    check: JsonValue = {"check": "contains", "all": ["steel"]}
+    id = await lab.start("exp-held", "a", "b", arms={"a": {}}, score=check)
+    await lab.ended(id)
+    found = (await lab.report(id)).report
+    assert (found.arms[0].own_score, found.arms[0].score.mean) == (1.0, 0.0)
+    assert found.warnings[0].startswith("a scores itself 1.00")
+
+
+async def test_a_judge_that_the_loop_never_saw(lab: Lab) -> None:
+    said = {"text": '{"score": 0.25, "reason": "dull"}', "times": 99}
+    judge = await lab.site.script(
+        {
+            "price": {"input_per_million": 10.0, "output_per_million": 10.0},
+            "defaults": {"usage": {"input_tokens": 10, "output_tokens": 10}},
+            "replies": [said],
+        }
+    )
+    score: JsonValue = {"judge": "Is it lively?", "model": judge}
+    id = await lab.start("exp-judge", "a", "b", arms={"a": {}}, score=score)
+    status = await lab.ended(id)
+    arm = (await lab.report(id)).report.arms[0]
+    assert (arm.own_score, arm.score.mean, arm.passed) == (1.0, 0.25, 0.0)
+    one = (await lab.trials(id))[0].tries[0]
+    assert (one.why, one.judged) == ("dull", f"{one.run}-judge")
+    assert status.spent_usd == 2 * (Decimal("0.003") + Decimal("0.0002"))
+
+
+async def test_an_unknown_model_stops_it_before_it_starts(lab: Lab) -> None:
+    with pytest.raises(InvalidInput, match=r"arms\.odd"):
+        await lab.start("exp-odd", "a", arms={"odd": {"models.executor": "no-such-model"}})
+    with pytest.raises(NotFound):
+        await lab.experiments.status("exp-odd")
+
+
+async def test_a_worker_that_is_killed_twice_changes_nothing(bare: Installation) -> None:
+    lab = Lab(bare)
+    async with bare.worker_process() as worker:
+        script = better_each_time(delay_s=0.05)
+        id = await lab.start("exp-kill", *"abcdefgh", parallel=4, script=script)
+        for ended in (4, 12):
+            await eventually(lambda least=ended: _as_many(lab, id, least), seconds=120)
+            await worker.kill()
+            await worker.start()
+        assert (await lab.ended(id)).reason == "completed"
+        killed = await lab.report(id)
+        await lab.start("exp-calm", *"abcdefgh", parallel=4, script=script)
+        await lab.ended("exp-calm")
+        calm = await lab.report("exp-calm")
+    assert len(await lab.runs(id)) == len(await lab.runs("exp-calm")) == 8 + 8 + 16
+    assert _figures(killed) == _figures(calm)
+
+
+async def _as_many(lab: Lab, id: str, least: int) -> bool:
+    return await lab.site.parts.stores.experiments().ended(id) >= least
+
+
+def _figures(found: Found) -> list[object]:
+    """What must not depend on kills: all but times, and calls that were paid twice."""
+    report = found.report
+    scores = [(arm.name, arm.score, arm.passed, arm.trials, arm.failed) for arm in report.arms]
+    return [*scores, *(pair.difference for pair in report.pairs)]
+
+
+async def test_a_long_experiment_continues_as_new(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("perdure.workflows.experiment.EVENTS", 60)
+    id = await lab.start("exp-long", *"abcdefghijkl", parallel=2)
+    first = (await lab.site.handle(id).describe()).run_id
+    assert (await lab.ended(id)).ended == 36
+    assert (await lab.site.handle(id).describe()).run_id != first
+    assert len(await lab.runs(id)) == 12 + 12 + 24
+
+
+async def test_signals_with_anything_in_them_break_nothing(lab: Lab) -> None:
+    slow = better_each_time(delay_s=0.2)
+    id = await lab.start("exp-odd-signals", *"abcd", arms={"a": {}}, parallel=1, script=slow)
+    handle = lab.site.handle(id)
+    for name in ("pause", "resume", "extend", "nonsense"):
+        await handle.signal(name, args=[{"x": [1]}, None, "now"])
+        await handle.signal(name)
+    await handle.signal("extend", args=[True, -3, "7", 2.5])
+    assert (await lab.ended(id)).ended == 4
