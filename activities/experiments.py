@@ -50,14 +50,15 @@ class OpenTrial:
         experiment = await found(self._store, step.experiment)
         plan, position = experiment.plan, experiment.plan.position(step.number)
         trial = await self._store.trial(step.experiment, step.number)
-        made = () if trial is None else trial.tries
-        beside = plan.beside(step.number)
-        other = None if beside is None else await self._store.trial(step.experiment, beside)
-        if not another_try(plan.arm(position.arm).tries, made, other):
-            if trial is not None:
-                ended = trial.model_copy(update={"ended": True})
-                await self._store.put_trial(step.experiment, ended)
+        if trial is not None and trial.ended:
             return OpenTrialReport()
+        made = () if trial is None else trial.tries
+        if made and (
+            judging.is_open(plan, made[-1])
+            or not await more_tries(self._store, step.experiment, plan, trial)
+        ):
+            # An experiment that was ended by force had not come to the end of its trial.
+            return OpenTrialReport(run=made[-1].run)
         entry = await self._store.entry(step.experiment, position.entry)
         if entry is None:
             raise StoreError(f"The input {position.entry + 1} of {step.experiment} is not there.")
@@ -119,18 +120,28 @@ class SettleTrial:
                 verdict = await self._ended(step.judge)
                 one = judging.judged(one, verdict, await self._output(verdict))
                 judge_spend = SettleTrialReport(cost_usd=one.judge_usd, tokens=one.judge_tokens)
-        await self._keep(step, Trial(
+        new = Trial(
             number=step.number, arm=position.arm, entry=position.entry, repeat=position.repeat
-        ), one)  # fmt: skip
+        )
+        more = await self._keep(plan, step, new, one, judged=judge is None)
         if step.judge is not None:
-            return judge_spend
-        return SettleTrialReport(cost_usd=one.cost_usd, tokens=one.spent_tokens, judge=judge)
+            return judge_spend.model_copy(update={"more": more})
+        return SettleTrialReport(
+            cost_usd=one.cost_usd, tokens=one.spent_tokens, more=more, judge=judge
+        )
 
-    async def _keep(self, step: SettleTrialRequest, new: Trial, one: Try) -> None:
+    async def _keep(
+        self, plan: Plan, step: SettleTrialRequest, new: Trial, one: Try, *, judged: bool
+    ) -> bool:
+        """Keep the try in its trial; whether another one follows."""
         trial = await self._store.trial(step.experiment, step.number) or new
         others = [other for other in trial.tries if other.run != one.run]
         tries = tuple(sorted((*others, one), key=lambda each: (len(each.run), each.run)))
-        await self._store.put_trial(step.experiment, trial.model_copy(update={"tries": tries}))
+        kept = trial.model_copy(update={"tries": tries})
+        more = await more_tries(self._store, step.experiment, plan, kept)
+        ended = judged and not more
+        await self._store.put_trial(step.experiment, kept.model_copy(update={"ended": ended}))
+        return more
 
     async def _ended(self, run: str) -> RunResult:
         """The run's result; of one that was ended by force, what its journal says it spent."""
@@ -199,6 +210,17 @@ async def found(store: ExperimentStore, id: str) -> StoredExperiment:
     return experiment
 
 
+async def more_tries(
+    store: ExperimentStore, experiment: str, plan: Plan, trial: Trial | None
+) -> bool:
+    """Whether a trial makes another try."""
+    if trial is None:
+        return True
+    beside = plan.beside(trial.number)
+    other = None if beside is None else await store.trial(experiment, beside)
+    return another_try(plan.arm(trial.arm).tries, trial.tries, other)
+
+
 class TrialRuns:
     """Claims rows of runs and says how to start them; each is started once.
 
@@ -211,7 +233,9 @@ class TrialRuns:
         self._open = open_task
         self._records = records
 
-    async def open(self, run: str, task: dict[str, JsonValue], *, experiment: str) -> OpenTrialReport:
+    async def open(
+        self, run: str, task: dict[str, JsonValue], *, experiment: str
+    ) -> OpenTrialReport:
         """The run to start; without an input it has ended already, or its task was refused."""
         row = await self._records.run(run)
         if row is not None and row.result is not None:

@@ -9,7 +9,13 @@ from datetime import timedelta
 from decimal import Decimal
 
 from temporalio import workflow
-from temporalio.exceptions import ActivityError, ApplicationError, ChildWorkflowError, FailureError, WorkflowAlreadyStartedError
+from temporalio.exceptions import (
+    ActivityError,
+    ApplicationError,
+    ChildWorkflowError,
+    FailureError,
+    WorkflowAlreadyStartedError,
+)
 from temporalio.workflow import ChildWorkflowHandle, ParentClosePolicy
 
 from perdure.activities.experiments import NoteExperiment, OpenTrial, SettleTrial
@@ -59,8 +65,8 @@ class Experiment(Given):
     @workflow.run
     async def execute(self, given: ExperimentInput) -> ExperimentReport:
         """Run to the end; the input is taken by `__init__`."""
-        # A task of its own: a cancellation from outside hits this coroutine, and the work below goes
-        # on to its end. Cancelling is how people end workflows in the Web UI.
+        # A task of its own: a cancellation from outside, which is how people end workflows in the
+        # Web UI, hits this coroutine, and the work goes on to its end.
         work = asyncio.ensure_future(self._work())
         while not work.done():
             try:
@@ -126,8 +132,10 @@ class Experiment(Given):
                     self._continue_as_new()
             seen, stood = self._sight(), set(self.children)
             await workflow.wait_condition(
-                lambda seen=seen, stood=stood: self._sight() != seen
-                or (self.state.stopping == "now" and set(self.children) != stood)
+                lambda seen=seen, stood=stood: (
+                    self._sight() != seen
+                    or (self.state.stopping == "now" and set(self.children) != stood)
+                )
             )
             self._collect()
 
@@ -187,20 +195,18 @@ class Experiment(Given):
             if waits is not None:
                 other = number - waits
                 await workflow.wait_condition(lambda: other in self.ended or other < self.first)
-            tried = False
-            # Without the budget for another try the trial stays open, and is left out of reports.
-            while not self.state.problem and not (tried and not self._fits(number)):
+            more = True
+            while more and not self.state.problem:
                 opened = await self._open(number)
                 if opened.run is None:
                     break
                 await self._run(number, opened)
-                tried = True
                 settled = await self._settle(number, opened.run)
                 if settled.judge is not None and settled.judge.run is not None:
                     await self._run(number, settled.judge)
-                    await self._settle(number, opened.run, judge=settled.judge.run)
-                if self.state.stopping == "now":
-                    break
+                    settled = await self._settle(number, opened.run, judge=settled.judge.run)
+                # Without the budget for another try the trial stays open, and reports leave it out.
+                more = settled.more and self.state.stopping != "now" and self._fits(number)
         except ActivityError as error:
             cause = error.cause
             told = str(cause if cause is not None else error)[:400]
@@ -217,11 +223,13 @@ class Experiment(Given):
         """See a run to its end, whatever that is; the store knows how it ended."""
         while opened.run is not None and opened.input is not None:
             try:
-                return await self._child(opened.run, opened)
+                await self._child(opened.run, opened)
             except WorkflowAlreadyStartedError:
                 # An execution of this experiment that was ended by force had started it.
                 await workflow.sleep(LOOK_AGAIN)
                 opened = await self._open(number)
+            else:
+                return
 
     async def _child(self, run: str, opened: OpenTrialReport) -> None:
         handle: Handle = await workflow.start_child_workflow(
@@ -242,12 +250,12 @@ class Experiment(Given):
         finally:
             del self.children[run]
 
-    async def _settle(self, number: int, run: str, *, judge: str | None = None) -> SettleTrialReport:
+    async def _settle(
+        self, number: int, run: str, *, judge: str | None = None
+    ) -> SettleTrialReport:
         report = await workflow.execute_activity_method(
             SettleTrial.settle_trial,
-            SettleTrialRequest(
-                experiment=self.given.id, number=number, run=run, judge=judge
-            ),
+            SettleTrialRequest(experiment=self.given.id, number=number, run=run, judge=judge),
             **activity_options.store_step(self.given.site, summary=f"settle {run}"),
         )
         state = self.state
@@ -293,10 +301,7 @@ class Experiment(Given):
 
     def _is_long(self) -> bool:
         info = workflow.info()
-        return (
-            info.get_current_history_length() > EVENTS
-            or info.is_continue_as_new_suggested()
-        )
+        return info.get_current_history_length() > EVENTS or info.is_continue_as_new_suggested()
 
     def _continue_as_new(self) -> None:
         workflow.continue_as_new(
@@ -316,4 +321,3 @@ async def _signal(handle: Handle, message: Stop) -> None:
     except FailureError:
         # It ended in this very moment.
         return
-

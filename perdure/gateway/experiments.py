@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
 
-from temporalio.client import Client, WorkflowHandle
+from temporalio.client import Client, WorkflowExecutionDescription, WorkflowHandle
 from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -31,6 +31,8 @@ from perdure.gateway.temporal_gateway import TemporalGateway
 
 LAST = "@last"
 ASKED = timedelta(seconds=5)
+TRIED = 4
+WORDS = 300
 KNOWN = 1_000
 
 
@@ -86,7 +88,7 @@ class Experiments:
                 f"The id {id} belongs to another experiment.", cure="Choose another id."
             )
         if known.state != "ended":
-            await self._begin(known, Progress())
+            await self._begin(known)
         return id
 
     async def stored(self, id: str) -> StoredExperiment:
@@ -206,23 +208,25 @@ class Experiments:
         return stored.model_copy(update={"plan": plan})
 
     async def _again(self, stored: StoredExperiment) -> None:
-        """A new execution from the first trial that has not ended."""
+        """Open it once more."""
+        await self._store.note(stored.id, "running", at=self._now())
+        await self._begin(stored)
+
+    async def _begin(self, stored: StoredExperiment) -> None:
+        """An execution that goes on at the first trial that has not ended."""
         trials = await self._store.trials(stored.id)
         done = {trial.number for trial in trials if trial.ended}
         following = next(
             (number for number in range(stored.trials) if number not in done), stored.trials
         )
         runs = [one for trial in trials for one in trial.tries]
+        costs = [cost for one in runs for cost in (one.cost_usd, one.judge_usd)]
         progress = Progress(
             following=following,
             ended=sum(number < following for number in done),
-            spent_usd=total_usd([one.cost_usd for one in runs]) or Decimal(0),
+            spent_usd=sum((cost for cost in costs if cost is not None), Decimal(0)),
             spent_tokens=sum(one.spent_tokens for one in runs),
         )
-        await self._store.note(stored.id, "running", at=self._now())
-        await self._begin(stored, progress)
-
-    async def _begin(self, stored: StoredExperiment, progress: Progress) -> None:
         queue = loops_queue(await self._records.installation())
         given = ExperimentInput(
             id=stored.id,
@@ -266,9 +270,11 @@ class Experiments:
         """How far its workflow is; None where no worker says."""
         try:
             with self._server.translated():
-                return await (await self._handle(id)).query(
-                    "progress", result_type=Progress, rpc_timeout=ASKED
-                )
+                handle = await self._handle(id)
+                found = await handle.query("progress", result_type=Progress, rpc_timeout=ASKED)
+                if found.problem:
+                    return found
+                return found.model_copy(update={"problem": _failing(await handle.describe())})
         except PerdureError:
             return None
 
@@ -296,6 +302,15 @@ class Experiments:
             created_at=stored.created_at,
             ended_at=stored.ended_at,
         )
+
+
+def _failing(described: WorkflowExecutionDescription) -> str:
+    """Why a step is tried again and again; empty where none is."""
+    for step in described.raw_description.pending_activities:
+        if step.attempt >= TRIED and step.last_failure.message:
+            told = step.last_failure.message[:WORDS]
+            return f"{step.activity_type.name} failed {step.attempt - 1} times: {told}"
+    return ""
 
 
 def _shapes(plan: Plan) -> tuple[TrialShape, ...]:

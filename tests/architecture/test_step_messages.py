@@ -268,7 +268,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
         "SettleChildReport": {"spend": "required"},
         "SettleChildRequest": {"child": "required", "root": "required"},
         "ShelveReport": {"values": "required", "shown": {}},
-        "SettleTrialReport": {"cost_usd": "0", "tokens": 0, "judge": None},
+        "SettleTrialReport": {"cost_usd": "0", "tokens": 0, "more": False, "judge": None},
         "SettleTrialRequest": {
             "experiment": "required",
             "number": "required",

@@ -313,3 +313,43 @@ async def test_signals_with_anything_in_them_break_nothing(lab: Lab) -> None:
         await handle.signal(name)
     await handle.signal("extend", args=[True, -3, "7", 2.5])
     assert (await lab.ended(id)).ended == 4
+
+
+async def test_a_run_that_is_terminated_at_the_server_counts_as_failed(lab: Lab) -> None:
+    slow = better_each_time(delay_s=30)
+    id = await lab.start("exp-ended", "a", arms={"a": {}}, script=slow)
+    await eventually(lambda: _one_is_open(lab, id))
+    (run,) = await lab.runs(id)
+    await lab.site.handle(run).terminate("by hand")
+    assert (await lab.ended(id)).reason == "completed"
+    (trial,) = await lab.trials(id)
+    assert (trial.tries[0].outcome, trial.tries[0].reason) == ("failed", "terminated")
+
+
+async def _one_is_open(lab: Lab, id: str) -> bool:
+    if not await lab.runs(id):
+        return False
+    (run,) = await lab.runs(id)
+    return (await lab.site.status(run)).phase == "executing"
+
+
+async def test_one_that_was_terminated_is_taken_up_without_running_anything_twice(lab: Lab) -> None:
+    slow = better_each_time(delay_s=0.3)
+    id = await lab.start("exp-again", *"abcd", arms={"a": {}}, parallel=2, script=slow)
+    await eventually(lambda: _some(lab, id))
+    await lab.site.handle(id).terminate("by hand")
+    before = await lab.trials(id)
+    await lab.start("exp-again", *"abcd", arms={"a": {}}, parallel=2, script=slow)
+    assert (await lab.ended(id)).ended == 4
+    after = await lab.trials(id)
+    assert all(trial in after for trial in before)
+    assert len(await lab.runs(id)) == 4
+    assert (await lab.experiments.status(id)).spent_usd == 4 * Decimal("0.003")
+
+
+async def test_the_web_uis_cancel_stops_it(lab: Lab) -> None:
+    slow = better_each_time(delay_s=30)
+    id = await lab.start("exp-cancel", "a", "b", arms={"a": {}}, parallel=2, script=slow)
+    await eventually(lambda: _runs_are_open(lab, id))
+    await lab.site.handle(id).cancel()
+    assert (await lab.ended(id)).reason == "stopped"

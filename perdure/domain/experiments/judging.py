@@ -51,6 +51,11 @@ def task(plan: Plan, entry: Entry, output: str, *, label: str) -> Fields:
     }
 
 
+def is_open(plan: Plan, one: Try) -> bool:
+    """Whether a try still waits for its judge."""
+    return plan.scoring.by == "judge" and one.judged is None and not one.failed and bool(one.steps)
+
+
 def judged(one: Try, verdict: RunResult, reply: str | None) -> Try:
     """The try with what its judge said; without a usable reply its score stays unknown."""
     score, why = _read(reply)

@@ -83,10 +83,11 @@ class SettleTrialRequest(ActivityMessage):
 
 
 class SettleTrialReport(ActivityMessage):
-    """What the run spent, and the run of a judge to start before the trial goes on."""
+    """What the run spent, whether another try follows, and the run of a judge to start first."""
 
     cost_usd: Decimal | None = Decimal(0)
     tokens: int = 0
+    more: bool = False
     judge: OpenTrialReport | None = None
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from io import StringIO
 from pathlib import Path
-from typing import TextIO
+from typing import NoReturn, TextIO
 
 from perdure.adapters.checks import check_problems
 from perdure.adapters.definitions.example_files import lay_out
@@ -196,6 +196,7 @@ class Installation:
             live=self.live or (stores and stores.live),
             journal=self.journal or MemoryJournal(self.gateway),  # pyright: ignore[reportArgumentType]
             ledger=stores and stores.ledger,
+            experiments=_no_experiments,
             transcripts=MemoryTranscripts(),  # pyright: ignore[reportArgumentType]
             workspaces=lambda: self.workspaces,  # pyright: ignore[reportArgumentType]
             memory=stores and stores.memory,
@@ -286,3 +287,7 @@ class Installation:
     def _in_home(self, home: Path) -> AppContext:
         self.homes.append(home)
         return replace(self.context(), home=home, named_home=True)
+
+
+def _no_experiments() -> NoReturn:
+    raise AssertionError("the command asks for experiments")

@@ -232,7 +232,7 @@ async def _followed(session: Session, services: Services, id: str) -> Experiment
     with session.output.working("starting") as progress:
         while True:
             found = await experiments.status(id)
-            words = progress_words(found)
+            words = progress_words(found) + (f": {found.problem}" if found.problem else "")
             if (words != told and clock() - told_at >= TOLD_EACH_S) or not found.open:
                 progress(words)
                 told, told_at = words, clock()
