@@ -7,10 +7,12 @@ import asyncio
 import socket
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from delegating import completes, delegates, delegation, script, works
 from installation import Installation, dev_server, installation
+from kept_experiments import ended_experiment
 from page_visit import signed_in
 from playwright.async_api import Page, ViewportSize, async_playwright, expect
 from rest import Rest, served
@@ -51,15 +53,18 @@ async def take(ui: WebUI, scenes: Scenes, folder: Path) -> None:
     await shoot(ui, folder / "failed.png", height=580)
 
 
-async def take_page(page: Page, rest: Rest, scenes: Scenes, tree: str, folder: Path) -> None:
-    """Each view of the page."""
+async def take_page(
+    page: Page, rest: Rest, scenes: Scenes, more: Mapping[str, str], folder: Path
+) -> None:
+    """Each view of the page; `more` are views of what is made for them alone."""
     views = {
         "inbox": "/inbox",
         "runs": "/runs",
         "run": f"/runs/{scenes.accepted}",
-        "tree": f"/runs/{tree}/tree",
         "compare": f"/compare?left={scenes.accepted}:1&right={scenes.accepted}:2",
         "costs": "/costs?by=model",
+        "library": "/library",
+        **more,
         "start": "/new",
     }
     for name, path in views.items():
@@ -132,8 +137,11 @@ async def main() -> int:
                         executable_path=find_browser(), args=list(ARGUMENTS)
                     )
                     tab = await browser.new_page(viewport=PAGE)
-                    tree = await worked_on_by_many(site)
-                    await take_page(await signed_in(tab, rest), rest, scenes, tree, folder)
+                    more = {
+                        "tree": f"/runs/{await worked_on_by_many(site)}/tree",
+                        "experiment": f"/experiments/{await ended_experiment(site)}",
+                    }
+                    await take_page(await signed_in(tab, rest), rest, scenes, more, folder)
                     await browser.close()
                 await end(site, scenes)
     return 0

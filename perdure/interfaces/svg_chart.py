@@ -57,6 +57,8 @@ def line_chart(
     for number, (name, values) in enumerate(lines.items()):
         colour = COLOURS[number % len(COLOURS)]
         parts.append(_path([(x(at), y(value)) for at, value in enumerate(values, 1)], colour))
+        if len(values) == 1:  # a line of one point cannot be seen
+            parts.append(f'<circle cx="{x(1):.1f}" cy="{y(values[0]):.1f}" r="4" fill="{colour}"/>')
         parts.append(_text(x(len(values)) + 8, places[number] + 4, name, fill=colour))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '

@@ -96,6 +96,7 @@ PAGES_STAND_ON = (
     "perdure.domain.",
     "perdure.gateway.types.",
     "perdure.interfaces.audit_trail.",
+    "perdure.interfaces.experiments.",
     "perdure.interfaces.explanation.",
     "perdure.interfaces.formatting.",
     "perdure.interfaces.plan.",

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from installation import Installation, dev_server, installation
+from kept_experiments import ended_experiment
 from page_visit import signed_in
 from playwright.async_api import Browser, Page, async_playwright
 from rest import Rest, served
@@ -43,6 +44,7 @@ async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage
         home = tmp_path_factory.mktemp("browser") / "home"
         async with installation(home, address) as site, site.worker():
             scenes = await play(site)
+            await ended_experiment(site)
             yield Stage(site=site, scenes=scenes, url=f"http://127.0.0.1:{port}")
             await end(site, scenes)
 

@@ -2,6 +2,7 @@
 
 import pytest
 from axe_playwright_python.async_playwright import Axe
+from kept_experiments import ID
 from page_visit import signed_in
 from playwright.async_api import Page, expect
 
@@ -25,6 +26,8 @@ def views(stage) -> dict[str, str]:
         "compare": f"/compare?left={runs.accepted}&right={runs.escalation}",
         "costs": "/costs?by=model",
         "library": "/library",
+        "experiments": "/experiments",
+        "experiment": f"/experiments/{ID}",
         "start": "/new",
         "nowhere": "/nowhere",
     }

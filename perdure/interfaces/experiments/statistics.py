@@ -39,10 +39,10 @@ class Interval(FrozenModel):
 
 
 def interval(values: Sequence[float]) -> Interval:
-    """The mean of values with its interval, by the studentized bootstrap.
+    """The mean of values with its interval: the studentized bootstrap, or Student's where wider.
 
-    The same values give the same interval. The plain percentile interval is too narrow for few
-    values; dividing each resample's mean by its own spread makes up for it.
+    The same values give the same interval. The bootstrap follows skewed values, and is too narrow
+    where nearly all of few values are the same.
     """
     # Scores have no ninth digit, and squares of what is smaller would vanish.
     values = [round(value, 9) for value in values]
@@ -57,7 +57,22 @@ def interval(values: Sequence[float]) -> Interval:
         margin = NormalDist().inv_cdf((1 + CONFIDENCE) / 2) * error
         return _rounded(mean, mean - margin, mean + margin, count)
     low, high = _quantiles(values, mean)
-    return _rounded(mean, mean - high * error, mean - low * error, count)
+    margin = _student(count - 1)
+    return _rounded(mean, mean - max(high, margin) * error, mean + max(-low, margin) * error, count)
+
+
+def _student(freedom: int) -> float:
+    """The quantile of Student's distribution, by its expansion around the normal one.
+
+    With 4 degrees of freedom it is 2.77 instead of 2.78, with more it is closer.
+    """
+    z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
+    terms = (
+        (z**3 + z) / 4,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+    )
+    return z + sum(term / freedom**power for power, term in enumerate(terms, start=1))
 
 
 def _quantiles(values: Sequence[float], mean: float) -> tuple[float, float]:

@@ -14,6 +14,7 @@ from perdure.interfaces.rest import (
     costs,
     definitions,
     events,
+    experiments,
     forks,
     gates,
     health,
@@ -55,6 +56,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     stream.router,
     costs.router,
     library.router,
+    experiments.router,
     audit.router,
     health.router,
 )

@@ -14,6 +14,7 @@ from perdure.interfaces.web.api_calls import ApiProblem
 from perdure.interfaces.web.compare import routes as compare_routes
 from perdure.interfaces.web.costs import routes as costs_routes
 from perdure.interfaces.web.entrance import OPEN, READING, Entrance
+from perdure.interfaces.web.experiments import routes as experiment_routes
 from perdure.interfaces.web.inbox import routes as inbox_routes
 from perdure.interfaces.web.library import routes as library_routes
 from perdure.interfaces.web.rendering import FILES, asset, rendered
@@ -38,6 +39,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     compare_routes.router,
     costs_routes.router,
     library_routes.router,
+    experiment_routes.router,
     change_routes.router,  # before all verbs of a run
     tree_routes.router,
     run_routes.router,

@@ -21,7 +21,7 @@ def drawn(kind: str, draw: random.Random, count: int) -> list[float]:
 
 
 @pytest.mark.parametrize("kind", ["scores", "passes", "skewed"])
-@pytest.mark.parametrize("count", [20, 60])
+@pytest.mark.parametrize("count", [8, 20, 60])
 def test_the_interval_covers_the_truth_in_19_of_20(
     kind: str, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -62,6 +62,19 @@ def test_many_values_are_as_the_bootstrap_has_them() -> None:
     resampled, normal = interval(values), interval([*values, 0.5])
     assert resampled.low == pytest.approx(normal.low, abs=0.003)
     assert resampled.high == pytest.approx(normal.high, abs=0.003)
+
+
+def test_one_value_apart_from_the_others_widens_both_sides() -> None:
+    found = interval([0.9] * 5 + [0.1])
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low < 0.5
+    assert found.high > 0.9
+
+
+@pytest.mark.parametrize(("freedom", "quantile"), [(4, 2.776), (9, 2.262), (29, 2.045)])
+def test_students_quantiles_are_those_of_the_tables(freedom: int, quantile: float) -> None:
+    assert statistics._student(freedom) == pytest.approx(quantile, abs=0.01)
 
 
 @given(st.lists(st.floats(0, 1), min_size=5, max_size=12))

@@ -25,6 +25,8 @@ DEFINITIONS = f"{LOOPS}/definitions"
 LIBRARY = "/api/v1/library/{shelf}"
 ENTRY = f"{LIBRARY}/{{entry}}"
 OPEN = {"/healthz", "/readyz"}
+EXPERIMENTS = "/api/v1/experiments"
+EXPERIMENT = f"{EXPERIMENTS}/{{experiment}}"
 READ = {
     (f"{RUN}{rest}")
     for rest in (
@@ -33,7 +35,8 @@ READ = {
         "/gates/{gate}", "/best", "/explanation", "/specification", "/stream", "/tree",
     )
 } | {LOOPS, f"{LOOPS}/active/count", "/api/v1/gates", DEFINITIONS, f"{DEFINITIONS}/{{name}}",
-     "/metrics", "/api/v1/costs", LIBRARY, ENTRY}  # fmt: skip
+     "/metrics", "/api/v1/costs", LIBRARY, ENTRY,
+     EXPERIMENTS, EXPERIMENT, f"{EXPERIMENT}/report"}  # fmt: skip
 VERBS = ("pause", "resume", "stop", "retry", "escalate", "amend", "input", "fork")
 OPERATE = {("POST", f"{RUN}/{verb}") for verb in VERBS} | {
     ("POST", LOOPS),
@@ -45,6 +48,9 @@ OPERATE = {("POST", f"{RUN}/{verb}") for verb in VERBS} | {
     ("DELETE", f"{DEFINITIONS}/{{name}}"),
     ("POST", f"{ENTRY}/approve"),
     ("POST", f"{ENTRY}/reject"),
+    ("POST", EXPERIMENTS),
+    ("DELETE", EXPERIMENT),
+    *(("POST", f"{EXPERIMENT}/{verb}") for verb in ("pause", "resume", "stop", "inputs")),
 }
 NEEDED: dict[tuple[str, str], Scope] = {
     **{("GET", path): "read" for path in READ},
@@ -53,7 +59,7 @@ NEEDED: dict[tuple[str, str], Scope] = {
     ("GET", "/api/v1/audit"): "admin",
 }
 NAMES = {"run": "x", "gate": "g1", "iteration": "1", "ref": "r", "name": "n",
-         "shelf": "skill", "entry": "x"}  # fmt: skip
+         "shelf": "skill", "entry": "x", "experiment": "x"}  # fmt: skip
 COMMAND = {"name": "c", "evaluator": {"check": "command", "argv": ["make"]}}
 MINE = {
     "name": "mine",
@@ -134,6 +140,10 @@ BODIES: Mapping[tuple[str, str], Mapping[str, object]] = {
     ("POST", f"{RUN}/fork"): {"iteration": 1},
     ("POST", f"{RUN}/gates/{{gate}}/answer"): {"choice": "approve"},
     ("POST", f"{ENTRY}/approve"): {"name": "x"},
+    ("POST", EXPERIMENTS): {"task": TASK, "inputs": ["x"], "score": {"check": "contains"}},
+    ("POST", f"{EXPERIMENT}/resume"): {"cost_usd": 1},
+    ("POST", f"{EXPERIMENT}/stop"): {"mode": "now"},
+    ("POST", f"{EXPERIMENT}/inputs"): {"inputs": ["x"]},
     ("POST", DEFINITIONS): MINE,
     ("PUT", f"{DEFINITIONS}/{{name}}"): {**MINE, "name": "n"},
 }

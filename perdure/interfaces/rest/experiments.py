@@ -1,0 +1,197 @@
+"""Experiments: a task over many inputs in several arms, and the report of what it found."""
+
+import uuid
+from decimal import Decimal
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Header, Path, Response
+from pydantic import ConfigDict, Field, JsonValue
+
+from perdure.domain.experiments.plan import trial_task
+from perdure.domain.experiments.status import ExperimentStatus
+from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.foundation.names import run_id
+from perdure.domain.foundation.problems import shown
+from perdure.interfaces.experiments.bounds import bounded
+from perdure.interfaces.experiments.export import csv_of, markdown
+from perdure.interfaces.experiments.reading import read_report
+from perdure.interfaces.experiments.report import ExperimentReport
+from perdure.interfaces.rest.auth import Caller, Operator, Reader, Site
+from perdure.interfaces.rest.error_responses import invalid
+from perdure.interfaces.rest.paging import PAGE, CursorText, Limit, cursors
+from perdure.interfaces.rest.request_limits import BoundedRoute, Fields
+from perdure.interfaces.rest.schemas import Page
+from perdure.interfaces.rest.scopes import require_trust
+from perdure.interfaces.rest.settings import ApiSite
+from perdure.interfaces.services import ExperimentGateway
+from perdure.submission.experiments import (
+    ExperimentSubmission,
+    experiment_of,
+    more_entries,
+    stored_plan,
+)
+
+CSV, MARKDOWN = "text/csv", "text/markdown"
+LISTED = 10_000
+router = APIRouter(prefix="/api/v1/experiments", tags=["experiments"], route_class=BoundedRoute)
+Id = Annotated[str, Path(pattern=r"^[A-Za-z0-9._-]{1,200}$", description="The experiment's id.")]
+
+
+class ExperimentPage(Page):
+    """One page of experiments, the newest first."""
+
+    items: tuple[ExperimentStatus, ...] = ()
+
+
+class ResumeBody(FrozenModel):
+    """What all runs may spend together from now on; without it, what the plan says."""
+
+    cost_usd: Decimal | None = Field(default=None, gt=0, le=10**9)
+
+
+class StopExperimentBody(FrozenModel):
+    """`now` stops the open runs too."""
+
+    mode: Literal["graceful", "now"] = "graceful"
+
+
+class InputsBody(FrozenModel):
+    """Further inputs, with the fields of those that are there."""
+
+    # FastAPI cannot build a body of any JSON later.
+    model_config = ConfigDict(defer_build=False)
+
+    inputs: list[JsonValue]
+
+
+@router.get("")
+async def list_experiments(
+    site: Site, _: Reader, limit: Limit = PAGE, cursor: CursorText = None
+) -> ExperimentPage:
+    """All experiments, the newest first; how many runs are open is told of one alone."""
+    pages = await cursors(site, "experiments")
+    offset = pages.offset(cursor)
+    found = await _experiments(site).list(limit=LISTED)
+    return ExperimentPage(
+        items=tuple(found[offset : offset + limit]),
+        cursor=pages.after(offset, limit=limit, total=len(found)),
+    )
+
+
+@router.post("", status_code=201)
+async def start_experiment(
+    site: Site, caller: Operator, response: Response, experiment: Fields
+) -> ExperimentStatus:
+    """Start an experiment from the fields of its file; inputs are a list.
+
+    With an `id` the same experiment sent again is one experiment.
+    """
+    fields = dict(experiment)
+    wanted = fields.pop("id", None)
+    if wanted is not None and not isinstance(wanted, str):
+        raise invalid("id", f"found {shown(wanted)}; allowed: a text")
+    if not isinstance(fields.get("inputs", []), list):
+        raise invalid("inputs", "files are not read here; send a list")
+    submitted = experiment_of(fields, surroundings=site.surroundings)
+    await _require_trust(site, caller, submitted)
+    default = await site.services.gateway.default_model() or site.surroundings.default_model
+    plan = await bounded(
+        await stored_plan(submitted, site.services.blobs),
+        submitted.entries[0],
+        site.services.models(),
+        default_model=default,
+    )
+    id = wanted or run_id("experiment", plan.name, uuid.uuid4().hex)
+    await _experiments(site).start(plan, submitted.entries, id=id)
+    response.headers["location"] = f"/api/v1/experiments/{id}"
+    return await _experiments(site).status(id)
+
+
+@router.get("/{experiment}")
+async def get_experiment(site: Site, _: Reader, experiment: Id) -> ExperimentStatus:
+    """How far an experiment is, and what its runs have spent."""
+    return await _experiments(site).status(experiment)
+
+
+@router.get(
+    "/{experiment}/report",
+    response_model=ExperimentReport,
+    responses={
+        200: {"content": {kind: {"schema": {"type": "string"}} for kind in (CSV, MARKDOWN)}}
+    },
+)
+async def get_experiment_report(
+    site: Site,
+    _: Reader,
+    experiment: Id,
+    accept: Annotated[
+        str, Header(max_length=400, description=f"`{CSV}` for all trials, `{MARKDOWN}` for people.")
+    ] = "",
+) -> ExperimentReport | Response:
+    """What it found so far: arms, paired differences, thresholds, and where the better arm lost."""
+    found = await read_report(_experiments(site), experiment)
+    if CSV in accept:
+        named = {"content-disposition": f'attachment; filename="{experiment}.csv"'}
+        text = csv_of(found.plan, found.trials, found.entries)
+        return Response(text, media_type=CSV, headers=named)
+    if MARKDOWN in accept:
+        return Response(markdown(found.report), media_type=MARKDOWN)
+    return found.report
+
+
+@router.post("/{experiment}/pause")
+async def pause_experiment(site: Site, _: Operator, experiment: Id) -> ExperimentStatus:
+    """Start no further trial; open runs go on."""
+    await _experiments(site).pause(experiment)
+    return await _experiments(site).status(experiment)
+
+
+@router.post("/{experiment}/resume")
+async def resume_experiment(
+    site: Site, _: Operator, experiment: Id, body: ResumeBody | None = None
+) -> ExperimentStatus:
+    """Go on after a pause, a stop or a spent budget; what has ended is not run again."""
+    limit = (body or ResumeBody()).cost_usd
+    await _experiments(site).resume(experiment, cost_usd=limit)
+    return await _experiments(site).status(experiment)
+
+
+@router.post("/{experiment}/stop")
+async def stop_experiment(
+    site: Site, _: Operator, experiment: Id, body: StopExperimentBody | None = None
+) -> ExperimentStatus:
+    """End after the open runs, or `now` with what they have."""
+    now = (body or StopExperimentBody()).mode == "now"
+    await _experiments(site).stop(experiment, now=now)
+    return await _experiments(site).status(experiment)
+
+
+@router.post("/{experiment}/inputs")
+async def extend_experiment(
+    site: Site, caller: Operator, experiment: Id, body: InputsBody
+) -> ExperimentStatus:
+    """Run further inputs too; an experiment that has ended goes on with them."""
+    experiments = _experiments(site)
+    plan, known = (await experiments.stored(experiment)).plan, await experiments.entries(experiment)
+    entries = more_entries(body.inputs, plan, known, surroundings=site.surroundings)
+    await _require_trust(site, caller, ExperimentSubmission(plan=plan, entries=tuple(entries)))
+    return await experiments.extend(experiment, entries)
+
+
+@router.delete("/{experiment}", status_code=204)
+async def delete_experiment(site: Site, _: Operator, experiment: Id) -> None:
+    """Forget an experiment that has ended; its runs stay."""
+    await _experiments(site).delete(experiment)
+
+
+async def _require_trust(site: ApiSite, caller: Caller, submitted: ExperimentSubmission) -> None:
+    """Every task that an arm would run is one that the token could start by itself."""
+    entries = submitted.entries
+    telling = [entries[0], *(entry for entry in entries[1:] if entry.fields)]
+    for arm in submitted.plan.arms:
+        for entry in telling:
+            await require_trust(site, caller, trial_task(arm, entry, label=submitted.plan.name))
+
+
+def _experiments(site: ApiSite) -> ExperimentGateway:
+    return site.services.experiments()

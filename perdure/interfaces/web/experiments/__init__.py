@@ -1,0 +1,1 @@
+"""Experiments: the list, and the report of one."""

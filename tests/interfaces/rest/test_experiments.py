@@ -1,0 +1,99 @@
+"""Experiments over REST: started from data, read, steered, extended, forgotten."""
+
+from pydantic import JsonValue
+from rest import Rest
+from waiting import eventually
+
+EXPERIMENTS = "/api/v1/experiments"
+USAGE: JsonValue = {"input_tokens": 10, "output_tokens": 5}
+
+
+async def experiment(rest: Rest, **fields: JsonValue) -> dict[str, JsonValue]:
+    """A refine task over three inputs, in two arms; the second draft is better."""
+    script: dict[str, object] = {
+        "replies": [
+            {"when": {"iteration": 1}, "text": "good", "times": 99, "usage": USAGE},
+            {"when": {"iteration": 2}, "text": "good great", "times": 99, "usage": USAGE},
+        ]
+    }
+    task: JsonValue = {
+        "kind": "refine",
+        "goal": "Write.",
+        "models": {"executor": await rest.site.script(script)},
+        "rubric": [{"name": "g", "evaluator": {"check": "contains", "all": ["good", "great"]}}],
+        "refine": {"plan": "off", "classify": "off", "max_iterations": 2},
+    }
+    arms: JsonValue = {"loop": {}, "single": {"refine.max_iterations": 1}}
+    return {"task": task, "inputs": ["a", "b", "c"], "arms": arms, **fields}
+
+
+async def ended(rest: Rest, id: str) -> dict[str, JsonValue]:
+    found: dict[str, JsonValue] = {}
+
+    async def over() -> bool:
+        found.update((await rest.client.get(f"{EXPERIMENTS}/{id}")).json())
+        return found["state"] == "ended"
+
+    await eventually(over, seconds=90)
+    return found
+
+
+async def test_an_experiment_from_start_to_report(rest: Rest) -> None:
+    answer = await rest.client.post(EXPERIMENTS, json=await experiment(rest, id="exp-rest"))
+    assert answer.status_code == 201, answer.text
+    assert answer.headers["location"] == f"{EXPERIMENTS}/exp-rest"
+    status = await ended(rest, "exp-rest")
+    assert (status["ended"], status["trials"], status["reason"]) == (6, 6, "completed")
+    (listed,) = (await rest.client.get(EXPERIMENTS)).json()["items"]
+    assert listed["id"] == "exp-rest"
+    report = (await rest.client.get(f"{EXPERIMENTS}/exp-rest/report")).json()
+    assert [arm["score"]["mean"] for arm in report["arms"]] == [1.0, 0.5]
+    accept = {"accept": "text/csv"}
+    table = await rest.client.get(f"{EXPERIMENTS}/exp-rest/report", headers=accept)
+    assert len(table.text.splitlines()) == 7
+    assert "exp-rest.csv" in table.headers["content-disposition"]
+    accept = {"accept": "text/markdown"}
+    told = await rest.client.get(f"{EXPERIMENTS}/exp-rest/report", headers=accept)
+    assert told.text.startswith("# experiment: 3 inputs")
+    more = await rest.client.post(f"{EXPERIMENTS}/exp-rest/inputs", json={"inputs": ["d"]})
+    assert more.json()["trials"] == 8
+    assert (await ended(rest, "exp-rest"))["ended"] == 8
+    assert (await rest.client.delete(f"{EXPERIMENTS}/exp-rest")).status_code == 204
+    assert (await rest.client.get(f"{EXPERIMENTS}/exp-rest")).status_code == 404
+    # Its runs stay.
+    assert (await rest.client.get("/api/v1/loops/exp-rest-00001-1-loop")).status_code == 200
+
+
+async def test_wrong_experiments_are_refused_in_words(rest: Rest) -> None:
+    wrong: tuple[tuple[dict[str, JsonValue], str], ...] = (
+        ({"inputs": "products.jsonl"}, "send a list"),
+        ({"inputs": []}, "there is none"),
+        ({"arms": {"a": {"refine.max_iteration": 1}}}, "max_iterations"),
+        ({"sore": 1}, "score"),
+        ({"id": 7}, "id"),
+        ({"budget": {"cost_usd": 0.000001}, "task": {"kind": "agent"}}, "goal"),
+    )
+    for fields, told in wrong:
+        answer = await rest.client.post(EXPERIMENTS, json=await experiment(rest, **fields))
+        assert answer.status_code == 422, (fields, answer.text)
+        assert told in answer.text, (fields, answer.text)
+    assert (await rest.client.get(EXPERIMENTS)).json()["items"] == []
+
+
+async def test_what_runs_programs_needs_the_scope_for_it(rest: Rest) -> None:
+    command: JsonValue = {"name": "c", "evaluator": {"check": "command", "argv": ["make"]}}
+    arms: JsonValue = {"a": {"rubric": [command]}}
+    inside: JsonValue = [{"input": "x", "set": {"rubric": [command]}}]
+    async with rest.caller("operate") as caller:
+        for fields in ({"arms": arms}, {"inputs": inside}):
+            answer = await caller.post(EXPERIMENTS, json=await experiment(rest, **fields))
+            assert answer.status_code == 403, answer.text
+            assert "execute" in answer.text
+
+
+async def test_one_that_has_ended_is_not_paused(rest: Rest) -> None:
+    await rest.client.post(EXPERIMENTS, json=await experiment(rest, id="exp-over"))
+    await ended(rest, "exp-over")
+    for verb in ("pause", "stop", "resume"):
+        answer = await rest.client.post(f"{EXPERIMENTS}/exp-over/{verb}")
+        assert answer.status_code == 409, answer.text
