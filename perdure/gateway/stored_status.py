@@ -15,7 +15,7 @@ from perdure.domain.run.child_runs import ChildStatus
 from perdure.domain.run.control import Phase
 from perdure.domain.run.result import Mark, RunResult
 from perdure.domain.run.status import BudgetStatus, Point, RunStatus, StoredRun
-from perdure.domain.run.status_views import metadata_of
+from perdure.domain.run.status_views import metadata_of, stage_results
 from perdure.domain.specs import Spec
 from perdure.domain.turns.records import IterationRecord
 from perdure.gateway.dispatch import PENDING
@@ -210,6 +210,7 @@ def _with_result(status: RunStatus, result: RunResult) -> RunStatus:
             "explanation": result.explanation,
             "iteration": result.iteration_count or len(result.iterations),
             "trajectory": status.trajectory or points,
+            "stages": status.stages or stage_results(result.iterations),
             "best": result.best,
             "budget": budget,
             "elapsed_s": status.elapsed_s or spend.wall_time_s,

@@ -45,6 +45,16 @@ async def test_a_team_works_until_the_review_approves(site: Installation) -> Non
         "approved",
     ]
     assert records[0].findings[0]["title"] == "no tests"
+    status = await site.status(result.id)
+    assert [(one.iteration, one.stage, one.verdict, one.summary) for one in status.stages] == [
+        *((1, "plan", None, "the plan"), (1, "coder", None, "first draft")),
+        (1, "reviewer", "rejected", "not yet"),
+        *((2, "plan", None, "the plan"), (2, "coder", None, "second draft")),
+        (2, "reviewer", "approved", "fine"),
+    ]
+    texts = [one.output_ref for one in status.stages]
+    assert texts == [one.output_ref for record in records for one in record.stages]
+    assert all(texts)
     assert result.spend.model_calls == 6
     assert result.spend.tokens == 6 * 120
 
@@ -127,6 +137,12 @@ async def test_a_failed_stage_fails_the_run_and_is_retried_alone(site: Installat
     assert (failed.outcome, failed.reason) == ("failed", "stage_failed")
     assert failed.output == "draft"
     assert [stage.status for stage in failed.iterations[0].stages] == ["completed", "failed"]
+    shown = (await site.status(run)).stages
+    assert [(one.stage, one.status) for one in shown] == [
+        ("coder", "completed"),
+        ("reviewer", "failed"),
+    ]
+    assert shown[1].summary
 
     await site.gateway.verb(run, Retry(by="t", note="mind the gap", request_id="again"))
     result = await site.gateway.result(run)

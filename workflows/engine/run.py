@@ -20,7 +20,7 @@ from perdure.domain.run.messages import Amend, AnyMessage
 from perdure.domain.run.result import RunResult
 from perdure.domain.run.spec import CommonSpec, LoopInput
 from perdure.domain.run.state import RECORDS_KEPT, LoopState
-from perdure.domain.run.status import RunStatus, StageNow
+from perdure.domain.run.status import RunStatus, StageNow, StageResult
 from perdure.domain.run.status_views import panel, search_attributes, status_of, told_label
 from perdure.domain.specs import output_schema_of
 from perdure.domain.turns.records import IterationRecord
@@ -79,6 +79,10 @@ class Run(Generic[SpecT, StateT]):
     def stage_now(self) -> StageNow | None:
         """The stage in progress; only runs of roles have stages."""
         return None
+
+    def stage_results(self) -> tuple[StageResult, ...]:
+        """What the newest finished stages said; only runs of roles have stages."""
+        return ()
 
     def parts(self) -> tuple[tuple[str, bool, str], ...]:
         """Parts of the output with whether they pass; empty where there are none."""
@@ -229,6 +233,7 @@ class Run(Generic[SpecT, StateT]):
             parts=self.parts(),
             plan=self.plan_lines(),
             stage=self.stage_now(),
+            stages=self.stage_results(),
         )
 
     def sync_visibility(self) -> None:

@@ -14,7 +14,8 @@ from perdure.domain.roles.state import RoleInput, RoleState
 from perdure.domain.run.messages import Amend
 from perdure.domain.run.resume import as_stored
 from perdure.domain.run.state import told_above
-from perdure.domain.run.status import StageNow
+from perdure.domain.run.status import StageNow, StageResult
+from perdure.domain.run.status_views import of_iteration, stage_results
 from perdure.domain.turns.settings import Turns, resolve
 from perdure.workflows.engine.run import Run
 
@@ -81,6 +82,12 @@ class RoleRun(Run[RolesSpec, RoleState]):
             role=self.role.role,
             attempt=state.attempt,
         )
+
+    def stage_results(self) -> tuple[StageResult, ...]:
+        """The newest finished stages, those of the iteration in progress too."""
+        state = self.state
+        done = [one.record for one in state.done]
+        return stage_results(state.records, of_iteration(state.iteration, done, state.verdicts))
 
     def iteration_state(self) -> dict[str, JsonValue]:
         """The state after the iteration before the one in progress."""

@@ -116,7 +116,7 @@ class LoopTools:
             context: ToolContext,
             wait_s: Annotated[float, Field(ge=0, le=LONGEST_WAIT_S)] = 0,
         ) -> HeldBy:
-            """Where a loop stands: stage, iteration, spend, open questions, outcome.
+            """Where a loop stands: stage, results of stages, iteration, spend, questions, outcome.
 
             Args:
                 id: a run id, or a unique beginning of one.

@@ -17,6 +17,7 @@ from perdure.domain.run.gates import Gate
 from perdure.domain.run.hooks import HookFailure
 from perdure.domain.run.result import Mark, Origin
 from perdure.domain.turns.guidance import Said
+from perdure.domain.turns.records import StageStatus, VerdictKind
 
 
 class StoredRun(FrozenModel):
@@ -79,6 +80,25 @@ class StageNow(FrozenModel):
     attempt: int = 1
 
 
+class StageResult(FrozenModel):
+    """A finished stage: its verdict where it reviewed, and a summary of what it said.
+
+    `summary` is the reason of its verdict, else the first line of its text, else its error; it is
+    cut at 300 characters. `output_ref` is the address of the whole text, `child` the run of a
+    nested loop.
+    """
+
+    iteration: int
+    stage: str
+    role: str
+    status: StageStatus
+    attempt: int = 1
+    verdict: VerdictKind | None = None
+    summary: str = ""
+    output_ref: str | None = None
+    child: str | None = None
+
+
 class BudgetStatus(FrozenModel):
     """The envelope as people see it."""
 
@@ -97,6 +117,7 @@ class BudgetStatus(FrozenModel):
 class RunStatus(FrozenModel):
     """One look at a run, live or ended.
 
+    `stages` are the newest results of finished stages, in runs of roles.
     `questions` are those of runs below, in short; `perdure gates RUN` has them in full.
     `children` are the open runs that it started, `runs_below` the newest of all that it started.
     `trouble` is what keeps an open run from moving, as the server knows it: a step that is tried
@@ -117,6 +138,7 @@ class RunStatus(FrozenModel):
     elapsed_s: float = 0.0
     step: CurrentStep | None = None
     stage: StageNow | None = None
+    stages: tuple[StageResult, ...] = ()
     trajectory: tuple[Point, ...] = ()
     parts: tuple[Part, ...] = ()
     best: Mark | None = None

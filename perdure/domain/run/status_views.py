@@ -4,6 +4,7 @@ import json
 import shlex
 from collections.abc import Sequence
 from datetime import datetime
+from itertools import chain
 
 from pydantic import JsonValue
 
@@ -18,12 +19,23 @@ from perdure.domain.run.gates import Gate
 from perdure.domain.run.result import RunResult, SpendReport
 from perdure.domain.run.spec import CommonSpec
 from perdure.domain.run.state import LoopState
-from perdure.domain.run.status import BudgetStatus, CurrentStep, Part, Point, RunStatus, StageNow
+from perdure.domain.run.status import (
+    BudgetStatus,
+    CurrentStep,
+    Part,
+    Point,
+    RunStatus,
+    StageNow,
+    StageResult,
+)
+from perdure.domain.turns.records import IterationRecord, StageRecord, VerdictRecord
 
 LAST_EVENTS = 10
 GOAL_CHARACTERS = 300
 REFUSALS_SHOWN = 3
 ABOUT_CHARACTERS = 1_200
+RESULTS_SHOWN = 12
+SUMMARY_CHARACTERS = 300
 
 
 def metadata_of(spec: CommonSpec) -> dict[str, JsonValue]:
@@ -43,13 +55,11 @@ def status_of(
     parts: Sequence[tuple[str, bool, str]] = (),
     plan: tuple[str, ...] = (),
     stage: StageNow | None = None,
+    stages: tuple[StageResult, ...] = (),
 ) -> RunStatus:
     """Build the status of a running run."""
     elapsed = (now - state.started_at).total_seconds()
     gates = state.control.open_gates
-    step = None
-    if state.step is not None and state.step_since is not None:
-        step = CurrentStep(what=state.step, since=state.step_since)
     return RunStatus(
         id=run,
         kind=kind,
@@ -62,8 +72,9 @@ def status_of(
         iteration=iteration,
         iteration_limit=limit,
         elapsed_s=round(elapsed, 3),
-        step=step,
+        step=_current_step(state),
         stage=stage,
+        stages=stages,
         trajectory=tuple(
             Point(iteration=record.index, score=record.score, decision=record.decision)
             for record in state.records
@@ -90,6 +101,48 @@ def status_of(
         explanation=state.explanation,
         forked_from=state.forked_from,
         started_at=state.started_at,
+    )
+
+
+def _current_step(state: LoopState) -> CurrentStep | None:
+    if state.step is None or state.step_since is None:
+        return None
+    return CurrentStep(what=state.step, since=state.step_since)
+
+
+def of_iteration(
+    iteration: int, stages: Sequence[StageRecord], verdicts: Sequence[VerdictRecord]
+) -> tuple[StageResult, ...]:
+    """The results of one iteration, in the order in which its stages ran."""
+    return tuple(_result(iteration, stage, verdicts) for stage in stages)
+
+
+def stage_results(
+    records: Sequence[IterationRecord], under_way: Sequence[StageResult] = ()
+) -> tuple[StageResult, ...]:
+    """The newest 12 results, oldest first; those under way replace a record of their iteration."""
+    replaced = {result.iteration for result in under_way}
+    recorded = (
+        of_iteration(record.index, record.stages, record.verdicts)
+        for record in records
+        if record.index not in replaced
+    )
+    return (*chain.from_iterable(recorded), *under_way)[-RESULTS_SHOWN:]
+
+
+def _result(iteration: int, stage: StageRecord, verdicts: Sequence[VerdictRecord]) -> StageResult:
+    given = next((one for one in reversed(verdicts) if one.by == stage.name), None)
+    reason = "" if given is None else given.rationale
+    return StageResult(
+        iteration=iteration,
+        stage=stage.name,
+        role=stage.role,
+        status=stage.status,
+        attempt=stage.attempt,
+        verdict=None if given is None else given.kind,
+        summary=clipped_line(reason or stage.line or stage.error or "", SUMMARY_CHARACTERS),
+        output_ref=stage.output_ref,
+        child=stage.child,
     )
 
 

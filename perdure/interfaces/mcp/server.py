@@ -171,7 +171,7 @@ def _add_looking(server: MCPServer, site: McpSite) -> None:
 
     @server.tool(annotations=READS)
     async def loop_status(context: Context, id: RunId) -> RunStatus:
-        """Where a loop stands: stage, iteration, spend, open questions, outcome."""
+        """Where a loop stands: stage, results of stages, iteration, spend, questions, outcome."""
         async with at_desk(site, context, scope="read") as desk:
             return await desk.status(id)
 

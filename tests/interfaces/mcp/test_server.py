@@ -64,6 +64,8 @@ async def test_a_loop_is_started_followed_and_listed(door, parameters):
         listed = await told(client, "loop_list")
     assert (status["outcome"], status["kind"]) == ("accepted", "roles")
     assert started["id"] in [run["id"] for run in listed["loops"]]
+    assert [one["stage"] for one in status["stages"]] == ["write", "review"]
+    assert status["stages"][1]["verdict"] == "approved"
 
 
 async def test_definitions_say_what_a_loop_asks_for(door):
