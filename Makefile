@@ -41,7 +41,7 @@ help:  ## list the targets
 setup: .venv/.model  ## virtual environment and the embedded model
 	@echo "==> ready. To have the command perdure in this shell:  source $(BIN)/activate"
 
-demo: .venv/.model  ## the main job on embedded defaults; SEEDS=30 measures it against best-of-n
+demo: .venv/.model  ## the main job on embedded defaults; SEEDS=30 measures it at equal spend
 	@$(BIN)/perdure demo $(if $(SEEDS),--seeds $(SEEDS) --plot benchmarks/results/loop-and-best-of-n.svg)
 	@echo "==> To have the command perdure in this shell:  source $(BIN)/activate"
 

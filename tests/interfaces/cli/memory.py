@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from io import StringIO
 from pathlib import Path
-from typing import NoReturn, TextIO
+from typing import TextIO
 
 from perdure.adapters.checks import check_problems
 from perdure.adapters.definitions.example_files import lay_out
@@ -15,6 +15,10 @@ from perdure.adapters.definitions.store import LoopFiles
 from perdure.adapters.settings.config_files import KNOWN, ConfigFiles
 from perdure.adapters.stores.open_stores import Stores, open_stores
 from perdure.domain.budget.journal import AttemptRow
+from perdure.domain.experiments.plan import Entry, Plan
+from perdure.domain.experiments.status import ExperimentStatus
+from perdure.domain.experiments.store import StoredExperiment
+from perdure.domain.experiments.trials import Step, Trial, Try
 from perdure.domain.foundation.errors import NotFound, PerdureError
 from perdure.domain.llm.requests import ModelProfile, Price
 from perdure.domain.ports import Endpoints, LiveTexts
@@ -106,6 +110,7 @@ class Installation:
     gateway: MemoryGateway = field(default_factory=MemoryGateway)
     blobs: MemoryBlobs = field(default_factory=MemoryBlobs)
     workspaces: MemoryWorkspaces = field(default_factory=MemoryWorkspaces)
+    experiments: "MemoryExperiments" = field(default_factory=lambda: MemoryExperiments())
     journal: MemoryJournal | None = None
     live: LiveTexts | None = None
     checks: tuple[Check, ...] = (Check(name="Python", state="ok", found="3.11"),)
@@ -196,7 +201,7 @@ class Installation:
             live=self.live or (stores and stores.live),
             journal=self.journal or MemoryJournal(self.gateway),  # pyright: ignore[reportArgumentType]
             ledger=stores and stores.ledger,
-            experiments=_no_experiments,
+            experiments=lambda: self.experiments,  # pyright: ignore[reportArgumentType]
             transcripts=MemoryTranscripts(),  # pyright: ignore[reportArgumentType]
             workspaces=lambda: self.workspaces,  # pyright: ignore[reportArgumentType]
             memory=stores and stores.memory,
@@ -289,5 +294,49 @@ class Installation:
         return replace(self.context(), home=home, named_home=True)
 
 
-def _no_experiments() -> NoReturn:
-    raise AssertionError("the command asks for experiments")
+STARTED = datetime(2026, 1, 2, tzinfo=UTC)
+
+
+class MemoryExperiments:
+    """Experiments that have ended as soon as they are started; every trial scored 0.5."""
+
+    def __init__(self) -> None:
+        self.started: list[tuple[Plan, Sequence[Entry]]] = []
+
+    async def start(self, plan: Plan, entries: Sequence[Entry], *, id: str) -> str:
+        self.started.append((plan, entries))
+        return id
+
+    async def stored(self, id: str) -> StoredExperiment:
+        plan, entries = self.started[-1]
+        return StoredExperiment(
+            id=id, plan=plan, inputs=len(entries), digest="d", created_at=STARTED, state="ended"
+        )
+
+    async def status(self, id: str) -> ExperimentStatus:
+        stored = await self.stored(id)
+        return ExperimentStatus(
+            id=id,
+            name=stored.plan.name,
+            state="ended",
+            reason="completed",
+            arms=tuple(arm.name for arm in stored.plan.arms),
+            inputs=stored.inputs,
+            repeats=1,
+            trials=stored.trials,
+            ended=stored.trials,
+            budget=stored.plan.budget,
+            created_at=STARTED,
+        )
+
+    async def trials(self, id: str) -> list[Trial]:
+        stored = await self.stored(id)
+        found: list[Trial] = []
+        for number in range(stored.trials):
+            at = stored.plan.position(number)
+            one = Try(run=f"r{number}", outcome="accepted", score=0.5, steps=(Step(score=0.5),))
+            found.append(Trial(number=number, arm=at.arm, entry=at.entry, tries=(one,), ended=True))
+        return found
+
+    async def entries(self, id: str) -> Sequence[Entry]:
+        return self.started[-1][1]

@@ -5,25 +5,40 @@ import select
 import shutil
 import sys
 import tempfile
+import uuid
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from pydantic import JsonValue
+
 from perdure.domain.foundation.errors import InvalidInput
+from perdure.domain.foundation.names import run_id
 from perdure.domain.refine.spec import RefineSpec
-from perdure.domain.run.result import RunResult, exit_code
-from perdure.interfaces.cli.best_of_n import Comparison, compare_arms
+from perdure.domain.run.result import exit_code
 from perdure.interfaces.cli.commands.load_task import shipped_refinement
 from perdure.interfaces.cli.commands.parameters import Given
 from perdure.interfaces.cli.follow import follow
+from perdure.interfaces.cli.follow_experiment import follow_experiment
 from perdure.interfaces.cli.session import Session
-from perdure.interfaces.cli.views.demo import comparison_chart, comparison_table, demo_view
+from perdure.interfaces.cli.views.demo import demo_view
+from perdure.interfaces.cli.views.experiments import report_view
 from perdure.interfaces.cli.views.layout import DIM
-from perdure.interfaces.formatting import plural, score
+from perdure.interfaces.experiments.export import svg
+from perdure.interfaces.experiments.reading import read_report
 from perdure.interfaces.services import Services
+from perdure.submission.experiments import experiment_of
+from perdure.submission.types import Surroundings
 
 TASK = "product-page"
+MODEL = "local"
+ARMS: dict[str, JsonValue] = {
+    "loop": {},
+    "single": {"refine.max_iterations": 1},
+    "same_calls": {"best_of": "same_calls"},
+    "same_tokens": {"best_of": "same_tokens"},
+}
 LINGER_S = 30.0
 WORK_S = 300.0  # on a busy machine one draft alone can take a minute
 MEASURE_S = 600.0  # ample: a busy machine must not decide between the arms
@@ -39,8 +54,8 @@ async def demo(
     """Watch a small model write a product page, checked and improved line by line.
 
     Args:
-        seeds: Repeat it this many times against best-of-n with as many calls, and print a table.
-        plot: With --seeds, draw the table into this file as SVG.
+        seeds: Measure it this many times against one try and independent tries at equal spend.
+        plot: With --seeds, draw the mean score after each iteration into this file as SVG.
         home: Keep services and data in this folder instead of a temporary one.
     """
     if seeds is not None and seeds < 1:
@@ -50,10 +65,9 @@ async def demo(
     async with _own_home(session, home) as (own, is_temporary):
         try:
             async with own.connected(start=True, with_worker=True) as services:
-                spec = shipped_refinement(TASK, model="local")
+                spec = shipped_refinement(TASK, model=MODEL)
                 if seeds is not None:
-                    measured = await _measure(own, services, _within(spec, MEASURE_S), seeds)
-                    _draw(own, measured, plot)
+                    await _measure(own, services, _within(spec, MEASURE_S), seeds, plot)
                     return 0
                 return await _show(own, services, _within(spec, WORK_S), is_temporary=is_temporary)
         finally:
@@ -80,29 +94,32 @@ async def _show(
 
 
 async def _measure(
-    session: Session, services: Services, spec: RefineSpec, seeds: int
-) -> Comparison:
-    """Run both arms `seeds` times, one seed after the other."""
-    single = _single_try(spec)
-    pairs: list[tuple[RunResult, list[RunResult]]] = []
-    with session.output.working(f"seed 1 of {seeds}") as progress:
-        for number in range(1, seeds + 1):
-            loop = await _finished(services, spec)
-            calls = range(max(1, loop.spend.model_calls))
-            tries = [await _finished(services, single) for _ in calls]
-            pairs.append((loop, tries))
-            progress(_told(number, seeds, loop, tries))
-    comparison = compare_arms(pairs, iterations=spec.refine.max_iterations)
-    session.output.show(comparison_table(comparison), comparison)
-    return comparison
-
-
-def _draw(session: Session, comparison: Comparison, plot: Path | None) -> None:
-    if plot is None:
+    session: Session, services: Services, spec: RefineSpec, seeds: int, plot: Path | None
+) -> None:
+    """One experiment: the loop, one try, and independent tries for its calls and its tokens."""
+    made = experiment_of(
+        {
+            "name": TASK,
+            "task": spec.model_dump(mode="json", by_alias=True),
+            "inputs": [{"id": f"seed {number}"} for number in range(1, seeds + 1)],
+            "arms": ARMS,
+            "parallel": 1,  # the model has the processor to itself
+        },
+        surroundings=Surroundings(folder=None, default_model=MODEL),
+    )
+    experiments = services.experiments()
+    id = await experiments.start(
+        made.plan, made.entries, id=run_id("experiment", TASK, uuid.uuid4().hex)
+    )
+    await follow_experiment(session, services, id)
+    found = (await read_report(experiments, id)).report
+    session.output.show(report_view(found), found)
+    drawn = svg(found)
+    if plot is None or drawn is None:
         return
     target = session.context.folder / plot
     target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(comparison_chart(comparison), encoding="utf-8")
+    target.write_text(drawn, encoding="utf-8")
     session.output.note(f"drawn: {target}")
 
 
@@ -110,23 +127,6 @@ def _within(spec: RefineSpec, seconds: float) -> RefineSpec:
     """The task with another limit of working time."""
     budget = spec.budget.model_copy(update={"active_time": seconds})
     return spec.model_copy(update={"budget": budget})
-
-
-def _single_try(spec: RefineSpec) -> RefineSpec:
-    """The same task with one iteration: what best-of-n draws from."""
-    once = spec.refine.model_copy(update={"max_iterations": 1, "min_iterations": 1})
-    return spec.model_copy(update={"refine": once})
-
-
-async def _finished(services: Services, spec: RefineSpec) -> RunResult:
-    return await services.gateway.result(await services.gateway.start(spec), wait=True)
-
-
-def _told(number: int, seeds: int, loop: RunResult, tries: list[RunResult]) -> str:
-    reached = score(loop.best.score if loop.best else None)
-    other = max((item.best.score or 0.0 for item in tries if item.best), default=0.0)
-    calls = plural(len(tries), "call")
-    return f"seed {number} of {seeds}: loop {reached}, best of n {score(other)} ({calls} each)"
 
 
 @asynccontextmanager

@@ -9,11 +9,11 @@ from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 
-from perdure.domain.experiments.status import ExperimentStatus
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.names import run_id
 from perdure.interfaces.cli.commands.load_task import surroundings
 from perdure.interfaces.cli.commands.parameters import Given
+from perdure.interfaces.cli.follow_experiment import follow_experiment
 from perdure.interfaces.cli.session import Session
 from perdure.interfaces.cli.views.experiments import (
     experiments_view,
@@ -25,7 +25,6 @@ from perdure.interfaces.cli.views.layout import GOOD, line
 from perdure.interfaces.experiments.bounds import bounded
 from perdure.interfaces.experiments.export import csv_of, markdown, svg
 from perdure.interfaces.experiments.reading import read_report
-from perdure.interfaces.experiments.words import progress_words, state_words
 from perdure.interfaces.services import Services
 from perdure.submission.experiments import (
     ExperimentSubmission,
@@ -36,8 +35,6 @@ from perdure.submission.experiments import (
 
 Name = Annotated[str, Parameter(name="ID")]
 Form = Literal["table", "markdown", "csv", "svg"]
-POLL_S = 1.0
-TOLD_EACH_S = 5.0
 experiment_app = App(
     name="experiment",
     help="Measure whether a loop helps on your task, at equal spend.",
@@ -94,7 +91,7 @@ async def run(
             return 0
         session.output.note(f"{started} goes on when you press Ctrl-C; stop it with:")
         session.output.note(f"  perdure experiment stop {started}")
-        status = await _followed(session, services, started)
+        status = await follow_experiment(session, services, started)
         await _report(session, services, started)
         return 1 if status.reason == "failed" else 0
 
@@ -223,23 +220,6 @@ async def _submitted(session: Session, services: Services, file: str) -> Experim
 def _tell(session: Session, submitted: ExperimentSubmission) -> None:
     for note in submitted.notes:
         session.output.note(note)
-
-
-async def _followed(session: Session, services: Services, id: str) -> ExperimentStatus:
-    """Tell how far it is until it has ended."""
-    experiments, told_at, told = services.experiments(), 0.0, ""
-    clock = asyncio.get_running_loop().time
-    with session.output.working("starting") as progress:
-        while True:
-            found = await experiments.status(id)
-            words = progress_words(found) + (f": {found.problem}" if found.problem else "")
-            if (words != told and clock() - told_at >= TOLD_EACH_S) or not found.open:
-                progress(words)
-                told, told_at = words, clock()
-            if not found.open:
-                session.output.note(state_words(found.state, found.reason))
-                return found
-            await asyncio.sleep(POLL_S)
 
 
 async def _status(session: Session, services: Services, id: str) -> None:

@@ -5,7 +5,6 @@ from rich.text import Text
 
 from perdure.domain.run.result import RunResult
 from perdure.domain.turns.records import IterationRecord
-from perdure.interfaces.cli.best_of_n import Arm, Comparison
 from perdure.interfaces.cli.views.layout import (
     BAD,
     DIM,
@@ -16,16 +15,14 @@ from perdure.interfaces.cli.views.layout import (
     line,
     pairs,
     stack,
-    table,
 )
 from perdure.interfaces.cli.views.result import spend_words
 from perdure.interfaces.formatting import plural, score, sparkline
-from perdure.interfaces.svg_chart import line_chart, share_scale
 
 NEXT = (
     ('perdure new "a haiku about rain, 3 lines"', "writes a task file with checks"),
     ("perdure run FILE --dry-run", "shows the plan and the worst case"),
-    ("perdure demo --seeds 10", "measures the loop against best-of-n"),
+    ("perdure demo --seeds 10", "measures the loop at equal spend"),
     ("perdure up", "keeps the services running"),
 )
 
@@ -52,44 +49,6 @@ def demo_view(result: RunResult, *, web_url: str | None) -> RenderableType:
         address("Web UI", web_url),
         stack(heading("What to try next"), pairs((f"  {what}", why) for what, why in NEXT)),
     )
-
-
-def comparison_table(comparison: Comparison) -> RenderableType:
-    """All arms, iteration by iteration."""
-    numbers = tuple(str(number) for number in range(1, comparison.iterations + 1))
-    columns = ("arm", *numbers, "all pass", "calls", "output tokens")
-    rows = [_row(arm, comparison.seeds) for arm in comparison.arms]
-    fair = "the others had as many calls, or tokens, as the loop had used by that iteration"
-    return stack(
-        heading(f"Mean best score after each iteration, {plural(comparison.seeds, 'seed')}"),
-        table(columns, rows, right=columns[1:]),
-        line((f"From the runs just made; {fair}.", DIM)),
-        *(_unscored(arm) for arm in comparison.arms),
-    )
-
-
-def comparison_chart(comparison: Comparison) -> str:
-    """The same as SVG."""
-    return line_chart(
-        f"Mean best score, {plural(comparison.seeds, 'seed')}, embedded model",
-        {arm.name: arm.scores for arm in comparison.arms},
-        across="iteration",
-        up="score",
-        scale=share_scale(),
-    )
-
-
-def _unscored(arm: Arm) -> Text | None:
-    if not arm.unscored:
-        return None
-    runs = plural(arm.unscored, "run")
-    return line((f"! {arm.name}: {runs} ended without a score and count as 0 above.", WARN))
-
-
-def _row(arm: Arm, seeds: int) -> tuple[str, ...]:
-    scores = (f"{value:.3f}" for value in arm.scores)
-    passes = f"{arm.full_passes} of {seeds}"
-    return (arm.name, *scores, passes, f"{arm.calls:.1f}", f"{arm.output_tokens:.0f}")
 
 
 def _best_record(result: RunResult) -> IterationRecord | None:

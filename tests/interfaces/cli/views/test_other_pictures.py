@@ -6,7 +6,6 @@ import pytest
 from inline_snapshot import snapshot
 
 from perdure.domain.ports import Endpoints
-from perdure.interfaces.cli.best_of_n import Arm, Comparison
 from perdure.interfaces.cli.chaos import ChaosReport
 from perdure.interfaces.cli.views.checks import (
     chaos_view,
@@ -15,7 +14,7 @@ from perdure.interfaces.cli.views.checks import (
     endpoints_view,
     replay_view,
 )
-from perdure.interfaces.cli.views.demo import comparison_table, demo_view
+from perdure.interfaces.cli.views.demo import demo_view
 from perdure.interfaces.cli.views.events import event_line
 from perdure.interfaces.cli.views.layout import plain
 from perdure.interfaces.services import Check, Collected, Killed, Replayed
@@ -119,7 +118,7 @@ Web UI  http://127.0.0.1:8233/namespaces/default/workflows/refine-steel-bottle-7
 What to try next
   perdure new "a haiku about rain, 3 lines"  writes a task file with checks
   perdure run FILE --dry-run                 shows the plan and the worst case
-  perdure demo --seeds 10                    measures the loop against best-of-n
+  perdure demo --seeds 10                    measures the loop at equal spend
   perdure up                                 keeps the services running\
 """)
 
@@ -129,44 +128,6 @@ def test_a_demo_that_finished_no_draft_says_what_to_do() -> None:
     told = plain(demo_view(ended, web_url=WEB))
     assert told.startswith("✗ No draft was finished.\n")
     assert "perdure run product-page --example" in told
-
-
-def compared(seeds: int, iterations: int, loop: Arm, other: Arm) -> Comparison:
-    single = other.model_copy(update={"name": "single try", "unscored": 0})
-    return Comparison(
-        seeds=seeds,
-        iterations=iterations,
-        loop=loop,
-        best_of_n=other,
-        same_tokens=single.model_copy(update={"name": "same tokens"}),
-        single=single,
-    )
-
-
-def test_comparison_table() -> None:
-    arm = Arm(
-        name="loop", scores=(0.702, 0.914, 1.0), full_passes=9, calls=6.3, output_tokens=121.0
-    )
-    other = arm.model_copy(update={"name": "best of n", "full_passes": 3, "output_tokens": 313.0})
-    shown = comparison_table(compared(10, 3, arm, other))
-    assert wide(shown) == snapshot("""\
-Mean best score after each iteration, 10 seeds
-arm              1      2      3  all pass  calls  output tokens
-loop         0.702  0.914  1.000   9 of 10    6.3            121
-best of n    0.702  0.914  1.000   3 of 10    6.3            313
-same tokens  0.702  0.914  1.000   3 of 10    6.3            313
-single try   0.702  0.914  1.000   3 of 10    6.3            313
-From the runs just made; the others had as many calls, or tokens, as the loop
-had used by that iteration.\
-""")
-
-
-def test_runs_without_a_score_are_not_counted_in_silence() -> None:
-    arm = Arm(name="loop", scores=(0.7,), full_passes=0, calls=1, output_tokens=9)
-    other = arm.model_copy(update={"name": "best of n", "unscored": 3})
-    shown = plain(comparison_table(compared(1, 1, arm, other)))
-    assert "! best of n: 3 runs ended without a score and count as 0 above." in shown
-    assert "! loop" not in shown
 
 
 @pytest.mark.parametrize(
