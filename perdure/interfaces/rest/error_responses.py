@@ -30,6 +30,7 @@ from perdure.domain.llm.errors import ModelError
 from perdure.interfaces.places import Hide
 
 LOOPS = "/api/v1/loops"
+EXPERIMENTS = "/api/v1/experiments"
 DESCRIBED = "GET /api/v1/openapi.json"
 _RUN = r"(?:--run )?(?P<run>[A-Za-z0-9._-]*[A-Za-z0-9])"
 # Commands as errors name them, with what they are over HTTP; the longest forms first.
@@ -44,6 +45,11 @@ _REQUESTS: tuple[tuple[str, str], ...] = (
     (rf"perdure retry {_RUN}", f"POST {LOOPS}/{{run}}/retry"),
     (rf"perdure stop {_RUN}", f"POST {LOOPS}/{{run}}/stop"),
     (rf"perdure resume {_RUN}", f"POST {LOOPS}/{{run}}/resume"),
+    (r"perdure experiment list", f"GET {EXPERIMENTS}"),
+    (rf"perdure experiment report {_RUN}", f"GET {EXPERIMENTS}/{{run}}/report"),
+    (rf"perdure experiment resume {_RUN}", f"POST {EXPERIMENTS}/{{run}}/resume"),
+    (rf"perdure experiment stop {_RUN}", f"POST {EXPERIMENTS}/{{run}}/stop"),
+    (rf"perdure experiment extend {_RUN} FILE", f"POST {EXPERIMENTS}/{{run}}/inputs"),
     (r'perdure loops start (?P<name>[\w-]+) "[^"]*"', f"POST {LOOPS} with kind roles"),
     (r'perdure run "[^"]*"', f"POST {LOOPS}"),
     (r"perdure run", f"POST {LOOPS}"),
