@@ -44,7 +44,8 @@ async def grow(database: Database, rows: int) -> None:
 
 def _filling(table: Table, rows: int, dialect: str) -> str:
     # The database numbers entries of memory itself.
-    given = [column.name for column in table.columns if column.name != "number"]
+    numbered = ("memory", "number")
+    given = [each.name for each in table.columns if (table.name, each.name) != numbered]
     names = ", ".join(f'"{name}"' for name in given)
     values = ", ".join(_value(table, name, dialect) for name in given)
     if dialect == "sqlite":
