@@ -117,6 +117,7 @@ class BudgetStatus(FrozenModel):
 class RunStatus(FrozenModel):
     """One look at a run, live or ended.
 
+    `stop` is how somebody told it to stop, while it has not ended.
     `stages` are the newest results of finished stages, in runs of roles.
     `questions` are those of runs below, in short; `perdure gates RUN` has them in full.
     `children` are the open runs that it started, `runs_below` the newest of all that it started.
@@ -133,6 +134,7 @@ class RunStatus(FrozenModel):
     lifecycle: Lifecycle
     phase: Phase
     blocked_on: str | None = None
+    stop: Literal["graceful", "now"] | None = None
     iteration: int = 0
     iteration_limit: int | None = None
     elapsed_s: float = 0.0

@@ -69,6 +69,7 @@ def status_of(
         lifecycle=lifecycle_of(state),
         phase=phase_of(state),
         blocked_on=blocked_on(state),
+        stop=None if state.outcome else state.control.stop,
         iteration=iteration,
         iteration_limit=limit,
         elapsed_s=round(elapsed, 3),

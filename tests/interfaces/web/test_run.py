@@ -48,6 +48,11 @@ def status(**given: Any) -> RunStatus:
             },
             "Its stages are at work, in stage 2 of 3 (review, attempt 2).",
         ),
+        (
+            {"stop": "graceful"},
+            "It was told to stop, and ends with its best result after the step in flight.",
+        ),
+        ({"stop": "now"}, "It is being stopped: what it does now is cancelled."),
         ({"lifecycle": "paused"}, "It is paused, and goes on when somebody resumes it."),
         (
             {"lifecycle": "waiting", "blocked_on": "tool_approval"},

@@ -189,6 +189,9 @@ def state_line(status: RunStatus) -> Text:
     pieces.append(duration(status.elapsed_s))
     if status.blocked_on and status.blocked_on != "blocked":
         pieces.append(f"blocked on {status.blocked_on.replace('_', ' ')}")
+    if status.stop and not status.outcome:
+        waits = "" if status.stop == "now" else " after the step in flight"
+        pieces.append(f"stopping{waits}")
     return line(" · ".join(pieces))
 
 

@@ -29,6 +29,10 @@ _PHASES = {
 
 def now_sentence(status: RunStatus) -> str:
     """The sentence for a run that has not ended."""
+    if status.stop == "now":
+        return "It is being stopped: what it does now is cancelled."
+    if status.stop == "graceful":
+        return "It was told to stop, and ends with its best result after the step in flight."
     if status.lifecycle == "paused":
         return "It is paused, and goes on when somebody resumes it."
     if status.lifecycle == "waiting":
