@@ -29,6 +29,7 @@ def views(stage) -> dict[str, str]:
         "experiments": "/experiments",
         "experiment": f"/experiments/{ID}",
         "start": "/new",
+        "start of a ready-made task": "/new?task=job-matching",
         "nowhere": "/nowhere",
     }
 

@@ -25,6 +25,7 @@ from perdure.interfaces.rest import (
     run_reads,
     runs,
     stream,
+    tasks,
     trees,
 )
 from perdure.interfaces.rest.auth import needs, within_reach
@@ -44,6 +45,7 @@ ASKED_HEADERS = (
 TOLD_HEADERS = ("etag", "location", "retry-after")
 ROUTERS: tuple[APIRouter, ...] = (
     definitions.router,  # before the routes of one run, whose ids could be this word
+    tasks.router,
     plans.router,
     runs.router,
     gates.router,

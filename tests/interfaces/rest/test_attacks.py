@@ -22,6 +22,7 @@ from perdure.interfaces.rest.settings import ApiRules
 LOOPS = "/api/v1/loops"
 RUN = f"{LOOPS}/{{run}}"
 DEFINITIONS = f"{LOOPS}/definitions"
+TASKS = "/api/v1/tasks"
 LIBRARY = "/api/v1/library/{shelf}"
 ENTRY = f"{LIBRARY}/{{entry}}"
 OPEN = {"/healthz", "/readyz"}
@@ -35,6 +36,7 @@ READ = {
         "/gates/{gate}", "/best", "/explanation", "/specification", "/stream", "/tree",
     )
 } | {LOOPS, f"{LOOPS}/active/count", "/api/v1/gates", DEFINITIONS, f"{DEFINITIONS}/{{name}}",
+     TASKS, f"{TASKS}/{{name}}",
      "/metrics", "/api/v1/costs", LIBRARY, ENTRY,
      EXPERIMENTS, EXPERIMENT, f"{EXPERIMENT}/report"}  # fmt: skip
 VERBS = ("pause", "resume", "stop", "retry", "escalate", "amend", "input", "fork")

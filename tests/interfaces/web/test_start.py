@@ -10,6 +10,7 @@ from page_visit import visitor
 from rest import Rest, scripted, served
 from temporalio.testing import WorkflowEnvironment
 
+from perdure.interfaces.rest.tasks import ReadyTask
 from perdure.interfaces.web.api_calls import ApiProblem
 from perdure.interfaces.web.start.task_form import TaskForm
 
@@ -151,3 +152,52 @@ async def test_who_may_only_read_starts_nothing(answering: Rest) -> None:
         answer = await person.send("/new", FORM | {"start": "yes"}, key=key)
         assert answer.status_code == 403
         assert "lacks the scope operate" in answer.text
+
+
+async def test_a_ready_made_task_begins_the_form_and_runs(answering: Rest) -> None:
+    async with visitor(answering, await answering.token("operate")) as person:
+        assert "/new?task=job-matching" in await person.see("/new")
+        shown = await person.see("/new?task=job-matching")
+        assert re.search(r'name="input:profile"[^>]* required', shown)
+        task = await _ready(answering, "job-matching")
+        form = TaskForm.of(task)
+        assert "null" not in form.more
+        fields = form.model_dump(exclude={"inputs"}, mode="json")
+        key = await person.form_key("/new")
+        lacking = await person.send(
+            "/new", fields | {"input:profile": "a", "input:postings": ""}, key=key
+        )
+        assert lacking.status_code == 422
+        assert "context.postings" in lacking.text
+        given = {"input:profile": "a smith", "input:postings": "a forge looks for a smith"}
+        looked = await person.send("/new", fields | given, key=key)
+        assert looked.status_code == 200
+        assert 'id="plan"' in looked.text
+
+
+async def test_every_ready_made_task_is_a_form_that_can_be_looked_over(answering: Rest) -> None:
+    names = [one["name"] for one in (await answering.client.get("/api/v1/tasks")).json()["items"]]
+    assert len(names) >= 8
+    async with visitor(answering, await answering.token("operate", "execute")) as person:
+        key = await person.form_key("/new")
+        for name in names:
+            task = await _ready(answering, name)
+            form = TaskForm.of(task)
+            fields = form.model_dump(exclude={"inputs"}, mode="json")
+            fields |= {f"input:{one}": "some text" for one in task.inputs}
+            if task.needs_folder:
+                folder = answering.site.home / name
+                folder.mkdir()
+                fields["folder"] = str(folder)
+            looked = await person.send("/new", fields, key=key)
+            assert 'id="plan"' in looked.text, (name, looked.text)
+
+
+async def test_an_unknown_ready_made_task_is_said(answering: Rest) -> None:
+    found = await answering.client.get("/api/v1/tasks/job-matcher")
+    assert found.status_code == 404
+    assert "job-matching" in found.text
+
+
+async def _ready(rest: Rest, name: str) -> ReadyTask:
+    return ReadyTask.model_validate((await rest.client.get(f"/api/v1/tasks/{name}")).json())

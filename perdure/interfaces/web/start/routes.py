@@ -8,7 +8,8 @@ from fastapi.responses import Response
 from perdure.interfaces.plan import RunPlan
 from perdure.interfaces.rest.definitions import Definitions
 from perdure.interfaces.rest.schemas import Started
-from perdure.interfaces.web.api_calls import ApiProblem
+from perdure.interfaces.rest.tasks import ReadyTask, ReadyTasks
+from perdure.interfaces.web.api_calls import ApiProblem, at
 from perdure.interfaces.web.start.task_form import TaskForm
 from perdure.interfaces.web.visit import Fields, Here, Visit, run_path
 
@@ -16,8 +17,13 @@ router = APIRouter()
 
 
 @router.get("/new")
-async def show(visit: Here, goal: str = "", kind: str = "refine", definition: str = "") -> Response:
-    """The empty form."""
+async def show(
+    visit: Here, goal: str = "", kind: str = "refine", definition: str = "", task: str = ""
+) -> Response:
+    """The empty form, or that of a ready-made task."""
+    if task:
+        found = await visit.api.get(at("tasks", task), ReadyTask)
+        return await _form(visit, TaskForm.of(found))
     return await _form(visit, TaskForm(goal=goal, kind=kind, definition=definition))
 
 
@@ -44,6 +50,7 @@ async def _form(
     visit: Visit, form: TaskForm, *, plan: RunPlan | None = None, problem: ApiProblem | None = None
 ) -> Response:
     definitions = await visit.api.get("/loops/definitions", Definitions)
+    tasks = (await visit.api.get("/tasks", ReadyTasks)).items
     return visit.page(
         "start/start.html",
         status_code=problem.status if problem else 200,
@@ -51,5 +58,7 @@ async def _form(
         plan=plan,
         found=problem,
         definitions=definitions.items,
+        tasks=tasks,
+        ready=next((one for one in tasks if one.name == form.ready), None),
         key=uuid.uuid4().hex,
     )

@@ -8,9 +8,11 @@ from pydantic import JsonValue
 from perdure.domain.evaluation.rubric import Dimension
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.refine.checks_from_goal import derive, judged_goal
+from perdure.interfaces.rest.tasks import ReadyTask
 from perdure.interfaces.web.api_calls import ApiProblem
 
 NAME_CHARACTERS = 60
+INPUT = "input:"
 Task = dict[str, JsonValue]
 
 
@@ -28,6 +30,9 @@ class TaskForm(FrozenModel):
         cost_usd: the most that it may spend.
         max_iterations: after how many it ends.
         label: to find it again.
+        ready: the ready-made task that it began with.
+        folder: where the run works, as an absolute path.
+        inputs: by name, those that a ready-made task leaves open.
         more: any other fields of a task file, as YAML.
     """
 
@@ -41,13 +46,38 @@ class TaskForm(FrozenModel):
     cost_usd: str = ""
     max_iterations: str = ""
     label: str = ""
+    ready: str = ""
+    folder: str = ""
+    inputs: Mapping[str, str] = {}
     more: str = ""
 
     @classmethod
     def read(cls, fields: Mapping[str, str]) -> "TaskForm":
         """The form as it was sent."""
-        given = {name: fields[name].strip() for name in cls.model_fields if name in fields}
-        return cls.model_validate(given)
+        known = cls.model_fields.keys() & fields.keys() - {"inputs"}
+        inputs = {
+            name.removeprefix(INPUT): text.strip()
+            for name, text in fields.items()
+            if name.startswith(INPUT)
+        }
+        return cls(inputs=inputs, **{name: fields[name].strip() for name in known})
+
+    @classmethod
+    def of(cls, task: ReadyTask) -> "TaskForm":
+        """The form of a ready-made task: its inputs are open, everything else stands in it."""
+        rest = {name: value for name, value in task.fields.items() if name not in {"goal", "kind"}}
+        context = rest.get("context")
+        if isinstance(context, dict):
+            rest["context"] = {name: text for name, text in context.items() if text is not None}
+        roles = rest.get("roles")
+        return cls(
+            kind=task.kind,
+            goal=str(task.fields.get("goal", "")).strip(),
+            definition=str(roles.get("definition", "")) if isinstance(roles, dict) else "",
+            ready=task.name,
+            inputs=dict.fromkeys(task.inputs, ""),
+            more=_as_yaml({name: value for name, value in rest.items() if value != {}}),
+        )
 
     def task(self) -> Task:
         """The task that it means; what stands under `more` wins, being the more exact.
@@ -62,6 +92,11 @@ class TaskForm(FrozenModel):
             task["models"] = {"executor": self.model}
         if self.cost_usd:
             task["budget"] = {"cost_usd": self.cost_usd}
+        if self.folder:
+            task["workspace"] = self.folder
+        if self.inputs:
+            # The API says which of them is open still.
+            task["context"] = {name: text or None for name, text in self.inputs.items()}
         inner: Task = {"definition": self.definition} if self.kind == "roles" else {}
         if self.max_iterations and self.kind != "delegation":
             inner["max_iterations"] = _number(self.max_iterations)
@@ -96,6 +131,22 @@ class TaskForm(FrozenModel):
         if not isinstance(found, dict):
             raise _wrong("more", "no fields of a task, such as `budget: {tokens: 50000}`")
         return {str(name): value for name, value in found.items()}
+
+
+class _Dumper(yaml.SafeDumper):
+    """YAML as people write it: texts of several lines, such as code, line by line."""
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
+    style = "|" if "\n" in text else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _text)
+
+
+def _as_yaml(fields: Task) -> str:
+    return yaml.dump(fields, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
 
 
 def _number(text: str) -> JsonValue:
