@@ -38,6 +38,7 @@ def plan_of(arguments: Sequence[str]) -> tuple[Plan, Path]:
     parser.add_argument("--long-turns", type=_positive, default=usual.long_turns, help="of B2")
     parser.add_argument("--iterations", type=_positive, default=usual.iterations, help="of B3")
     parser.add_argument("--calls", type=_positive, default=usual.calls, help="of B8")
+    parser.add_argument("--watchers", type=_positive, default=usual.watchers, help="of P1")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the results")
     parser.add_argument(
         "--keep", type=Path, metavar="DIR", help="keep logs and stores in a new DIR"
@@ -50,6 +51,7 @@ def plan_of(arguments: Sequence[str]) -> tuple[Plan, Path]:
         long_turns=given.long_turns,
         iterations=given.iterations,
         calls=given.calls,
+        watchers=given.watchers,
         keep=given.keep,
     )
     return plan, given.out

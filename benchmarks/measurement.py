@@ -11,12 +11,13 @@ from benchmarks.conditions import conditions
 from benchmarks.growth import Histories, measure_growth
 from benchmarks.made_tools import measure_tool_calls
 from benchmarks.overhead import measure_overhead
+from benchmarks.pages import measure_pages
 from benchmarks.report import Report, markdown
 from benchmarks.site import site
 from benchmarks.tokens import measure_tokens
 from perdure.interfaces.svg_chart import line_chart, log_scale
 
-IDS = ("B1", "B2", "B3", "B8")
+IDS = ("B1", "B2", "B3", "B8", "P1")
 MARKDOWN, JSON, CHART = "benchmarks.md", "benchmarks.json", "bytes-per-turn.svg"
 
 
@@ -31,6 +32,9 @@ class Plan:
         long_turns: turns of one run of B2.
         iterations: iterations of the refine run of B3.
         calls: calls of one side of B8, in each pair.
+        page_iterations: of the run whose page is timed in P1.
+        watchers: of one run in P1.
+        watch_s: for how long they watch.
         keep: a new folder for everything that is made, logs included; None: a temporary one.
     """
 
@@ -40,6 +44,9 @@ class Plan:
     long_turns: int = 200
     iterations: int = 20
     calls: int = 40
+    page_iterations: int = 200
+    watchers: int = 200
+    watch_s: float = 20
     keep: Path | None = None
 
 
@@ -83,6 +90,15 @@ async def measure(plan: Plan, *, on_run: Callable[[str], None]) -> Report:
                     on_run=on_run,
                 )
                 found = found.model_copy(update={"tool_calls": tool_calls})
+            if "P1" in plan.only:
+                pages = await measure_pages(
+                    place,
+                    iterations=plan.page_iterations,
+                    watchers=plan.watchers,
+                    seconds=plan.watch_s,
+                    on_run=on_run,
+                )
+                found = found.model_copy(update={"pages": pages})
             return found
 
 

@@ -8,6 +8,7 @@ from benchmarks.conditions import Conditions
 from benchmarks.growth import Growth, Histories
 from benchmarks.made_tools import AT_ONCE, ToolCalls
 from benchmarks.overhead import Overhead
+from benchmarks.pages import Pages
 from benchmarks.pairing import Ratio
 from benchmarks.tokens import Savings
 from perdure.domain.foundation.base import FrozenModel
@@ -17,6 +18,9 @@ MOST_DRIFT = 0.02
 MOST_BYTES_TO_DELTA, MOST_EVENTS_TO_DELTA = 1.5, 1.05
 MOST_BYTES, MOST_EVENTS = 4 * 1024, 13
 MOST_CALL = 1.2
+MOST_VIEW_BYTES, MOST_RUN_MS, MOST_API_CORES = 100 * 1024, 500, 1.0
+MOST_LIST = 1.25
+MOST_WORKER_CORES = 0.02
 MOST_INPUT = {3: 0.75, 5: 0.55, 10: 0.35, 20: 0.20}
 
 
@@ -30,6 +34,7 @@ class Report(FrozenModel):
     claims: tuple[Claim, ...] = ()
     accounts: tuple[Account, ...] = ()
     tool_calls: ToolCalls | None = None
+    pages: Pages | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +61,8 @@ def tables(report: Report) -> Iterator[Table]:
         yield _accounts(report.accounts)
     if report.tool_calls is not None:
         yield _tool_calls(report.tool_calls)
+    if report.pages is not None:
+        yield _pages(report.pages)
     yield _conditions(report.conditions)
 
 
@@ -101,6 +108,18 @@ def _bars(report: Report) -> Iterator[tuple[str, ...]]:
             name = f"B8 {found.box}, to {found.against}"
             busy = report.conditions.busy
             yield _at_most(name, found.call.median, MOST_CALL, unjudged=busy)
+    if (pages := report.pages) is not None:
+        busy = report.conditions.busy
+        yield _at_most("P1 bytes of a first view", pages.first_bytes, MOST_VIEW_BYTES)
+        name = f"P1 ms, page of a run of {pages.iterations} iterations"
+        yield _at_most(name, pages.run_ms, MOST_RUN_MS, unjudged=busy)
+        slower = pages.list_ms / pages.few_ms
+        name = f"P1 list of {pages.listed_runs:,} runs, to {pages.few_runs}"
+        yield _at_most(name, slower, MOST_LIST, unjudged=busy)
+        watched = f"P1 {pages.watchers} watchers of one run"
+        yield _at_most(f"{watched}: API cores", pages.api_cores, MOST_API_CORES, unjudged=busy)
+        added = pages.worker_cores - pages.idle_worker_cores
+        yield _at_most(f"{watched}: worker cores more", added, MOST_WORKER_CORES, unjudged=busy)
 
 
 def _at_most(
@@ -207,6 +226,22 @@ def _tool_calls(result: ToolCalls) -> Table:
     columns = ("side", "call ms", f"calls a second, {AT_ONCE} at once")
     title = f"B8: {result.calls} calls; medians, ratios as median (least to most)"
     return Table(title, columns, (*costs, *ratios))
+
+
+def _pages(found: Pages) -> Table:
+    rows = (
+        ("bytes of the first view", f"{found.first_bytes:,}"),
+        ("requests of the first view", str(found.first_requests)),
+        (f"page of a run of {found.iterations} iterations", f"{found.run_ms:.0f} ms"),
+        (f"first page of {found.few_runs:,} runs", f"{found.few_ms:.0f} ms"),
+        (f"first page of {found.listed_runs:,} runs", f"{found.list_ms:.0f} ms"),
+        (f"API, {found.watchers} watchers", f"{found.api_cores:.2f} cores"),
+        ("API, nobody watching", f"{found.idle_api_cores:.2f} cores"),
+        (f"worker, {found.watchers} watchers", f"{found.worker_cores:.3f} cores"),
+        ("worker, nobody watching", f"{found.idle_worker_cores:.3f} cores"),
+        (f"renders of a part in {found.watched_s:.0f} s", f"{found.renders:,}"),
+    )
+    return Table("P1: the page", ("what", "found"), rows)
 
 
 def _range(claim: Claim) -> str:

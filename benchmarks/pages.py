@@ -1,0 +1,279 @@
+"""P1: what the page costs: bytes of a first view, time of long views, and many watchers of one run.
+
+The API is a process of its own, as `perdure up` runs it, so that its CPU time can be told apart.
+"""
+
+import asyncio
+import os
+import re
+import secrets
+import sys
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from statistics import median
+
+import httpx2
+import psutil
+import yaml
+from sqlalchemy import insert, select
+
+from benchmarks.processes import WorkerProcess
+from benchmarks.sides import PLENTY_S, PLENTY_TOKENS, PLENTY_USD
+from benchmarks.site import Site
+from perdure.adapters.settings.variables import inherited_environment
+from perdure.adapters.stores.tables import runs
+from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.installation.access import ApiToken, Credentials, digest_of
+from perdure.domain.specs import RUN_SPEC
+
+LONG_RUN, WATCHED_RUN = "p1-long", "p1-watched"
+LONGEST = 300
+FEW_RUNS, LISTED_RUNS = 100, 10_000
+LOOKS = 7
+START_S, LOOK_S = 60.0, 0.1
+STEP_S = 3
+"""How long a draft takes in the run that is watched; a model takes that or longer."""
+THROTTLE_S = 0.4
+"""At most so often a browser asks for the part of the page that changed."""
+ASSET = re.compile(r'(?:href|src)="(/assets/[^"]+)"')
+SERVING = re.compile(r"http://[0-9.]+:\d+")
+
+
+class Pages(FrozenModel):
+    """The result of P1; times in milliseconds, processor time in cores.
+
+    `watched_s` is for how long `watchers` followed one run, `renders` how often they asked for
+    what had changed.
+    """
+
+    first_bytes: int
+    first_requests: int
+    iterations: int
+    run_ms: float
+    listed_runs: int
+    few_runs: int
+    few_ms: float
+    list_ms: float
+    watchers: int
+    watched_s: float
+    renders: int
+    api_cores: float
+    idle_api_cores: float
+    worker_cores: float
+    idle_worker_cores: float
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """The API in its process, and where it answers."""
+
+    url: str
+    process: psutil.Process
+
+    def cpu_seconds(self) -> float:
+        """User and system time so far."""
+        times = self.process.cpu_times()
+        return times.user + times.system
+
+
+async def measure_pages(
+    site: Site, *, iterations: int, watchers: int, seconds: float, on_run: Callable[[str], None]
+) -> Pages:
+    """Open the page as browsers do.
+
+    Args:
+        site: where the runs are.
+        iterations: of the run whose page is timed.
+        watchers: how many follow one run at a time.
+        seconds: for how long.
+        on_run: told before each part.
+    """
+    on_run(f"P1: a run of {iterations} iterations, and {LISTED_RUNS:,} runs in the list")
+    await _refine(site, LONG_RUN, iterations=iterations)
+    await site.gateway.result(LONG_RUN)
+    async with _served(site) as api, _visitor(site, api) as person:
+        await _fill_list(site, 0, FEW_RUNS)
+        few_ms = await _timed(person, "/runs")
+        await _fill_list(site, FEW_RUNS, LISTED_RUNS)
+        first_bytes, first_requests = await _first_view(api, person)
+        run_ms = await _timed(person, f"/runs/{LONG_RUN}")
+        list_ms = await _timed(person, "/runs")
+        on_run(f"P1: {watchers} watchers of one run, {seconds:.0f} s")
+        await _refine(site, WATCHED_RUN, iterations=LONGEST, step_s=STEP_S)
+        await asyncio.sleep(STEP_S)
+        idle_api, idle_worker, _ = await _cores(api, site.product, asyncio.sleep(seconds, 0))
+        async with AsyncExitStack() as stack:
+            people = [await stack.enter_async_context(_visitor(site, api)) for _ in range(watchers)]
+            busy_api, busy_worker, renders = await _cores(
+                api, site.product, _watch(people, seconds)
+            )
+        await site.client.get_workflow_handle(WATCHED_RUN).signal("stop", {"mode": "now"})
+    return Pages(
+        first_bytes=first_bytes,
+        first_requests=first_requests,
+        iterations=iterations,
+        run_ms=run_ms,
+        listed_runs=LISTED_RUNS,
+        few_runs=FEW_RUNS,
+        few_ms=few_ms,
+        list_ms=list_ms,
+        watchers=watchers,
+        watched_s=seconds,
+        renders=renders,
+        api_cores=busy_api,
+        idle_api_cores=idle_api,
+        worker_cores=busy_worker,
+        idle_worker_cores=idle_worker,
+    )
+
+
+async def _refine(site: Site, run: str, *, iterations: int, step_s: float = 0) -> None:
+    """Start a run that is never good enough."""
+    drafts = [
+        {"text": f"Draft {number}: a bottle of steel.", "delay_s": step_s}
+        for number in range(iterations)
+    ]
+    script = yaml.safe_dump({"replies": drafts}).encode()
+    check = {"check": "contains", "all": ["steel", "soap"]}
+    spec = {
+        "kind": "refine",
+        "goal": "Write a product text for a steel bottle.",
+        "models": {"executor": f"scripted:{await site.stores.blobs.put(script)}"},
+        "tools": {"access": "minimal"},
+        "rubric": [{"name": "mentions", "evaluator": check}],
+        "refine": {
+            "max_iterations": iterations,
+            "min_iterations": iterations,
+            "improvement_threshold": None,
+            "patience": iterations,
+            "plan": "off",
+            "classify": "off",
+        },
+        "budget": {"tokens": PLENTY_TOKENS, "cost_usd": PLENTY_USD, "active_time": PLENTY_S},
+        "recall": False,
+        "learn": False,
+    }
+    await site.gateway.start(RUN_SPEC.validate_python(spec), run_id=run)
+
+
+async def _fill_list(site: Site, first: int, last: int) -> None:
+    """Keep the ended run many times over."""
+    async with site.stores.database.write() as connection:
+        found = await connection.execute(select(runs).where(runs.c.id == LONG_RUN))
+        row = dict(found.mappings().one()) | {"start_key": None}
+        copies = [{**row, "id": f"p1-{number:05d}"} for number in range(first, last)]
+        await connection.execute(insert(runs), copies)
+
+
+@asynccontextmanager
+async def _served(site: Site) -> AsyncGenerator[Served]:
+    log = site.folder / "api.log"
+    environment = {
+        **inherited_environment(minimal=True),
+        "TEMPORAL_ADDRESS": site.client.service_client.config.target_host,
+        "TEMPORAL_CONFIG_FILE": os.devnull,
+        "PERDURE_HOME": str(site.folder / "home"),
+        "PERDURE_API_RATE_PER_MINUTE": "1000000",
+    }
+    with log.open("ab") as output:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-P", "-m", "perdure", "api", "serve"),
+            *("--host", "127.0.0.1", "--port", "0"),
+            env=environment,
+            stdout=output,
+            stderr=output,
+        )
+    try:
+        async with asyncio.timeout(START_S):
+            while not (found := SERVING.search(log.read_text(encoding="utf-8"))):
+                if process.returncode is not None:
+                    raise RuntimeError(f"The API ended:\n{log.read_text(encoding='utf-8')}")
+                await asyncio.sleep(LOOK_S)
+        yield Served(found[0], psutil.Process(process.pid))
+    finally:
+        if process.returncode is None:
+            process.terminate()
+        await process.wait()
+
+
+@asynccontextmanager
+async def _visitor(site: Site, api: Served) -> AsyncGenerator[httpx2.AsyncClient]:
+    """Somebody who signed in, with a token of their own."""
+    made = Credentials(id=secrets.token_hex(4), secret=secrets.token_urlsafe(32))
+    token = ApiToken(
+        id=made.id,
+        name=f"watcher-{made.id}",
+        scopes=("read",),
+        digest=digest_of(made.secret),
+        created_at=datetime.now(UTC),
+    )
+    await site.stores.access.add_token(token)
+    async with httpx2.AsyncClient(base_url=api.url, timeout=60, trust_env=False) as client:
+        answer = await client.post("/sign-in", data={"token": made.text})
+        if not answer.has_redirect_location:
+            raise RuntimeError(f"The page let nobody in: {answer.status_code}.")
+        yield client
+
+
+async def _first_view(api: Served, person: httpx2.AsyncClient) -> tuple[int, int]:
+    """Bytes and requests of the inbox with an empty cache, as they pass on the wire."""
+    page, size = await _wire(person, "/inbox")
+    assets = sorted(set(ASSET.findall(page)))
+    sizes = [size, *[(await _wire(person, asset))[1] for asset in assets]]
+    return sum(sizes), len(sizes)
+
+
+async def _wire(person: httpx2.AsyncClient, path: str) -> tuple[str, int]:
+    async with person.stream("GET", path, headers={"accept-encoding": "gzip"}) as answer:
+        answer.raise_for_status()
+        await answer.aread()
+        return answer.text, answer.num_bytes_downloaded
+
+
+async def _timed(person: httpx2.AsyncClient, path: str) -> float:
+    """The middle time of one view, without the first look at it."""
+    times: list[float] = []
+    for _ in range(LOOKS):
+        began = time.perf_counter()
+        (await person.get(path)).raise_for_status()
+        times.append(1_000 * (time.perf_counter() - began))
+    return median(times[1:])
+
+
+async def _cores(
+    api: Served, worker: WorkerProcess, work: Awaitable[int]
+) -> tuple[float, float, int]:
+    """Processor time per second of API and worker, while something goes on, and what came of it."""
+    began, of_api, of_worker = time.perf_counter(), api.cpu_seconds(), worker.cpu_seconds()
+    found = await work
+    took = time.perf_counter() - began
+    spent = (api.cpu_seconds() - of_api, worker.cpu_seconds() - of_worker)
+    return spent[0] / took, spent[1] / took, found
+
+
+async def _watch(people: Sequence[httpx2.AsyncClient], seconds: float) -> int:
+    """Follow one run as so many open tabs do; how often they asked for what had changed."""
+    return sum(await asyncio.gather(*(_follow(person, seconds) for person in people)))
+
+
+async def _follow(person: httpx2.AsyncClient, seconds: float) -> int:
+    renders = 0
+    asked_at = 0.0
+    try:
+        async with (
+            asyncio.timeout(seconds),
+            person.stream("GET", f"/runs/{WATCHED_RUN}/live") as answer,
+        ):
+            answer.raise_for_status()
+            async for line in answer.aiter_lines():
+                if line.startswith("data:") and time.perf_counter() - asked_at > THROTTLE_S:
+                    asked_at = time.perf_counter()
+                    part = await person.get(f"/runs/{WATCHED_RUN}", headers={"hx-request": "true"})
+                    part.raise_for_status()
+                    renders += 1
+    except TimeoutError:
+        pass
+    return renders
