@@ -20,7 +20,7 @@ import psutil
 import yaml
 from sqlalchemy import insert, select
 
-from benchmarks.processes import WorkerProcess
+from benchmarks.processes import WorkerProcess, end
 from benchmarks.sides import PLENTY_S, PLENTY_TOKENS, PLENTY_USD
 from benchmarks.site import Site
 from perdure.adapters.settings.variables import inherited_environment
@@ -194,9 +194,7 @@ async def _served(site: Site) -> AsyncGenerator[Served]:
                 await asyncio.sleep(LOOK_S)
         yield Served(found[0], psutil.Process(process.pid))
     finally:
-        if process.returncode is None:
-            process.terminate()
-        await process.wait()
+        await end(process)
 
 
 @asynccontextmanager

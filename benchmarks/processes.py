@@ -54,7 +54,7 @@ async def worker_process(
         await _until_ready(process, ready, log)
         yield WorkerProcess(psutil.Process(process.pid))
     finally:
-        await _end(process)
+        await end(process)
 
 
 async def _until_ready(process: asyncio.subprocess.Process, ready: Path, log: Path) -> None:
@@ -70,7 +70,8 @@ async def _until_ready(process: asyncio.subprocess.Process, ready: Path, log: Pa
         await asyncio.sleep(LOOK_S)
 
 
-async def _end(process: asyncio.subprocess.Process) -> None:
+async def end(process: asyncio.subprocess.Process) -> None:
+    """Ask a process to end, and kill it if it does not."""
     if process.returncode is not None:
         return
     process.terminate()

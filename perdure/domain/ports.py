@@ -149,9 +149,12 @@ class RecordStore(Protocol):
         ...
 
     async def find_runs(
-        self, *, prefix: str = "", limit: int = 100, roots: bool = False
+        self, *, prefix: str = "", limit: int = 100, offset: int = 0, roots: bool = False
     ) -> list[StoredRun]:
-        """Runs whose id starts with `prefix`, newest first; `roots` alone, where asked for."""
+        """Runs whose id starts with `prefix`, newest first, after the first `offset` of them.
+
+        `roots` alone, where asked for.
+        """
         ...
 
     async def edit_run(self, run: str, *, goal: str, label: str | None, spec: str) -> None:

@@ -27,6 +27,8 @@ from perdure.gateway.visibility import (
 
 LAST = "@last"
 STORED_RUNS = 1_000
+"""How many runs of the store are looked at for one page."""
+LEAST_BATCH = 50
 CANDIDATES = 10
 MAX_LIMIT = 500
 AWAY_NOTE = "The Temporal server does not answer; this is what the store keeps."
@@ -172,33 +174,41 @@ class Listing:
         return NotFound(f"There is no run {name}.{hint}", cure="`perdure list` lists all runs.")
 
     async def _stored(self, wanted: RunFilter, *, limit: int, offset: int, note: str) -> RunPage:
-        """Ended runs that the server does not list any more; all of them while it is away."""
-        stored = await self._of_the_list(wanted)
+        """Ended runs that the server does not list any more; all of them while it is away.
+
+        A filter that fits few of very many runs gives short pages, each with a cursor.
+        """
         rows: list[RunRow] = []
-        while offset < len(stored) and len(rows) < limit:
-            batch = stored[offset : offset + limit]
-            known = {} if note else await self._known(batch)
-            for row in batch:
-                offset += 1
-                look = known.get(row.id)
-                if look is not None and look.parent is not None and fits(row, wanted):
-                    # Its parent is no run of ours, so it is a root to us and not to the server.
-                    rows.append(row_of(look))
-                elif look is None and (row.ended_at or note) and fits(row, wanted):
-                    rows.append(row_of_stored(row))
+        size, last = max(limit, LEAST_BATCH), offset + STORED_RUNS
+        while len(rows) < limit and offset < last:
+            batch = await self._of_the_list(wanted, limit=size + 1, offset=offset)
+            known = {} if note else await self._known(batch[:size])
+            for row in batch[:size]:
                 if len(rows) == limit:
                     break
-        more = Cursor(offset=offset).text() if offset < len(stored) else None
-        return RunPage(runs=tuple(rows), cursor=more, note=note)
+                offset += 1
+                look = known.get(row.id)
+                if not fits(row, wanted) or not _of_tree(row.id, wanted.root):
+                    continue
+                if look is not None and look.parent is not None:
+                    # Its parent is no run of ours, so it is a root to us and not to the server.
+                    rows.append(row_of(look))
+                elif look is None and (row.ended_at or note):
+                    rows.append(row_of_stored(row))
+            else:
+                if len(batch) <= size:
+                    return RunPage(runs=tuple(rows), note=note)
+        return RunPage(runs=tuple(rows), cursor=Cursor(offset=offset).text(), note=note)
 
-    async def _of_the_list(self, wanted: RunFilter) -> list[StoredRun]:
-        """Runs that work for nobody; of one tree all that are below its root, and the root."""
+    async def _of_the_list(
+        self, wanted: RunFilter, *, limit: int, offset: int
+    ) -> Sequence[StoredRun]:
+        """Runs that work for nobody; of one tree all whose ids begin with that of its root."""
         if wanted.root is None:
-            return await self._records.find_runs(limit=STORED_RUNS, roots=True)
-        found = await self._records.find_runs(prefix=wanted.root, limit=STORED_RUNS)
-        return [row for row in found if row.id == wanted.root or is_below(row.id, wanted.root)]
+            return await self._records.find_runs(limit=limit, offset=offset, roots=True)
+        return await self._records.find_runs(prefix=wanted.root, limit=limit, offset=offset)
 
-    async def _known(self, rows: list[StoredRun]) -> dict[str, ExecutionInfo]:
+    async def _known(self, rows: Sequence[StoredRun]) -> dict[str, ExecutionInfo]:
         if not rows:
             return {}
         names = ", ".join(quoted(row.id) for row in rows)
@@ -209,3 +219,7 @@ class Listing:
         except ServiceUnavailable:
             return {}
         return {look.id: look for look in looks}
+
+
+def _of_tree(run: str, root: str | None) -> bool:
+    return root is None or run == root or is_below(run, root)

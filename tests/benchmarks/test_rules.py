@@ -209,7 +209,11 @@ def test_a_call_of_a_made_tool_is_held_against_its_bar(found: float, said: str) 
 
 def test_the_quick_set_is_the_default() -> None:
     plan, _ = plan_of([])
-    assert (plan.only, plan.pairs, plan.long_turns) == (("B1", "B2", "B3", "B8"), 5, 200)
+    assert (plan.only, plan.pairs, plan.long_turns) == (
+        ("B1", "B2", "B3", "B8", "P1"),
+        5,
+        200,
+    )
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,10 @@ from benchmarks.account import WHOLE_USD
 from benchmarks.measurement import Plan, measure, write
 from benchmarks.report import Report
 
-PLAN = Plan(pairs=2, turns=3, long_turns=12, iterations=3, calls=4)
+PLAN = Plan(
+    pairs=2, turns=3, long_turns=12, iterations=3, calls=4,
+    page_iterations=5, watchers=3, watch_s=5,
+)  # fmt: skip
 
 
 @pytest.mark.slow
@@ -53,6 +56,11 @@ async def test_everything_is_measured_and_written(tmp_path: Path) -> None:
     assert {"made tool, whole call", "made tool, sandbox", "in process"} <= set(boxes)
     assert boxes["in process"].call_ms < boxes["bare interpreter"].call_ms
     assert {found.call.pairs for found in report.tool_calls.ratios} == {2}
+
+    pages = report.pages
+    assert pages is not None
+    assert pages.first_requests >= 4
+    assert pages.renders >= pages.watchers, "each saw the run change"
 
     written = {path.name: path.read_text() for path in write(report, tmp_path / "out")}
     assert set(written) == {"benchmarks.md", "benchmarks.json", "bytes-per-turn.svg"}

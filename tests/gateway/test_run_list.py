@@ -112,6 +112,24 @@ async def test_runs_beyond_retention_follow_from_the_store(site: Site) -> None:
     assert await eventually(listed) == [(run, "run"), ("old-1", "store")]
 
 
+@pytest.mark.parametrize("label", [None, "wanted"])
+async def test_every_stored_run_is_reached_page_by_page(
+    away: Gateway, records: MemoryRecords, label: str | None
+) -> None:
+    """Far more than are looked at for one page; few of them have the label."""
+    labels = {f"old-{number:04d}": "wanted" if number % 900 == 0 else "" for number in range(2_500)}
+    for name, given in labels.items():
+        await records.put_run(row(name, label=given, lifecycle="completed", ended_at=ENDED))
+    seen: list[str] = []
+    cursor = None
+    while True:
+        page = await away.list(RunFilter(limit=200, label=label, cursor=cursor))
+        seen += [item.id for item in page.runs]
+        if (cursor := page.cursor) is None:
+            break
+    assert sorted(seen) == [name for name, given in labels.items() if label in {None, given}]
+
+
 async def test_without_the_server_the_store_lists_and_says_so(
     away: Gateway, records: MemoryRecords
 ) -> None:

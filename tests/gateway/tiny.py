@@ -291,11 +291,11 @@ class MemoryRecords:
         return self.rows.get(run)
 
     async def find_runs(
-        self, *, prefix: str = "", limit: int = 100, roots: bool = False
+        self, *, prefix: str = "", limit: int = 100, offset: int = 0, roots: bool = False
     ) -> list[StoredRun]:
         found = [row for row in self.rows.values() if row.id.startswith(prefix)]
         found = [row for row in found if row.parent is None or not roots]
-        return sorted(found, key=lambda row: row.started_at, reverse=True)[:limit]
+        return sorted(found, key=lambda row: row.started_at, reverse=True)[offset:][:limit]
 
     async def edit_run(self, run: str, *, goal: str, label: str | None, spec: str) -> None:
         changed = {"goal": goal, "label": label, "spec": spec}

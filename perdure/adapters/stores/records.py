@@ -132,7 +132,7 @@ class SqlRecords:
         return None if row is None else StoredRun.model_validate(dict(row))
 
     async def find_runs(
-        self, *, prefix: str = "", limit: int = 100, roots: bool = False
+        self, *, prefix: str = "", limit: int = 100, offset: int = 0, roots: bool = False
     ) -> list[StoredRun]:
         # Not LIKE: it ignores case in one of the two databases.
         query = (
@@ -143,6 +143,7 @@ class SqlRecords:
             )
             .order_by(runs.c.started_at.desc(), runs.c.id)
             .limit(limit)
+            .offset(offset)
         )
         async with self._database.read() as connection:
             found = await connection.execute(query)

@@ -96,6 +96,7 @@ async def test_runs_that_work_for_others_are_no_roots(database: Database) -> Non
             )
         )
     assert [row.id for row in await records.find_runs(roots=True)] == ["r"]
+    assert await records.find_runs(roots=True, offset=1) == []
     assert {row.id for row in await records.find_runs(prefix="r")} == {"r", "r.w1-a"}
     kept = await records.run("r.w1-a")
     assert kept is not None and kept.parent == "r"
