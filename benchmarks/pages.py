@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from statistics import median
 
 import httpx2
@@ -164,7 +164,15 @@ async def _fill_list(site: Site, first: int, last: int) -> None:
     async with site.stores.database.write() as connection:
         found = await connection.execute(select(runs).where(runs.c.id == LONG_RUN))
         row = dict(found.mappings().one()) | {"start_key": None}
-        copies = [{**row, "id": f"p1-{number:05d}"} for number in range(first, last)]
+        began = datetime.now(UTC)
+        copies = [
+            {
+                **row,
+                "id": f"p1-{number:05d}",
+                "started_at": began - timedelta(minutes=number + 1),
+            }
+            for number in range(first, last)
+        ]
         await connection.execute(insert(runs), copies)
 
 
