@@ -1,8 +1,12 @@
 """The activities of a manager: `manage`, `shelve`, `brief` and `inspect_work`."""
 
+from collections.abc import Callable
+from datetime import datetime
+
 from pydantic import JsonValue
 from temporalio import activity
 
+from perdure.activities.support.context_cache import Frames
 from perdure.activities.support.error_mapping import translated
 from perdure.activities.support.heartbeat import Finished, Stopwatch, within
 from perdure.activities.support.structured_calls import StructuredCalls
@@ -32,22 +36,40 @@ from perdure.domain.foundation.errors import NotAllowed
 from perdure.domain.foundation.json_extraction import as_text
 from perdure.domain.foundation.plain_text import quoted
 from perdure.domain.ports import BlobStore
-from perdure.domain.run.activity_messages import ShelveReport, ShelveRequest
+from perdure.domain.projects.ports import ArtifactStore
+from perdure.domain.projects.records import ROLLING_SUMMARY, Artifact, Reach
+from perdure.domain.run.activity_messages import ModelCallRequest, ShelveReport, ShelveRequest
 from perdure.domain.tools.workspaces import Workspaces
+from perdure.domain.turns.entries import SayEntry
 from perdure.domain.turns.prompts import input_address, input_text
+
+WRAPPING_UP = "wrapping_up"
 
 
 class Manage:
     """Asks a manager in a context of its own: its prompt holds all that a decision needs."""
 
-    def __init__(self, *, structured: StructuredCalls, blobs: BlobStore) -> None:
+    def __init__(
+        self,
+        *,
+        structured: StructuredCalls,
+        blobs: BlobStore,
+        artifacts: ArtifactStore,
+        frames: Frames,
+        now: Callable[[], datetime],
+    ) -> None:
         self._structured = structured
         self._blobs = blobs
+        self._artifacts = artifacts
+        self._frames = frames
+        self._now = now
 
     @activity.defn
     @translated
     async def manage(self, step: ManageRequest) -> ManageReport:
         """Ask for a decision, and read it in whatever form it came."""
+        if step.summary is not None:
+            await self._keep_summary(step.call, step.summary)
         answered = await self._structured.ask(
             step.call, schema=decision_schema(), read=read_decision, system=MANAGER_SYSTEM
         )
@@ -60,6 +82,30 @@ class Manage:
         if isinstance(decision, Complete) and is_usable(decision.final_result):
             final = await self._blobs.put_text(as_text(decision.final_result))
         return ManageReport(call=answered.call, decision=decision, final=final)
+
+    async def _keep_summary(self, call: ModelCallRequest, where: tuple[int, int]) -> None:
+        """Keep the rolling summary as an artifact of the iteration; a retry writes nothing new."""
+        said = [entry.text for entry in call.append if isinstance(entry, SayEntry)]
+        text = said[-1][slice(*where)] if said else ""
+        if not text:
+            return
+        stored = await self._blobs.put_text(text)
+        frame = await self._frames.load(call.frame)
+        run, grant = frame.run, frame.grant
+        # The closing call comes after the iteration of the same number was decided.
+        at_end = "-end" if call.phase == WRAPPING_UP else ""
+        artifact = Artifact(
+            id=f"{run}-{call.iteration}-summary{at_end}",
+            belongs=Reach(run=run, session=grant.session, project=grant.project).belonging(),
+            run=run,
+            iteration=call.iteration,
+            kind=ROLLING_SUMMARY,
+            name=f"rolling summary (iteration {call.iteration}{', at the end' if at_end else ''})",
+            ref=stored.hash,
+            bytes=stored.bytes,
+            created_at=self._now(),
+        )
+        await self._artifacts.add_artifact(artifact)
 
 
 # A child's input is part of its parent's history.

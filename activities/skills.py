@@ -1,4 +1,4 @@
-"""The activities `save_skills` and `offer_skills`: skills that workers write and get.
+"""The activities `read_skills`, `save_skills` and `offer_skills`: skills of a delegation run.
 
 A retried step saves a text under the same name and version.
 """
@@ -14,9 +14,13 @@ from perdure.domain.delegation.skills import (
     KnownSkill,
     OfferSkillsReport,
     OfferSkillsRequest,
+    ReadSkillsReport,
+    ReadSkillsRequest,
     SavedSkill,
     SaveSkillsReport,
     SaveSkillsRequest,
+    SkillFile,
+    SkillTexts,
     is_skill,
     named_skills,
 )
@@ -45,9 +49,33 @@ LOOKED_AT = 200
 class SkillFolder(Protocol):
     """The folder in which the skills of a run are files."""
 
+    async def read(self, root: str) -> SkillTexts:
+        """The skills that stand there; nothing where there is no such folder."""
+        ...
+
     async def write(self, root: str, *, name: str, text: str) -> None:
         """Write a skill as a file; replaces the one of the same name."""
         ...
+
+
+class ReadSkills:
+    """Reads the skills that are files of a working folder."""
+
+    def __init__(self, *, blobs: BlobStore, folder: SkillFolder) -> None:
+        self._blobs = blobs
+        self._folder = folder
+
+    @activity.defn
+    @translated
+    async def read_skills(self, step: ReadSkillsRequest) -> ReadSkillsReport:
+        """Store the text of each, so that workers can be given it."""
+        watch = Stopwatch()
+        found = await self._folder.read(step.root)
+        skills = {
+            text.name: SkillFile(ref=await self._blobs.put(text.markdown.encode()), line=text.line)
+            for text in found.texts
+        }
+        return ReadSkillsReport(skills=skills, problems=found.problems, seconds=watch.seconds)
 
 
 class SaveSkills:
@@ -63,7 +91,9 @@ class SaveSkills:
     async def save_skills(self, step: SaveSkillsRequest) -> SaveSkillsReport:
         """Save every text that is long enough to be a skill; the latest of a name counts."""
         watch = Stopwatch()
-        texts = [(ref, await self._blobs.get_text(ref)) for ref in dict.fromkeys(step.texts)]
+        given = [await self._blobs.put(text.encode()) for text in step.written]
+        refs = dict.fromkeys((*given, *step.texts))
+        texts = [(ref, await self._blobs.get_text(ref)) for ref in refs]
         kept = [(ref, text) for ref, text in texts if is_skill(text)]
         saved = named_skills(kept, step.versions)
         for skill, (_, text) in zip(saved, kept, strict=True):

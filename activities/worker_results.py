@@ -24,6 +24,7 @@ from perdure.domain.delegation.messages import (
 from perdure.domain.delegation.prompts import CRITERIA_SYSTEM, CRITIC_SYSTEM, critic_prompt
 from perdure.domain.delegation.results import WorkerResult
 from perdure.domain.delegation.schemas import criteria_schema, critique_schema
+from perdure.domain.delegation.skills import is_skill_file
 from perdure.domain.delegation.summary import (
     NAMES_KEPT,
     confidence_of,
@@ -184,8 +185,13 @@ class MergeWork:
             run=step.run, root=step.root, base=step.base, tree=step.tree
         )
         return MergeReport(
-            changed=merged.changed[:PATHS_NAMED],
+            # Skills first: whoever reads the report looks whether there are new ones.
+            changed=tuple(sorted(merged.changed, key=_is_no_skill))[:PATHS_NAMED],
             conflicts=merged.conflicts[:PATHS_NAMED],
             tree=merged.tree,
             seconds=watch.seconds,
         )
+
+
+def _is_no_skill(path: str) -> bool:
+    return not is_skill_file(path)

@@ -39,7 +39,8 @@ from perdure.adapters.tools.shell.full import shell_full
 from perdure.adapters.tools.web.fetching import web_fetch
 from perdure.adapters.verification.deliverables import Deliverables
 from perdure.adapters.verification.verifier import Verifier
-from perdure.adapters.workspaces.local import LocalWorkspaces, WorkingSkills
+from perdure.adapters.workspaces.local import LocalWorkspaces
+from perdure.adapters.workspaces.skill_folder import WorkingSkills
 from perdure.check_decorator import CustomCheck
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.ports import ToolServers

@@ -25,7 +25,7 @@ from perdure.activities.open_workspace import OpenWorkspace
 from perdure.activities.plan import Plan
 from perdure.activities.roles import AskVerdict, ReadStage
 from perdure.activities.run_lifecycle import Finish, Notify, Reconcile, Snapshot
-from perdure.activities.skills import OfferSkills, SaveSkills
+from perdure.activities.skills import OfferSkills, ReadSkills, SaveSkills
 from perdure.activities.support.context_cache import Frames
 from perdure.activities.support.journaled_model import Backoff, JournaledModel
 from perdure.activities.support.live_text_writer import LiveTextWriter
@@ -194,6 +194,13 @@ class Fleet:
             journal=stores.journal,
         )
         verdicts = AskVerdict(structured)
+        manage = Manage(
+            structured=structured,
+            blobs=stores.blobs,
+            artifacts=stores.artifacts,
+            frames=self._frames,
+            now=utc_now,
+        )
         return self._worker(
             models_queue(self._installation),
             activities=[
@@ -204,7 +211,7 @@ class Fleet:
                 verdicts.judge_goal,
                 Extract(structured).extract,
                 RepairTool(structured, blobs=stores.blobs).repair_tool,
-                Manage(structured=structured, blobs=stores.blobs).manage,
+                manage.manage,
                 ReviewWork(structured).review_work,
                 Ready(version=VERSION, workspace=None, lacks=self._lacks, models=self._known).ready,
             ],
@@ -251,9 +258,11 @@ class Fleet:
             verifier=parts.verifier,
         )
         save = SaveSkills(blobs=stores.blobs, memory=stores.memory, folder=parts.skill_folder)
+        read = ReadSkills(blobs=stores.blobs, folder=parts.skill_folder)
         return self._worker(
             tools_queue(self._installation, workspace),
             activities=[
+                read.read_skills,
                 save.save_skills,
                 opening.open_workspace,
                 tool.call_tool,

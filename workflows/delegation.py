@@ -105,6 +105,8 @@ class DelegationLoop(ControlHandlers):
             if isinstance(opened, Ending):
                 return await self._close(opened)
             await self._shelve()
+            if self.run.spec.workspace is not None or self.run.site.tree is not None:
+                await self.skills.read_skills()
             await self.skills.offer_skills()
         while True:
             # The one place where this loop may continue as new: between two stages, with no child

@@ -8,7 +8,7 @@ from pydantic import JsonValue
 
 from perdure.domain.foundation.names import short_model_name
 from perdure.domain.foundation.plain_text import printable
-from perdure.domain.run.result import Origin
+from perdure.domain.run.result import Origin, ToolMetrics
 
 BARS = "▁▂▃▄▅▆▇█"
 REF_DIGITS = 12
@@ -85,6 +85,21 @@ def duration(seconds: float) -> str:
 
 
 _UNITS = ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s"))
+
+
+def tools_made_words(names: Sequence[str], metrics: ToolMetrics) -> str:
+    """The tools that a run made, and what became of its other drafts; empty if it wanted none."""
+    if not (names or metrics.attempts):
+        return ""
+    counts = [f"of {plural(metrics.attempts, 'draft')}"] if metrics.attempts else []
+    counts += [f"{metrics.cache_hits} known before"] if metrics.cache_hits else []
+    if metrics.repairs_tried:
+        counts.append(f"{metrics.repairs_won} of {plural(metrics.repairs_tried, 'repair')} held")
+    stages = (f"{stage} {count}" for stage, count in sorted(metrics.failures.items()))
+    failed = ", ".join(stages)
+    counts += [f"failed checks: {failed}"] if failed else []
+    told = one_line(", ".join(names), 200) or "none"
+    return f"{told} ({'; '.join(counts)})" if counts else told
 
 
 def ago(moment: datetime | None, now: datetime) -> str:

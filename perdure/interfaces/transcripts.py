@@ -29,7 +29,7 @@ async def transcript_head(services: Services, run: str, iteration: int | None) -
 
 
 async def _nothing_said(services: Services, run: str) -> NotFound:
-    """Nothing of its own: a manager decides in single calls, the words are its workers'."""
+    """Before a run ends its first iteration, the words are those of the runs that work for it."""
     rows = await services.records.find_runs(prefix=f"{run}.", limit=MANY)
     below = [row.id for row in rows if row.parent == run]
     row = await services.records.run(run)
@@ -37,7 +37,7 @@ async def _nothing_said(services: Services, run: str) -> NotFound:
     if below:
         more = f" and {len(below) - SHOWN} more" if len(below) > SHOWN else ""
         shown = ", ".join(f"perdure transcript {child}" for child in sorted(below)[:SHOWN])
-        told = "keeps no transcript; the runs that worked for it do."
+        told = "has ended no iteration of its own; the runs that work for it have said something."
         return NotFound(f"{run} {told}", cure=f"Read theirs: {shown}{more}.")
     if ended:
         return NotFound(

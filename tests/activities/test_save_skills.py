@@ -10,7 +10,7 @@ from temporalio.testing import ActivityEnvironment
 
 from perdure.activities.skills import OfferSkills, SaveSkills
 from perdure.adapters.stores.open_stores import Stores, open_stores
-from perdure.adapters.workspaces.local import WorkingSkills
+from perdure.adapters.workspaces.skill_folder import WorkingSkills
 from perdure.domain.delegation.skills import (
     OfferSkillsReport,
     OfferSkillsRequest,

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
+from perdure.domain.run.result import ToolMetrics
 from perdure.domain.run.status import RunStatus
 from perdure.interfaces.cli.views.status import moved_on
 from perdure.interfaces.formatting import (
@@ -19,6 +20,7 @@ from perdure.interfaces.formatting import (
     score,
     sparkline,
     tokens,
+    tools_made_words,
 )
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -127,3 +129,28 @@ def test_the_clock_of_a_step_in_flight_goes_on(
     )
     moved = moved_on(status, START + timedelta(seconds=58))
     assert (moved.elapsed_s, moved.budget.active_time_s) == (58.0, active)
+
+
+@pytest.mark.parametrize(
+    ("names", "metrics", "told"),
+    [
+        ((), ToolMetrics(), ""),
+        (("text.count",), ToolMetrics(attempts=1, successes=1), "text.count (of 1 draft)"),
+        (
+            ("a.b", "a.c"),
+            ToolMetrics(
+                attempts=4, successes=2, cache_hits=1, failures={"static": 3, "name": 1},
+                repairs_tried=2, repairs_won=1,
+            ),
+            "a.b, a.c (of 4 drafts; 1 known before; 1 of 2 repairs held; "
+            "failed checks: name 1, static 3)",
+        ),
+        ((), ToolMetrics(attempts=2, failures={"limits": 2}),
+         "none (of 2 drafts; failed checks: limits 2)"),
+    ],
+    ids=["nothing wanted", "one", "all that can happen", "none made"],
+)  # fmt: skip
+def test_tools_made_are_told_with_what_became_of_the_drafts(
+    names: tuple[str, ...], metrics: ToolMetrics, told: str
+) -> None:
+    assert tools_made_words(names, metrics) == told

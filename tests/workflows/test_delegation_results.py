@@ -9,6 +9,7 @@ from agent_runs import Reply, gate_of
 from delegating import (
     books_of_the_tree_agree,
     completes,
+    decides,
     delegates,
     delegation,
     script,
@@ -149,3 +150,52 @@ async def test_what_nobody_can_read_of_a_worker_is_told(site: Installation) -> N
     assert result.outcome == "accepted"
     refused = [e async for e in site.gateway.events(result.id) if e.type == "tool_refused"]
     assert [event.data["stage"] for event in refused] == ["draft"]
+
+
+async def test_what_a_manager_was_shown_and_said_can_be_read(site: Installation) -> None:
+    said = script(delegates("w1"), works("w1", "A bottle."), completes("Bottle, 0.5 l."))
+    result = await site.run(delegation(), said)
+    records = await site.gateway.records(result.id)
+    heads = [record.transcript for record in records]
+    shown = [await site.parts.stores.transcripts.load(head) for head in heads if head]
+    assert [[message.role for message in one] for one in shown] == [["user", "assistant"]] * 2
+    assert "Nothing was done yet." in shown[0][0].text
+    assert "w1, confidence" in shown[1][0].text and "Bottle, 0.5 l." in shown[1][1].text
+    kept = await site.parts.stores.artifacts.artifacts_of_run(result.id)
+    told = [
+        (one.kind, one.iteration, await site.parts.stores.blobs.get_text(one.ref)) for one in kept
+    ]
+    assert [one[:2] for one in told] == [("rolling_summary", 1), ("rolling_summary", 2)]
+    assert told[0][2] == "Nothing was done yet."
+    assert told[1][2].startswith("Iteration 1, confidence") and told[1][2] in shown[1][0].text
+
+
+async def test_an_unreadable_reply_is_read_beside_the_question(site: Installation) -> None:
+    unclear = {"when": {"role": "manager"}, "text": "I would rather not say."}
+    result = await site.run(
+        delegation(), script(unclear, delegates("w1"), works("w1"), completes())
+    )
+    first, *_ = await site.gateway.records(result.id)
+    shown = await site.parts.stores.transcripts.load(first.transcript or "")
+    assert "Your last reply could not be read" in shown[0].text
+    kept = await site.parts.stores.artifacts.artifacts_of_run(result.id)
+    assert [one.id for one in kept] == [f"{result.id}-{n}-summary" for n in (1, 2)]
+
+
+async def test_a_manager_that_was_cut_short_did_not_do_its_subtask(site: Installation) -> None:
+    plan = decides("plan", subtasks=[{"id": "s1", "title": "Measure it."}])
+    result = await site.run(
+        delegation(budget={"model_calls": 12, "tokens": 1_000_000}),
+        script(
+            *(delegates(f"w{n}", by="m1") for n in range(9)),
+            *(works(f"w{n}", f"part {n}", 0.6 + n / 100) for n in range(9)),
+            plan,
+            delegates("m1", subtask="s1", sub_manager=True, budget_share=0.4),
+            completes(),
+        ),
+    )
+    below = await site.gateway.result(next(iter(result.spend.by_child)))
+    assert (below.outcome, below.reason) == ("out_of_budget", "model_calls")
+    assert "part" in (below.output or "")
+    status = await site.status(result.id)
+    assert [line[:11] for line in status.plan] == ["s1 [failed:"]

@@ -1,5 +1,7 @@
 """Skills on a real server: written in one iteration, named and followed in the next."""
 
+from pathlib import Path
+
 import pytest
 from delegating import completes, decides, delegates, delegation, script, works
 from installation import Installation
@@ -76,6 +78,98 @@ async def test_skills_pass_through_the_tree_in_both_directions(site: Installatio
     )
     assert (result.outcome, result.reason) == ("accepted", "completed")
     assert set(result.skills) == {"counting-words", "adding-words"}
+
+
+async def test_a_skill_that_the_manager_wrote_is_catalogued(site: Installation) -> None:
+    result = await site.run(
+        delegation(),
+        script(
+            delegates("w1", skills=[COUNTING, SHORT]),
+            told(works("w1"), contains="Procedure to follow, skill “counting-words”"),
+            # Given once more it is the same skill, and no version of it.
+            told(delegates("w2", skills=[COUNTING]), contains="- counting-words: To count words."),
+            told(works("w2"), contains="The end of it."),
+            completes(),
+        ),
+    )
+    assert (result.outcome, result.skills) == ("accepted", ("counting-words",))
+    saved = [e.data async for e in site.gateway.events(result.id) if e.type == "skill_saved"]
+    assert [(one["name"], one["version"]) for one in saved] == [("counting-words", 1)]
+    kept = await site.parts.stores.memory.skill(f"counting-words@{result.id}")
+    assert isinstance(kept, Skill)
+    assert kept.approved is False
+
+
+async def test_a_managers_skill_reaches_a_manager_below_by_name(site: Installation) -> None:
+    result = await site.run(
+        delegation(),
+        script(
+            delegates("m1", skills=[COUNTING], sub_manager=True),
+            told(
+                delegates("w1", by="m1", skills=["counting-words"]),
+                contains="- counting-words: To count words.",
+            ),
+            told(works("w1"), contains="The end of it."),
+            completes("Counted.", by="m1"),
+            completes(),
+        ),
+    )
+    assert result.outcome == "accepted"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A workspace with skills: one with facts in front, one that is no text."""
+    skills = tmp_path / "work" / "skills"
+    skills.mkdir(parents=True)
+    facts = "---\nname: other\ndescription: To ship a release.\n---\n"
+    (skills / "Ship It.md").write_text(f"{facts}# Shipping\n\nTag it, then push the tag.")
+    (skills / "broken.md").write_bytes(b"\xff\xfe\x00")
+    (skills / "notes.txt").write_text("no skill")
+    return tmp_path / "work"
+
+
+async def test_skills_of_the_workspace_are_read(site: Installation, folder: Path) -> None:
+    result = await site.run(
+        delegation(workspace=str(folder)),
+        script(
+            told(
+                delegates("w1", skills=["skills/Ship It.md"]),
+                contains="- ship-it: To ship a release.",
+            ),
+            told(works("w1"), contains="Tag it, then push the tag."),
+            told(completes(), contains="- "),
+        ),
+    )
+    assert (result.outcome, result.skills) == ("accepted", ())
+    shown = await told_to_manager(site, result.id)
+    assert "skills/broken.md was not read as a skill: it is not UTF-8 text" in shown
+    assert "notes" not in shown and "Tag it" not in shown
+
+
+async def test_a_skill_that_a_worker_writes_as_a_file_is_read(
+    site: Installation, folder: Path
+) -> None:
+    call = {"name": "fs.write", "arguments": {"path": "skills/count.md", "content": COUNTING}}
+    result = await site.run(
+        delegation(workspace=str(folder), tools={"access": "full", "allow": ["fs.*"]}),
+        script(
+            delegates("w1"),
+            {"when": {"role": "worker", "worker": "w1"}, "tool_calls": [call]},
+            works("w1"),
+            told(delegates("w2", skills=["count"]), contains="- count: To count words."),
+            told(works("w2"), contains="The end of it."),
+            completes(),
+        ),
+    )
+    assert result.outcome == "accepted"
+
+
+async def told_to_manager(site: Installation, run: str) -> str:
+    """All that a manager was shown."""
+    head = (await site.gateway.records(run))[0].transcript
+    assert head is not None
+    return "\n".join(one.text for one in await site.parts.stores.transcripts.load(head))
 
 
 async def test_a_later_run_gets_what_a_person_approved(site: Installation) -> None:

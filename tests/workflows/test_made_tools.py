@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -20,15 +21,24 @@ POSITIONAL = COUNT.replace("(*, ", "(")
 TOOLS = {"access": "readonly"}
 
 
-def wants(worker: str, code: str = COUNT, name: str = "text.count") -> dict[str, object]:
-    """A worker's reply that asks for a tool."""
+def wants(
+    worker: str, code: str = COUNT, name: str = "text.count", *, sure: float = 0.9
+) -> dict[str, object]:
+    """A worker's reply that asks for a tool; who is less `sure` needs it for its own work."""
     tool = {
         "name": name,
         "code": code,
         "schema": TEXT_SCHEMA,
         "examples": [{"arguments": {"text": "a b"}, "result": {"words": 2}}],
     }
-    return dict(works(worker, "counted by hand", tools_needed=[tool]))
+    return dict(works(worker, "counted by hand", sure, tools_needed=[tool]))
+
+
+def told(reply: Mapping[str, object], *, contains: str) -> dict[str, object]:
+    """The same reply, given only to a prompt that holds some words."""
+    when = reply["when"]
+    assert isinstance(when, Mapping)
+    return {**reply, "when": {**when, "contains": contains}}
 
 
 def repairs(code: str = COUNT, **more: object) -> dict[str, object]:
@@ -72,6 +82,78 @@ async def test_a_tool_is_made_repaired_and_used_by_a_later_worker(site: Installa
     told = [message.model_dump_json() for message in said]
     assert any('"words": 3' in one.replace("\\n", "").replace('\\"', '"') for one in told), told
     await books_of_the_tree_agree(site, result)
+
+
+async def test_who_lacks_a_tool_gets_it_in_the_same_iteration(site: Installation) -> None:
+    result = await site.run(
+        delegation(tools=TOOLS),
+        script(
+            delegates("w1"),
+            wants("w1", POSITIONAL, sure=0.3),
+            repairs(),
+            told(calls("w1_retry1"), contains="The tools that you asked for are made."),
+            told(works("w1_retry1", "3 words"), contains="counted by hand"),
+            told(completes(), contains="w1, confidence 0.70: w1_retry1 found 3 words"),
+        ),
+    )
+    assert (result.outcome, result.iteration_count) == ("accepted", 2)
+    assert result.tools_used == {"text.count": 1}
+    counted = result.tool_metrics
+    assert (counted.attempts, counted.successes, counted.failures) == (1, 1, {"static": 1})
+    assert (counted.repairs_tried, counted.repairs_won) == (1, 1)
+    await books_of_the_tree_agree(site, result)
+
+
+async def test_work_that_got_worse_with_the_tool_is_not_taken(site: Installation) -> None:
+    result = await site.run(
+        delegation(tools=TOOLS),
+        script(
+            delegates("w1", "w2"),
+            wants("w1", sure=0.5),
+            works("w2", "cork"),
+            works("w1_retry1", "guessed", 0.2),
+            told(completes(), contains="counted by hand"),
+        ),
+    )
+    assert result.outcome == "accepted"
+    first = (await site.gateway.records(result.id))[0]
+    whole = await site.parts.stores.blobs.get_text(first.output_ref or "")
+    assert "counted by hand" in whole and "cork" in whole and "guessed" not in whole
+
+
+async def test_skills_of_the_first_try_are_not_lost(site: Installation) -> None:
+    skill = "# Skill: Counting words\n\n" + "Split it at spaces and count. " * 8
+    first = wants("w1", sure=0.3)
+    said = first["json"]
+    assert isinstance(said, dict)
+    said["skills_created"] = [{"markdown": skill}]
+    result = await site.run(
+        delegation(tools=TOOLS),
+        script(delegates("w1"), first, works("w1_retry1", "3 words"), completes()),
+    )
+    assert (result.outcome, result.skills) == ("accepted", ("counting-words",))
+
+
+async def test_a_tool_that_is_refused_sends_nobody_back_to_work(site: Installation) -> None:
+    result = await site.run(
+        delegation(tools=TOOLS),
+        script(delegates("w1"), wants("w1", returning("'canned'"), sure=0.3), completes()),
+    )
+    assert (result.outcome, result.tool_metrics.failures) == ("accepted", {"placeholder": 1})
+
+
+async def test_a_run_tells_what_its_managers_made(site: Installation) -> None:
+    result = await site.run(
+        delegation(tools=TOOLS),
+        script(
+            delegates("w1", by="m1"),
+            completes("Counted.", by="m1"),
+            delegates("m1", sub_manager=True),
+            wants("w1"),
+            completes(),
+        ),
+    )
+    assert (result.tools_created, result.tool_metrics.successes) == (("text.count",), 1)
 
 
 @pytest.mark.long

@@ -49,6 +49,7 @@ class ManagerDecisions:
             # unread.
             read = len(state.control.inputs), len(state.control.guidance)
             called = await self.models.call_model(self._asking(problems))
+            self._note_transcript(called)
             if isinstance(called, ManageReport) and called.decision is not None:
                 state.turnover.decision, state.turnover.final = called.decision, called.final
                 state.unwritten = []
@@ -62,6 +63,11 @@ class ManagerDecisions:
                 called, budgets.LimitReached
             ) or not await self.limits.budget_raised(called):
                 state.turnover.ending = self.limits.ending_of(called)
+
+    def _note_transcript(self, called: object) -> None:
+        """Note where it stands what the manager was shown and said last."""
+        if isinstance(called, ManageReport) and called.call.head is not None:
+            self.run.state.turnover.transcript = called.call.head.hash
 
     def _heard_by_manager(self, inputs: int, guidance: int) -> None:
         """Mark as read what the prompt contained; the rest waits for the next decision."""
@@ -101,7 +107,7 @@ class ManagerDecisions:
         state = self.run.state
         said = in_force(state.control.standing, *state.control.guidance)
         guidance = (*said, *([WRAP_UP] if wrap_up else []))
-        text = manager_prompt(
+        prompt = manager_prompt(
             ManagerView(
                 goal=self.run.spec.goal,
                 course=state.course,
@@ -121,13 +127,13 @@ class ManagerDecisions:
             role="manager",
             phase="wrapping_up" if wrap_up else "managing",
             summary=f"manager (iteration {self.run.iteration})",
-            entries=[*self._known(), SayEntry(type="say", text=text)],
+            entries=[*self._known(), SayEntry(type="say", text=prompt.text)],
             extra_tokens=FIXED_TOKENS,
             max_tokens=self.fitting.reply_tokens("manager", DECISION_TOKENS),
             tools_off=True,
             wrap_up=wrap_up,
             records=tuple(state.unwritten),
-            structured=Managing(),
+            structured=Managing((prompt.begin, prompt.end)),
         )
 
     def _known(self) -> list[SayEntry]:

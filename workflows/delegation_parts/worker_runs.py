@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from temporalio import workflow
 
@@ -18,24 +18,30 @@ from perdure.domain.delegation.messages import (
     ReadWorkReport,
     ReadWorkRequest,
     WorkDone,
-    WorkRead,
 )
 from perdure.domain.delegation.repeat_detection import logical_worker
 from perdure.domain.delegation.results import WorkerReport
+from perdure.domain.delegation.skills import is_skill_file
 from perdure.domain.delegation.stall import compared_with
-from perdure.domain.delegation.summary import shortened
 from perdure.domain.delegation.worker_review import (
-    Critique,
-    keeps_repair,
     repair_text,
     wants_critique,
     wants_repair,
 )
 from perdure.domain.delegation.worker_specs import Promotions, promotions
+from perdure.domain.generated_tools.tool_registry import SURE, tools_made
 from perdure.domain.run.child_runs import fractions
-from perdure.domain.run.result import RunResult
 from perdure.workflows.delegation_parts.run import DelegationRun
 from perdure.workflows.delegation_parts.tool_factory import ToolFactory
+from perdure.workflows.delegation_parts.work_items import (
+    WorkItem,
+    in_place_of,
+    is_better,
+    report_of,
+    tree_of,
+    went_on,
+    work_done,
+)
 from perdure.workflows.delegation_parts.work_reviews import WorkReviews
 from perdure.workflows.delegation_parts.worker_inputs import WorkerInputs
 from perdure.workflows.delegation_parts.worker_skills import WorkerSkills
@@ -43,20 +49,6 @@ from perdure.workflows.engine import activity_options
 from perdure.workflows.engine.child_runs import ChildOutcome, ChildRuns, NotStarted
 from perdure.workflows.engine.engine import Engine
 from perdure.workflows.engine.step_runner import Completed, StepFailed
-
-ERROR_CHARACTERS = 300
-
-
-@dataclass(frozen=True, slots=True)
-class WorkItem:
-    """One piece of work and how it ended; `critique` is the reviewer's opinion of it."""
-
-    envelope: Envelope
-    acceptance: str
-    end: ChildOutcome | NotStarted
-    read: WorkRead
-    tree: str | None = None
-    critique: Critique | None = None
 
 
 class WorkerRuns:
@@ -85,9 +77,12 @@ class WorkerRuns:
             envelopes, self.run.state.course.plan, allowed=self.orders.free_places()
         )
         self.run.state.course = self.run.state.course.told(*promoted.notes)
+        # Before the files are stored for the workers: these find the skills among them as well.
+        envelopes = await self.skills.keep_given(envelopes)
         # One tree for all workers of the iteration: it is the base of the three-way merges below.
         base = await self.orders.files_so_far()
         pieces = await self._run_pieces(envelopes, promoted, trees=[base] * len(envelopes))
+        pieces = await self._with_their_tools(pieces)
         pieces = await self._reviewed_pieces(pieces)
         # After the reviews, since a repair may have replaced a worker's files.
         await self._merge_pieces(pieces, base)
@@ -95,7 +90,56 @@ class WorkerRuns:
         for piece in pieces:
             self._note_unread(piece)
             self.tools.want_tools(logical_worker(piece.envelope.worker), piece.read.drafts)
-        return [self._report_of(piece) for piece in pieces]
+        return [report_of(piece) for piece in pieces]
+
+    async def _with_their_tools(self, pieces: list[WorkItem]) -> list[WorkItem]:
+        """Make the tools that workers asked for, and have those go on that lacked them.
+
+        Tools that a person approves wait until after the iteration, when the run may continue as
+        new.
+        """
+        if self.tools.settings.approve or not self.tools.settings.enabled:
+            return pieces
+        lacking: dict[int, str] = {}
+        for place, piece in enumerate(pieces):
+            known = self.run.state.toolbox.tools
+            ending = await self.tools.make_tools(
+                logical_worker(piece.envelope.worker), piece.read.drafts
+            )
+            if ending is not None:
+                return pieces
+            tools = self.run.state.toolbox.tools
+            made = {name: one for name, one in tools.items() if known.get(name) != one}
+            if made and (piece.read.confidence or 0.0) < SURE:
+                lacking[place] = tools_made(made)
+        if not lacking or self.run.ending() is not None:
+            return pieces
+        again = await self._again(
+            [(pieces[place], text) for place, text in lacking.items()], suffix="_retry1"
+        )
+        current = list(pieces)
+        for place, after in zip(lacking, again, strict=True):
+            current[place] = went_on(pieces[place], after)
+        # What was read last is the work of those that went on, without the others'.
+        await self._read_work([work_done(one.envelope, one.end) for one in current])
+        return current
+
+    async def _again(
+        self, pieces: Sequence[tuple[WorkItem, str]], *, suffix: str
+    ) -> list[WorkItem]:
+        """Have work done once more, each from its result and files, as its text says."""
+        envelopes = [
+            piece.envelope.model_copy(
+                update={"worker": f"{piece.envelope.worker}{suffix}", "budget_share": None}
+            )
+            for piece, _ in pieces
+        ]
+        return await self._run_pieces(
+            envelopes,
+            Promotions(frozenset()),
+            trees=[piece.tree for piece, _ in pieces],
+            repairs=[(text, piece.read.result) for piece, text in pieces],
+        )
 
     def _note_unread(self, piece: WorkItem) -> None:
         """Report unreadable parts of a result, and tool drafts that were none."""
@@ -156,7 +200,7 @@ class WorkerRuns:
         critique = self.run.spec.delegation.critique
         report = await self._read_work(
             [
-                _done(
+                work_done(
                     one.envelope,
                     end,
                     acceptance=one.acceptance if wants_critique(one.acceptance, critique) else "",
@@ -167,7 +211,7 @@ class WorkerRuns:
         for end in ends:
             self._flow_back(end)
         return [
-            WorkItem(one.envelope, one.acceptance, end, read, _tree_of(end) or tree)
+            WorkItem(one.envelope, one.acceptance, end, read, tree_of(end) or tree)
             for one, end, read, tree in zip(given, ends, report.work, trees, strict=True)
         ]
 
@@ -212,13 +256,16 @@ class WorkerRuns:
             used[name] = used.get(name, 0) + count
         state.tools_used = used
         state.tools_created = list(dict.fromkeys((*state.tools_created, *result.tools_created)))
-        state.toolbox = state.toolbox.joined(result.made_tools, worker=end.order.name)
+        state.toolbox = state.toolbox.joined(
+            result.made_tools, result.tool_metrics, worker=end.order.name
+        )
         state.models_used = list(dict.fromkeys((*state.models_used, *result.models_used)))
 
     async def _merge_pieces(self, pieces: Sequence[WorkItem], base: str | None) -> None:
         """Merge the files of the workers in order; report conflicts to the manager."""
         if base is None:
             return
+        touched = False
         for piece in pieces:
             tree = piece.tree
             # An unchanged tree needs no step.
@@ -236,11 +283,14 @@ class WorkerRuns:
             self.run.apply_budget(budgets.work(self.run.state.budget, report.seconds))
             if report.tree is not None:
                 self.run.state.tree = report.tree.hash
+            touched = touched or any(is_skill_file(path) for path in report.changed)
             if report.conflicts:
                 paths = ", ".join(report.conflicts)
                 self.run.inform(
                     f"{worker} changed the same lines as others; not taken over: {paths}"
                 )
+        if touched:
+            await self.skills.read_skills()
 
     async def _merged(
         self, request: MergeRequest, worker: str
@@ -277,7 +327,7 @@ class WorkerRuns:
                 current[place] = repaired
             if any(one is other for one, other in zip(before, current, strict=True)):
                 # What was read last are the repairs alone, also those that were discarded.
-                await self._read_work([_done(one.envelope, one.end) for one in current])
+                await self._read_work([work_done(one.envelope, one.end) for one in current])
         for piece in current:
             if piece.critique is not None:
                 key = piece.envelope.subtask or logical_worker(piece.envelope.worker)
@@ -290,23 +340,12 @@ class WorkerRuns:
     async def _repair_pieces(self, pieces: Sequence[WorkItem]) -> list[WorkItem]:
         """Have each result done again; keep the new version only if it is better."""
         told = [
-            (repair_text(piece.critique), piece.read.result)
-            for piece in pieces
-            if piece.critique is not None
+            (piece, repair_text(piece.critique)) for piece in pieces if piece.critique is not None
         ]
-        envelopes = [
-            piece.envelope.model_copy(
-                update={"worker": f"{piece.envelope.worker}_repair", "budget_share": None}
-            )
-            for piece in pieces
-        ]
-        trees = [piece.tree for piece in pieces]
-        again = await self._run_pieces(
-            envelopes, Promotions(frozenset()), trees=trees, repairs=told
-        )
+        again = await self._again(told, suffix="_repair")
         again = list(await asyncio.gather(*(self._critique_piece(piece) for piece in again)))
         return [
-            replace(after, envelope=before.envelope) if _better(before, after) else before
+            in_place_of(before, after) if is_better(before, after) else before
             for before, after in zip(pieces, again, strict=True)
         ]
 
@@ -319,74 +358,3 @@ class WorkerRuns:
         if review is None or review.critique is None:
             return piece
         return replace(piece, critique=review.critique)
-
-    def _report_of(self, piece: WorkItem) -> WorkerReport:
-        """The facts about a result that the manager's rules need."""
-        envelope, end, read = piece.envelope, piece.end, piece.read
-        crashed = isinstance(end, NotStarted) or (
-            end.result is None or (end.result.outcome == "failed" and not read.usable)
-        )
-        error = _error_of(end)
-        if read.unfit:
-            error = f"the result does not fit its schema: {'; '.join(read.unfit)}"
-        return WorkerReport(
-            worker=envelope.worker,
-            subtask=envelope.subtask,
-            end="crashed" if crashed else "done",
-            confidence=None if crashed else read.confidence,
-            stated=None if crashed else read.stated,
-            key_finding=read.key_finding if not crashed else "",
-            error=shortened(error, ERROR_CHARACTERS),
-            output=read.result,
-            critique=piece.critique.score if piece.critique else None,
-            usable=read.usable and not crashed and not read.unfit,
-            artifacts=read.artifacts,
-            run=end.run if isinstance(end, ChildOutcome) else None,
-        )
-
-
-def _done(envelope: Envelope, end: ChildOutcome | NotStarted, *, acceptance: str = "") -> WorkDone:
-    result = end.result if isinstance(end, ChildOutcome) else None
-    manages = result is not None and result.kind == "delegation"
-    return WorkDone(
-        worker=envelope.worker,
-        output=result.output_ref if result is not None else None,
-        tool_calls=result.spend.tool_calls if result is not None else 0,
-        tool_successes=result.tool_successes if result is not None else 0,
-        confidence=_sureness(result) if result is not None and manages else None,
-        manages=manages,
-        error=_error_of(end),
-        envelope=envelope.model_copy(update={"inputs": {}}),
-        acceptance=acceptance,
-    )
-
-
-def _sureness(result: RunResult) -> float | None:
-    """The confidence of a sub-manager in its work; 0 if it gave up."""
-    if result.reason == "gave_up":
-        return 0.0
-    if result.confidence is not None:
-        return result.confidence
-    return result.best.score if result.best is not None else None
-
-
-def _error_of(end: ChildOutcome | NotStarted) -> str:
-    if isinstance(end, NotStarted):
-        return end.why
-    if end.result is None:
-        return end.error
-    if end.result.outcome == "accepted":
-        return ""
-    return shortened(end.result.explanation, ERROR_CHARACTERS)
-
-
-def _tree_of(end: ChildOutcome | NotStarted) -> str | None:
-    result = end.result if isinstance(end, ChildOutcome) else None
-    found = (item.ref for item in (result.artifacts if result else ()) if item.kind == "tree")
-    return next(found, None)
-
-
-def _better(before: WorkItem, after: WorkItem) -> bool:
-    if before.critique is None or after.critique is None:
-        return after.critique is not None
-    return keeps_repair(before.critique, after.critique)

@@ -1,16 +1,21 @@
-"""Skills: what workers write down for later workers, found by name in the whole tree."""
+"""Skills: what people, managers and workers write down for workers, found by name in the tree."""
 
 from collections.abc import Sequence
 
 from temporalio import workflow
 
-from perdure.activities.skills import OfferSkills, SaveSkills
+from perdure.activities.skills import OfferSkills, ReadSkills, SaveSkills
+from perdure.domain.budget import envelope as budgets
+from perdure.domain.delegation.decisions import Envelope
 from perdure.domain.delegation.skills import (
     RECALL_TOKENS,
     OfferSkillsReport,
     OfferSkillsRequest,
+    ReadSkillsRequest,
     SavedSkill,
     SaveSkillsRequest,
+    by_name,
+    given_whole,
 )
 from perdure.domain.memory.prompt_blocks import recall_allowance
 from perdure.workflows.delegation_parts.run import DelegationRun
@@ -50,23 +55,65 @@ class WorkerSkills:
             # By name only: the texts are in memory, and results of children stay small.
             await self._offered(written=tuple(dict.fromkeys(names)))
 
+    async def read_skills(self) -> None:
+        """Catalog the skills that are files of the working folder."""
+        summary = "read the skills of the working folder"
+        outcome = await self.retries.outlasting(
+            lambda activity_id: workflow.start_activity_method(
+                ReadSkills.read_skills,
+                ReadSkillsRequest(run=self.run.id, root=self.run.state.root),
+                **activity_options.workspace_step(
+                    self.run.site, activity_id=activity_id, summary=summary
+                ),
+            ),
+            what=summary,
+        )
+        if isinstance(outcome, StepFailed):
+            self.run.inform(f"The skills of the working folder were not read: {outcome.message}")
+            return
+        report = outcome.report
+        self.run.apply_budget(budgets.work(self.run.state.budget, report.seconds))
+        self.run.inform(*report.problems)
+        self.run.state.shelf = self.run.state.shelf.with_files(report.skills)
+
+    async def keep_given(self, envelopes: Sequence[Envelope]) -> tuple[Envelope, ...]:
+        """Save skills that the manager wrote into its decision; workers are given them by name."""
+        shelf = self.run.state.shelf
+        written = given_whole((text for one in envelopes for text in one.skills), shelf)
+        if not written:
+            return tuple(envelopes)
+        saved = await self._save(written=written)
+        if len(saved) != len(written):
+            return tuple(envelopes)
+        shelf = self.run.state.shelf
+        return tuple(
+            one.model_copy(update={"skills": by_name(one.skills, written, saved, shelf)})
+            for one in envelopes
+        )
+
     async def save_skills(self, texts: Sequence[str]) -> None:
         """Save skills that workers wrote; they can be named from the next iteration on."""
-        if not texts:
-            return
+        if texts:
+            await self._save(texts=tuple(texts))
+
+    async def _save(
+        self, *, texts: tuple[str, ...] = (), written: tuple[str, ...] = ()
+    ) -> tuple[SavedSkill, ...]:
+        """Save skills, given by address or whole, and catalog them; empty if that failed."""
         state = self.run.state
         writes = state.base_tree is not None
         request = SaveSkillsRequest(
             run=self.run.id,
             root_run=self.run.site.root or self.run.id,
             iteration=self.run.iteration,
-            texts=tuple(texts),
+            texts=texts,
+            written=written,
             now=workflow.now(),
             versions=state.shelf.versions(),
             folder=state.root if writes else None,
             category=self.run.spec.category,
         )
-        summary = f"save {len(texts)} skills"
+        summary = f"save {len(texts) + len(written)} skills"
         outcome = await self.retries.outlasting(
             lambda activity_id: workflow.start_activity_method(
                 SaveSkills.save_skills,
@@ -78,16 +125,19 @@ class WorkerSkills:
             what=summary,
         )
         if isinstance(outcome, StepFailed):
-            self.run.inform(f"What workers wrote down as skills was not kept: {outcome.message}")
-            return
-        self._shelved(outcome.report.saved)
-        if writes and outcome.report.saved:
+            self.run.inform(f"What was written down as skills was not kept: {outcome.message}")
+            return ()
+        saved = outcome.report.saved
+        self._shelved(saved)
+        if writes and saved:
             stored = await self.snapshots.take()
             state.tree = stored.tree.hash if stored is not None else state.tree
+        return saved
 
     def _shelved(self, saved: Sequence[SavedSkill]) -> None:
-        self.run.state.shelf = self.run.state.shelf.with_saved(saved)
-        for skill in saved:
+        shelf = self.run.state.shelf
+        self.run.state.shelf = shelf.with_saved(saved)
+        for skill in shelf.new(saved):
             self.run.record_event("skill_saved", name=skill.name, version=skill.version)
 
     async def _offered(

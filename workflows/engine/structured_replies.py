@@ -141,15 +141,18 @@ class GoalJudging:
 
 @dataclass(frozen=True, slots=True)
 class Managing:
-    """A manager's decision."""
+    """A manager's decision; the rolling summary is that part of the prompt, from and to."""
 
+    summary: tuple[int, int]
     least: int = least_output("decision")
 
     def start(
         self, call: ModelCallRequest, config: ActivityConfig
     ) -> ActivityHandle[StructuredReport]:
         """Schedule the call with its reader."""
-        return workflow.start_activity_method(Manage.manage, ManageRequest(call=call), **config)
+        return workflow.start_activity_method(
+            Manage.manage, ManageRequest(call=call, summary=self.summary), **config
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,6 @@ from typing import Literal
 
 from pydantic import ValidationError
 
-from perdure.adapters.files.rooted_files import RootedDirectory
 from perdure.adapters.git.safe_repository import find_repository
 from perdure.adapters.workspaces import working_copies
 from perdure.adapters.workspaces.apply_changes import Change, apply_changes
@@ -33,7 +32,6 @@ from perdure.adapters.workspaces.snapshots import (
     store_tree,
 )
 from perdure.adapters.workspaces.three_way_merge import merge_trees
-from perdure.domain.delegation.skills import FOLDER
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.foundation.errors import InvalidInput, NotAllowed, NotFound
 from perdure.domain.foundation.refs import BlobRef
@@ -273,15 +271,3 @@ def _folder(path: str) -> str:
             f"The workspace {path} is not a folder.", cure="Name a folder that exists."
         )
     return real
-
-
-class WorkingSkills:
-    """`SkillFolder` over a folder `skills`; a link in its place is refused, not followed."""
-
-    async def write(self, root: str, *, name: str, text: str) -> None:
-        await asyncio.to_thread(_write, root, name, text)
-
-
-def _write(root: str, name: str, text: str) -> None:
-    with RootedDirectory(root) as files, files.folder((FOLDER,), create=True) as folder:
-        files.replace(folder, f"{name}.md", f"{text.strip()}\n".encode())

@@ -14,9 +14,13 @@ from perdure.domain.run.activity_messages import ModelCallRequest, StructuredRep
 
 
 class ManageRequest(ActivityMessage):
-    """Ask the manager for its decision."""
+    """Ask the manager for its decision.
+
+    `summary` says where in the last text of the prompt the rolling summary begins and ends.
+    """
 
     call: ModelCallRequest
+    summary: tuple[int, int] | None = None
 
 
 class ManageReport(StructuredReport):

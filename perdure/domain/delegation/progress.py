@@ -288,6 +288,8 @@ def _failure(report: WorkerReport, settings: DelegationSettings) -> str:
     """Why nobody can build on what a worker brought; empty when somebody can."""
     if not report.usable:
         return report.error or "nothing usable came back"
+    if report.cut_short and report.critique is None:
+        return report.error or "it was cut short"
     judged = report.judged
     if judged is None or judged >= settings.min_confidence:
         return ""

@@ -136,14 +136,28 @@ def task_part(view: ManagerView) -> str:
     return "\n\n".join(sections)
 
 
-def manager_prompt(view: ManagerView) -> str:
+@dataclass(frozen=True, slots=True)
+class ManagerPrompt:
+    """What a manager is asked; the rolling summary is the part of it from `begin` to `end`."""
+
+    text: str
+    begin: int
+    end: int
+
+
+STANDS = "## Where it stands\n"
+
+
+def manager_prompt(view: ManagerView) -> ManagerPrompt:
     """Where the task stands, for the manager's next decision."""
     course, phase = view.course, budget_phase(view.fraction_remaining)
     strategy = strategy_text(course.progress.strategy, course.progress.why)
     window = view.settings.full_results_window
     answers = [f"- Asked: {item.question}\n  Answer: {item.answer}" for item in course.answers]
+    task = task_part(view)
+    summary = rolling_summary(course.rounds, window=window)
+    begin = len(task) + len("\n\n") + len(STANDS)
     sections = [
-        ("Where it stands", rolling_summary(course.rounds, window=window)),
         ("Task plan", "\n".join(plan_view(course.plan))),
         ("Known skills (name them, do not repeat them)", _bullets(view.skills)),
         ("Tools that workers may ask for", ", ".join(view.tools)),
@@ -155,7 +169,8 @@ def manager_prompt(view: ManagerView) -> str:
         ("Your last reply could not be read", _bullets(view.problems)),
     ]
     told = [f"## {title}\n{text}" for title, text in sections if text]
-    return "\n\n".join([task_part(view), *told, "Decide now: one JSON object."])
+    text = "\n\n".join([task, f"{STANDS}{summary}", *told, "Decide now: one JSON object."])
+    return ManagerPrompt(text, begin, begin + len(summary))
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,7 @@ def record_of(state: DelegationState) -> IterationRecord:
             "duration_s": used.seconds,
             "output_ref": turnover.made.hash if turnover.made else None,
             "tree_ref": turnover.tree,
+            "transcript": turnover.transcript,
             "adaptation": ": ".join(part for part in (*said, note) if part)[:SAID_CHARACTERS]
             or None,
             "break_reason": ending.reason if ending else None,
@@ -153,6 +154,7 @@ def delegation_result(
         skills=tuple(state.shelf.versions()),
         tools_created=tuple(dict.fromkeys((*state.tools_created, *state.toolbox.made))),
         made_tools=state.toolbox.made,
+        tool_metrics=state.toolbox.metrics,
         confidence=_own_confidence(state, kept),
         models_used=tuple(state.models_used),
         unread_input=state.control.unread_input,

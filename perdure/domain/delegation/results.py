@@ -77,6 +77,7 @@ class WorkerReport(FrozenModel):
         output: the address of its result.
         critique: the reviewer's score.
         usable: there is something in the result.
+        cut_short: a limit or a person ended it before it said how far it had come.
     """
 
     worker: str
@@ -89,6 +90,7 @@ class WorkerReport(FrozenModel):
     output: str | None = None
     critique: Confidence | None = None
     usable: bool = False
+    cut_short: bool = False
     artifacts: tuple[str, ...] = ()
     run: str | None = None
 

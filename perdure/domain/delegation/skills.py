@@ -4,7 +4,7 @@ The latest of a name wins inside the run, and all versions are kept. A skill of 
 shadowed: what a run writes enters other runs when it was accepted and a person approved it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -47,11 +47,30 @@ class SkillCatalog(FrozenModel):
         """With skills from before the run; those of the run itself shadow them."""
         return SkillCatalog(skills=dict([*({**found, **self.skills}).items()][:MOST_SKILLS]))
 
+    def new(self, saved: Sequence["SavedSkill"]) -> tuple["SavedSkill", ...]:
+        """Those that differ from what the run has: a text that was given again is no version."""
+        known = {name: skill.ref for name, skill in self.skills.items()}
+        found: list[SavedSkill] = []
+        for item in saved:
+            if known.get(item.name) != item.ref:
+                found.append(item)
+            known[item.name] = item.ref
+        return tuple(found)
+
+    def with_files(self, found: Mapping[str, "SkillFile"]) -> "SkillCatalog":
+        """With the skills that are files of the working folder: a changed file wins."""
+        changed = {
+            name: _after(self.skills.get(name), file)
+            for name, file in found.items()
+            if name not in self.skills or self.skills[name].ref != file.ref
+        }
+        return SkillCatalog(skills=dict([*({**self.skills, **changed}).items()][-MOST_SKILLS:]))
+
     def with_saved(self, saved: Sequence["SavedSkill"]) -> "SkillCatalog":
         """With newly written skills: the latest of a name wins."""
         new = {
             item.name: KnownSkill(ref=item.ref, line=item.line, version=item.version)
-            for item in saved
+            for item in self.new(saved)
         }
         others = {name: skill for name, skill in self.skills.items() if name not in new}
         kept = list({**others, **new}.items())[-MOST_SKILLS:]
@@ -76,21 +95,62 @@ class SavedSkill(ActivityMessage):
     version: int = 1
 
 
-class SaveSkillsRequest(ActivityMessage):
-    """Keep what workers wrote down: `texts` are addresses of Markdown, in order.
+class SkillFile(ActivityMessage):
+    """A skill that is a file of the working folder: the address of its text, its catalog line."""
 
-    With a `folder` the skills are written there as files too. `versions` are those that the run
-    has by now.
+    ref: str
+    line: str
+
+
+class ReadSkillsRequest(ActivityMessage):
+    """Look into the folder `skills` of a run's working folder."""
+
+    run: str
+    root: str
+
+
+class ReadSkillsReport(ActivityMessage):
+    """The skills there by name, which is that of the file; `problems` tell what nobody can read."""
+
+    skills: dict[str, SkillFile] = {}
+    problems: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+
+class SaveSkillsRequest(ActivityMessage):
+    """Keep what workers and managers wrote down.
+
+    `texts` are addresses of Markdown, in order, `written` Markdown itself, before these. With a
+    `folder` the skills are written there as files too. `versions` are those that the run has by
+    now.
     """
 
     run: str
     root_run: str
     iteration: int
-    texts: tuple[str, ...]
+    texts: tuple[str, ...] = ()
+    written: tuple[str, ...] = ()
     now: datetime
     versions: dict[str, int] = {}
     folder: str | None = None
     category: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SkillText:
+    """A skill as its file has it; `name` is that of the file."""
+
+    name: str
+    markdown: str
+    line: str
+
+
+@dataclass(frozen=True, slots=True)
+class SkillTexts:
+    """The skills of a folder, and what is wrong with files that are none."""
+
+    texts: tuple[SkillText, ...] = ()
+    problems: tuple[str, ...] = ()
 
 
 class SaveSkillsReport(ActivityMessage):
@@ -149,6 +209,27 @@ class Resolved:
         return f"There is no skill {', '.join(self.unknown)}; the worker was not given it."
 
 
+def given_whole(asked: Iterable[str], shelf: SkillCatalog) -> tuple[str, ...]:
+    """The references that are Markdown of a new skill, each once."""
+    written = resolve(tuple(asked), shelf).written
+    return tuple(text for text in written if is_skill(text))
+
+
+def by_name(
+    asked: Sequence[str], written: Sequence[str], saved: Sequence[SavedSkill], shelf: SkillCatalog
+) -> tuple[str, ...]:
+    """References in which each `written` text that was kept is replaced by its name.
+
+    One that a later text of the same name covers stays as it is.
+    """
+    names = {
+        text: item.name
+        for text, item in zip(written, saved, strict=True)
+        if item.name in shelf.skills and shelf.skills[item.name].ref == item.ref
+    }
+    return tuple(names.get(text.strip(), text) for text in asked)
+
+
 def is_skill(markdown: str) -> bool:
     """Whether a text has a sensible length for a skill."""
     return len(markdown.split()) >= FEWEST_WORDS and len(markdown) <= MOST_CHARACTERS
@@ -188,6 +269,19 @@ def resolve(asked: Sequence[str], shelf: SkillCatalog) -> Resolved:
         else:
             unknown.append(reference[:80])
     return Resolved(known, tuple(dict.fromkeys(written)), tuple(dict.fromkeys(unknown)))
+
+
+def is_skill_file(path: str) -> bool:
+    """Whether a changed path of a working folder is one of its skills."""
+    return path.startswith(f"{FOLDER}/") and path.casefold().endswith(".md")
+
+
+def _after(before: KnownSkill | None, file: SkillFile) -> KnownSkill:
+    """A file as a skill of the run; it comes from before the run unless the run wrote it."""
+    if before is None:
+        return KnownSkill(ref=file.ref, line=file.line, earlier=True)
+    version = before.version + 1
+    return KnownSkill(ref=file.ref, line=file.line, version=version, earlier=before.earlier)
 
 
 def _bare(reference: str) -> str:

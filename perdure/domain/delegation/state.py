@@ -45,15 +45,16 @@ class BestResult(FrozenModel):
 class CurrentIteration(BaseModel):
     """The iteration in progress.
 
-    `results` are those of its workers, whole; `similarity` is how alike their output is to the one
-    that the rules compare it with; `ending` is why the run ends with it, `began` what was spent
-    before it. `rated` is what the rubric looked at, `evaluation` and `score` what it said,
-    `unrated` why it could not.
+    `transcript` is what the manager was shown and said; `results` are those of its workers, whole;
+    `similarity` is how alike their output is to the one that the rules compare it with; `ending` is
+    why the run ends with it, `began` what was spent before it. `rated` is what the rubric looked
+    at, `evaluation` and `score` what it said, `unrated` why it could not.
     """
 
     model_config = ConfigDict(extra="forbid")
 
     decision: ManagerDecision | None = None
+    transcript: str | None = None
     final: BlobRef | None = None
     reports: list[WorkerReport] = []
     output: BlobRef | None = None

@@ -7,45 +7,7 @@ from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.generated_tools.forbidden_names import EVERYWHERE
 from perdure.domain.generated_tools.messages import MakeToolReport, ToolsFactorySettings
 from perdure.domain.generated_tools.rejections import Stage
-
-
-class ToolMetrics(FrozenModel):
-    """Counts over the tools that a run wanted.
-
-    An attempt is one draft, whatever it took; a failure is one stage not passed, so that a draft
-    that was repaired counts there as well.
-    """
-
-    attempts: int = 0
-    successes: int = 0
-    cache_hits: int = 0
-    failures: dict[Stage, int] = {}
-    repairs_tried: int = 0
-    repairs_won: int = 0
-
-    def attempted(self) -> Self:
-        """Count a draft."""
-        return self.model_copy(update={"attempts": self.attempts + 1})
-
-    def failed(self, stage: Stage) -> Self:
-        """Count a failed stage."""
-        failures = {**self.failures, stage: self.failures.get(stage, 0) + 1}
-        return self.model_copy(update={"failures": failures})
-
-    def repairing(self) -> Self:
-        """Count a repair."""
-        return self.model_copy(update={"repairs_tried": self.repairs_tried + 1})
-
-    def succeeded(self, *, cached: bool, repaired: bool) -> Self:
-        """Count a tool that is now offered."""
-        return self.model_copy(
-            update={
-                "successes": self.successes + 1,
-                "cache_hits": self.cache_hits + cached,
-                "repairs_won": self.repairs_won + repaired,
-            }
-        )
-
+from perdure.domain.run.result import ToolMetrics
 
 HANDLED_KEPT = 200
 
@@ -127,15 +89,17 @@ class Toolbox(FrozenModel):
         """A draft was handled to its end."""
         return self._with(handled=(*self.handled, draft)[-HANDLED_KEPT:])
 
-    def joined(self, made: Mapping[str, str], *, worker: str) -> Self:
+    def joined(self, made: Mapping[str, str], metrics: ToolMetrics, *, worker: str) -> Self:
         """With what a worker's own workers made; a name that is taken keeps its tool."""
         new = {name: PinnedTool(hash=hash, worker=worker) for name, hash in made.items()}
-        return self._with(tools={**new, **self.tools})
+        return self._with(tools={**new, **self.tools}, metrics=self.metrics + metrics)
 
     def _with(self, **changes: object) -> Self:
         return self.model_copy(update=changes)
 
 
+# Who is as sure of its result asked for a tool that others will need.
+SURE = 0.8
 MAKING = (
     "If a small computation would serve you or later workers again and again, ask for a tool in "
     "`tools_needed`: {{name, code, schema, examples}}. The name is dotted (text.count{namespaces})."
@@ -143,8 +107,13 @@ MAKING = (
     "and returns a dict; other functions have a leading underscore. It may import {modules}. It "
     "has no files, no network, no generators, no class inheritance; for input that it refuses it "
     "raises ValueError. The schema is the JSON schema of the arguments, each without a default in "
-    "`required`; an example is {{arguments, result}}. Tools are offered to the workers after you."
+    "`required`; an example is {{arguments, result}}. {then}"
 )
+AT_ONCE = (
+    "If you need the tool to finish, hand back what you have with a confidence below {sure}: once "
+    "the tool is made, you go on with it. Later workers have it as well."
+)
+APPROVED_FIRST = "A person approves it first; then workers after you have it."
 
 
 def making_tools(settings: ToolsFactorySettings) -> str:
@@ -152,7 +121,21 @@ def making_tools(settings: ToolsFactorySettings) -> str:
     if not settings.enabled:
         return ""
     named = f"; begin with {' or '.join(settings.namespaces)}" if settings.namespaces else ""
-    return MAKING.format(namespaces=named, modules=", ".join(sorted(EVERYWHERE)))
+    then = APPROVED_FIRST if settings.approve else AT_ONCE.format(sure=SURE)
+    modules = ", ".join(sorted(EVERYWHERE))
+    return MAKING.format(namespaces=named, modules=modules, then=then)
+
+
+GO_ON = (
+    "The tools that you asked for are made. Go on with the work above: use them, and hand back the "
+    "whole result, not only what is new."
+)
+
+
+def tools_made(tools: Mapping[str, PinnedTool]) -> str:
+    """What a worker is told that gets the tools it asked for, and goes on with its work."""
+    lines = (f"- {name}: {tool.description}".rstrip(": ") for name, tool in tools.items())
+    return "\n".join((GO_ON, *lines))
 
 
 def approval_question(report: MakeToolReport, *, worker: str) -> str:

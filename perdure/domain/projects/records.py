@@ -26,6 +26,7 @@ HEADLESS = "headless"
 LOOP_OUTPUT = "loop_output"
 NOTE = "note"
 LEARNING = "learning"
+ROLLING_SUMMARY = "rolling_summary"
 
 
 class Session(FrozenModel):

@@ -92,6 +92,59 @@ class Artifact(FrozenModel):
     note: str = ""
 
 
+class ToolMetrics(FrozenModel):
+    """Counts over the tools that a run and the runs below it wanted.
+
+    An attempt is one draft, whatever it took; a failure is one stage not passed, so that a draft
+    that was repaired counts there as well.
+    """
+
+    attempts: int = 0
+    successes: int = 0
+    cache_hits: int = 0
+    failures: dict[str, int] = {}
+    repairs_tried: int = 0
+    repairs_won: int = 0
+
+    def attempted(self) -> "ToolMetrics":
+        """Count a draft."""
+        return self.model_copy(update={"attempts": self.attempts + 1})
+
+    def failed(self, stage: str) -> "ToolMetrics":
+        """Count a failed stage."""
+        failures = {**self.failures, stage: self.failures.get(stage, 0) + 1}
+        return self.model_copy(update={"failures": failures})
+
+    def repairing(self) -> "ToolMetrics":
+        """Count a repair."""
+        return self.model_copy(update={"repairs_tried": self.repairs_tried + 1})
+
+    def succeeded(self, *, cached: bool, repaired: bool) -> "ToolMetrics":
+        """Count a tool that is now offered."""
+        return self.model_copy(
+            update={
+                "successes": self.successes + 1,
+                "cache_hits": self.cache_hits + cached,
+                "repairs_won": self.repairs_won + repaired,
+            }
+        )
+
+    def __add__(self, other: "ToolMetrics") -> "ToolMetrics":
+        """The counts of both."""
+        stages = dict.fromkeys((*self.failures, *other.failures))
+        return ToolMetrics(
+            attempts=self.attempts + other.attempts,
+            successes=self.successes + other.successes,
+            cache_hits=self.cache_hits + other.cache_hits,
+            failures={
+                stage: self.failures.get(stage, 0) + other.failures.get(stage, 0)
+                for stage in stages
+            },
+            repairs_tried=self.repairs_tried + other.repairs_tried,
+            repairs_won=self.repairs_won + other.repairs_won,
+        )
+
+
 class RunResult(FrozenModel):
     """The end of a run: the best output, why it stopped, and what it cost.
 
@@ -99,6 +152,7 @@ class RunResult(FrozenModel):
     of what `output_ref` holds. With an output schema `value` is the answer as a value, where it is
     here whole; `fits_schema` whether it fits (None without a schema), `misfits` what is wrong.
     `model` and `request_id` are those of the reply that the output is from, or else of the last.
+    `tool_metrics` count what became of the tools that the run wanted made.
     """
 
     type: Literal["result"] = "result"
@@ -130,6 +184,7 @@ class RunResult(FrozenModel):
     read_only: bool = False
     tools_created: tuple[str, ...] = ()
     made_tools: dict[str, str] = {}
+    tool_metrics: ToolMetrics = ToolMetrics()
     transcript: str | None = None
     learnings_started: bool = False
     unread_input: tuple[str, ...] = ()

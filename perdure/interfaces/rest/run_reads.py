@@ -27,6 +27,7 @@ from perdure.interfaces.rest.schemas import (
     Iteration,
     IterationLine,
     Iterations,
+    KeptArtifacts,
     RunMetrics,
     Transcript,
 )
@@ -181,9 +182,25 @@ async def best(site: Site, _: Reader, run: str) -> Best:
     )
 
 
+@router.get("/artifacts")
+async def artifacts(
+    site: Site, _: Reader, run: str, limit: Limit = PAGE, cursor: CursorText = None
+) -> KeptArtifacts:
+    """What the run kept, in the order of making; `ref` names the content of each."""
+    await known_run(site, run)
+    pages = await cursors(site, "artifacts", run)
+    offset = pages.offset(cursor)
+    kept = await site.services.artifacts.artifacts_of_run(run)
+    return KeptArtifacts(
+        id=run,
+        items=tuple(kept[offset : offset + limit]),
+        cursor=pages.after(offset, limit=limit, total=len(kept)),
+    )
+
+
 @router.get("/artifacts/{ref}", response_class=Response)
 async def artifact(site: Site, _: Reader, run: str, ref: str) -> Response:
-    """One thing that the run made, by the reference that its result or a record names."""
+    """One thing that the run made, by the reference that its result, a record or a list names."""
     await known_run(site, run)
     if ref not in await _references(site, run):
         raise NotFound(
@@ -213,7 +230,8 @@ async def _text(site: ApiSite, address: str | None) -> str | None:
 
 
 async def _references(site: ApiSite, run: str) -> set[str | None]:
-    found: set[str | None] = set()
+    kept = await site.services.artifacts.artifacts_of_run(run)
+    found: set[str | None] = {item.ref for item in kept}
     for record in await site.services.gateway.records(run):
         found |= {record.output_ref, record.tree_ref, record.tools_ref}
     try:

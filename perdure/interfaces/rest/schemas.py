@@ -8,6 +8,7 @@ from pydantic import ConfigDict, Field, JsonValue
 
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.llm.transcript import Message
+from perdure.domain.projects.records import Artifact
 from perdure.domain.run.messages import CHOICE_CHARACTERS, TEXT_LIMIT_BYTES
 from perdure.domain.run.status import RunStatus
 from perdure.domain.turns.records import DimensionRecord, IterationRecord
@@ -117,6 +118,13 @@ class Iterations(Page):
     """One page of iterations, the first one first."""
 
     items: tuple["IterationLine", ...] = ()
+
+
+class KeptArtifacts(Page):
+    """One page of what a run kept: outputs of stages, notes, rolling summaries of a manager."""
+
+    id: str
+    items: tuple[Artifact, ...] = ()
 
 
 class History(Page):

@@ -76,6 +76,7 @@ def templates() -> Environment:
         "one_line": formatting.one_line,
         "model_name": formatting.model_name,
         "plural": formatting.plural,
+        "tools_made": formatting.tools_made_words,
     }
     found.filters.update(filters)
     found.globals["asset"] = asset

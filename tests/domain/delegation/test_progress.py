@@ -26,18 +26,21 @@ def test_a_subtask_follows_its_worker(usable: bool, critique: float | None, stat
 
 
 @pytest.mark.parametrize(
-    ("stated", "critique", "status"),
+    ("stated", "critique", "status", "cut_short"),
     [
-        pytest.param(0.02, None, "failed", id="its own word"),
-        pytest.param(0.3, None, "done", id="at the limit"),
-        pytest.param(None, None, "done", id="nothing said"),
-        pytest.param(0.02, 0.8, "done", id="the reviewer knows better"),
-        pytest.param(0.95, 0.1, "failed", id="also downwards"),
-        pytest.param(0.95, 0.5, "pending", id="the review asks for more"),
+        pytest.param(0.02, None, "failed", False, id="its own word"),
+        pytest.param(0.3, None, "done", False, id="at the limit"),
+        pytest.param(None, None, "done", False, id="nothing said"),
+        pytest.param(0.02, 0.8, "done", False, id="the reviewer knows better"),
+        pytest.param(0.95, 0.1, "failed", False, id="also downwards"),
+        pytest.param(0.95, 0.5, "pending", False, id="the review asks for more"),
+        pytest.param(None, None, "failed", True, id="cut short, and nobody said a word"),
+        pytest.param(None, 0.8, "done", True, id="cut short, and the reviewer is content"),
+        pytest.param(None, 0.5, "pending", True, id="cut short, and the review asks for more"),
     ],
 )
 def test_work_that_nobody_can_build_on_leaves_its_subtask_failed(
-    stated: float | None, critique: float | None, status: str
+    stated: float | None, critique: float | None, status: str, cut_short: bool
 ) -> None:
     course, _ = step(ManagerProgress(), plan("s1", "s2"))
     order = work("a", subtask="s1")
@@ -49,6 +52,7 @@ def test_work_that_nobody_can_build_on_leaves_its_subtask_failed(
         stated=stated,
         critique=critique,
         usable=True,
+        cut_short=cut_short,
     )
     course, _ = after_delegation(
         course, order.delegations, [report], output=None, similarity=None, settings=SETTINGS

@@ -10,6 +10,7 @@ from perdure.domain.generated_tools.tool_registry import (
     Toolbox,
     making_tools,
 )
+from perdure.domain.run.result import ToolMetrics
 
 NAMES = st.sampled_from(["a.a", "a.b", "a.c"])
 HASHES = st.sampled_from(["1" * 64, "2" * 64])
@@ -23,10 +24,12 @@ def test_what_was_offered_stays_when_runs_below_flow_back(
     for name, hash in offers:
         box = box.begun().offered(name, PinnedTool(hash=hash, worker="w"), cached=False,
                                   repaired=False)  # fmt: skip
-    joined = box.joined(below, worker="team")
+    joined = box.joined(below, ToolMetrics(attempts=3, failures={"name": 2}), worker="team")
     assert joined.pinned == {**below, **box.pinned}
     assert len(joined.makers) == len(joined.tools)
     assert box.metrics.attempts == box.metrics.successes == len(offers)
+    assert joined.metrics.attempts == len(offers) + 3
+    assert (joined.metrics.successes, joined.metrics.failures) == (len(offers), {"name": 2})
 
 
 def test_tools_that_a_run_was_given_are_not_its_own() -> None:
@@ -61,4 +64,7 @@ def test_workers_are_told_what_holds_for_their_run() -> None:
     told = making_tools(ToolsFactorySettings(namespaces=("stats", "text")))
     assert "begin with stats or text" in told
     assert "{name, code, schema, examples}" in told
+    assert "confidence below 0.8" in told
     assert making_tools(ToolsFactorySettings(enabled=False)) == ""
+    approved = making_tools(ToolsFactorySettings(approve=True))
+    assert "A person approves it first" in approved and "confidence below" not in approved

@@ -33,6 +33,7 @@ READ = {
     for rest in (
         "", "/result", "/costs", "/transcript", "/history", "/iterations", "/metrics", "/events",
         "/iterations/{iteration}", "/iterations/{iteration}/calls", "/artifacts/{ref}",
+        "/artifacts",
         "/gates/{gate}", "/best", "/explanation", "/specification", "/stream", "/tree",
     )
 } | {LOOPS, f"{LOOPS}/active/count", "/api/v1/gates", DEFINITIONS, f"{DEFINITIONS}/{{name}}",

@@ -36,6 +36,7 @@ from perdure.interfaces.formatting import (
     short_ref,
     sparkline,
     tokens,
+    tools_made_words,
 )
 from perdure.interfaces.services import Services
 
@@ -87,6 +88,7 @@ def result_view(
         ("unconfirmed", unconfirmed_words(result.spend)),
         ("saved", saved_words(result.savings)),
         ("learned", learned.told if learned else None),
+        ("tools made", tools_made_words(result.tools_created, result.tool_metrics)),
         ("models", ", ".join(model_name(name) for name in result.models_used)),
         ("limit", result.exhausted.figures if result.exhausted else None),
         ("files", _files(result)),

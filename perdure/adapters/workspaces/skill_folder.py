@@ -1,0 +1,106 @@
+"""The skills of a working folder as files (port `SkillFolder`): `skills/NAME.md`."""
+
+import asyncio
+import re
+
+import yaml
+
+from perdure.adapters.files.rooted_files import RootedDirectory
+from perdure.domain.delegation.skills import (
+    FOLDER,
+    MOST_CHARACTERS,
+    MOST_SKILLS,
+    SkillText,
+    SkillTexts,
+)
+from perdure.domain.foundation.errors import ToolFailure
+from perdure.domain.memory.skills import catalog_line, slug
+
+SUFFIX = ".md"
+# Four bytes for each character that a skill may have.
+READ_BYTES = 4 * MOST_CHARACTERS
+ABOUT = ("purpose", "description")
+_FRONT = re.compile(r"\A---[ \t]*\n(?P<facts>.*?)\n?---[ \t]*(?:\n|\Z)(?P<body>.*)\Z", re.DOTALL)
+
+
+class WorkingSkills:
+    """`SkillFolder` over a folder `skills`; a link in its place is refused, not followed."""
+
+    async def read(self, root: str) -> SkillTexts:
+        return await asyncio.to_thread(_read, root)
+
+    async def write(self, root: str, *, name: str, text: str) -> None:
+        await asyncio.to_thread(_write, root, name, text)
+
+
+def _write(root: str, name: str, text: str) -> None:
+    with RootedDirectory(root) as files, files.folder((FOLDER,), create=True) as folder:
+        files.replace(folder, f"{name}{SUFFIX}", f"{text.strip()}\n".encode())
+
+
+def _read(root: str) -> SkillTexts:
+    found: dict[str, SkillText] = {}
+    problems: list[str] = []
+    with RootedDirectory(root, guarded=True) as files:
+        try:
+            names = _names(files)
+        except ToolFailure as failure:
+            return SkillTexts(problems=(f"The folder {FOLDER} was not read: {failure}",))
+        for name in names[:MOST_SKILLS]:
+            try:
+                skill = _skill(name, files.read((FOLDER, name), cap=READ_BYTES))
+            except (ToolFailure, ValueError) as error:
+                problems.append(f"{FOLDER}/{name} was not read as a skill: {error}")
+            else:
+                found[skill.name] = skill
+    if len(names) > MOST_SKILLS:
+        problems.append(
+            f"{FOLDER} holds {len(names)} files; the first {MOST_SKILLS} were read as skills."
+        )
+    return SkillTexts(tuple(found.values()), tuple(problems))
+
+
+def _names(files: RootedDirectory) -> list[str]:
+    """The Markdown files of the folder, by name; none where there is no such folder."""
+    entry = files.entry((FOLDER,))
+    if entry is None or entry.kind == "file":
+        return []
+    return [
+        one.name
+        for one in files.entries((FOLDER,))
+        if one.name.casefold().endswith(SUFFIX) and one.kind != "folder"
+    ]
+
+
+def _skill(file: str, data: bytes) -> SkillText:
+    """The skill in a file, whose name it has; raises `ValueError` for what is none."""
+    try:
+        text = data.decode("utf-8-sig").replace("\r\n", "\n").strip()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"it is not UTF-8 text ({error.reason}).") from error
+    purpose, body = _split(text)
+    name = slug(file[: -len(SUFFIX)])
+    if not name:
+        raise ValueError("its name has no letters or digits.")
+    if not body:
+        raise ValueError("it is empty.")
+    if len(body) > MOST_CHARACTERS:
+        raise ValueError(f"it has {len(body):,} characters; at most {MOST_CHARACTERS:,} fit.")
+    about = f"## Purpose\n{purpose}" if purpose else body
+    return SkillText(name=name, markdown=body, line=catalog_line(name, about))
+
+
+def _split(text: str) -> tuple[str, str]:
+    """What the facts between lines of `---` say the skill is for, and the text below them."""
+    front = _FRONT.match(text)
+    if front is None:
+        return "", text
+    try:
+        facts: object = yaml.safe_load(front["facts"])
+    except yaml.YAMLError:
+        # Such lines are no facts then, and still no part of the procedure.
+        facts = None
+    fields = facts if isinstance(facts, dict) else {}
+    said = (fields.get(key) for key in ABOUT)
+    purpose = next((one for one in said if isinstance(one, str) and one.strip()), "")
+    return " ".join(purpose.split()), front["body"].strip()

@@ -1,0 +1,126 @@
+"""One piece of a worker's work: how it ended, and the facts that the manager's rules need."""
+
+from dataclasses import dataclass, replace
+
+from perdure.domain.delegation.decisions import Envelope
+from perdure.domain.delegation.messages import WorkDone, WorkRead
+from perdure.domain.delegation.results import WorkerReport
+from perdure.domain.delegation.summary import shortened
+from perdure.domain.delegation.worker_review import Critique, keeps_repair
+from perdure.domain.evaluation.outcomes import Outcome
+from perdure.domain.run.result import RunResult
+from perdure.workflows.engine.child_runs import ChildOutcome, NotStarted
+
+ERROR_CHARACTERS = 300
+ENDED_BY_ITSELF = frozenset[Outcome]({"accepted", "best_effort"})
+
+
+@dataclass(frozen=True, slots=True)
+class WorkItem:
+    """One piece of work and how it ended; `critique` is the reviewer's opinion of it."""
+
+    envelope: Envelope
+    acceptance: str
+    end: ChildOutcome | NotStarted
+    read: WorkRead
+    tree: str | None = None
+    critique: Critique | None = None
+
+
+def report_of(piece: WorkItem) -> WorkerReport:
+    """The facts about a result that the manager's rules need."""
+    envelope, end, read = piece.envelope, piece.end, piece.read
+    crashed = isinstance(end, NotStarted) or (
+        end.result is None or (end.result.outcome == "failed" and not read.usable)
+    )
+    error = error_of(end)
+    if read.unfit:
+        error = f"the result does not fit its schema: {'; '.join(read.unfit)}"
+    return WorkerReport(
+        worker=envelope.worker,
+        subtask=envelope.subtask,
+        end="crashed" if crashed else "done",
+        confidence=None if crashed else read.confidence,
+        stated=None if crashed else read.stated,
+        key_finding=read.key_finding if not crashed else "",
+        error=shortened(error, ERROR_CHARACTERS),
+        output=read.result,
+        critique=piece.critique.score if piece.critique else None,
+        usable=read.usable and not crashed and not read.unfit,
+        cut_short=not crashed and _cut_short(end, read),
+        artifacts=read.artifacts,
+        run=end.run if isinstance(end, ChildOutcome) else None,
+    )
+
+
+def work_done(
+    envelope: Envelope, end: ChildOutcome | NotStarted, *, acceptance: str = ""
+) -> WorkDone:
+    result = end.result if isinstance(end, ChildOutcome) else None
+    manages = result is not None and result.kind == "delegation"
+    return WorkDone(
+        worker=envelope.worker,
+        output=result.output_ref if result is not None else None,
+        tool_calls=result.spend.tool_calls if result is not None else 0,
+        tool_successes=result.tool_successes if result is not None else 0,
+        confidence=_sureness(result) if result is not None and manages else None,
+        manages=manages,
+        error=error_of(end),
+        envelope=envelope.model_copy(update={"inputs": {}}),
+        acceptance=acceptance,
+    )
+
+
+def _cut_short(end: ChildOutcome | NotStarted, read: WorkRead) -> bool:
+    """Whether nobody said that the work is done: it was ended, and gave no confidence of its own.
+
+    The confidence of a manager's workers is theirs: each did a part, and nobody the whole.
+    """
+    result = end.result if isinstance(end, ChildOutcome) else None
+    if result is None or result.outcome in ENDED_BY_ITSELF:
+        return False
+    return (result.confidence if result.kind == "delegation" else read.stated) is None
+
+
+def _sureness(result: RunResult) -> float | None:
+    """The confidence of a sub-manager in its work; 0 if it gave up."""
+    if result.reason == "gave_up":
+        return 0.0
+    if result.confidence is not None:
+        return result.confidence
+    return result.best.score if result.best is not None else None
+
+
+def error_of(end: ChildOutcome | NotStarted) -> str:
+    if isinstance(end, NotStarted):
+        return end.why
+    if end.result is None:
+        return end.error
+    if end.result.outcome == "accepted":
+        return ""
+    return shortened(end.result.explanation, ERROR_CHARACTERS)
+
+
+def tree_of(end: ChildOutcome | NotStarted) -> str | None:
+    result = end.result if isinstance(end, ChildOutcome) else None
+    found = (item.ref for item in (result.artifacts if result else ()) if item.kind == "tree")
+    return next(found, None)
+
+
+def is_better(before: WorkItem, after: WorkItem) -> bool:
+    if before.critique is None or after.critique is None:
+        return after.critique is not None
+    return keeps_repair(before.critique, after.critique)
+
+
+def went_on(before: WorkItem, after: WorkItem) -> WorkItem:
+    """The newer result, unless the worker is less sure of it, or has none."""
+    worse = (after.read.confidence or 0.0) < (before.read.confidence or 0.0)
+    return before if worse or not after.read.usable else in_place_of(before, after)
+
+
+def in_place_of(before: WorkItem, after: WorkItem) -> WorkItem:
+    """A newer result under the worker's own name; what it wrote down before is not lost."""
+    skills = tuple(dict.fromkeys((*before.read.skills, *after.read.skills)))
+    read = after.read.model_copy(update={"skills": skills})
+    return replace(after, envelope=before.envelope, read=read)
