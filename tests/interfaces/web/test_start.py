@@ -35,6 +35,7 @@ MORE = "budget: {tokens: 5}\ntools: {access: full}"
             },
         ),
         ({"kind": "agent", "max_iterations": "3"}, {"agent": {"max_iterations": 3}}),
+        ({"kind": "delegation", "max_iterations": "3"}, {"delegation": {"max_iterations": 3}}),
         ({"kind": "agent", "max_iterations": "three"}, {"agent": {"max_iterations": "three"}}),
         (
             {"kind": "roles", "definition": "code-review", "max_iterations": "2"},
@@ -75,6 +76,7 @@ MORE = "budget: {tokens: 5}\ntools: {access: full}"
         "agent",
         "model",
         "iterations",
+        "decisions of a manager",
         "a word for a number",
         "roles",
         "demands",
@@ -85,6 +87,24 @@ MORE = "budget: {tokens: 5}\ntools: {access: full}"
 def test_what_a_form_means(fields: dict[str, str], means: dict[str, Any]) -> None:
     task = TaskForm.read(fields).task()
     assert {name: task[name] for name in means} == means
+
+
+def test_what_a_person_writes_wins_over_the_ready_made_task() -> None:
+    fields = {
+        "kind": "refine", "goal": "look", "budget": {"cost_usd": 1.5, "tokens": 9},
+        "models": {"executor": "local"}, "refine": {"max_iterations": 4, "threshold": 0.9},
+        "metadata": {"label": "x"}, "rubric": [],
+    }  # fmt: skip
+    form = TaskForm.of(ReadyTask(name="n", about="", kind="refine", fields=fields))
+    shown = (form.cost_usd, form.model, form.max_iterations, form.label)
+    assert shown == ("1.5", "local", "4", "x")
+    written = {"cost_usd": "0.10", "model": "haiku", "max_iterations": "2", "label": ""}
+    task = form.model_copy(update=written).task()
+    assert task == {
+        "kind": "refine", "goal": "look", "budget": {"cost_usd": "0.10", "tokens": 9},
+        "models": {"executor": "haiku"}, "refine": {"max_iterations": 2, "threshold": 0.9},
+        "rubric": [],
+    }  # fmt: skip
 
 
 def test_without_demands_the_goal_itself_says_them() -> None:

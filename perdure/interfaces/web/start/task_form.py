@@ -69,11 +69,18 @@ class TaskForm(FrozenModel):
         context = rest.get("context")
         if isinstance(context, dict):
             rest["context"] = {name: text for name, text in context.items() if text is not None}
-        roles = rest.get("roles")
+        # What has a field of its own stands there alone: `more` would win over what people write.
+        visible = {
+            "definition": _taken(rest, "roles", "definition") if task.kind == "roles" else "",
+            "model": _taken(rest, "models", "executor"),
+            "cost_usd": _taken(rest, "budget", "cost_usd"),
+            "max_iterations": _taken(rest, task.kind, "max_iterations"),
+            "label": _taken(rest, "metadata", "label"),
+        }
         return cls(
             kind=task.kind,
             goal=str(task.fields.get("goal", "")).strip(),
-            definition=str(roles.get("definition", "")) if isinstance(roles, dict) else "",
+            **visible,
             ready=task.name,
             inputs=dict.fromkeys(task.inputs, ""),
             more=_as_yaml({name: value for name, value in rest.items() if value != {}}),
@@ -98,7 +105,7 @@ class TaskForm(FrozenModel):
             # The API says which of them is open still.
             task["context"] = {name: text or None for name, text in self.inputs.items()}
         inner: Task = {"definition": self.definition} if self.kind == "roles" else {}
-        if self.max_iterations and self.kind != "delegation":
+        if self.max_iterations:
             inner["max_iterations"] = _number(self.max_iterations)
         if inner:
             task[self.kind] = inner
@@ -131,6 +138,16 @@ class TaskForm(FrozenModel):
         if not isinstance(found, dict):
             raise _wrong("more", "no fields of a task, such as `budget: {tokens: 50000}`")
         return {str(name): value for name, value in found.items()}
+
+
+def _taken(fields: Task, part: str, name: str) -> str:
+    """A value taken out of a part of a task, as text; empty where there is none of one line."""
+    inner = fields.get(part)
+    value = inner.get(name) if isinstance(inner, dict) else None
+    if not isinstance(inner, dict) or not isinstance(value, str | int | float):
+        return ""
+    fields[part] = {key: other for key, other in inner.items() if key != name}
+    return str(value)
 
 
 class _Dumper(yaml.SafeDumper):
