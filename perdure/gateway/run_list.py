@@ -27,7 +27,7 @@ from perdure.gateway.visibility import (
 
 LAST = "@last"
 STORED_RUNS = 1_000
-"""How many runs of the store are looked at for one page."""
+"""How many runs of the store are looked at for one page, or for names like one not found."""
 LEAST_BATCH = 50
 CANDIDATES = 10
 MAX_LIMIT = 500

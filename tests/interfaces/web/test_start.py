@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from page_visit import visitor
+from pydantic import JsonValue
 from rest import Rest, scripted, served
 from temporalio.testing import WorkflowEnvironment
 
@@ -90,7 +91,7 @@ def test_what_a_form_means(fields: dict[str, str], means: dict[str, Any]) -> Non
 
 
 def test_what_a_person_writes_wins_over_the_ready_made_task() -> None:
-    fields = {
+    fields: dict[str, JsonValue] = {
         "kind": "refine", "goal": "look", "budget": {"cost_usd": 1.5, "tokens": 9},
         "models": {"executor": "local"}, "refine": {"max_iterations": 4, "threshold": 0.9},
         "metadata": {"label": "x"}, "rubric": [],

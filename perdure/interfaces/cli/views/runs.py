@@ -24,11 +24,13 @@ GOAL_WIDTH = 36
 
 def runs_view(page: RunPage, now: datetime) -> RenderableType:
     """One row per run, newest first."""
+    more = f"more: perdure list --cursor {page.cursor}" if page.cursor else ""
     if not page.runs:
-        return stack(line("No runs."), _note(page.note))
+        # A filter that fits few of very many stored runs can leave a page empty.
+        told = "None of the runs looked at so far fits." if more else "No runs."
+        return stack(line(told), _note(page.note), _note(more))
     columns = ("run", "state", "iter", "score", "cost", "started", "goal")
     rows = [_row(run, now) for run in page.runs]
-    more = f"more: perdure list --cursor {page.cursor}" if page.cursor else ""
     drawn = Listing(columns, rows, right=("iter", "score", "cost"))
     return stack(drawn, _note(page.note), _note(more))
 

@@ -99,6 +99,10 @@ older ones come from the store
 more: perdure list --cursor abc\
 """)
     assert plain(runs_view(RunPage(), NOW)) == snapshot("No runs.")
+    assert plain(runs_view(RunPage(cursor="store.1000"), NOW)) == snapshot("""\
+None of the runs looked at so far fits.
+more: perdure list --cursor store.1000\
+""")
 
 
 @pytest.mark.parametrize("lifecycle", ["running", "waiting", "paused"])
