@@ -273,7 +273,8 @@ def resolve(asked: Sequence[str], shelf: SkillCatalog) -> Resolved:
 
 def is_skill_file(path: str) -> bool:
     """Whether a changed path of a working folder is one of its skills."""
-    return path.startswith(f"{FOLDER}/") and path.casefold().endswith(".md")
+    folder, _, name = path.rpartition("/")
+    return folder == FOLDER and name.casefold().endswith(".md")
 
 
 def _after(before: KnownSkill | None, file: SkillFile) -> KnownSkill:

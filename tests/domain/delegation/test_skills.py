@@ -8,7 +8,11 @@ from perdure.domain.delegation.skills import (
     KnownSkill,
     SavedSkill,
     SkillCatalog,
+    SkillFile,
+    by_name,
+    given_whole,
     is_skill,
+    is_skill_file,
     named_skills,
     resolve,
 )
@@ -139,3 +143,69 @@ def test_headings_of_sections_name_no_skill() -> None:
     names = {skill_name(text) for text in (first, second)}
     assert len(names) == 2 and "purpose" not in names
     assert skill_name(f"{first}\n# Skill: Looking") == "looking"
+
+
+LONG = f"# Skill: Counting\n\n{WORDS}"
+
+
+@pytest.mark.parametrize(
+    ("saved", "version", "events"),
+    [
+        ([], 1, 0),
+        (["r1"], 1, 0),
+        (["r2"], 2, 1),
+        (["r2", "r1"], 3, 2),
+        (["r2", "r2"], 2, 1),
+    ],
+    ids=["nothing", "the same text", "another", "another and back", "another, twice"],
+)
+def test_a_text_that_was_given_again_is_no_new_version(
+    saved: list[str], version: int, events: int
+) -> None:
+    before = SkillCatalog().with_saved([SavedSkill(name="a", ref="r1", line="a")])
+    new = [SavedSkill(name="a", ref=ref, line="a", version=n) for n, ref in enumerate(saved, 2)]
+    after = before.with_saved(new)
+    assert after.skills["a"].version == version
+    assert after.skills["a"].ref == (saved[-1] if saved else "r1")
+    assert len(before.new(new)) == events
+
+
+def test_a_changed_file_wins_and_an_equal_one_changes_nothing() -> None:
+    own = SkillCatalog().with_saved([SavedSkill(name="a", ref="r1", line="a", version=3)])
+    files = {"a": SkillFile(ref="r1", line="a"), "b": SkillFile(ref="r2", line="b: x")}
+    with_files = own.with_files(files)
+    assert with_files.skills["a"] == own.skills["a"]
+    assert with_files.skills["b"] == KnownSkill(ref="r2", line="b: x", earlier=True)
+    changed = with_files.with_files({"a": SkillFile(ref="r9", line="a: y")})
+    assert changed.skills["a"] == KnownSkill(ref="r9", line="a: y", version=4)
+    # A file that was there before is nothing that the run wrote, whoever changed it since.
+    assert changed.with_files({"b": SkillFile(ref="r8", line="b")}).versions() == {"a": 4}
+
+
+def test_what_the_manager_wrote_whole_is_named_once_it_was_kept() -> None:
+    known = shelf(known="r0")
+    asked = ["known", LONG, f"  {LONG}\n", "# Short\ntoo few", "nobody"]
+    assert given_whole(asked, known) == (LONG,)
+    saved = [SavedSkill(name="counting", ref="r1", line="counting")]
+    kept = known.with_saved(saved)
+    told = by_name(asked, (LONG,), saved, kept)
+    assert told == ("known", "counting", "counting", "# Short\ntoo few", "nobody")
+
+
+def test_of_two_texts_of_one_name_the_covered_one_stays_as_it_is() -> None:
+    other = f"{LONG} And then rest."
+    saved = [SavedSkill(name="counting", ref=ref, line="counting") for ref in ("r1", "r2")]
+    kept = SkillCatalog().with_saved(saved)
+    assert by_name((LONG, other), (LONG, other), saved, kept) == (LONG, "counting")
+
+
+@pytest.mark.parametrize(
+    ("path", "is_one"),
+    [
+        ("skills/a.md", True), ("skills/A.MD", True), ("skills/a.txt", False),
+        ("docs/skills/a.md", False), ("skills.md", False), ("skillset/a.md", False),
+        ("skills/deep/a.md", False),
+    ],
+)  # fmt: skip
+def test_which_changed_paths_are_skills(path: str, is_one: bool) -> None:
+    assert is_skill_file(path) is is_one
