@@ -8,14 +8,11 @@ from perdure.domain.foundation.errors import NotFound
 from perdure.interfaces.definitions import DEFINITIONS, Definition, definitions
 from perdure.interfaces.rest.auth import Reader
 from perdure.interfaces.rest.request_limits import BoundedRoute
-from perdure.interfaces.rest.runs import PREFIX
 from perdure.submission.layers import Fields
 from perdure.submission.parse_yaml import read_file
 
 HERE = "."
-router = APIRouter(
-    prefix=f"{PREFIX.rsplit('/', 1)[0]}/tasks", tags=["tasks"], route_class=BoundedRoute
-)
+router = APIRouter(prefix="/api/v1/tasks", tags=["tasks"], route_class=BoundedRoute)
 
 
 class ReadyTaskLine(FrozenModel):
