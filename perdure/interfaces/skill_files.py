@@ -1,6 +1,5 @@
 """Skills as people write them: a Markdown file, with a few facts in front if they like."""
 
-import re
 from datetime import datetime
 from pathlib import Path
 
@@ -10,12 +9,10 @@ from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.foundation.errors import InvalidInput, NotFound
 from perdure.domain.foundation.problems import problems_of
 from perdure.domain.memory.entries import TEXT_CHARACTERS, Share, Skill
-from perdure.domain.memory.skills import purpose_of, slug, title_of
+from perdure.domain.memory.skills import purpose_of, slug, split_front, title_of
 from perdure.submission.parse_yaml import fields_of, parse
 
 MAX_FILE_BYTES = 256 * 1024
-
-_FRONT = re.compile(r"\A---[ \t]*\n(?P<facts>.*?)\n?---[ \t]*(?:\n|\Z)(?P<body>.*)\Z", re.DOTALL)
 
 
 class SkillFacts(FrozenModel):
@@ -75,11 +72,11 @@ def parse_skill(text: str, *, stem: str, source: str, now: datetime) -> Skill:
 
 
 def _split(text: str, source: str) -> tuple[SkillFacts, str]:
-    found = _FRONT.match(text)
-    if found is None:
+    front, body = split_front(text)
+    if body == text:
         return SkillFacts(), text
-    fields = fields_of(parse(found["facts"], named=source), named=source)
-    return _facts(fields, source), found["body"]
+    fields = fields_of(parse(front, named=source), named=source)
+    return _facts(fields, source), body
 
 
 def _facts(fields: dict[str, JsonValue], source: str) -> SkillFacts:

@@ -1,7 +1,6 @@
 """The skills of a working folder as files (port `SkillFolder`): `skills/NAME.md`."""
 
 import asyncio
-import re
 
 import yaml
 
@@ -14,13 +13,12 @@ from perdure.domain.delegation.skills import (
     SkillTexts,
 )
 from perdure.domain.foundation.errors import ToolFailure
-from perdure.domain.memory.skills import catalog_line, slug
+from perdure.domain.memory.skills import catalog_line, slug, split_front
 
 SUFFIX = ".md"
 # Four bytes for each character that a skill may have.
 READ_BYTES = 4 * MOST_CHARACTERS
 ABOUT = ("purpose", "description")
-_FRONT = re.compile(r"\A---[ \t]*\n(?P<facts>.*?)\n?---[ \t]*(?:\n|\Z)(?P<body>.*)\Z", re.DOTALL)
 
 
 class WorkingSkills:
@@ -92,15 +90,13 @@ def _skill(file: str, data: bytes) -> SkillText:
 
 def _split(text: str) -> tuple[str, str]:
     """What the facts between lines of `---` say the skill is for, and the text below them."""
-    front = _FRONT.match(text)
-    if front is None:
-        return "", text
+    front, body = split_front(text)
     try:
-        facts: object = yaml.safe_load(front["facts"])
+        facts: object = yaml.safe_load(front)
     except yaml.YAMLError:
         # Such lines are no facts then, and still no part of the procedure.
         facts = None
     fields = facts if isinstance(facts, dict) else {}
     said = (fields.get(key) for key in ABOUT)
     purpose = next((one for one in said if isinstance(one, str) and one.strip()), "")
-    return " ".join(purpose.split()), front["body"].strip()
+    return " ".join(purpose.split()), body.strip()

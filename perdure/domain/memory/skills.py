@@ -30,6 +30,7 @@ _SECTIONS = frozenset(
         "when-to-use",
     }
 )  # fmt: skip
+_FRONT = re.compile(r"\A---[ \t]*\n(?P<facts>.*?)\n?---[ \t]*(?:\n|\Z)(?P<body>.*)\Z", re.DOTALL)
 _PURPOSE = re.compile(r"^##[ \t]+purpose[ \t]*#*\n+(?P<line>[^\n]+)", re.IGNORECASE | re.MULTILINE)
 
 
@@ -46,6 +47,12 @@ def title_of(markdown: str) -> str | None:
     """
     titles = (found["title"] for found in _HEADING.finditer(markdown))
     return next((title for title in titles if slug(title) not in _SECTIONS), None)
+
+
+def split_front(markdown: str) -> tuple[str, str]:
+    """The YAML between two lines of `---` at the top of a skill's file, and the text below it."""
+    found = _FRONT.match(markdown)
+    return ("", markdown) if found is None else (found["facts"], found["body"])
 
 
 def purpose_of(markdown: str) -> str:
