@@ -9,7 +9,7 @@ from part_requests import part_requests
 from perdure.adapters.checks import check_problems, evaluate_checks
 from perdure.domain.evaluation.rubric import Part
 from perdure.domain.evaluation.scores import Evaluation, overall_score
-from perdure.domain.evaluation.termination import LoopFacts
+from perdure.domain.evaluation.termination import TerminationFacts
 from perdure.domain.evaluation.trajectory import Trajectory
 from perdure.domain.outputs.parts import (
     Version,
@@ -85,7 +85,7 @@ def test_rounds_of_failing_lines_end_in_quality_met() -> None:
     while True:
         failing = failing_parts(SPEC.rubric, kept.evaluation)
         facts = Facts(
-            loop=LoopFacts(trajectory=trajectory),
+            loop=TerminationFacts(trajectory=trajectory),
             settings=SPEC.refine,
             failing_parts=len(failing),
         )

@@ -47,7 +47,7 @@ _COMPARE: Mapping[Comparison, Callable[[float, float], bool]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class LoopFacts:
+class TerminationFacts:
     """What conditions can depend on, after an iteration.
 
     `approved` and `goal_achieved` are the verdicts of this iteration, None when nobody was asked;
@@ -65,7 +65,7 @@ class LoopFacts:
     tool_outputs: Mapping[str, str] = field(default_factory=dict)
 
 
-def check_termination(condition: Condition, facts: LoopFacts) -> RunEnd | None:
+def check_termination(condition: Condition, facts: TerminationFacts) -> RunEnd | None:
     """The verdict of a tree, or None while the run may go on."""
     match condition:
         case Combined():
@@ -90,7 +90,7 @@ def check_termination(condition: Condition, facts: LoopFacts) -> RunEnd | None:
             assert_never(condition)
 
 
-def _combined(condition: Combined, facts: LoopFacts) -> RunEnd | None:
+def _combined(condition: Combined, facts: TerminationFacts) -> RunEnd | None:
     verdicts = [check_termination(child, facts) for child in condition.conditions]
     true = [verdict for verdict in verdicts if verdict is not None]
     if condition.operator == "or":
@@ -132,14 +132,14 @@ def _rounds(completed: int, limit: int) -> RunEnd | None:
     return ended("best_effort", "max_iterations", f"{completed} of {limit}")
 
 
-def _spent(seconds: float, *, wall: bool, facts: LoopFacts) -> RunEnd | None:
+def _spent(seconds: float, *, wall: bool, facts: TerminationFacts) -> RunEnd | None:
     used = facts.wall_seconds if wall else facts.active_seconds
     if used < seconds:
         return None
     return ended("deadline", "wall_time" if wall else "active_time", f"{used:.1f} of {seconds:g} s")
 
 
-def _time_bound(condition: TimeBound, facts: LoopFacts) -> RunEnd | None:
+def _time_bound(condition: TimeBound, facts: TerminationFacts) -> RunEnd | None:
     if condition.seconds is not None:
         return _spent(condition.seconds, wall=condition.wall, facts=facts)
     if condition.until is None or facts.now is None or facts.now < condition.until:
@@ -147,19 +147,19 @@ def _time_bound(condition: TimeBound, facts: LoopFacts) -> RunEnd | None:
     return ended("deadline", "wall_time", f"until {condition.until.isoformat()}")
 
 
-def _evaluation_bound(condition: EvaluationBound, facts: LoopFacts) -> RunEnd | None:
+def _evaluation_bound(condition: EvaluationBound, facts: TerminationFacts) -> RunEnd | None:
     if facts.approved:
         return ended("accepted", "approved")
     return _rounds(facts.review_rounds, condition.max_review_rounds)
 
 
-def _goal_bound(condition: GoalBound, facts: LoopFacts) -> RunEnd | None:
+def _goal_bound(condition: GoalBound, facts: TerminationFacts) -> RunEnd | None:
     if facts.goal_achieved:
         return ended("accepted", "goal_achieved")
     return _rounds(facts.trajectory.completed, condition.max_iterations)
 
 
-def _tool_bound(condition: ToolBound, facts: LoopFacts) -> RunEnd | None:
+def _tool_bound(condition: ToolBound, facts: TerminationFacts) -> RunEnd | None:
     number = leading_number(facts.tool_outputs.get(condition.tool, ""))
     if number is None or not _COMPARE[condition.operator](number, condition.value):
         return None

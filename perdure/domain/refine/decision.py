@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from perdure.domain.evaluation.outcomes import Outcome, RunEnd, ended
-from perdure.domain.evaluation.termination import LoopFacts, check_termination
+from perdure.domain.evaluation.termination import TerminationFacts, check_termination
 from perdure.domain.evaluation.trajectory import DEGRADATION_WINDOW, PERFECT, Trajectory
 from perdure.domain.refine.spec import RefineSettings
 from perdure.domain.turns.records import Decision as DecisionKind
@@ -71,7 +71,7 @@ class Facts:
         failures_in_a_row: such iterations up to and with the newest.
     """
 
-    loop: LoopFacts
+    loop: TerminationFacts
     settings: RefineSettings
     exhausted: str | None = None
     out_of_time: Literal["active_time", "wall_time"] | None = None

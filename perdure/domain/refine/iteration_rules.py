@@ -7,7 +7,7 @@ from perdure.domain.budget import envelope as budgets
 from perdure.domain.budget.envelope import TIME_DIMENSIONS, LimitReached
 from perdure.domain.evaluation.rubric import Rubric
 from perdure.domain.evaluation.scores import Evaluation, deciding_pass, failing, items_pass
-from perdure.domain.evaluation.termination import LoopFacts
+from perdure.domain.evaluation.termination import TerminationFacts
 from perdure.domain.evaluation.trajectory import PERFECT, rounded
 from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.foundation.tokens import estimate
@@ -126,7 +126,7 @@ def facts_of(
     spent = budgets.exhausted(state.budget, wall_time=wall)
     scored = state.trajectory.current is not None
     return Facts(
-        loop=LoopFacts(
+        loop=TerminationFacts(
             trajectory=state.trajectory,
             active_seconds=state.budget.spent.active_time,
             wall_seconds=wall,

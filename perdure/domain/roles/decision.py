@@ -10,7 +10,7 @@ from typing import Literal
 from perdure.domain.budget.envelope import MAX_ITERATIONS
 from perdure.domain.evaluation.conditions import Condition
 from perdure.domain.evaluation.outcomes import Outcome, RunEnd, ended
-from perdure.domain.evaluation.termination import LoopFacts, check_termination
+from perdure.domain.evaluation.termination import TerminationFacts, check_termination
 from perdure.domain.evaluation.trajectory import Trajectory
 from perdure.domain.turns.records import Decision
 
@@ -108,7 +108,7 @@ def decide(facts: RoleFacts) -> RoleDecision:
 
 def _success(facts: RoleFacts) -> RunEnd | None:
     """A verdict of success counts on the last permitted round too: limits are looked at later."""
-    early = check_termination(facts.condition, _loop_facts(facts, completed=0))
+    early = check_termination(facts.condition, _termination_facts(facts, completed=0))
     return early if early is not None and early.outcome == "accepted" else None
 
 
@@ -119,7 +119,9 @@ def _rounds_left(facts: RoleFacts) -> bool:
 
 
 def _by_limits(facts: RoleFacts) -> RoleDecision:
-    verdict = check_termination(facts.condition, _loop_facts(facts, completed=facts.completed))
+    verdict = check_termination(
+        facts.condition, _termination_facts(facts, completed=facts.completed)
+    )
     if verdict is not None:
         decision: Decision = "accept" if verdict.outcome == "accepted" else "accept_best"
         return _over("condition", decision, verdict)
@@ -130,9 +132,9 @@ def _by_limits(facts: RoleFacts) -> RoleDecision:
     return RoleDecision("next", "continue", _why_on(facts))
 
 
-def _loop_facts(facts: RoleFacts, *, completed: int) -> LoopFacts:
+def _termination_facts(facts: RoleFacts, *, completed: int) -> TerminationFacts:
     early = completed == 0
-    return LoopFacts(
+    return TerminationFacts(
         trajectory=Trajectory(completed=completed),
         active_seconds=0.0 if early else facts.active_seconds,
         wall_seconds=0.0 if early else facts.wall_seconds,

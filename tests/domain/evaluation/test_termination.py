@@ -9,7 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.domain.evaluation.outcomes import REASONS
-from perdure.domain.evaluation.termination import LoopFacts, check_termination, leading_number
+from perdure.domain.evaluation.termination import (
+    TerminationFacts,
+    check_termination,
+    leading_number,
+)
 from perdure.domain.evaluation.trajectory import Trajectory
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -22,11 +26,11 @@ def follow(*scores: float | None) -> Trajectory:
     return trajectory
 
 
-def facts(*scores: float | None, **more: object) -> LoopFacts:
-    return LoopFacts(trajectory=follow(*scores), **more)  # type: ignore[arg-type]
+def facts(*scores: float | None, **more: object) -> TerminationFacts:
+    return TerminationFacts(trajectory=follow(*scores), **more)  # type: ignore[arg-type]
 
 
-def verdict(tree: Mapping[str, object], given: LoopFacts) -> str | None:
+def verdict(tree: Mapping[str, object], given: TerminationFacts) -> str | None:
     condition = read_condition(tree)
     assert not isinstance(condition, tuple)
     found = check_termination(condition, given)
@@ -127,7 +131,9 @@ MOMENT = {"type": "time_bound", "until": "2026-05-01T12:00:00Z"}
         pytest.param({"type": "manual"}, facts(0.9, 0.9, repeated=True), None, id="manual"),
     ],
 )
-def test_conditions(tree: Mapping[str, object], given: LoopFacts, expected: str | None) -> None:
+def test_conditions(
+    tree: Mapping[str, object], given: TerminationFacts, expected: str | None
+) -> None:
     assert verdict(tree, given) == expected
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.domain.evaluation.outcomes import REASONS
-from perdure.domain.evaluation.termination import LoopFacts
+from perdure.domain.evaluation.termination import TerminationFacts
 from perdure.domain.evaluation.trajectory import Trajectory
 from perdure.domain.refine.decision import Decision, Facts, Failure, decide
 from perdure.domain.refine.spec import RefineSettings
@@ -25,7 +25,7 @@ def facts(
         trajectory = trajectory.after(score)
     loop = {key: more.pop(key) for key in ("repeated", "active_seconds") if key in more}
     return Facts(
-        loop=LoopFacts(trajectory=trajectory, **loop),  # type: ignore[arg-type]
+        loop=TerminationFacts(trajectory=trajectory, **loop),  # type: ignore[arg-type]
         settings=RefineSettings.model_validate(settings or {}),
         **more,  # type: ignore[arg-type]
     )
@@ -265,7 +265,7 @@ def test_strategies_that_all_fail_leave_the_last_failure() -> None:
     for _ in range(3):
         trajectory = trajectory.after(None, has_output=False)
     given = Facts(
-        loop=LoopFacts(trajectory=trajectory),
+        loop=TerminationFacts(trajectory=trajectory),
         settings=RefineSettings.model_validate(TRIES),
         failure=FAILED,
         failures_in_a_row=3,
