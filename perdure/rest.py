@@ -17,7 +17,7 @@ from perdure.interfaces.rest.app import build_app
 from perdure.interfaces.rest.server import require_token_beyond_loopback, serve
 from perdure.interfaces.rest.settings import ApiRules, ApiSite
 from perdure.interfaces.services import OnProgress
-from perdure.interfaces.web.app import Doors, build_pages
+from perdure.interfaces.web.app import ApiAndPages, build_pages
 from perdure.local_services.embedded import EmbeddedRuntime
 from perdure.submission.types import Surroundings
 
@@ -49,7 +49,7 @@ async def run_api(settings: Settings, on_ready: OnProgress) -> None:
         await require_token_beyond_loopback(site, settings.api_host)
         api = build_app(site)
         await serve(
-            Doors(api=api, pages=build_pages(site, api)),
+            ApiAndPages(api=api, pages=build_pages(site, api)),
             host=settings.api_host,
             port=settings.api_port,
             stop=stop,

@@ -25,7 +25,7 @@ from perdure.interfaces.rest.app import build_app
 from perdure.interfaces.rest.server import serve
 from perdure.interfaces.rest.settings import ApiRules, ApiSite
 from perdure.interfaces.services import Services
-from perdure.interfaces.web.app import Doors, build_pages
+from perdure.interfaces.web.app import ApiAndPages, build_pages
 from perdure.submission.types import Surroundings
 
 EVERY: tuple[Scope, ...] = ("admin",)
@@ -74,7 +74,7 @@ class Rest:
 
 
 def services_of(site: Installation) -> Services:
-    """What doors are handed, with the gateway of the test."""
+    """What commands, API and pages are handed, with the gateway of the test."""
     endpoints = Endpoints(temporal_address=site.address, namespace="default", home=str(site.home))
     return replace(client_services.services_of(site.parts, endpoints), gateway=site.gateway)
 
@@ -128,10 +128,10 @@ def api_site(
     )
 
 
-def doors(api: ApiSite) -> Doors:
+def api_and_pages(api: ApiSite) -> ApiAndPages:
     """The API and the pages, as one process serves them."""
     app = build_app(api)
-    return Doors(api=app, pages=build_pages(api, app))
+    return ApiAndPages(api=app, pages=build_pages(api, app))
 
 
 @asynccontextmanager
@@ -142,7 +142,7 @@ async def served(
     api = api_site(site, rules, single_sign_on)
     stop, ready = asyncio.Event(), asyncio.get_running_loop().create_future()
     task = asyncio.create_task(
-        serve(doors(api), host="127.0.0.1", port=0, stop=stop, on_ready=ready.set_result)
+        serve(api_and_pages(api), host="127.0.0.1", port=0, stop=stop, on_ready=ready.set_result)
     )
     try:
         await asyncio.wait({task, ready}, return_when=asyncio.FIRST_COMPLETED)

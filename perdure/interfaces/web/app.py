@@ -85,7 +85,7 @@ def build_pages(site: ApiSite, api: ASGIApp) -> FastAPI:
     return app
 
 
-class Doors:
+class ApiAndPages:
     """The API and the pages at one address."""
 
     def __init__(self, *, api: ASGIApp, pages: ASGIApp) -> None:
