@@ -154,6 +154,24 @@ class Library:
         await trail.decided("library_rejected", f"{shelf} {id}", by=by, run=_from(done))
         return done
 
+    async def forget(self, shelf: Shelf, id: str, *, by: str, trail: AuditTrail) -> LibraryItem:
+        """Drop a skill or a learning, whoever wrote it; the item as it was.
+
+        Raises:
+            NotFound: there is none of that id.
+            NotAllowed: it is a pattern or a tool, which a run would only find or make again.
+        """
+        known = await self.entry(shelf, id)
+        if shelf in {"pattern", "tool"}:
+            raise NotAllowed(
+                f"A {shelf} is not forgotten: a run could bring it back.",
+                cure="Reject it, so that it stays away.",
+            )
+        await self._services.memory.forget(id)
+        about = f"{shelf} {id}"
+        await trail.decided("library_forgotten", about, by=by, run=_from(known.item))
+        return known.item
+
     async def _items(self, shelf: Shelf) -> list[LibraryItem]:
         services, now = self._services, self._now
         match shelf:
@@ -248,5 +266,5 @@ def _unknown(shelf: Shelf, id: str) -> NotFound:
 def _no_decision() -> NotAllowed:
     return NotAllowed(
         "A learning is not proposed: runs are given it when the run that it is from was accepted.",
-        cure="To drop one: `perdure memory forget ID`.",
+        cure="To drop one, forget it: here, or with `perdure memory forget ID`.",
     )

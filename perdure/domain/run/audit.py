@@ -12,7 +12,7 @@ from perdure.domain.run.messages import VERB_OF, Amend, Answer, AnyMessage, Stop
 
 Action = Literal[
     "login", "token_used", "token_made", "token_rotated", "token_revoked", "access",
-    "library_approved", "library_rejected", Verb,
+    "library_approved", "library_rejected", "library_forgotten", Verb,
 ]  # fmt: skip
 Outcome = Literal["asked", "allowed", "refused"]
 ABOUT_CHARACTERS = 500

@@ -46,9 +46,8 @@ class Session:
         finally:
             await opening.__aexit__(None, None, None)
 
-    async def decided(self, services: Services, *, approved: bool, about: str) -> None:
-        """Write to the audit trail what this person made of a proposal."""
-        action: Action = "library_approved" if approved else "library_rejected"
+    async def decided(self, services: Services, action: Action, about: str) -> None:
+        """Write to the audit trail what this person made of something in the library."""
         trail = AuditTrail(services.audit, now=self.context.now)
         await trail.decided(action, about, by=self.context.user, run=None)
 

@@ -71,6 +71,14 @@ async def reject_library_entry(
     return await _library(site).reject(shelf, entry, by=caller.name, trail=_trail(site))
 
 
+@router.post("/{entry}/forget")
+async def forget_library_entry(
+    site: Site, caller: Operator, shelf: Shelf, entry: Entry
+) -> LibraryItem:
+    """Drop a skill or a learning; the answer is the item as it was."""
+    return await _library(site).forget(shelf, entry, by=caller.name, trail=_trail(site))
+
+
 def _library(site: ApiSite) -> Library:
     return Library(site.services, site.now())
 

@@ -51,6 +51,7 @@ OPERATE = {("POST", f"{RUN}/{verb}") for verb in VERBS} | {
     ("DELETE", f"{DEFINITIONS}/{{name}}"),
     ("POST", f"{ENTRY}/approve"),
     ("POST", f"{ENTRY}/reject"),
+    ("POST", f"{ENTRY}/forget"),
     ("POST", EXPERIMENTS),
     ("DELETE", EXPERIMENT),
     *(("POST", f"{EXPERIMENT}/{verb}") for verb in ("pause", "resume", "stop", "inputs")),

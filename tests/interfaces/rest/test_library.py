@@ -75,6 +75,29 @@ async def test_a_tool_is_read_whole_and_decided_on(library: Rest) -> None:
     assert listed.json()["items"] == []
 
 
+@pytest.mark.parametrize("shelf", ["learning", "skill"])
+async def test_what_is_forgotten_is_gone_and_written_down(library: Rest, shelf: str) -> None:
+    (item, *others) = (await library.client.get(f"{LIBRARY}/{shelf}")).json()["items"]
+    path = f"{LIBRARY}/{shelf}/{item['id']}"
+    answer = await library.client.post(f"{path}/forget")
+    assert (answer.status_code, answer.json()) == (200, item)
+    assert (await library.client.post(f"{path}/forget")).status_code == 404
+    assert (await library.client.get(f"{LIBRARY}/{shelf}")).json()["items"] == others
+    assert await decided(library) == [
+        ("library_forgotten", f"{shelf} {item['id']}", item["runs"][0])
+    ]
+
+
+@pytest.mark.parametrize("path", ["pattern/pattern-1", f"tool/{TOOL}"])
+async def test_what_a_run_would_bring_back_is_rejected_not_forgotten(
+    library: Rest, path: str
+) -> None:
+    answer = await library.client.post(f"{LIBRARY}/{path}/forget")
+    assert answer.status_code == 409 and "Reject it" in answer.text
+    assert (await library.client.get(f"{LIBRARY}/{path}")).status_code == 200
+    assert await decided(library) == []
+
+
 async def test_a_rejected_pattern_stays_rejected(library: Rest) -> None:
     answer = await library.client.post(f"{LIBRARY}/pattern/pattern-1/reject")
     assert answer.json()["state"] == "rejected"
@@ -100,5 +123,7 @@ async def test_ids_are_whole_and_learnings_need_no_decision(
 async def test_who_only_reads_decides_nothing(library: Rest) -> None:
     async with library.caller("read", "answer") as reader:
         answer = await reader.post(f"{LIBRARY}/tool/{TOOL}/approve")
+        assert (answer.status_code, answer.json()["code"]) == (403, "insufficient_scope")
+        answer = await reader.post(f"{LIBRARY}/learning/learning-1/forget")
         assert (answer.status_code, answer.json()["code"]) == (403, "insufficient_scope")
         assert (await reader.get(f"{LIBRARY}/tool/{TOOL}")).status_code == 200

@@ -43,6 +43,17 @@ async def test_a_proposal_is_approved_in_place(person: Visitor, filled: Rest) ->
     assert "in use" in page and "decided by test (" in page
 
 
+async def test_a_learning_is_forgotten_in_place(person: Visitor, filled: Rest) -> None:
+    shelf = "/library?shelf=learning"
+    page = await person.see(shelf)
+    (path,) = re.findall(r'formaction="(/library/learning/[^"]+/forget)"', page)
+    assert "data-confirm=" in page and "/forget" in await person.see(path.removesuffix("/forget"))
+    assert (await person.send(path, {})).status_code == 403
+    answer = await person.send(path, {}, key=await person.form_key(shelf))
+    assert (answer.status_code, answer.headers["location"]) == (303, shelf)
+    assert 'class="empty"' in await person.see(shelf)
+
+
 async def test_a_refusal_is_told_in_words(person: Visitor, filled: Rest) -> None:
     page = await person.see("/library?shelf=skill")
     (address,) = re.findall(rf'href="(/library/skill/[^"]+)">notes@{FAILED}', page)
@@ -80,3 +91,4 @@ async def test_a_shelf_that_is_none_is_not_found(person: Visitor) -> None:
 async def test_who_only_reads_sees_no_buttons(filled: Rest) -> None:
     async with visitor(filled, await filled.token("read")) as reader:
         assert "/approve" not in await reader.see("/library?shelf=tool")
+        assert "/forget" not in await reader.see("/library?shelf=learning")

@@ -96,12 +96,14 @@ async def forget(entry: Annotated[str, Parameter(name="ID")], /, *, session: Giv
                 await services.memory.forget(entry)
             except NotFound:
                 raise unreadable from None
+            await session.decided(services, "library_forgotten", f"unreadable {entry}")
             session.output.show(
                 line(("✓ ", GOOD), f"forgot the unreadable entry {entry}"),
                 {"type": "forgotten", "id": entry, "kind": None},
             )
             return
         await services.memory.forget(known.id)
+        await session.decided(services, "library_forgotten", f"{known.kind} {known.id}")
         _tell_forgotten(session, known)
 
 
@@ -180,7 +182,7 @@ async def approve(proposed: Name, /, *, name: str | None = None, session: Given)
             now=now,
             name=name,
         )
-        await session.decided(services, approved=True, about=f"skill {waiting.id}")
+        await session.decided(services, "library_approved", f"skill {waiting.id}")
         told = f"{kept.name} is given to runs from now on, as version {kept.version}"
         session.output.show(
             line(("✓ ", GOOD), told),
@@ -198,6 +200,7 @@ async def forget_skill(name: Name, /, *, session: Given) -> None:
     async with session.connected() as services:
         skill = await _skill(services.memory, name)
         await services.memory.forget(skill.id)
+        await session.decided(services, "library_forgotten", f"skill {skill.id}")
         _tell_forgotten(session, skill)
 
 

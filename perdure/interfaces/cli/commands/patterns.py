@@ -56,7 +56,7 @@ async def approve(
         done = await deciding.approve(
             services.memory, entry, by=session.context.user, now=now, name=name, written=written
         )
-        await session.decided(services, approved=True, about=f"pattern {done.pattern.id}")
+        await session.decided(services, "library_approved", f"pattern {done.pattern.id}")
         told = line(("✓ ", GOOD), f"{done.pattern.id} is now the skill {done.skill.name}")
         session.output.show(told, done)
         session.output.note(f"Read it: perdure skills show {done.skill.name}")
@@ -71,7 +71,7 @@ async def reject(entry: Entry, /, *, session: Given) -> None:
     """
     async with session.connected() as services:
         rejected = await deciding.reject(services.memory, entry)
-        await session.decided(services, approved=False, about=f"pattern {rejected.id}")
+        await session.decided(services, "library_rejected", f"pattern {rejected.id}")
         session.output.show(line(("✓ ", GOOD), f"rejected {rejected.id}"), rejected)
 
 

@@ -17,7 +17,7 @@ DEFINITIONS = "/loops/definitions"
 ORIGINS = {
     "built-in": "comes with Perdure", "home": "of this installation", "workspace": "of a folder",
 }  # fmt: skip
-VERBS = ("approve", "reject")
+VERBS = ("approve", "reject", "forget")
 router = APIRouter()
 
 
@@ -84,6 +84,11 @@ class Card:
         """Whether somebody may approve or reject it."""
         return self.item.state == "proposed"
 
+    @property
+    def forgettable(self) -> bool:
+        """Whether somebody may drop it: a pattern or a tool is rejected instead."""
+        return self.item.shelf in {"skill", "learning"} and not self.waits
+
 
 @router.get("/library")
 async def show(visit: Here, shelf: str = "skill", cursor: str | None = None) -> Response:
@@ -130,7 +135,7 @@ async def one(visit: Here, shelf: str, entry: str) -> Response:
 
 @router.post("/library/{shelf}/{entry}/{verb}")
 async def decide(visit: Here, fields: Fields, shelf: str, entry: str, verb: str) -> Response:
-    """Approve or reject, and back to the shelf."""
+    """Approve, reject or forget, and back to the shelf."""
     if verb not in VERBS:
         raise ApiProblem(404, "not_found", "There is no such page.")
     name = fields.get("name", "").strip()

@@ -80,6 +80,13 @@ def test_an_entry_says_what_is_left_of_it_and_where_it_comes_from(perdure: Insta
     assert told["l2"]["origins"] == [{"run": "refine-x", "outcome": "failed"}]
 
 
+def forgotten(perdure: Installation) -> list[str]:
+    """What the audit trail says that people dropped."""
+    assert perdure.run("audit", "--json") == 0
+    entries = json.loads(perdure.out)["entries"]
+    return [one["about"] for one in entries if one["action"] == "library_forgotten"]
+
+
 def test_an_entry_is_forgotten_by_a_beginning_of_its_id(perdure: Installation) -> None:
     assert perdure.run("memory", "forget", "a") == 0
     assert "forgot the learning “Do not use a fixed window”" in perdure.out
@@ -88,6 +95,7 @@ def test_an_entry_is_forgotten_by_a_beginning_of_its_id(perdure: Installation) -
     assert "perdure memory list" in perdure.err
     assert perdure.run("memory", "forget", "l") == 2
     assert "l1, l2" in perdure.err
+    assert forgotten(perdure) == ["learning a1"]
 
 
 def test_an_empty_memory_says_so(tmp_path: Path) -> None:
@@ -142,6 +150,7 @@ def test_a_skill_is_added_shown_changed_and_forgotten(perdure: Installation) -> 
     assert listed(perdure, "memory", "search", "refuse") == ["skill-rate-limits"]
     assert perdure.run("skills", "forget", "rate-limits") == 0
     assert perdure.run("skills", "show", "rate-limits") == 4
+    assert forgotten(perdure) == ["skill skill-rate-limits"]
 
 
 def test_a_skill_that_is_not_there_is_named_with_its_neighbour(perdure: Installation) -> None:
@@ -162,6 +171,7 @@ def test_an_unreadable_entry_is_named_with_its_cure_and_can_be_dropped(
     assert "entry l1 cannot be read" in " ".join(perdure.err.split())
     assert "perdure memory forget l1" in " ".join(perdure.err.split())
     assert perdure.run("memory", "forget", "l1") == 0
+    assert forgotten(perdure) == ["unreadable l1"]
     assert perdure.run("memory", "list") == 0
     assert "cannot be read" not in perdure.err
 
