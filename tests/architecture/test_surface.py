@@ -31,8 +31,11 @@ main()
 """
 MOST_MODULES = {"--help": 276, "config": 165, "pause no-such-run": 221}
 """Of ours, that a plain command may load; each costs the command its time."""
-MOST_CPU_S = 3.0
-"""Of any of them: 1.2 on a quiet machine, more than twice that on a busy one."""
+LIBRARIES = "import temporalio.client, pydantic, sqlalchemy, httpx2, cyclopts, rich.console"
+MOST_OF_LIBRARIES = 3.0
+"""The processor time of a command beside that of the libraries alone, measured next to it."""
+PAIRS = 3
+"""A machine that stalls in one of them does not stall in all."""
 
 
 @pytest.mark.parametrize("name", SURFACE)
@@ -46,16 +49,27 @@ def test_nothing_else_is_written_down() -> None:
 
 @pytest.mark.parametrize("command", MOST_MODULES)
 def test_a_plain_command_costs_no_more_than_this(command: str, tmp_path: Path) -> None:
+    ratios: list[float] = []
+    for _ in range(PAIRS):
+        done, used = _measured([COUNTED, *command.split()], tmp_path)
+        count, provider = done.stderr.splitlines()[-1].split()
+        assert int(count) <= MOST_MODULES[command]
+        assert provider == "False"
+        _, least = _measured([LIBRARIES], tmp_path)
+        ratios.append(used / least)
+        if ratios[-1] <= MOST_OF_LIBRARIES:
+            return
+    pytest.fail(f"{command} takes {ratios} times the processor time of its libraries")
+
+
+def _measured(code: list[str], home: Path) -> tuple["subprocess.CompletedProcess[str]", float]:
+    """What a Python program printed, and the seconds of processor time that it took."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(
-        [sys.executable, "-P", "-c", COUNTED, *command.split()],
+        [sys.executable, "-P", "-c", *code],
         capture_output=True,
         text=True,
-        env={**os.environ, "PERDURE_HOME": str(tmp_path)},
+        env={**os.environ, "PERDURE_HOME": str(home)},
     )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    count, provider = done.stderr.splitlines()[-1].split()
-    assert int(count) <= MOST_MODULES[command]
-    assert provider == "False"
-    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    assert used <= MOST_CPU_S
+    return done, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
