@@ -30,6 +30,8 @@ from perdure.domain.refine.prompts import JUDGE_SYSTEM
 from perdure.domain.refine.state import (
     CheckReport,
     CheckRequest,
+    ReadVerdictsReport,
+    ReadVerdictsRequest,
     RefineFrame,
     VerifyReport,
     VerifyRequest,
@@ -88,13 +90,29 @@ class Check:
                     self._score, frame, tidy, kept, step.kept_evaluation, replies, step.adaptation
                 )
             )
+        # The kept output has its verdicts; one without any dimension is known.
+        asked = version.text != kept and version.evaluation.dimensions
         return CheckReport(
             output=await self._blobs.put_text(version.text),
             output_hash=output_hash(version.text, tree=step.tree),
             dimensions=version.evaluation.dimensions,
             changes=await self._changes(step, previous, version.text),
+            activities=self._checks.activities(
+                frame.rubric, version.text, frame.output.parts, adaptation=step.adaptation
+            )
+            if asked
+            else (),
             seconds=watch.seconds,
         )
+
+    @activity.defn
+    @translated
+    async def read_verdicts(self, step: ReadVerdictsRequest) -> ReadVerdictsReport:
+        """Make scores of what activities of others gave."""
+        frame = refine_frame(await self._frames.load(step.frame))
+        text = await self._blobs.get_text(step.output)
+        scores = self._checks.judged(frame.rubric, text, frame.output.parts, verdicts=step.verdicts)
+        return ReadVerdictsReport(dimensions=scores)
 
     async def _changes(self, step: CheckRequest, previous: str | None, text: str) -> Changes | None:
         if previous is None:
@@ -125,7 +143,21 @@ class Check:
             Version(kept, kept_evaluation),
             parts,
             kind=kind,
-            evaluate=lambda merged: self._evaluate(frame, merged, adaptation),
+            evaluate=lambda merged: self._merged(frame, merged, kept_evaluation, adaptation),
+        )
+
+    def _merged(
+        self, frame: RefineFrame, text: str, kept: Evaluation, adaptation: Adapted
+    ) -> Evaluation:
+        """The checks of a merge; what activities of others score stays until they are asked."""
+        scored = self._evaluate(frame, text, adaptation)
+        asked = self._checks.activities(
+            frame.rubric, text, frame.output.parts, adaptation=adaptation
+        )
+        names = {one.dimension for one in asked}
+        known = (kept.get(one.name) if one.name in names else one for one in scored.dimensions)
+        return Evaluation(
+            dimensions=tuple(old or new for old, new in zip(known, scored.dimensions, strict=True))
         )
 
     def _evaluate(self, frame: RefineFrame, text: str, adaptation: Adapted) -> Evaluation:

@@ -183,9 +183,11 @@ class SettleTrial:
         scores = self._checks.evaluate(rubric, output, "whole")
         weights = {item.name: item.effective_weight for item in rubric.dimensions}
         whole = sum(weights.values()) or 1.0
-        score = sum(weights[item.name] * (item.score or 0.0) for item in scores) / whole
+        known = [weights[item.name] * item.score for item in scores if item.score is not None]
         why = "; ".join(item.gap for item in scores if item.gap)
-        return one.model_copy(update={"held_out": round(score, 4), "why": why[:400]})
+        # A check that could not be run has found nothing: that is no zero.
+        score = round(sum(known) / whole, 4) if len(known) == len(scores) else None
+        return one.model_copy(update={"held_out": score, "why": why[:400]})
 
 
 class NoteExperiment:

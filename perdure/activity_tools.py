@@ -4,19 +4,16 @@ It runs on the queue of your worker, with your options, and appears in the loop'
 own name. A plain function needs none of this: see `perdure.tool`.
 """
 
-import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
 from temporalio.common import RetryPolicy
 
+from perdure.activity_targets import ONCE, Served, activity_target, placed_target
 from perdure.domain.foundation.errors import InvalidInput
-from perdure.domain.tools.definitions import AccessClass, ActivityTarget
+from perdure.domain.tools.definitions import AccessClass
 from perdure.tool_decorator import Tool, ToolContext, tool
-
-DEFINITION = "__temporal_activity_definition"
-ONCE = RetryPolicy(maximum_attempts=1)
 
 
 def activity_tool(
@@ -47,75 +44,38 @@ def activity_tool(
     Raises:
         InvalidInput: it is no activity, a parameter has no annotation, or the name is malformed.
     """
-    kind = activity_type(function)
-    if kind is None:
-        raise InvalidInput(
-            f"{getattr(function, '__qualname__', function)} is no activity with a name.",
-            cure="Decorate it with @activity.defn, or use perdure.tool for a plain function.",
-        )
+    target = activity_target(
+        function,
+        instead="perdure.tool",
+        task_queue=task_queue,
+        schedule_to_close_timeout=schedule_to_close_timeout,
+        heartbeat_timeout=heartbeat_timeout,
+        retry_policy=retry_policy,
+    )
     made = tool(
         access=access,
         needs_approval=approve,
         timeout_s=start_to_close_timeout.total_seconds(),
-        name=name or kind.lower(),
+        name=name or target.type.lower(),
     )(function)
     if made.context_name is not None:
         raise InvalidInput(
-            f"The parameter {made.context_name!r} of {kind} is a {ToolContext.__name__}.",
+            f"The parameter {made.context_name!r} of {target.type} is a {ToolContext.__name__}.",
             cure="Ask activity.info() in an activity; the context belongs to plain functions.",
         )
-    target = ActivityTarget(
-        type=kind,
-        queue=task_queue or "",
-        schedule_to_close_s=_seconds(schedule_to_close_timeout),
-        heartbeat_s=_seconds(heartbeat_timeout),
-        attempts=retry_policy.maximum_attempts,
-        first_pause_s=retry_policy.initial_interval.total_seconds(),
-        pause_factor=retry_policy.backoff_coefficient,
-        longest_pause_s=_seconds(retry_policy.maximum_interval),
-        never_retried=tuple(retry_policy.non_retryable_error_types or ()),
-    )
     return replace(made, fact=made.fact.model_copy(update={"activity": target}))
 
 
-def activity_type(function: object) -> str | None:
-    """The name under which an activity is registered; None for what has none."""
-    definition: object = inspect.getattr_static(_function(function), DEFINITION, None)
-    name: object = getattr(definition, "name", None)
-    return name if isinstance(name, str) else None
-
-
-def placed(
-    made: Tool[..., object], served: Iterable[tuple[str, frozenset[str]]]
-) -> Tool[..., object]:
-    """The tool with the queue of the worker that has its activity.
-
-    Args:
-        made: any tool; one that is no activity, or names its queue, stays as it is.
-        served: the queues of the workers, each with the types of its activities.
+def placed_tool(made: Tool[..., object], served: Served) -> Tool[..., object]:
+    """The tool with the queue of the worker that has its activity; any other as it is.
 
     Raises:
-        InvalidInput: none of them has it.
+        InvalidInput: no worker has it.
     """
     target = made.fact.activity
-    if target is None or target.queue:
+    if target is None:
         return made
-    queue = next((one for one, types in served if target.type in types), None)
-    if queue is None:
-        raise InvalidInput(
-            f"No worker has the activity {target.type!r}, which is the tool {made.fact.name}.",
-            cure="Add it to the `activities` of the worker that starts first, or name its queue: "
-            "activity_tool(…, task_queue=…).",
-        )
-    known = target.model_copy(update={"queue": queue})
+    known = placed_target(
+        target, served, what=f"the tool {made.fact.name}", maker=activity_tool.__name__
+    )
     return replace(made, fact=made.fact.model_copy(update={"activity": known}))
-
-
-def _function(given: object) -> object:
-    """Of a method the function, of an object that is called its `__call__`: what is decorated."""
-    plain: object = getattr(given, "__func__", given)
-    return plain if callable(plain) else given
-
-
-def _seconds(time: timedelta | None) -> float | None:
-    return None if time is None else time.total_seconds()

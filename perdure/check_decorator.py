@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError, create_m
 from perdure.domain.evaluation.checks import PLUGIN_NAME
 from perdure.domain.foundation.errors import InvalidInput, PerdureError
 from perdure.domain.foundation.problems import problems_of
+from perdure.domain.tools.definitions import ActivityTarget
 
 
 class Adaptation(dict[str, JsonValue]):
@@ -43,14 +44,26 @@ class CheckResult:
         return self.score >= 1.0
 
 
+@dataclass(frozen=True, slots=True)
+class CheckActivity:
+    """The activity that a check is, and how long one attempt of it may take, in seconds."""
+
+    target: ActivityTarget
+    timeout_s: float
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class CustomCheck:
-    """A function that checks outputs, under the name that rubrics use; callable as before."""
+    """A function that checks outputs, under the name that rubrics use; callable as before.
+
+    With an `activity`, the loop schedules it, and the function is never called here.
+    """
 
     name: str
     function: Callable[..., object]
     parameters: type[BaseModel]
     adaptation_name: str | None = None
+    activity: CheckActivity | None = None
 
     def __call__(self, output: str, /, **parameters: object) -> object:
         return self.function(output, **parameters)
@@ -71,17 +84,33 @@ class CustomCheck:
         Raises:
             CheckFailed: the parameters do not fit the function.
         """
+        read = self._read(given)
+        values = {name: getattr(read, name) for name in type(read).model_fields}
+        if self.adaptation_name is not None:
+            values[self.adaptation_name] = Adaptation(adaptation or {})
+        return self.function(output, **values)
+
+    def arguments(
+        self,
+        output: str,
+        given: Mapping[str, JsonValue],
+        adaptation: Mapping[str, JsonValue] | None = None,
+    ) -> tuple[JsonValue, ...]:
+        """The arguments of the activity, in the order of its parameters; otherwise as `verdict`."""
+        values: dict[str, JsonValue] = self._read(given).model_dump(mode="json")
+        if self.adaptation_name is not None:
+            values[self.adaptation_name] = dict(adaptation or {})
+        _, *others = inspect.signature(self.function).parameters
+        return (output, *(values[name] for name in others))
+
+    def _read(self, given: Mapping[str, JsonValue]) -> BaseModel:
         try:
-            read = self.parameters.model_validate(dict(given))
+            return self.parameters.model_validate(dict(given))
         except ValidationError as error:
             wrong = "; ".join(str(problem) for problem in problems_of(error, dict(given)))
             raise CheckFailed(
                 f"the check {self.name} was given wrong parameters: {wrong}"
             ) from None
-        values = {name: getattr(read, name) for name in type(read).model_fields}
-        if self.adaptation_name is not None:
-            values[self.adaptation_name] = Adaptation(adaptation or {})
-        return self.function(output, **values)
 
 
 def check(*, name: str | None = None) -> Callable[[Callable[..., object]], CustomCheck]:

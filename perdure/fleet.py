@@ -270,6 +270,7 @@ class Fleet:
                 look.check_call,
                 make.make_tool,
                 self._checks.check,
+                self._checks.read_verdicts,
                 self._hooks.run_hook,
                 verify.verify,
                 Snapshot(workspaces=parts.workspaces, blobs=stores.blobs).snapshot,

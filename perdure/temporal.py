@@ -20,7 +20,9 @@ from temporalio.worker import Worker, WorkerConfig, WorkflowRunner
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 from perdure.activities.open_task import OpenTask
-from perdure.activity_tools import activity_tool, activity_type, placed
+from perdure.activity_checks import activity_check, placed_check
+from perdure.activity_targets import activity_type
+from perdure.activity_tools import activity_tool, placed_tool
 from perdure.adapters.settings.variables import Settings
 from perdure.adapters.temporal.activity_context import StepLoggingPlugin
 from perdure.adapters.temporal.encryption_keys import encryption_keys
@@ -38,7 +40,7 @@ from perdure.local_services.temporal_server import register_search_attributes
 from perdure.tool_decorator import Tool
 from perdure.workflow_registry import TASK_STARTS
 
-__all__ = ["PerdurePlugin", "activity_tool", "passing_through"]
+__all__ = ["PerdurePlugin", "activity_check", "activity_tool", "passing_through"]
 PACKAGE = "perdure"
 
 
@@ -53,7 +55,7 @@ class PerdurePlugin(SimplePlugin):
         settings: of the installation; None reads the environment and the files, like the commands.
         tools: functions with `@tool`, and activities by `activity_tool`, that loops may call beside
             those of plugins.
-        checks: functions with `@check` that rubrics may name.
+        checks: functions with `@check`, and activities by `activity_check`, that rubrics may name.
         hooks: functions with `@adapt`, `@on_iteration` or `@on_end` that tasks may name.
 
     Raises:
@@ -101,7 +103,7 @@ class PerdurePlugin(SimplePlugin):
 
         Raises:
             PerdureError: the store cannot be opened, what serves the loops broke, or no worker has
-                an activity that is a tool.
+                an activity that is a tool or a check.
         """
         if self._client is None:
             raise InvalidInput(
@@ -109,8 +111,14 @@ class PerdurePlugin(SimplePlugin):
                 cure="Give the plugin to Client.connect, and make the worker with that client.",
             )
         if self._loops is None:
-            tools = tuple(placed(one, self._served) for one in self._brought.tools)
-            brought = replace(self._brought, tools=tools)
+            brought = replace(
+                self._brought,
+                tools=tuple(placed_tool(one, self._served) for one in self._brought.tools),
+                checks={
+                    name: placed_check(one, self._served)
+                    for name, one in self._brought.checks.items()
+                },
+            )
             self._loops = _Loops(self._settings, brought, self._client)
         async with self._loops.served() as (opening, serving):
             self._late.opening = opening

@@ -17,11 +17,12 @@ from temporalio.exceptions import ApplicationError
 from temporalio.worker import Worker
 from waiting import eventually
 
-from perdure.activity_tools import activity_type, placed
-from perdure.adapters.tools.host import HANDED_OVER_BYTES, LocalToolHost
+from perdure.activity_targets import activity_type
+from perdure.activity_tools import placed_tool
+from perdure.adapters.tools.host import LocalToolHost
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.run.result import RunResult
-from perdure.domain.tools.definitions import ToolGrant, ToolInvocation
+from perdure.domain.tools.definitions import HANDED_OVER_BYTES, ToolGrant, ToolInvocation
 from perdure.temporal import PerdurePlugin, activity_tool
 from perdure.tool_decorator import ToolContext
 
@@ -194,8 +195,10 @@ def test_what_cannot_be_a_tool_is_refused(function, words: str) -> None:
 def test_it_is_placed_on_the_queue_of_the_worker_that_has_it() -> None:
     made = activity_tool(Shop().charge)
     assert activity_type(Shop().charge) == "charge"
-    target = placed(made, [("other", frozenset()), (QUEUE, frozenset({"charge"}))]).fact.activity
+    target = placed_tool(
+        made, [("other", frozenset()), (QUEUE, frozenset({"charge"}))]
+    ).fact.activity
     assert target is not None
     assert target.queue == QUEUE
     with pytest.raises(InvalidInput, match="No worker has the activity 'charge'"):
-        placed(made, [("other", frozenset({"send"}))])
+        placed_tool(made, [("other", frozenset({"send"}))])

@@ -17,6 +17,7 @@ from perdure.domain.budget.journal import Replayed as Replayed
 from perdure.domain.budget.journal import RunClosed as RunClosed
 from perdure.domain.budget.journal import fits as fits
 from perdure.domain.budget.ledger import Ledger as Ledger
+from perdure.domain.evaluation.checks import ActivityCheck, ActivityVerdict
 from perdure.domain.evaluation.rubric import PartKind, Rubric
 from perdure.domain.evaluation.scores import DimensionScore
 from perdure.domain.foundation.base import FrozenModel
@@ -328,6 +329,28 @@ class CheckRunner(Protocol):
         adaptation: Mapping[str, JsonValue] | None = None,
     ) -> tuple[DimensionScore, ...]:
         """Score every dimension that is a check; blocking, bounded in time."""
+        ...
+
+    def activities(
+        self,
+        rubric: Rubric,
+        output: str,
+        parts: PartKind,
+        *,
+        adaptation: Mapping[str, JsonValue] | None = None,
+    ) -> tuple[ActivityCheck, ...]:
+        """The checks that the loop schedules on workers of others; the rest has its score."""
+        ...
+
+    def judged(
+        self,
+        rubric: Rubric,
+        output: str,
+        parts: PartKind,
+        *,
+        verdicts: Mapping[str, ActivityVerdict],
+    ) -> tuple[DimensionScore, ...]:
+        """The scores of the dimensions that such activities gave verdicts on."""
         ...
 
 

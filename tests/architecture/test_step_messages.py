@@ -21,6 +21,14 @@ GOLDEN: dict[str, list[dict[str, JsonValue]]] = json.loads(
 MESSAGES = step_messages()
 SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
     {
+        "ActivityCheck": {
+            "dimension": "required",
+            "check": "required",
+            "activity": "required",
+            "timeout_s": "required",
+            "arguments": "required",
+        },
+        "ActivityVerdict": {"value": None, "failed": ""},
         "Allowance": {
             "max_tokens": "required",
             "tokens": None,
@@ -44,6 +52,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "dimensions": [],
             "changes": None,
             "seconds": 0.0,
+            "activities": [],
         },
         "CheckRequest": {
             "frame": "required",
@@ -261,6 +270,8 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "models": {"default": "", "names": [], "any": False},
             "hooks": {},
         },
+        "ReadVerdictsReport": {"dimensions": []},
+        "ReadVerdictsRequest": {"frame": "required", "output": "required", "verdicts": "required"},
         "ReconcileRequest": {"activity_id": "required"},
         "ReframeReport": {"frame": "required", "task_tokens": 0},
         "ReframeRequest": {"frame": "required", "extra": None, "goal": None},

@@ -21,6 +21,7 @@ from perdure.domain.turns.entries import JudgeEntry
 from perdure.domain.turns.guidance import in_force
 from perdure.domain.turns.turn import Ending
 from perdure.workflows.engine import activity_options
+from perdure.workflows.engine.activity_checks import ActivityChecks
 from perdure.workflows.engine.engine import Engine
 from perdure.workflows.engine.human_input import expired_to_end
 from perdure.workflows.engine.judging_costs import LEAST_JUDGE_TOKENS, JudgingCosts
@@ -49,6 +50,7 @@ class Scorer:
         self.selection = engine.selection
         self.fitting = engine.fitting
         self.models = engine.models
+        self.activities = ActivityChecks(engine)
         self.scoring = scoring
         self.costs = JudgingCosts(engine.run, engine.selection, scoring)
         self.unshared = 0
@@ -70,7 +72,7 @@ class Scorer:
         self.run.set_step(None)
         if isinstance(outcome, Completed):
             self.run.apply_budget(budgets.work(self.run.state.budget, outcome.report.seconds))
-            return outcome.report
+            return await self.activities.scored(request.frame, outcome.report)
         return outcome
 
     async def verify_tree(

@@ -1,6 +1,9 @@
 """Runs all checks of a rubric on an output, and reports defects by part."""
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
 from typing import TypeVar
 
 from pydantic import JsonValue
@@ -13,6 +16,8 @@ from perdure.adapters.logging.redacting import told
 from perdure.adapters.sandbox.python_sandbox import SnippetFailed, SnippetRunner
 from perdure.check_decorator import CheckFailed, CheckResult, CustomCheck
 from perdure.domain.evaluation.checks import (
+    ActivityCheck,
+    ActivityVerdict,
     Check,
     EqualsCheck,
     JsonSchemaCheck,
@@ -26,6 +31,7 @@ from perdure.domain.evaluation.scores import DimensionScore, Finding
 from perdure.domain.foundation.errors import StoreAway
 from perdure.domain.foundation.problems import Problem
 from perdure.domain.outputs.parts import part_label, part_text
+from perdure.domain.tools.definitions import HANDED_OVER_BYTES
 
 T = TypeVar("T")
 PATTERNS = "RE2 syntax, without look-around and back-references"
@@ -69,41 +75,72 @@ class RubricChecks:
         """
         values = adaptation or {}
         return tuple(
-            self._evaluate(dimension, dimension.pure_check, output, parts, values)
+            _scored(
+                dimension,
+                _text_of(dimension, check, output, parts),
+                parts,
+                lambda text, check=check: self._run(check, text, values),
+            )
             for dimension in rubric.dimensions
-            if dimension.pure_check is not None
+            if (check := dimension.pure_check) is not None
         )
 
-    def _evaluate(
+    def activities(
         self,
-        dimension: Dimension,
-        check: Check,
+        rubric: Rubric,
         output: str,
-        parts: PartKind,
-        adaptation: Mapping[str, JsonValue],
-    ) -> DimensionScore:
-        part, as_json = dimension.part, _reads_json(check)
-        text = output if part is None else part_text(output, part, parts, as_json=as_json)
-        where = "" if part is None else f"{part_label(part)}: "
-        try:
-            result = self._run(check, text, adaptation)
-        except CheckFailed as error:
-            return DimensionScore(
-                name=dimension.name,
-                score=None,
-                source="check",
-                gap=f"could not be checked: {error}",
+        parts: PartKind = "lines",
+        *,
+        adaptation: Mapping[str, JsonValue] | None = None,
+    ) -> tuple[ActivityCheck, ...]:
+        """What the loop schedules on workers of others; `evaluate` says why others cannot be."""
+        found: list[ActivityCheck] = []
+        for dimension in rubric.dimensions:
+            if isinstance(check := dimension.pure_check, PluginCheck):
+                text = _text_of(dimension, check, output, parts)
+                with suppress(CheckFailed):
+                    found.extend(self._activity(dimension.name, check, text, adaptation or {}))
+        return tuple(found)
+
+    def judged(
+        self,
+        rubric: Rubric,
+        output: str,
+        parts: PartKind = "lines",
+        *,
+        verdicts: Mapping[str, ActivityVerdict],
+    ) -> tuple[DimensionScore, ...]:
+        """The scores of the dimensions, by name, that such activities gave verdicts on."""
+        return tuple(
+            _scored(
+                dimension,
+                _text_of(dimension, check, output, parts),
+                parts,
+                lambda _, name=dimension.name: _result_of_activity(verdicts[name]),
             )
-        if result.passed:
-            return DimensionScore(name=dimension.name, score=1.0, source="check")
-        missing = part is not None and not text
-        detail = f"the {_NOUNS.get(parts, 'line')} is missing" if missing else result.detail
-        return DimensionScore(
-            name=dimension.name,
-            score=result.score,
-            source="check",
-            gap=where + detail,
-            findings=(_finding(dimension, result, where=where, detail=detail),),
+            for dimension in rubric.dimensions
+            if (check := dimension.pure_check) is not None and dimension.name in verdicts
+        )
+
+    def _activity(
+        self, dimension: str, check: PluginCheck, text: str, adaptation: Mapping[str, JsonValue]
+    ) -> Iterator[ActivityCheck]:
+        custom = self._plugins.get(check.check)
+        if custom is None or custom.activity is None:
+            return
+        given = custom.arguments(text, check.parameters, adaptation)
+        size = len(json.dumps(given, ensure_ascii=False).encode())
+        if size > HANDED_OVER_BYTES:
+            raise CheckFailed(
+                f"the check {custom.name} is an activity of a worker of its own, which takes at "
+                f"most {HANDED_OVER_BYTES:,} bytes; the output and its parameters take {size:,}"
+            )
+        yield ActivityCheck(
+            dimension=dimension,
+            check=custom.name,
+            activity=custom.activity.target,
+            timeout_s=custom.activity.timeout_s,
+            arguments=given,
         )
 
     def _run(self, check: Check, text: str, adaptation: Mapping[str, JsonValue]) -> CheckResult:
@@ -138,6 +175,9 @@ class RubricChecks:
                 f"no check named {name} is installed on this worker.",
                 cure="Install its package there, or name its module in the setting `plugins`.",
             )
+        if found.activity is not None:
+            list(self._activity("", check, text, adaptation))  # says what is wrong with it
+            raise CheckFailed(f"the check {name} is an activity, which only a loop can run")
         try:
             with disk_errors():
                 return result_of(found.verdict(text, check.parameters, adaptation))
@@ -181,6 +221,53 @@ def _refusal(prepare: Callable[[T], object], given: T) -> str | None:
     except CheckFailed as error:
         return error.message.rstrip(".")
     return None
+
+
+def _scored(
+    dimension: Dimension, text: str, parts: PartKind, run: Callable[[str], CheckResult]
+) -> DimensionScore:
+    part = dimension.part
+    where = "" if part is None else f"{part_label(part)}: "
+    try:
+        result = run(text)
+    except CheckFailed as error:
+        return DimensionScore(
+            name=dimension.name,
+            score=None,
+            source="check",
+            gap=f"could not be checked: {error}",
+        )
+    if result.passed:
+        return DimensionScore(name=dimension.name, score=1.0, source="check")
+    missing = part is not None and not text
+    detail = f"the {_NOUNS.get(parts, 'line')} is missing" if missing else result.detail
+    return DimensionScore(
+        name=dimension.name,
+        score=result.score,
+        source="check",
+        gap=where + detail,
+        findings=(_finding(dimension, result, where=where, detail=detail),),
+    )
+
+
+def _text_of(dimension: Dimension, check: Check, output: str, parts: PartKind) -> str:
+    """The part of the output that a dimension is bound to, or all of it."""
+    if dimension.part is None:
+        return output
+    return part_text(output, dimension.part, parts, as_json=_reads_json(check))
+
+
+def _result_of_activity(verdict: ActivityVerdict) -> CheckResult:
+    if verdict.failed:
+        raise CheckFailed(verdict.failed[:400])
+    match verdict.value:
+        case [score, str() as detail]:
+            return result_of((score, detail))
+        case {"score": score, **others}:  # a `CheckResult`, as it travels
+            read = result_of((score, str(others.get("detail", ""))))
+            return replace(read, fix=str(others.get("fix", "")))
+        case value:
+            return result_of(value)
 
 
 def _reads_json(check: Check) -> bool:

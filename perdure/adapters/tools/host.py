@@ -18,6 +18,7 @@ from perdure.adapters.tools.execution import Finished, Late, tool_output
 from perdure.domain.foundation.errors import InvalidInput, PerdureError, StoreAway, ToolFailure
 from perdure.domain.llm.transcript import ToolOutcome
 from perdure.domain.tools.definitions import (
+    HANDED_OVER_BYTES,
     UNKNOWN_TOOL,
     HeldBy,
     Rehearsal,
@@ -35,7 +36,6 @@ Obstacle = Callable[[], Awaitable[str]]
 _VALUE: TypeAdapter[object] = TypeAdapter(object)
 _ARGUMENTS: TypeAdapter[Arguments] = TypeAdapter(Arguments)
 
-HANDED_OVER_BYTES = 128 * 1024
 log = logging.getLogger(__name__)
 
 
@@ -206,7 +206,6 @@ def _handed_over(fact: ToolDefinition, parsed: BaseModel) -> ToolOutput:
     given = parsed.model_dump(mode="json")
     size = len(json.dumps(given, ensure_ascii=False).encode())
     if size > HANDED_OVER_BYTES:
-        # More would travel by reference, which a worker of somebody else's cannot resolve.
         raise ToolFailure(
             f"The arguments of {fact.name} take {size:,} bytes; an activity of a worker of its own "
             f"takes at most {HANDED_OVER_BYTES:,}. Send less, or a reference.",

@@ -11,7 +11,8 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field, JsonValue, model_validator
 
 from perdure.domain.budget.envelope import MOST
-from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.foundation.base import ActivityMessage, FrozenModel
+from perdure.domain.tools.definitions import ActivityTarget
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +164,26 @@ class PluginCheck(FrozenModel):
     def parameters(self) -> dict[str, JsonValue]:
         """The values passed to the check."""
         return dict(self.__pydantic_extra__)
+
+
+class ActivityCheck(ActivityMessage):
+    """One dimension that an activity scores: the loop schedules it with these arguments.
+
+    `timeout_s` is that of one attempt.
+    """
+
+    dimension: str
+    check: str
+    activity: ActivityTarget
+    timeout_s: float
+    arguments: tuple[JsonValue, ...]
+
+
+class ActivityVerdict(ActivityMessage):
+    """What such an activity gave; `failed` says in words why it gave nothing."""
+
+    value: JsonValue = None
+    failed: str = ""
 
 
 BuiltInCheck = ContainsCheck | RegexCheck | LengthCheck | JsonSchemaCheck | EqualsCheck

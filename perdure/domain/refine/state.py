@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from perdure.domain.budget.envelope import Spend
+from perdure.domain.evaluation.checks import ActivityCheck, ActivityVerdict
 from perdure.domain.evaluation.rubric import Rubric
 from perdure.domain.evaluation.scores import DimensionScore, Evaluation, EvaluationMode
 from perdure.domain.evaluation.trajectory import Trajectory
@@ -189,7 +190,8 @@ class CheckRequest(ActivityMessage):
 class CheckReport(ActivityMessage):
     """The output as it is scored, its canonical hash, and the scores of the checks.
 
-    `changes` is how it differs from the output that it was compared with.
+    `changes` is how it differs from the output that it was compared with. `activities` are checks
+    that the loop schedules now, on workers of others; their dimensions have no score yet.
     """
 
     output: BlobRef
@@ -197,6 +199,21 @@ class CheckReport(ActivityMessage):
     dimensions: tuple[DimensionScore, ...] = ()
     changes: Changes | None = None
     seconds: float = 0.0
+    activities: tuple[ActivityCheck, ...] = ()
+
+
+class ReadVerdictsRequest(ActivityMessage):
+    """Make scores of what activities of others gave on an output, by dimension."""
+
+    frame: str
+    output: str
+    verdicts: dict[str, ActivityVerdict]
+
+
+class ReadVerdictsReport(ActivityMessage):
+    """Their scores."""
+
+    dimensions: tuple[DimensionScore, ...] = ()
 
 
 class VerifyRequest(ActivityMessage):

@@ -1,0 +1,91 @@
+"""Checks that are activities of somebody else's worker, scheduled on their queue by the loop.
+
+They have no effect that a repetition could double: how often one is tried, its owner says.
+"""
+
+import asyncio
+
+from pydantic import JsonValue
+from pydantic_core import to_jsonable_python
+from temporalio import workflow
+
+from perdure.activities.evaluation import Check
+from perdure.domain.budget import envelope as budgets
+from perdure.domain.evaluation.checks import ActivityCheck, ActivityVerdict
+from perdure.domain.refine.state import CheckReport, ReadVerdictsRequest
+from perdure.workflows.engine import activity_options
+from perdure.workflows.engine.engine import Engine
+from perdure.workflows.engine.step_runner import Completed, StepFailed
+
+
+class ActivityChecks:
+    """Adds the scores of such checks to those of ours."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.run = engine.run
+        self.steps = engine.steps
+        self.retries = engine.retries
+
+    async def scored(self, frame: str, checked: CheckReport) -> CheckReport | StepFailed:
+        """The report with what the activities say; as it is where there are none."""
+        if not checked.activities:
+            return checked
+        begun = workflow.now()
+        self.run.set_step(f"checks of your own (iteration {self.run.iteration})")
+        said = await asyncio.gather(*(self._ask(one) for one in checked.activities))
+        self.run.set_step(None)
+        seconds = (workflow.now() - begun).total_seconds()
+        self.run.apply_budget(budgets.work(self.run.state.budget, seconds))
+        broken = next((one for one in said if isinstance(one, StepFailed)), None)
+        if broken is not None:
+            return broken
+        named = zip(checked.activities, said, strict=True)
+        verdicts = {one.dimension: told for one, told in named if isinstance(told, ActivityVerdict)}
+        return await self._read(frame, checked, verdicts)
+
+    async def _ask(self, check: ActivityCheck) -> ActivityVerdict | StepFailed:
+        """What one activity says; a `StepFailed` only where the run itself is to end."""
+        activity_id = self.run.next_activity_id()
+        handle: workflow.ActivityHandle[object] = workflow.start_activity(
+            check.activity.type,
+            args=check.arguments,
+            **activity_options.activity_tool(
+                check.activity,
+                activity_id=activity_id,
+                summary=f"{check.check}: {check.dimension} (iteration {self.run.iteration})",
+                timeout_s=check.timeout_s,
+            ),
+        )
+        ended = await self.steps.await_step(handle, activity_id=activity_id)
+        if isinstance(ended, Completed):
+            return ActivityVerdict(value=_as_json(ended.report))
+        if self.run.interruption is not None:
+            return ended
+        words = f"the check {check.check} failed with {ended.code}: {ended.message}"
+        return ActivityVerdict(failed=words)
+
+    async def _read(
+        self, frame: str, checked: CheckReport, verdicts: dict[str, ActivityVerdict]
+    ) -> CheckReport | StepFailed:
+        summary = f"scores of your checks (iteration {self.run.iteration})"
+        request = ReadVerdictsRequest(frame=frame, output=checked.output.hash, verdicts=verdicts)
+        outcome = await self.retries.outlasting(
+            lambda activity_id: workflow.start_activity_method(
+                Check.read_verdicts,
+                request,
+                **activity_options.workspace_step(
+                    self.run.site, activity_id=activity_id, summary=summary
+                ),
+            ),
+            what=summary,
+        )
+        if isinstance(outcome, StepFailed):
+            return outcome
+        scores = {one.name: one for one in outcome.report.dimensions}
+        every = tuple(scores.get(one.name, one) for one in checked.dimensions)
+        return checked.model_copy(update={"dimensions": every, "activities": ()})
+
+
+def _as_json(value: object) -> JsonValue:
+    plain: JsonValue = to_jsonable_python(value, fallback=repr, bytes_mode="base64")
+    return plain
