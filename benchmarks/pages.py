@@ -10,7 +10,7 @@ import secrets
 import sys
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from statistics import median
@@ -36,8 +36,8 @@ LOOKS = 7
 START_S, LOOK_S = 60.0, 0.1
 STEP_S = 3
 """How long a draft takes in the run that is watched; a model takes that or longer."""
-THROTTLE_S = 0.4
-"""At most so often a browser asks for the part of the page that changed."""
+COUNT_EVERY_S = 3.0
+"""So often an open page asks how many questions wait."""
 ASSET = re.compile(r'(?:href|src)="(/assets/[^"]+)"')
 SERVING = re.compile(r"http://[0-9.]+:\d+")
 
@@ -45,7 +45,7 @@ SERVING = re.compile(r"http://[0-9.]+:\d+")
 class Pages(FrozenModel):
     """The result of P1; times in milliseconds, processor time in cores.
 
-    `watched_s` is for how long `watchers` followed one run, `renders` how often they asked for
+    `watched_s` is for how long `watchers` followed one run, `parts` how often one of them was sent
     what had changed.
     """
 
@@ -59,7 +59,7 @@ class Pages(FrozenModel):
     list_ms: float
     watchers: int
     watched_s: float
-    renders: int
+    parts: int
     api_cores: float
     idle_api_cores: float
     worker_cores: float
@@ -107,9 +107,7 @@ async def measure_pages(
         idle_api, idle_worker, _ = await _cores(api, site.product, asyncio.sleep(seconds, 0))
         async with AsyncExitStack() as stack:
             people = [await stack.enter_async_context(_visitor(site, api)) for _ in range(watchers)]
-            busy_api, busy_worker, renders = await _cores(
-                api, site.product, _watch(people, seconds)
-            )
+            busy_api, busy_worker, parts = await _cores(api, site.product, _watch(people, seconds))
         await site.client.get_workflow_handle(WATCHED_RUN).signal("stop", {"mode": "now"})
     return Pages(
         first_bytes=first_bytes,
@@ -122,7 +120,7 @@ async def measure_pages(
         list_ms=list_ms,
         watchers=watchers,
         watched_s=seconds,
-        renders=renders,
+        parts=parts,
         api_cores=busy_api,
         idle_api_cores=idle_api,
         worker_cores=busy_worker,
@@ -261,25 +259,28 @@ async def _cores(
 
 
 async def _watch(people: Sequence[httpx2.AsyncClient], seconds: float) -> int:
-    """Follow one run as so many open tabs do; how often they asked for what had changed."""
-    return sum(await asyncio.gather(*(_follow(person, seconds) for person in people)))
+    """Follow one run as so many open tabs do; how often a part that had changed came."""
+    return sum(await asyncio.gather(*(_tab(person, seconds) for person in people)))
 
 
-async def _follow(person: httpx2.AsyncClient, seconds: float) -> int:
-    renders = 0
-    asked_at = 0.0
-    try:
-        async with (
-            asyncio.timeout(seconds),
-            person.stream("GET", f"/runs/{WATCHED_RUN}/live") as answer,
-        ):
+async def _tab(person: httpx2.AsyncClient, seconds: float) -> int:
+    """One open tab: it follows the run, and asks how many questions wait."""
+    came = 0
+
+    async def follow() -> None:
+        nonlocal came
+        async with person.stream("GET", f"/runs/{WATCHED_RUN}/live") as answer:
             answer.raise_for_status()
             async for line in answer.aiter_lines():
-                if line.startswith("data:") and time.perf_counter() - asked_at > THROTTLE_S:
-                    asked_at = time.perf_counter()
-                    part = await person.get(f"/runs/{WATCHED_RUN}", headers={"hx-request": "true"})
-                    part.raise_for_status()
-                    renders += 1
-    except TimeoutError:
-        pass
-    return renders
+                came += line.startswith("id:")
+
+    async def count() -> None:
+        while True:
+            await asyncio.sleep(COUNT_EVERY_S)
+            (await person.get("/inbox/count", headers={"hx-request": "true"})).raise_for_status()
+
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds), asyncio.TaskGroup() as group:
+            group.create_task(follow())
+            group.create_task(count())
+    return came

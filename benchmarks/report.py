@@ -240,7 +240,7 @@ def _pages(found: Pages) -> Table:
         ("API, nobody watching", f"{found.idle_api_cores:.2f} cores"),
         (f"worker, {found.watchers} watchers", f"{found.worker_cores:.3f} cores"),
         ("worker, nobody watching", f"{found.idle_worker_cores:.3f} cores"),
-        (f"renders of a part in {found.watched_s:.0f} s", f"{found.renders:,}"),
+        (f"changed parts sent in {found.watched_s:.0f} s", f"{found.parts:,}"),
     )
     return Table("P1: the page", ("what", "found"), rows)
 

@@ -44,6 +44,14 @@ class Ended(NamedTuple):
     cure: str
 
 
+class Sight(NamedTuple):
+    """What the holder of a token may see and do, whoever that is."""
+
+    grants: frozenset[Scope]
+    runs: frozenset[str]
+    folders: frozenset[str]
+
+
 class ApiToken(FrozenModel):
     """One token as the store keeps it; `digest` is of its secret part.
 
@@ -75,6 +83,11 @@ class ApiToken(FrozenModel):
     def grants(self) -> frozenset[Scope]:
         """All scopes, those included that others bring with them."""
         return frozenset().union(*(_BRINGS[scope] for scope in self.scopes))
+
+    @property
+    def sight(self) -> "Sight":
+        """What decides what its holder sees: tokens of the same sight are answered the same."""
+        return Sight(self.grants, frozenset(self.runs), frozenset(self.folders))
 
     def usable(self, now: datetime) -> bool:
         """Whether it opens anything now."""

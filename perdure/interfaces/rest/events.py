@@ -21,6 +21,7 @@ from perdure.interfaces.live_text import looks
 from perdure.interfaces.places import Hide
 from perdure.interfaces.rest.auth import Reader, Site, known_run
 from perdure.interfaces.rest.error_responses import Refused, as_refusal
+from perdure.interfaces.rest.news import News
 from perdure.interfaces.rest.request_limits import BoundedRoute
 from perdure.interfaces.rest.runs import PREFIX
 from perdure.interfaces.services import Services
@@ -32,7 +33,7 @@ CLOSING_S = 30.0
 
 @dataclass(slots=True)
 class Feed:
-    """What is known of one run's events; `news` ends when there is more to know."""
+    """What is known of one run's events; `news` tells of more."""
 
     run: str
     events: list[Event] = field(default_factory=list)
@@ -46,7 +47,7 @@ class Feed:
     followers: int = 0
     resets: int = 0
     reset_to: int = 0
-    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    news: News = field(default_factory=News)
 
     def since(self, seq: int) -> list[Event]:
         """The events after a number, as far as they are kept."""
@@ -58,7 +59,7 @@ class Feed:
         if len(before) < len(self.events):
             self.resets, self.reset_to = self.resets + 1, event.seq - 1
         self.events = [*before, event][-KEPT:]
-        self.tell()
+        self.news.tell()
 
     def show(self, calls: tuple[LiveCall, ...]) -> None:
         """Keep what the models of the run and of those below it say now."""
@@ -69,16 +70,7 @@ class Feed:
         text = None if newest is None else newest[-TEXT_CHARACTERS:]
         if text != self.text:
             self.text, self.texts = text, self.texts + 1
-        self.tell()
-
-    async def news(self) -> None:
-        """Wait for the next change; look at the feed before, without waiting in between."""
-        await self._changed.wait()
-
-    def tell(self) -> None:
-        """Wake everyone who waits for news."""
-        changed, self._changed = self._changed, asyncio.Event()
-        changed.set()
+        self.news.tell()
 
 
 class Feeds:
@@ -138,7 +130,7 @@ class Feeds:
             finally:
                 texts.cancel()
                 feed.over = True
-                feed.tell()
+                feed.news.tell()
 
     async def _closed(self, run: str) -> None:
         """Hold `ended` back until the result can be read: whoever hears of the end asks for it."""
@@ -148,7 +140,7 @@ class Feeds:
 
     def _trouble(self, feed: Feed, told: str) -> None:
         feed.trouble, feed.troubles = told, feed.troubles + 1
-        feed.tell()
+        feed.news.tell()
 
     async def _read_texts(self, feed: Feed, over: asyncio.Event) -> None:
         async for calls in looks(self._services.live, feed.run, over):
@@ -271,7 +263,7 @@ async def _parts(feed: Feed, since: int, hide: Hide) -> AsyncGenerator[bytes]:
     """Everything new of a feed, and a heartbeat where nothing is."""
     texts, troubles, resets = 0, 0, feed.resets
     while True:
-        over = feed.over
+        seen, over = feed.news.count, feed.over
         if feed.resets != resets:
             resets, since = feed.resets, min(since, feed.reset_to)
         for event in feed.since(since):
@@ -289,18 +281,8 @@ async def _parts(feed: Feed, since: int, hide: Hide) -> AsyncGenerator[bytes]:
             if feed.failure is not None:
                 yield problem_of(feed.failure, hide)
             return
-        if not await has_news(feed):
+        if not await feed.news.after(seen, within=HEARTBEAT_S):
             yield KEEPALIVE_COMMENT
-
-
-async def has_news(feed: Feed) -> bool:
-    """Wait for something new; False when a heartbeat is due before."""
-    try:
-        async with asyncio.timeout(HEARTBEAT_S):
-            await feed.news()
-    except TimeoutError:
-        return False
-    return True
 
 
 def _event(event: Event) -> bytes:

@@ -12,12 +12,12 @@ from perdure.interfaces.places import Hide
 from perdure.interfaces.rest.auth import Reader, Site, known_run
 from perdure.interfaces.rest.events import (
     EVENT_SCHEMA,
+    HEARTBEAT_S,
     RETRY_MS,
     CountedStream,
     Feed,
     Feeds,
     Streams,
-    has_news,
     problem_of,
     told,
 )
@@ -73,7 +73,7 @@ async def stream(
 async def _texts(feed: Feed, reading: LiveReading, hide: Hide) -> AsyncGenerator[bytes]:
     """Everything new in the calls of a feed; who reads slowly gets more at once, or gaps."""
     while True:
-        over = feed.over
+        seen, over = feed.news.count, feed.over
         # Before the first look nothing is known: no call is gone because it is not there yet.
         if feed.calls is not None:
             for part in reading.news(feed.calls):
@@ -84,7 +84,7 @@ async def _texts(feed: Feed, reading: LiveReading, hide: Hide) -> AsyncGenerator
             else:
                 yield told(ENDED, {"run": feed.run}, id=ENDED)
             return
-        if not await has_news(feed):
+        if not await feed.news.after(seen, within=HEARTBEAT_S):
             yield KEEPALIVE_COMMENT
 
 

@@ -94,7 +94,7 @@ class Api:
         )
         response = await self._client.send(request)
         if response.is_error:
-            raise _problem(response)
+            raise problem_of(response.status_code, response.content)
         return TypeAdapter(shape).validate_json(response.content)
 
 
@@ -112,14 +112,15 @@ def at(*parts: str) -> str:
     return "/" + "/".join(quote(part, safe="") for part in parts)
 
 
-def _problem(response: httpx2.Response) -> ApiProblem:
+def problem_of(status: int, body: bytes) -> ApiProblem:
+    """What the API refused, of its answer."""
     try:
-        found = response.json()
-    except json.JSONDecodeError:
+        found = json.loads(body)
+    except ValueError:
         found = {}
     errors = found.get("errors") or ()
     return ApiProblem(
-        response.status_code,
+        status,
         str(found.get("code", "error")),
         str(found.get("detail", "The API did not answer as expected.")),
         str(found.get("cure") or ""),

@@ -21,7 +21,9 @@ from perdure.interfaces.web.rendering import FILES, asset, rendered
 from perdure.interfaces.web.run import calls as call_routes
 from perdure.interfaces.web.run import changes as change_routes
 from perdure.interfaces.web.run import routes as run_routes
+from perdure.interfaces.web.run.watching import Watches
 from perdure.interfaces.web.runs import routes as runs_routes
+from perdure.interfaces.web.shared import Shared
 from perdure.interfaces.web.sign_in import provider as provider_routes
 from perdure.interfaces.web.sign_in import routes as sign_in_routes
 from perdure.interfaces.web.start import routes as start_routes
@@ -29,6 +31,8 @@ from perdure.interfaces.web.tree import routes as tree_routes
 from perdure.interfaces.web.visit import VISITOR, Fields, Visitor, visit_of
 
 API_PATHS = ("/api/", "/healthz", "/readyz", "/metrics")
+# How old a glance or a count may be that several visitors share.
+SHARED_S = 1.0
 ROUTERS: tuple[APIRouter, ...] = (
     sign_in_routes.router,
     provider_routes.router,
@@ -76,6 +80,8 @@ def build_pages(site: ApiSite, api: ASGIApp) -> FastAPI:
         middleware=[Middleware(Entrance, site=site)],
     )
     app.state.site, app.state.api = site, api
+    app.state.watches = Watches(site, api)
+    app.state.shared = Shared[object](SHARED_S)
     for router in ROUTERS:
         app.include_router(router)
     app.add_api_route("/assets/{digest}/{name}", _asset, methods=["GET"])

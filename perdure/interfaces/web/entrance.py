@@ -46,6 +46,7 @@ class Entrance:
         self._app = app
         self._site = site
         self._rates = Rates(site.rules.rate_per_minute)
+        self._key: bytes | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request pass, or answer it."""
@@ -71,14 +72,16 @@ class Entrance:
             scope[VISITOR] = visitor
             self._site.in_use()
             return self._hurried(f"token {visitor.token.id}")
+        asked = path + (
+            f"?{scope['query_string'].decode('latin-1')}" if scope["query_string"] else ""
+        )
         if not reads:
             return self._plain(401, "You are signed out.", "Sign in, then send the form again.")
         if headers.get("sec-fetch-site") == "cross-site":
             # The cookie is not sent with a link of another site. Asked again from here, it is.
             return HTMLResponse(rendered("layout/again.html", self._site.now()))
-        asked = path + (
-            f"?{scope['query_string'].decode('latin-1')}" if scope["query_string"] else ""
-        )
+        if headers.get("hx-request") == "true":
+            return _signed_out(headers)
         return RedirectResponse(f"{SIGN_IN}?next={quote(asked, safe='')}", status_code=303)
 
     async def _visitor(self, headers: Headers) -> Visitor | None:
@@ -86,12 +89,16 @@ class Entrance:
         found = _cookies(headers.getlist("cookie")).get(COOKIE)
         if found is None:
             return None
-        key = await access.signing_key()
+        if self._key is None:
+            self._key = await access.signing_key()  # never another one in this installation
+        key = self._key
         session = Session.read(found, key, now=now)
         if session is None:
             return None
         token = await session.holder(access, now=now)
-        return None if token is None else Visitor(token=token, form_key=session.form_key(key))
+        if token is None:
+            return None
+        return Visitor(token=token, form_key=session.form_key(key), session=session)
 
     def _hurried(self, who: str) -> Response | None:
         wait = self._rates.wait(who)
@@ -124,6 +131,15 @@ def _foreign(headers: Headers) -> tuple[int, str, str] | None:
     if ours and site in {None, "same-origin"}:
         return None
     return 403, "The form came from another site.", "Open this page itself, and send it from here."
+
+
+def _signed_out(headers: Headers) -> Response:
+    """Lead the whole page to the sign-in, and back; a script asked for a part of it alone."""
+    shown = urlsplit(headers.get("hx-current-url", "/"))
+    back = (shown.path or "/") + (f"?{shown.query}" if shown.query else "")
+    return Response(
+        status_code=401, headers={"hx-redirect": f"{SIGN_IN}?next={quote(back, safe='')}"}
+    )
 
 
 def _cookies(given: Iterable[str]) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """What every view is handed: the visitor, the API in the visitor's name, and how to answer."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated
 from urllib.parse import quote
@@ -11,8 +11,10 @@ from starlette.types import ASGIApp
 
 from perdure.domain.installation.access import ApiToken, Scope
 from perdure.interfaces.rest.settings import ApiSite
-from perdure.interfaces.web.api_calls import Api
+from perdure.interfaces.web.api_calls import Api, Shape
 from perdure.interfaces.web.rendering import rendered
+from perdure.interfaces.web.session import Session
+from perdure.interfaces.web.shared import Shared
 
 VISITOR = "perdure_visitor"
 SEE_OTHER = 303
@@ -25,10 +27,12 @@ class Visitor:
     Args:
         token: whom the session stands for.
         form_key: what forms of the session carry.
+        session: the sign-in.
     """
 
     token: ApiToken
     form_key: str
+    session: Session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +47,26 @@ class Visit:
     def can(self, scope: Scope) -> bool:
         """Whether the visitor's token has a scope; the API refuses by itself, this only hides."""
         return scope in self.visitor.token.grants
+
+    async def holds(self) -> bool:
+        """Whether the session still stands for what it did; for answers that go on for long."""
+        token = await self.visitor.session.holder(self.site.services.access, now=self.site.now())
+        return token is not None and token.sight == self.visitor.token.sight
+
+    async def shared(
+        self, asked: str, make: Callable[[], Awaitable[Shape]], shape: type[Shape]
+    ) -> Shape:
+        """What another visitor who may see the same was answered a moment ago; else what is made.
+
+        Args:
+            asked: what it is.
+            make: reads it from the API.
+            shape: its type.
+        """
+        answers: Shared[object] = self.request.app.state.shared
+        found = await answers.get((asked, self.visitor.token.sight), make)
+        assert isinstance(found, shape)
+        return found
 
     @property
     def wants_part(self) -> bool:

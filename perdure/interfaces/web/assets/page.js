@@ -16,18 +16,11 @@
   document.addEventListener("htmx:sse:error", () => broken(true));
   document.addEventListener("htmx:sse:after:connection", () => broken(false));
 
-  // Every event of a stream says that something changed; parts of the page listen for that alone.
-  document.addEventListener("htmx:sse:before:message", (event) => {
-    const { message } = event.detail;
-    const name = message.event === "text" ? "text" : "changed";
-    event.target.dispatchEvent(new CustomEvent(name, { bubbles: false, detail: message.data }));
-  });
-
   // Text of the model call in flight goes in as text, never as markup.
   document.addEventListener("text", (event) => {
     const shown = document.getElementById("live-text");
-    if (shown && typeof event.detail === "string") {
-      shown.textContent = JSON.parse(event.detail).text ?? "";
+    if (shown && event.detail?.data) {
+      shown.textContent = JSON.parse(event.detail.data).text ?? "";
       shown.hidden = !shown.textContent;
     }
   }, true);

@@ -61,7 +61,8 @@ async def show(request: Request, visit: Here, cursor: str | None = None) -> Resp
 @router.get("/runs/{run}/glance")
 async def glance(visit: Here, run: str) -> Response:
     """The scores of a run as bars and its spend against its limit, for its row in the list."""
-    status = await visit.api.get(at("loops", run), RunStatus)
+    path = at("loops", run)
+    status = await visit.shared(path, lambda: visit.api.get(path, RunStatus), RunStatus)
     budget = status.budget
     limit = budget.limits.cost_usd
     share = float(budget.cost_usd / limit) if limit and budget.cost_usd is not None else None

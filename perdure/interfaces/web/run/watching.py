@@ -1,0 +1,255 @@
+"""A run as it is watched: read and rendered once for each change, however many look at it.
+
+All whose rights are the same share one reading, one stream of the API and one rendered part. What
+belongs to one session alone, the key of its forms, is put in for each watcher at the very end; the
+template is given nothing else of a session, so that it cannot show it to somebody else.
+"""
+
+import asyncio
+import hashlib
+import secrets
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from fastapi.responses import Response
+from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
+from starlette.types import ASGIApp
+
+from perdure.domain.installation.access import ApiToken, Sight
+from perdure.domain.run.status import RunStatus
+from perdure.interfaces.rest.error_responses import Refused
+from perdure.interfaces.rest.events import RETRY_MS, CountedStream, Streams
+from perdure.interfaces.rest.news import News
+from perdure.interfaces.rest.settings import ApiSite
+from perdure.interfaces.web.api_calls import Api, ApiProblem, at
+from perdure.interfaces.web.api_stream import followed
+from perdure.interfaces.web.rendering import rendered
+from perdure.interfaces.web.run.reading import read_run
+from perdure.interfaces.web.visit import Visit
+
+# Seconds between two readings of a run that changes all the time, and after one that failed.
+APART_S, AGAIN_S = 0.4, 2.0
+# So often it is asked again whether a session still holds, and a watcher hears something.
+HEARTBEAT_S = 5.0
+LONGEST_ID = 100
+# In place of the key of a session; nobody is ever shown it, so no text can hold it.
+_ANY_KEY = secrets.token_hex(32)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The part of a page that changes, as an event without the key of a session.
+
+    Args:
+        id: of what it says; the same where nothing changed.
+        pieces: the event around the places of the key.
+    """
+
+    id: str
+    pieces: tuple[bytes, ...]
+
+    @classmethod
+    def of(cls, html: str) -> "Part":
+        """A part whose forms hold `_ANY_KEY`."""
+        said = hashlib.sha256(html.replace(_ANY_KEY, "").encode()).hexdigest()[:16]
+        event = format_sse_event(data_str=html, id=said)
+        return cls(said, tuple(event.split(_ANY_KEY.encode())))
+
+    def event(self, form_key: str) -> bytes:
+        """As it goes to one watcher."""
+        return form_key.encode().join(self.pieces)
+
+
+class Watch:
+    """What is known of one run by all who may see the same, and the reading that keeps it so.
+
+    Args:
+        run: which one.
+        all: with every iteration.
+        token: of one who may see it so; those who follow have tokens of the same sight.
+        api: the REST application.
+        site: the installation, for the clock.
+    """
+
+    def __init__(
+        self, run: str, *, all: bool, token: ApiToken, api: ASGIApp, site: ApiSite
+    ) -> None:
+        self.part: Part | None = None
+        self.text: bytes | None = None
+        self.over = False
+        self.renders = 0
+        self.watchers = 0
+        self.news = News()
+        self._run, self._all, self._token, self._app = run, all, token, api
+        self._site = site
+        self._changed = asyncio.Event()
+
+    async def read(self) -> None:
+        """Follow the run until it has ended."""
+        self._changed.set()
+        rendering = asyncio.create_task(self._render_changes())
+        try:
+            while not await self._followed():
+                self._changed.set()  # what broke the stream is told by the page itself
+                await asyncio.sleep(AGAIN_S)
+        finally:
+            rendering.cancel()
+            await asyncio.gather(rendering, return_exceptions=True)
+        await self._rendered()
+        self.over = True
+        self.news.tell()
+
+    async def _followed(self) -> bool:
+        """Whether the run has ended when its stream does."""
+        path = f"{at('loops', self._run)}/events"
+        with suppress(ApiProblem):
+            async for told in followed(self._app, self._token, path):
+                if told.event == "ended":
+                    return True
+                if told.event == "text":
+                    self.text = format_sse_event(event="text", data_str=told.data)
+                    self.news.tell()
+                else:
+                    self._changed.set()
+        return False
+
+    async def _render_changes(self) -> None:
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            if not await self._rendered():
+                self._changed.set()
+                await asyncio.sleep(AGAIN_S)
+            await asyncio.sleep(APART_S)
+
+    async def _rendered(self) -> bool:
+        """Read the run anew; False where that was refused, which the part then says."""
+        now = self._site.now()
+        try:
+            api = Api(self._app, self._token)
+            given = await read_run(api, self._run, now=now, all=self._all)
+            template = "run/now.html"
+        except ApiProblem as problem:
+            given, template = {"found": problem}, "layout/problem_part.html"
+        html = rendered(
+            template, now, can=self._token.grants.__contains__, form_key=_ANY_KEY, **given
+        )
+        self.part = Part.of(html)
+        self.renders += 1
+        self.news.tell()
+        return "found" not in given
+
+
+class Watches:
+    """The runs that are watched now; a reading ends with its last watcher.
+
+    Args:
+        site: the installation, for the clock and for how much a token may hold open.
+        api: the REST application.
+    """
+
+    def __init__(self, site: ApiSite, api: ASGIApp) -> None:
+        self.streams = Streams(site.rules.streams)
+        self._site, self._api = site, api
+        self._watches: dict[Key, tuple[Watch, asyncio.Task[None]]] = {}
+
+    @property
+    def watched(self) -> tuple[Watch, ...]:
+        """All that are read now."""
+        return tuple(watch for watch, _ in self._watches.values())
+
+    @asynccontextmanager
+    async def follow(self, run: str, token: ApiToken, *, all: bool) -> AsyncGenerator[Watch]:
+        """What is known of a run, kept up to date as long as somebody follows."""
+        key = Key(run, all, token.sight)
+        watch, reading = self._watches.get(key) or self._opened(key, token)
+        watch.watchers += 1
+        try:
+            yield watch
+        finally:
+            watch.watchers -= 1
+            if watch.watchers == 0:
+                if self._watches.get(key, (None,))[0] is watch:
+                    del self._watches[key]
+                reading.cancel()
+                await asyncio.gather(reading, return_exceptions=True)
+
+    def _opened(self, key: "Key", token: ApiToken) -> tuple[Watch, asyncio.Task[None]]:
+        watch = Watch(key.run, all=key.all, token=token, api=self._api, site=self._site)
+        opened = watch, asyncio.create_task(watch.read(), name=f"watch of {key.run}")
+        self._watches[key] = opened
+        return opened
+
+
+class Key(NamedTuple):
+    """Whose pages of a run are the same."""
+
+    run: str
+    all: bool
+    sight: Sight
+
+
+async def watched(visit: Visit, run: str, *, all: bool, had: str | None) -> Response:
+    """The stream for one watcher: who is slow misses what came between, never the last.
+
+    Args:
+        visit: who watches.
+        run: which run.
+        all: with every iteration.
+        had: the id of the part that came last.
+
+    Raises:
+        ApiProblem: the visitor may not see the run, or follows too many.
+    """
+    path = at("loops", run)
+    await visit.shared(path, lambda: visit.api.get(path, RunStatus), RunStatus)
+    watches: Watches = visit.request.app.state.watches
+    token = visit.visitor.token
+
+    async def body() -> AsyncGenerator[bytes]:
+        yield format_sse_event(retry=RETRY_MS)
+        async with watches.follow(run, token, all=all) as watch:
+            told = news_of(watch, form_key=visit.visitor.form_key, had=had, holds=visit.holds)
+            async for event in told:
+                visit.site.in_use()
+                yield event
+
+    try:
+        watches.streams.take(token.id)
+    except Refused as refused:
+        raise ApiProblem(429, refused.code, refused.detail, refused.cure or "") from refused
+    return CountedStream(body(), release=lambda: watches.streams.release(token.id))
+
+
+async def news_of(
+    watch: Watch, *, form_key: str, had: str | None, holds: Callable[[], Awaitable[bool]]
+) -> AsyncGenerator[bytes]:
+    """What one watcher is told.
+
+    Args:
+        watch: what is known.
+        form_key: of the watcher's session.
+        had: the id of the part that came last.
+        holds: whether the session still holds.
+    """
+    clock = asyncio.get_running_loop().time
+    text, sure_at = None, clock()
+    while True:
+        seen, over = watch.news.count, watch.over
+        if clock() - sure_at >= HEARTBEAT_S:
+            if not await holds():
+                return
+            sure_at = clock()
+        if watch.part is not None and watch.part.id != had:
+            had = watch.part.id
+            yield watch.part.event(form_key)
+        if watch.text is not None and watch.text is not text:
+            text = watch.text
+            yield text
+        if over:
+            yield format_sse_event(event="ended", data_str="{}")
+            return
+        if not await watch.news.after(seen, within=HEARTBEAT_S):
+            yield KEEPALIVE_COMMENT
