@@ -17,6 +17,7 @@ from perdure.adapters.settings.variables import Settings
 from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.stores.open_stores import Stores, open_stores
 from perdure.adapters.telemetry import Telemetry, start_telemetry
+from perdure.adapters.temporal.build_id import build_id
 from perdure.adapters.temporal.client import address_of, connect
 from perdure.adapters.temporal.encryption_keys import encryption_keys
 from perdure.domain.foundation.errors import ServiceUnavailable
@@ -127,6 +128,7 @@ class _Client:
             journal=stores.journal,
             ledger=stores.ledger,
             experiments=lambda: self.gateway.experiments(stores.experiments()),
+            deployments=lambda: self.gateway.deployments(self._settings.deployment, build_id()),
             transcripts=stores.transcripts,
             workspaces=lambda: self._parts().workspaces,
             memory=stores.memory,

@@ -52,6 +52,7 @@ from perdure.domain.foundation.names import (
 )
 from perdure.domain.installation.workspace_use import WorkspaceUse, served
 from perdure.domain.run.bookkeeping_messages import ServedModels
+from perdure.worker_deployment import OwnBuild
 from perdure.workflow_registry import TASK_STARTS, WORKFLOWS, allow_long_tasks, workflow_runner
 from perdure.workspace_workers import WorkspaceWorkers
 
@@ -62,10 +63,13 @@ Polling = Callable[[list[str]], Awaitable[None]]
 
 
 class Fleet:
-    """The workers of one process, one per queue."""
+    """The workers of one process, one per queue; with a `build`, they register it."""
 
-    def __init__(self, client: Client, parts: Parts, installation: str) -> None:
+    def __init__(
+        self, client: Client, parts: Parts, installation: str, build: OwnBuild | None = None
+    ) -> None:
         self._client = client
+        self._build = build
         self._parts, self._settings = parts, parts.settings
         self._installation = installation
         stores = parts.stores
@@ -347,6 +351,7 @@ class Fleet:
             max_task_queue_activities_per_second=per_second,
             sticky_queue_schedule_to_start_timeout=timedelta(seconds=settings.sticky_s),
             graceful_shutdown_timeout=timedelta(seconds=settings.shutdown_grace_s),
+            deployment_config=None if self._build is None else self._build.config,
             max_heartbeat_throttle_interval=timedelta(seconds=settings.heartbeat_s / 2),
             default_heartbeat_throttle_interval=timedelta(seconds=settings.heartbeat_s / 2),
         )

@@ -38,6 +38,7 @@ from perdure.hook_decorators import Hook
 from perdure.local_services.ready_file import say_what_is_polled
 from perdure.local_services.temporal_server import register_search_attributes
 from perdure.tool_decorator import Tool
+from perdure.worker_deployment import own_build
 from perdure.workflow_registry import TASK_STARTS
 
 __all__ = ["PerdurePlugin", "activity_check", "activity_tool", "passing_through"]
@@ -190,9 +191,12 @@ class _Loops:
             client = self._of_loops(parts)
             await register_search_attributes(client)
             parts.loop_tools.serve(loops_of(parts, client))
-            fleet = Fleet(client, parts, await parts.stores.records.installation())
+            build = await own_build(client, self._settings.deployment)
+            fleet = Fleet(client, parts, await parts.stores.records.installation(), build)
 
             async def polling(queues: list[str]) -> None:
+                if build is not None:
+                    await build.begin()
                 say_what_is_polled(client, queues, default_model=parts.default_model)
                 self._opening.set_result(fleet.opening())
 

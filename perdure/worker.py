@@ -8,8 +8,8 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable
-from contextlib import AsyncExitStack
+from collections.abc import Callable, Coroutine, Generator
+from contextlib import AsyncExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -30,6 +30,7 @@ from perdure.fleet import Fleet
 from perdure.local_services.processes import share_heaps
 from perdure.local_services.ready_file import announce_ready, say_what_is_polled, withdraw_ready
 from perdure.local_services.temporal_server import register_search_attributes
+from perdure.worker_deployment import own_build
 
 REGISTRY_POLL_S = 1.0
 _log = structlog.get_logger(__name__)
@@ -63,14 +64,33 @@ async def _serve(settings: Settings, stop: asyncio.Event) -> None:
         await register_search_attributes(client)
         parts.loop_tools.serve(loops_of(parts))
         installation = await once_there(parts.stores.records.installation, stop)
-        fleet = Fleet(client, parts, installation)
+        build = await own_build(client, settings.deployment)
+        fleet = Fleet(client, parts, installation, build)
 
         async def polling(queues: list[str]) -> None:
+            if build is not None:
+                await build.begin()
+                stack.enter_context(ending_when(build.drained(), stop))
             say_what_is_polled(client, queues, default_model=parts.default_model)
             await once_there(lambda: asyncio.to_thread(announce_ready, settings), stop)
 
         workers = [fleet.loops(), fleet.tasks(), *fleet.steps()]
         await fleet.serve(workers, stop, polling=polling)
+
+
+@contextmanager
+def ending_when(over: Coroutine[None, None, None], stop: asyncio.Event) -> Generator[None]:
+    """Set `stop` when something is over; who waits for it ends with the context."""
+
+    async def ends() -> None:
+        await over
+        stop.set()
+
+    waiting = asyncio.create_task(ends())
+    try:
+        yield
+    finally:
+        waiting.cancel()
 
 
 def stop_on_signals(stop: asyncio.Event) -> None:

@@ -35,6 +35,7 @@ from perdure.domain.foundation.names import EXPERIMENT_WORKFLOW, WORKFLOW_TYPES
 from perdure.domain.run.messages import Stop
 from perdure.domain.run.result import RunResult
 from perdure.workflows.engine import activity_options
+from perdure.workflows.engine.continue_as_new import AUTO_UPGRADE
 from perdure.workflows.engine.input import Given
 from perdure.workflows.task_start import INPUTS
 
@@ -301,11 +302,16 @@ class Experiment(Given):
 
     def _is_long(self) -> bool:
         info = workflow.info()
-        return info.get_current_history_length() > EVENTS or info.is_continue_as_new_suggested()
+        return (
+            info.get_current_history_length() > EVENTS
+            or info.is_continue_as_new_suggested()
+            or info.is_target_worker_deployment_version_changed()
+        )
 
     def _continue_as_new(self) -> None:
         workflow.continue_as_new(
-            self.given.model_copy(update={"progress": self.state, "trials": self.trials})
+            self.given.model_copy(update={"progress": self.state, "trials": self.trials}),
+            initial_versioning_behavior=AUTO_UPGRADE,
         )
 
 

@@ -7,7 +7,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from temporalio.api.enums.v1 import PendingActivityState, PendingWorkflowTaskState
+from temporalio.api.enums.v1 import (
+    PendingActivityState,
+    PendingWorkflowTaskState,
+    VersioningBehavior,
+)
 from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.api.workflowservice.v1 import DescribeWorkflowExecutionResponse
 
@@ -19,16 +23,23 @@ STARTED_ONLY = 2  # events of a run that no worker has looked at
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unfetched:
-    """A task that no worker has fetched: its queue, its kind, and since when it waits."""
+    """A task that no worker has fetched: its queue, its kind, and since when it waits.
+
+    `build`: the version of the workers that its run is pinned to.
+    """
 
     queue: str
     what: str
     seconds: float
+    build: str = ""
 
 
 def unfetched(described: DescribeWorkflowExecutionResponse, *, now: datetime) -> Unfetched | None:
     """The oldest work of a run that no worker has taken, whatever its age."""
-    lying = [_step(step, now) for step in described.pending_activities if _waits(step)]
+    build = _pinned(described)
+    lying = [
+        _step(step, now, build) for step in described.pending_activities if _waits(step, build)
+    ]
     task = described.pending_workflow_task
     if (
         described.HasField("pending_workflow_task")
@@ -37,7 +48,8 @@ def unfetched(described: DescribeWorkflowExecutionResponse, *, now: datetime) ->
     ):
         since = task.original_scheduled_time.ToDatetime(tzinfo=UTC)
         queue = described.execution_config.task_queue.name
-        lying.append(Unfetched(queue=queue, what="the run itself", seconds=_age(since, now)))
+        seconds = _age(since, now)
+        lying.append(Unfetched(queue=queue, what="the run itself", seconds=seconds, build=build))
     return max(lying, key=lambda work: work.seconds, default=None)
 
 
@@ -60,25 +72,41 @@ def dispatch_of(
         return PENDING if history_length <= STARTED_ONLY else DISPATCHED
     folder = folders.get(lying.queue)
     where = f" for the folder {folder}" if folder else ""
+    pinned = (
+        f" The run is pinned to the build {lying.build}; `perdure deploy drain {lying.build} "
+        "--move` lets it go on in the current one."
+    )
     return (
         f"no worker has taken {lying.what} from the queue {lying.queue}{where} for "
-        f"{lying.seconds:.0f} s: none is there, or all are busy. "
-        f"Start one with {worker_command(folder)}."
+        f"{lying.seconds:.0f} s: none is there, or all are busy."
+        f"{pinned if lying.build else ''} Start one with {worker_command(folder)}."
     )
 
 
-def _waits(step: PendingActivityInfo) -> bool:
-    # A step that is tried again is trouble of another kind: somebody had taken it.
+def _waits(step: PendingActivityInfo, build: str) -> bool:
+    # A step that is tried again is trouble of another kind: somebody had taken it. With a build
+    # that nobody serves any more, it is this kind.
     scheduled = PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED
-    return step.state == scheduled and step.attempt <= 1
+    pauses = step.HasField("next_attempt_schedule_time")
+    return step.state == scheduled and (step.attempt <= 1 or (build != "" and not pauses))
 
 
-def _step(step: PendingActivityInfo, now: datetime) -> Unfetched:
-    since = step.scheduled_time.ToDatetime(tzinfo=UTC)
+def _pinned(described: DescribeWorkflowExecutionResponse) -> str:
+    """The build that the run is pinned to; empty without one."""
+    info = described.workflow_execution_info.versioning_info
+    pinned = info.behavior == VersioningBehavior.VERSIONING_BEHAVIOR_PINNED
+    return info.deployment_version.build_id if pinned else ""
+
+
+def _step(step: PendingActivityInfo, now: datetime, build: str) -> Unfetched:
+    again = step.HasField("last_attempt_complete_time")
+    put_there = step.last_attempt_complete_time if again else step.scheduled_time
+    since = put_there.ToDatetime(tzinfo=UTC)
     return Unfetched(
         queue=step.activity_options.task_queue.name,
         what=f"the step {step.activity_type.name}",
         seconds=_age(since, now),
+        build=build,
     )
 
 

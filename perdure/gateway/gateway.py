@@ -49,6 +49,7 @@ from perdure.gateway.visibility import OURS, every
 
 if TYPE_CHECKING:
     from perdure.domain.experiments.store import ExperimentStore
+    from perdure.gateway.deployments import Deployments
     from perdure.gateway.experiments import Experiments
     from perdure.gateway.open_task import ReadSpec, TaskOpening
 
@@ -147,6 +148,10 @@ class Gateway:
             lacks: families of models that this worker cannot call, with why.
         """
         return self._parts.opening(read, lacks=lacks)
+
+    def deployments(self, name: str | None, own: str) -> "Deployments":
+        """The worker deployment of that name, seen from the build of this code."""
+        return self._parts.deployments(name, own)
 
     def experiments(self, store: "ExperimentStore") -> "Experiments":
         """The experiments of this installation, over their store."""

@@ -21,6 +21,7 @@ from perdure.gateway.types import InstallationInfo, ResolveModels, SettleRun, Wa
 if TYPE_CHECKING:
     from perdure.domain.experiments.store import ExperimentStore
     from perdure.gateway.control import Steering
+    from perdure.gateway.deployments import Deployments
     from perdure.gateway.event_follower import Follower
     from perdure.gateway.experiments import Experiments
     from perdure.gateway.fork import Forking
@@ -172,6 +173,19 @@ class GatewayParts:
 
         return Experiments(
             store, server=self.server, starter=self.starter, records=self.records, now=self.now
+        )
+
+    def deployments(self, name: str | None, own: str) -> "Deployments":
+        """Rolls versions of the workers."""
+        from perdure.gateway.deployments import Deployments
+
+        return Deployments(
+            server=self.server,
+            records=self.records,
+            name=name,
+            own=own,
+            why_not=self.why_not,
+            now=self.now,
         )
 
     @cached_property

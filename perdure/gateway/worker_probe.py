@@ -4,14 +4,19 @@ With `server`, `faults`, `dispatch`, `pollers` and `troubles`, all that calls th
 """
 
 import uuid
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from google.protobuf.timestamp_pb2 import Timestamp
 from temporalio.api.enums.v1 import TaskQueueType, WorkerStatus
 from temporalio.api.taskqueue.v1 import PollerInfo, TaskQueue
 from temporalio.api.worker.v1 import WorkerHeartbeat
-from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest, ListWorkersRequest
+from temporalio.api.workflowservice.v1 import (
+    DescribeTaskQueueRequest,
+    DescribeTaskQueueResponse,
+    ListWorkersRequest,
+)
 from temporalio.client import ActivityFailureError, Client
 from temporalio.common import Priority, RetryPolicy
 from temporalio.service import RPCError, RPCStatusCode
@@ -66,45 +71,68 @@ _LEAVING = frozenset(
 
 async def polled(client: Client, queue: str, *, now: datetime) -> bool:
     """Whether a worker that has not said goodbye fetched steps from a queue of late."""
-    described = await client.workflow_service.describe_task_queue(
-        DescribeTaskQueueRequest(
-            namespace=client.namespace,
-            task_queue=TaskQueue(name=queue),
-            task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY,
-        )
-    )
+    kind = TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY
+    described = await _described(client, queue, kind)
     return alive(described.pollers, await _heartbeats(client, queue), now=now)
 
 
 async def workflow_pollers(client: Client, queue: str, *, now: datetime) -> tuple[str, ...]:
     """The identities of workers that fetched workflow tasks from a queue of late."""
-    described = await client.workflow_service.describe_task_queue(
-        DescribeTaskQueueRequest(
-            namespace=client.namespace,
-            task_queue=TaskQueue(name=queue),
-            task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW,
-        )
-    )
+    described = await _described(client, queue, TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW)
     oldest = now - LIVELY
     return tuple(
         poller.identity for poller in described.pollers if _when(poller.last_access_time) >= oldest
     )
 
 
+async def workers_by_build(client: Client, queue: str, *, now: datetime) -> Counter[str]:
+    """How many workers of each build fetched workflow tasks from a queue of late."""
+    described = await _described(client, queue, TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW)
+    gone = _gone(await _heartbeats(client, queue))
+    return Counter(
+        poller.deployment_options.build_id
+        for poller in described.pollers
+        if _still_there(poller, gone, now=now)
+    )
+
+
 def alive(
-    pollers: Iterable[PollerInfo], heartbeats: Iterable[WorkerHeartbeat], *, now: datetime
+    pollers: Iterable[PollerInfo], heartbeats: Sequence[WorkerHeartbeat], *, now: datetime
 ) -> bool:
     """Whether one of the pollers, or of the workers that report themselves, is still there."""
     oldest = now - LIVELY
+    if any(
+        beat.status not in _LEAVING and _when(beat.heartbeat_time) >= oldest for beat in heartbeats
+    ):
+        return True
+    gone = _gone(heartbeats)
+    return any(_still_there(poller, gone, now=now) for poller in pollers)
+
+
+def _gone(heartbeats: Iterable[WorkerHeartbeat]) -> dict[str, datetime]:
+    """When workers said goodbye, by identity."""
     gone: dict[str, datetime] = {}
     for beat in heartbeats:
-        at = _when(beat.heartbeat_time)
         if beat.status in _LEAVING:
+            at = _when(beat.heartbeat_time)
             gone[beat.worker_identity] = max(at, gone.get(beat.worker_identity, at))
-        elif at >= oldest:
-            return True
-    seen = ((poller.identity, _when(poller.last_access_time)) for poller in pollers)
-    return any(at >= oldest and not (who in gone and at <= gone[who]) for who, at in seen)
+    return gone
+
+
+def _still_there(poller: PollerInfo, gone: Mapping[str, datetime], *, now: datetime) -> bool:
+    at = _when(poller.last_access_time)
+    left = gone.get(poller.identity)
+    return at >= now - LIVELY and (left is None or at > left)
+
+
+async def _described(
+    client: Client, queue: str, kind: TaskQueueType.ValueType
+) -> DescribeTaskQueueResponse:
+    return await client.workflow_service.describe_task_queue(
+        DescribeTaskQueueRequest(
+            namespace=client.namespace, task_queue=TaskQueue(name=queue), task_queue_type=kind
+        )
+    )
 
 
 async def _heartbeats(client: Client, queue: str) -> list[WorkerHeartbeat]:

@@ -47,6 +47,7 @@ if TYPE_CHECKING:  # read by few: commands start without it
     from perdure.domain.experiments.status import ExperimentStatus
     from perdure.domain.experiments.store import StoredExperiment
     from perdure.domain.experiments.trials import Trial
+    from perdure.interfaces.deployments import DeploymentGateway
 
 
 class Collected(FrozenModel):
@@ -286,6 +287,7 @@ class Services:
     journal: Journal
     ledger: Callable[[], Ledger]
     experiments: Callable[[], ExperimentGateway]
+    deployments: "Callable[[], DeploymentGateway]"
     transcripts: TranscriptStore
     workspaces: Callable[[], Workspaces]
     memory: MemoryStore

@@ -249,6 +249,9 @@ def worker_environment(settings: Settings, endpoints: Endpoints) -> dict[str, st
     environment = settings.for_services()
     environment["PERDURE_HOME"] = endpoints.home
     environment["PERDURE_SHUTDOWN_GRACE_S"] = f"{settings.embedded_grace_s:g}"
+    # One version at a time serves here. Runs that were pinned to the one before an upgrade would
+    # wait for workers that no longer exist.
+    environment["PERDURE_DEPLOYMENT"] = ""
     if endpoints.model_url:
         environment["PERDURE_MODEL_URL"] = endpoints.model_url
     if settings.temporal.address is None:

@@ -33,6 +33,7 @@ from perdure.operations.doctor_checks import (
     task_queue,
     waiting_runs,
 )
+from perdure.operations.doctor_deployment import DEPLOYMENT, deployment
 from perdure.operations.doctor_providers import providers
 
 CHANGE_MODEL = "Set PERDURE_MODEL to the model that it names."
@@ -90,6 +91,7 @@ def _of_runs(settings: Settings, connect: Connect) -> Iterator[tuple[str, Look]]
     yield "rest api", partial(api, settings)
     yield "queues", partial(_queues, connect)
     yield TASK_QUEUE_CHECK, partial(task_queue, settings, connect)
+    yield DEPLOYMENT, partial(deployment, settings, connect)
     yield "runs", partial(waiting_runs, connect)
     yield "failing runs", partial(failing_runs, connect)
 

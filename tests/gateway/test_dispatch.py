@@ -3,7 +3,11 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from temporalio.api.enums.v1 import PendingActivityState, PendingWorkflowTaskState
+from temporalio.api.enums.v1 import (
+    PendingActivityState,
+    PendingWorkflowTaskState,
+    VersioningBehavior,
+)
 from temporalio.api.workflowservice.v1 import DescribeWorkflowExecutionResponse
 from waiting import eventually
 
@@ -49,6 +53,22 @@ def described(*steps: tuple[int, int, float], task: float | None = None):
 def test_what_nobody_has_taken(given, expected):
     found = unfetched(given, now=NOW)
     assert (None if found is None else (found.queue, found.what, found.seconds)) == expected
+
+
+@pytest.mark.parametrize(
+    ("pauses", "expected"), [(False, (40, "0.1.0-aaa")), (True, None)], ids=["lies", "pauses"]
+)
+def test_a_step_whose_build_is_gone_is_told_again(pauses, expected):
+    given = described((SCHEDULED, 2, 60))
+    info = given.workflow_execution_info.versioning_info
+    info.behavior = VersioningBehavior.VERSIONING_BEHAVIOR_PINNED
+    info.deployment_version.build_id = "0.1.0-aaa"
+    (step,) = given.pending_activities
+    step.last_attempt_complete_time.FromDatetime(NOW - timedelta(seconds=40))
+    if pauses:
+        step.next_attempt_schedule_time.FromDatetime(NOW + timedelta(seconds=5))
+    found = unfetched(given, now=NOW)
+    assert (None if found is None else (found.seconds, found.build)) == expected
 
 
 @pytest.mark.parametrize(

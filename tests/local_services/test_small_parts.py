@@ -117,6 +117,11 @@ def test_a_worker_of_the_embedded_server_gets_no_profile(
     assert "TEMPORAL_API_KEY" not in environment
 
 
+def test_an_embedded_worker_registers_no_build(settings_of: MakeSettings) -> None:
+    environment = worker_environment(settings_of(deployment="rolled"), ENDPOINTS)
+    assert environment["PERDURE_DEPLOYMENT"] == ""
+
+
 async def test_logs_are_read_and_followed(home: Path, settings_of: MakeSettings) -> None:
     log = HomeFiles(home).log("worker")
     with pytest.raises(NotFound, match="no logs"):

@@ -23,7 +23,7 @@ ALWAYS = {
     "python", "user", "versions", "settings", "disk", "sandbox", "stores", "claude",
     "embedded model", "services", "search attributes",
 }  # fmt: skip
-NEEDS_THE_STORE = {"rest api", "queues", "queue tasks", "runs", "failing runs"}
+NEEDS_THE_STORE = {"rest api", "queues", "queue tasks", "deployment", "runs", "failing runs"}
 NOWHERE = "postgresql://perdure:secret@127.0.0.1:9/perdure"
 Outage = Callable[[Path], AbstractContextManager[object]]
 

@@ -45,6 +45,19 @@ def next_version(folder: Path) -> Path:
     return folder
 
 
+def other_decisions(folder: Path) -> Path:
+    """A next version whose loops also decide otherwise, without a patch: each step waits first.
+
+    A history of this tree does not replay there, nor one of that tree here.
+    """
+    _replace(
+        next_version(folder) / "workflows/engine/step_runner.py",
+        "        interrupted = asyncio.create_task(",
+        "        await workflow.sleep(0.01)\n        interrupted = asyncio.create_task(",
+    )
+    return folder
+
+
 def _grow(path: Path, opening: str) -> None:
     text = path.read_text("utf-8")
     head = re.search(rf'^{opening}\b.*?:\n(?:    """.*?"""\n)?', text, re.DOTALL | re.MULTILINE)

@@ -8,16 +8,23 @@ from temporalio import workflow
 from perdure.workflows.engine.run import AnyRun
 
 T = TypeVar("T")
+# Only the first task of the next execution is free to choose; with it the execution is pinned.
+AUTO_UPGRADE = workflow.ContinueAsNewVersioningBehavior.AUTO_UPGRADE
 
 
 class ContinueAsNew:
-    """Starts a fresh history when a run's own has grown too long."""
+    """Starts a fresh history when a run's own has grown too long, or is to go on in other code."""
 
     def __init__(self, run: AnyRun) -> None:
         self.run = run
 
+    @property
+    def _moves(self) -> bool:
+        """Whether the run goes on in the version that its workers' deployment has chosen since."""
+        return self.run.spec.upgrade == "auto"
+
     def due(self) -> bool:
-        """Whether this execution's history has grown enough."""
+        """Whether this execution's history has grown enough, or another version waits for it."""
         run, info, timing = self.run, workflow.info(), self.run.site.timing
         if run.in_one_piece:
             return False
@@ -25,6 +32,7 @@ class ContinueAsNew:
             return False  # without progress it would continue as new for ever
         return (
             info.is_continue_as_new_suggested()
+            or (self._moves and info.is_target_worker_deployment_version_changed())
             or info.get_current_history_length() >= timing.roll_events
             or info.get_current_history_size() >= timing.roll_bytes
             or run.handled >= timing.roll_messages
@@ -41,7 +49,9 @@ class ContinueAsNew:
         # Only the newest events go along: the state is the input of the next execution, and stays
         # in its history for good.
         self.run.state.ring = self.run.state.ring.carried()
-        workflow.continue_as_new(self.run.next_input())
+        workflow.continue_as_new(
+            self.run.next_input(), initial_versioning_behavior=AUTO_UPGRADE if self._moves else None
+        )
 
     async def never_during(self, stage: Awaitable[T]) -> T:
         """Run a stage without continuing as new inside it, because it must not happen twice."""

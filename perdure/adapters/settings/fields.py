@@ -117,6 +117,10 @@ class SettingFields(BaseSettings):
     """How long steps in flight may take when a worker drains. Embedded workers: 10 unless set."""
 
     # Workers
+    deployment: str | None = Field(None, pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$")
+    """Name of the [worker deployment](operations.md#versions-side-by-side) that workers register
+    their version with, so that versions serve side by side. Unset: any worker takes any run.
+    Workers of the embedded services register nothing."""
     max_concurrent_activities: int = Field(50, ge=1)
     """Concurrent steps per worker and queue."""
     max_concurrent_workflow_tasks: int = Field(50, ge=1)
@@ -234,6 +238,11 @@ class SettingFields(BaseSettings):
     `{home}` are filled in."""
     ready_file: Path | None = None
     """File that a worker writes once it polls. Set by the supervisor."""
+
+    @field_validator("deployment", mode="before")
+    @classmethod
+    def _named(cls, deployment: object) -> object:
+        return None if deployment == "" else deployment
 
     @field_validator("blobs", mode="after")
     @classmethod

@@ -1,6 +1,7 @@
 """A run's specification: one model per kind, told apart by `kind`; and its workflow's input."""
 
 from datetime import datetime
+from typing import Literal
 
 from pydantic import (
     ConfigDict,
@@ -28,6 +29,7 @@ from perdure.domain.turns.guidance import Said
 from perdure.domain.turns.settings import AgentSettings, ToolsSpec
 
 ModelChain = str | tuple[str, ...]
+Upgrade = Literal["auto", "pinned"]
 ROLES = (
     "executor",
     "evaluator",
@@ -93,7 +95,9 @@ class CommonSpec(FrozenModel):
     """What every kind of run is told; `about` is for people who choose a task, no model sees it.
 
     `learn` starts a learning run at the end. Without one (None) memory still keeps what the run did
-    and what its tools noted; with False it keeps nothing.
+    and what its tools noted; with False it keeps nothing. Where workers of several versions serve
+    side by side, `upgrade` says whether the run moves to the current version when it continues as
+    new, or stays `pinned` to the one that it began with.
     """
 
     goal: str = Field(min_length=1)
@@ -111,6 +115,7 @@ class CommonSpec(FrozenModel):
     agent: AgentSettings = AgentSettings()
     gates: GateSettings = GateSettings()
     hooks: Hooks = Hooks()
+    upgrade: Upgrade = Field(default="auto", exclude_if=lambda upgrade: upgrade == "auto")
 
     @model_validator(mode="before")
     @classmethod

@@ -86,6 +86,7 @@ GROUPS = {
         "down": "installation:down",
         "logs": "installation:logs",
         "worker": "installation:worker",
+        "deploy": "deploy:deploy_app",
         "api": "serve:api_app",
         "audit": "audit:audit",
         "mcp": "mcp_server:mcp",

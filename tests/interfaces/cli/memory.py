@@ -111,6 +111,7 @@ class Installation:
     blobs: MemoryBlobs = field(default_factory=MemoryBlobs)
     workspaces: MemoryWorkspaces = field(default_factory=MemoryWorkspaces)
     experiments: "MemoryExperiments" = field(default_factory=lambda: MemoryExperiments())
+    deployments: object = None
     journal: MemoryJournal | None = None
     live: LiveTexts | None = None
     checks: tuple[Check, ...] = (Check(name="Python", state="ok", found="3.11"),)
@@ -202,6 +203,7 @@ class Installation:
             journal=self.journal or MemoryJournal(self.gateway),  # pyright: ignore[reportArgumentType]
             ledger=stores and stores.ledger,
             experiments=lambda: self.experiments,  # pyright: ignore[reportArgumentType]
+            deployments=lambda: self.deployments,  # pyright: ignore[reportArgumentType]
             transcripts=MemoryTranscripts(),  # pyright: ignore[reportArgumentType]
             workspaces=lambda: self.workspaces,  # pyright: ignore[reportArgumentType]
             memory=stores and stores.memory,

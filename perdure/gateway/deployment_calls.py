@@ -1,0 +1,139 @@
+"""Worker deployments at the Temporal server: describe one, choose its builds, move a run.
+
+With `server`, `faults`, `dispatch` and `pollers`, all that calls the Temporal client.
+"""
+
+from datetime import UTC, datetime
+
+from google.protobuf.field_mask_pb2 import FieldMask
+from google.protobuf.timestamp_pb2 import Timestamp
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.deployment.v1 import WorkerDeploymentInfo, WorkerDeploymentVersion
+from temporalio.api.enums.v1 import WorkerDeploymentVersionStatus
+from temporalio.api.workflow.v1 import VersioningOverride, WorkflowExecutionOptions
+from temporalio.api.workflowservice.v1 import (
+    DescribeWorkerDeploymentRequest,
+    SetWorkerDeploymentCurrentVersionRequest,
+    SetWorkerDeploymentRampingVersionRequest,
+    UpdateWorkflowExecutionOptionsRequest,
+)
+from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
+
+from perdure.domain.installation.deployment import Build, BuildStatus
+
+_STATUSES: dict[int, BuildStatus] = {
+    WorkerDeploymentVersionStatus.WORKER_DEPLOYMENT_VERSION_STATUS_CURRENT: "current",
+    WorkerDeploymentVersionStatus.WORKER_DEPLOYMENT_VERSION_STATUS_RAMPING: "ramping",
+    WorkerDeploymentVersionStatus.WORKER_DEPLOYMENT_VERSION_STATUS_DRAINING: "draining",
+    WorkerDeploymentVersionStatus.WORKER_DEPLOYMENT_VERSION_STATUS_DRAINED: "drained",
+}
+# An older server does not know the call; where versioning is switched off, the call is refused.
+_WITHOUT = frozenset({RPCStatusCode.UNIMPLEMENTED, RPCStatusCode.PERMISSION_DENIED})
+
+
+class Unversioned(Exception):
+    """The server, or the namespace, keeps no versions of workers; the text is its own."""
+
+
+class Described:
+    """A deployment as the server tells it.
+
+    `token` guards a change against another one; `untouched`: nobody has chosen a build yet.
+    """
+
+    def __init__(self, info: WorkerDeploymentInfo, token: bytes) -> None:
+        self.token = token
+        self.untouched = not info.routing_config.HasField("current_version_changed_time")
+        percent = info.routing_config.ramping_version_percentage
+        told = sorted(
+            info.version_summaries, key=lambda one: one.create_time.ToNanoseconds(), reverse=True
+        )
+        self.builds = tuple(
+            Build(
+                id=one.deployment_version.build_id,
+                status=(status := _STATUSES.get(one.status, "inactive")),
+                since=_when(one.routing_update_time) or _when(one.create_time),
+                percent=percent if status == "ramping" else 0.0,
+            )
+            for one in told
+        )
+
+
+async def describe(client: Client, name: str) -> Described | None:
+    """The deployment of a name; None while no worker has registered with it.
+
+    Raises:
+        Unversioned: there is nothing to ask.
+        RPCError: the server failed otherwise.
+    """
+    asked = DescribeWorkerDeploymentRequest(namespace=client.namespace, deployment_name=name)
+    try:
+        reply = await client.workflow_service.describe_worker_deployment(asked, retry=True)
+    except RPCError as error:
+        if error.status == RPCStatusCode.NOT_FOUND:
+            return None
+        if error.status in _WITHOUT:
+            raise Unversioned(error.message) from error
+        raise
+    return Described(reply.worker_deployment_info, reply.conflict_token)
+
+
+async def set_current(client: Client, name: str, build: str, *, token: bytes, by: str) -> None:
+    """Let a build begin all new runs; raises `RPCError` when the server refuses."""
+    await client.workflow_service.set_worker_deployment_current_version(
+        SetWorkerDeploymentCurrentVersionRequest(
+            namespace=client.namespace,
+            deployment_name=name,
+            build_id=build,
+            conflict_token=token,
+            identity=by,
+        ),
+        retry=True,  # a worker that has just registered its queues leaves the server no room
+    )
+
+
+async def set_ramping(
+    client: Client, name: str, build: str, percent: float, *, token: bytes, by: str
+) -> None:
+    """Let a build begin a part of the new runs; an empty one ends that."""
+    await client.workflow_service.set_worker_deployment_ramping_version(
+        SetWorkerDeploymentRampingVersionRequest(
+            namespace=client.namespace,
+            deployment_name=name,
+            build_id=build,
+            percentage=percent,
+            conflict_token=token,
+            identity=by,
+        ),
+        retry=True,  # a worker that has just registered its queues leaves the server no room
+    )
+
+
+async def move(client: Client, name: str, build: str, *, run: str, execution: str) -> None:
+    """Give a run's next task to another build; from then on it is pinned there."""
+    target = WorkerDeploymentVersion(deployment_name=name, build_id=build)
+    once = VersioningOverride.OneTimeOverride(target_deployment_version=target)
+    await client.workflow_service.update_workflow_execution_options(
+        UpdateWorkflowExecutionOptionsRequest(
+            namespace=client.namespace,
+            workflow_execution=WorkflowExecution(workflow_id=run, run_id=execution),
+            workflow_execution_options=WorkflowExecutionOptions(
+                versioning_override=VersioningOverride(one_time=once)
+            ),
+            update_mask=FieldMask(paths=["versioning_override"]),
+        ),
+        retry=True,
+    )
+
+
+def pinned_to(name: str, build: str) -> str:
+    """The visibility query of open runs that are pinned to a build."""
+    return (
+        f"TemporalWorkerDeploymentVersion = '{name}:{build}' AND ExecutionStatus = 'Running' "
+        "AND TemporalWorkflowVersioningBehavior = 'Pinned'"
+    )
+
+
+def _when(stamp: Timestamp) -> datetime | None:
+    return stamp.ToDatetime(tzinfo=UTC) if stamp.seconds else None

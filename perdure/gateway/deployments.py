@@ -1,0 +1,237 @@
+"""Rolling versions of the workers: what serves, what begins new runs, what may end."""
+
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+
+from temporalio.client import Client, WorkflowExecution
+from temporalio.service import RPCError, RPCStatusCode
+
+from perdure.domain.foundation.errors import (
+    InvalidInput,
+    NotAllowed,
+    NotFound,
+    ServiceUnavailable,
+)
+from perdure.domain.foundation.names import loops_queue
+from perdure.domain.installation.deployment import Build, Deployment, Drained
+from perdure.domain.ports import RecordStore
+from perdure.gateway import deployment_calls
+from perdure.gateway.deployment_calls import Described, Unversioned
+from perdure.gateway.repair import WhyNot
+from perdure.gateway.temporal_gateway import TemporalGateway
+from perdure.gateway.worker_probe import workers_by_build
+
+Change = Callable[[Client, str], Awaitable[None]]
+UNNAMED = "PERDURE_DEPLOYMENT is not set: workers register no version, and any takes any run."
+NAME_IT = "Name a deployment, the same for all workers and commands of this installation."
+# The server refuses a build that nobody serves, and a change that meets another one.
+_REFUSED = frozenset({RPCStatusCode.FAILED_PRECONDITION, RPCStatusCode.ABORTED})
+
+
+class Deployments:
+    """The worker deployment of one installation, on the server's own calls.
+
+    Args:
+        server: the connection.
+        records: names the installation, whose queue shows its workers.
+        name: of the deployment, or None.
+        own: the build of this code.
+        why_not: says why this code does not replay a history.
+        now: the clock.
+    """
+
+    def __init__(
+        self,
+        *,
+        server: TemporalGateway,
+        records: RecordStore,
+        name: str | None,
+        own: str,
+        why_not: WhyNot,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._server = server
+        self._records = records
+        self._name = name
+        self._own = own
+        self._why_not = why_not
+        self._now = now
+
+    async def status(self) -> Deployment:
+        """The builds with their workers and runs.
+
+        Raises:
+            InvalidInput: the settings name no deployment.
+            ServiceUnavailable: the server keeps no versions of workers.
+        """
+        return await self._counted(await self._described())
+
+    async def promote(self, build: str | None = None) -> Deployment:
+        """Let a build begin all new runs, and open ones move to it; without one, that of this code.
+
+        Raises:
+            NotFound: no such build has registered.
+            NotAllowed: nobody serves it, or somebody changed the deployment meanwhile.
+        """
+        described = await self._described()
+        chosen = self._found(described, build or self._own)
+        await self._change(
+            lambda client, name: deployment_calls.set_current(
+                client, name, chosen.id, token=described.token, by=client.identity
+            ),
+            chosen.id,
+        )
+        return await self.status()
+
+    async def ramp(self, build: str, percent: float) -> Deployment:
+        """Let a build begin a part of the new runs; 0 ends that. Raises as `promote`."""
+        if not 0 <= percent <= 100:
+            raise InvalidInput(f"{percent:g} is no percentage.", cure="Give 0 to 100.")
+        described = await self._described()
+        chosen = self._found(described, build)
+        if chosen.status == "current":
+            raise NotAllowed(
+                f"{chosen.id} is current: it begins all runs that no ramp takes.",
+                cure="Ramp the build that is to follow it.",
+            )
+        await self._change(
+            lambda client, name: deployment_calls.set_ramping(
+                client, name, chosen.id if percent else "", percent,
+                token=described.token, by=client.identity,
+            ),
+            chosen.id,
+        )  # fmt: skip
+        return await self.status()
+
+    async def drain(self, build: str, *, move: bool = False) -> Drained:
+        """How far a build is from its end; with `move`, its runs go on in the current build.
+
+        Each is moved only if this code, which must be the current build, replays its history.
+
+        Raises:
+            NotFound: no such build has registered.
+            NotAllowed: it still begins runs, or this code is not the current build.
+        """
+        deployment = await self.status()
+        leaving = _only(deployment, build)
+        if leaving.status in {"current", "ramping"}:
+            raise NotAllowed(
+                f"{leaving.id} is {leaving.status}: it still begins runs.",
+                cure="`perdure deploy promote` another build first, or end the ramp with "
+                f"`perdure deploy ramp {leaving.id} 0`.",
+            )
+        if not move:
+            return Drained(build=leaving)
+        current = deployment.current
+        if current is None or current.id != self._own:
+            serves = "none" if current is None else current.id
+            raise NotAllowed(
+                f"Runs move only to code that is known to replay them. This command has the build "
+                f"{self._own}; the current one is {serves}.",
+                cure="Run the command of the current version, or promote this build.",
+            )
+        moved, stays = await self._moved(leaving)
+        left = leaving.model_copy(update={"runs": max(0, leaving.runs - len(moved))})
+        return Drained(build=left, moved=tuple(moved), stays=stays)
+
+    async def _moved(self, leaving: Build) -> tuple[list[str], dict[str, str]]:
+        """Runs that go on in the current build, and why others do not."""
+        client = await self._server.client()
+        moved, stays = list[str](), dict[str, str]()
+        with self._server.translated():
+            query = deployment_calls.pinned_to(self._chosen_name(), leaving.id)
+            async for run in client.list_workflows(query):
+                why = await self._obstacle(client, run)
+                if why is not None:
+                    stays[run.id] = why
+                    continue
+                try:
+                    await deployment_calls.move(
+                        client, self._chosen_name(), self._own, run=run.id, execution=run.run_id
+                    )
+                except RPCError as error:
+                    if error.status != RPCStatusCode.NOT_FOUND:
+                        raise
+                    continue  # it has ended, or continued as new, since it was listed
+                moved.append(run.id)
+        return moved, stays
+
+    async def _obstacle(self, client: Client, run: WorkflowExecution) -> str | None:
+        handle = client.get_workflow_handle(run.id, run_id=run.run_id)
+        history = await handle.fetch_history()
+        return await self._why_not(run.id, history.to_json().encode())
+
+    def _chosen_name(self) -> str:
+        if self._name is None:
+            raise InvalidInput(UNNAMED, cure=NAME_IT)
+        return self._name
+
+    async def _described(self) -> Described:
+        name = self._chosen_name()
+        client = await self._server.client()
+        try:
+            with self._server.translated():
+                found = await deployment_calls.describe(client, name)
+        except Unversioned as error:
+            raise without_versions(error) from error
+        if found is None:
+            raise NotFound(
+                f"No worker has registered with the deployment {name}.",
+                cure=f"Start one with `perdure worker` and PERDURE_DEPLOYMENT={name}.",
+            )
+        return found
+
+    def _found(self, described: Described, build: str) -> Build:
+        return _only(Deployment(name="", own=self._own, builds=described.builds), build)
+
+    async def _change(self, call: Change, build: str) -> None:
+        client, name = await self._server.client(), self._chosen_name()
+        with self._server.translated():
+            try:
+                await call(client, name)
+            except RPCError as error:
+                if error.status not in _REFUSED:
+                    raise
+                raise NotAllowed(
+                    f"The server refuses {build}: {error.message}",
+                    cure="Start workers of that build, look at `perdure deploy status`, and try "
+                    "again.",
+                ) from error
+
+    async def _counted(self, described: Described) -> Deployment:
+        name, client = self._chosen_name(), await self._server.client()
+        queue = loops_queue(await self._records.installation())
+        with self._server.translated():
+            workers = await workers_by_build(client, queue, now=self._now())
+            builds = [
+                build.model_copy(
+                    update={
+                        "workers": workers[build.id],
+                        "runs": (
+                            await client.count_workflows(deployment_calls.pinned_to(name, build.id))
+                        ).count,
+                    }
+                )
+                for build in described.builds
+            ]
+        return Deployment(name=name, own=self._own, builds=tuple(builds))
+
+
+def _only(deployment: Deployment, build: str) -> Build:
+    found = deployment.build(build)
+    if found is None:
+        known = ", ".join(one.id for one in deployment.builds) or "none"
+        raise NotFound(
+            f"No one build {build} has registered; there are: {known}.",
+            cure="Start a worker of that version first, or give more of its id.",
+        )
+    return found
+
+
+def without_versions(error: Unversioned) -> ServiceUnavailable:
+    """The server cannot serve versions side by side."""
+    return ServiceUnavailable(
+        f"The server keeps no versions of workers: {error}",
+        cure="Upgrade it or let its administrator switch worker versioning on, or unset "
+        "PERDURE_DEPLOYMENT; until then any worker takes any run.",
+    )

@@ -1,0 +1,89 @@
+"""Versions of the workers at the command line."""
+
+import asyncio
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from perdure.domain.installation.deployment import Deployment, Drained
+from perdure.interfaces.cli.commands.parameters import Given
+from perdure.interfaces.cli.session import Session
+from perdure.interfaces.cli.views.deployments import deployment_view, drained_view
+from perdure.interfaces.deployments import DeploymentGateway, runs
+
+LOOK_S = 2.0
+BuildName = Annotated[str, Parameter(name="BUILD")]
+deploy_app = App(
+    name="deploy",
+    help="Roll versions of the workers side by side, each run pinned to one.",
+    version_flags=(),
+)
+
+
+@deploy_app.default
+@deploy_app.command
+async def status(*, session: Given) -> None:
+    """Show the builds of the deployment with their workers and open runs."""
+    async with session.connected() as services:
+        _show(session, await services.deployments().status())
+
+
+@deploy_app.command
+async def promote(
+    build: Annotated[str | None, Parameter(name="BUILD")] = None, /, *, session: Given
+) -> None:
+    """Let a build begin all new runs; open runs move to it when they continue as new.
+
+    Args:
+        build: Its id or a unique beginning of one. Default: the build of this code.
+    """
+    async with session.connected() as services:
+        _show(session, await services.deployments().promote(build))
+
+
+@deploy_app.command
+async def ramp(build: BuildName, percent: float, /, *, session: Given) -> None:
+    """Let a build begin a part of the new runs.
+
+    Args:
+        build: Its id or a unique beginning of one.
+        percent: The part, 0 to 100. 0 ends the ramp.
+    """
+    async with session.connected() as services:
+        _show(session, await services.deployments().ramp(build, percent))
+
+
+@deploy_app.command
+async def drain(
+    build: BuildName, /, *, move: bool = False, wait: bool = False, session: Given
+) -> None:
+    """Show which runs still need a build that was replaced.
+
+    Args:
+        build: Its id or a unique beginning of one.
+        move: Let its runs go on in the current build now, for instance because its workers are
+            gone. A run moves only if this code replays its history.
+        wait: Wait until no run needs the build.
+    """
+    async with session.connected() as services:
+        gateway = services.deployments()
+        drained = await gateway.drain(build, move=move)
+        if wait and not drained.stays:
+            drained = await _waited(session, gateway, drained)
+        session.output.show(drained_view(drained), {"type": "drained", **drained.model_dump()})
+
+
+async def _waited(session: Session, gateway: DeploymentGateway, begun: Drained) -> Drained:
+    """The build once no run is left on it, with what was moved at first."""
+    now = begun
+    with session.output.working("waiting") as progress:
+        while now.build.runs:
+            progress(f"{runs(now.build)} left")
+            await asyncio.sleep(LOOK_S)
+            now = await gateway.drain(begun.build.id)
+    return now.model_copy(update={"moved": begun.moved})
+
+
+def _show(session: Session, deployment: Deployment) -> None:
+    data = {"type": "deployment", **deployment.model_dump(mode="json")}
+    session.output.show(deployment_view(deployment, session.context.now()), data)

@@ -1,0 +1,57 @@
+"""Versions of the workers, as interfaces reach them, and what is to be said of them."""
+
+from typing import Protocol
+
+from perdure.domain.installation.deployment import Build, Deployment, Drained
+
+
+class DeploymentGateway(Protocol):
+    """The worker deployment; `gateway.deployments.Deployments` says more."""
+
+    async def status(self) -> Deployment:
+        """The builds with their workers and runs."""
+        ...
+
+    async def promote(self, build: str | None = None) -> Deployment:
+        """Let a build begin all new runs; without one, that of this code."""
+        ...
+
+    async def ramp(self, build: str, percent: float) -> Deployment:
+        """Let a build begin a part of the new runs; 0 ends that."""
+        ...
+
+    async def drain(self, build: str, *, move: bool = False) -> Drained:
+        """How far a build is from its end; with `move`, its runs go on in the current build."""
+        ...
+
+
+def advice(deployment: Deployment) -> tuple[str, ...]:
+    """What somebody should do, each with its command; nothing where all is well."""
+    told: list[str] = []
+    if deployment.current is None:
+        told.append(
+            "No build is current: nothing new begins. `perdure deploy promote BUILD` chooses one."
+        )
+    elif deployment.current.workers == 0:
+        told.append(
+            f"The current build {deployment.current.id} has no workers: start one of that version, "
+            "or `perdure deploy promote` another."
+        )
+    for build in deployment.stranded:
+        if build.status != "current":
+            told.append(
+                f"{runs(build)} of {build.id} wait for its workers, and there are none: start one, "
+                f"or `perdure deploy drain {build.id} --move`."
+            )
+    told += [f"The workers of {build.id} may end: no run needs it." for build in ended(deployment)]
+    return tuple(told)
+
+
+def ended(deployment: Deployment) -> tuple[Build, ...]:
+    """Builds that served, and whose workers nothing needs any more."""
+    return tuple(one for one in deployment.builds if one.status == "drained" and one.idle)
+
+
+def runs(build: Build) -> str:
+    """How many runs are pinned to a build, in words."""
+    return "1 run" if build.runs == 1 else f"{build.runs} runs"

@@ -1,0 +1,65 @@
+"""`doctor` on versions that serve side by side."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from perdure.adapters.settings.variables import Settings
+from perdure.domain.foundation.errors import ServiceUnavailable
+from perdure.domain.installation.deployment import Build, Deployment
+from perdure.operations.doctor_deployment import deployment
+
+NEW = Build(id="0.2.0-bbb", status="current", workers=1)
+OLD = Build(id="0.1.0-aaa", status="draining", runs=3)
+
+
+@dataclass
+class Served:
+    """Services of which only the deployment is there."""
+
+    builds: tuple[Build, ...] | None
+
+    def deployments(self) -> "Served":
+        return self
+
+    async def status(self) -> Deployment:
+        if self.builds is None:
+            raise ServiceUnavailable("The server keeps no versions of workers: off", cure="Upgrade")
+        return Deployment(name="rolled", own=NEW.id, builds=self.builds)
+
+    @asynccontextmanager
+    async def connect(self, **_: object) -> AsyncGenerator["Served"]:
+        yield self
+
+
+@pytest.mark.parametrize(
+    ("named", "address", "builds", "states", "found"),
+    [
+        (None, "server:7233", (), ["ok"], "any worker takes any run"),
+        ("rolled", None, (), ["ok"], "embedded services serve one version at a time"),
+        ("rolled", "server:7233", None, ["warning"], "keeps no versions"),
+        ("rolled", "server:7233", (NEW,), ["ok"], "0.2.0-bbb is current, 1 builds"),
+        ("rolled", "server:7233", (NEW, OLD), ["warning", "ok"], "3 runs of 0.1.0-aaa wait"),
+        ("rolled", "server:7233", (OLD,), ["warning", "warning"], "No build is current"),
+    ],
+    ids=["unset", "embedded", "unversioned", "well", "stranded", "none current"],
+)
+async def test_what_doctor_says_of_a_deployment(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    named: str | None,
+    address: str | None,
+    builds: tuple[Build, ...] | None,
+    states: list[str],
+    found: str,
+) -> None:
+    monkeypatch.delenv("TEMPORAL_ADDRESS", raising=False)
+    if address is not None:
+        monkeypatch.setenv("TEMPORAL_ADDRESS", address)
+    settings = Settings.load(home=tmp_path, deployment=named)
+    checks = [check async for check in deployment(settings, Served(builds).connect)]  # pyright: ignore[reportArgumentType]
+    assert [check.state for check in checks] == states
+    assert found in checks[0].found
