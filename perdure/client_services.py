@@ -17,7 +17,6 @@ from perdure.adapters.settings.variables import Settings
 from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.stores.open_stores import Stores, open_stores
 from perdure.adapters.telemetry import Telemetry, start_telemetry
-from perdure.adapters.temporal.build_id import build_id
 from perdure.adapters.temporal.client import address_of, connect
 from perdure.adapters.temporal.encryption_keys import encryption_keys
 from perdure.domain.foundation.errors import ServiceUnavailable
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
     from perdure.domain.foundation.problems import Problem
     from perdure.domain.run.bookkeeping_messages import ServedModels
     from perdure.domain.specs import Spec
+    from perdure.gateway.deployments import Deployments
     from perdure.gateway.open_task import TaskOpening
     from perdure.interfaces.loop_service import LoopService
     from perdure.submission.types import Surroundings
@@ -128,7 +128,7 @@ class _Client:
             journal=stores.journal,
             ledger=stores.ledger,
             experiments=lambda: self.gateway.experiments(stores.experiments()),
-            deployments=lambda: self.gateway.deployments(self._settings.deployment, build_id()),
+            deployments=self._deployments,
             transcripts=stores.transcripts,
             workspaces=lambda: self._parts().workspaces,
             memory=stores.memory,
@@ -143,6 +143,11 @@ class _Client:
             models=lambda: self._parts().models,
             endpoints=self._endpoints,
         )
+
+    def _deployments(self) -> "Deployments":
+        from perdure.adapters.temporal.build_id import build_id
+
+        return self.gateway.deployments(self._settings.deployment, build_id())
 
     async def _with_services_started(
         self, on_progress: OnProgress, *, with_worker: bool = False
