@@ -351,7 +351,9 @@ class Fleet:
             max_task_queue_activities_per_second=per_second,
             sticky_queue_schedule_to_start_timeout=timedelta(seconds=settings.sticky_s),
             graceful_shutdown_timeout=timedelta(seconds=settings.shutdown_grace_s),
-            deployment_config=None if self._build is None else self._build.config,
+            # Opening a task is one step, alike in every version; the loop it becomes is pinned. The
+            # server takes no such word of a workflow itself from a worker without a build.
+            deployment_config=self._build.config(pinned=not shared) if self._build else None,
             max_heartbeat_throttle_interval=timedelta(seconds=settings.heartbeat_s / 2),
             default_heartbeat_throttle_interval=timedelta(seconds=settings.heartbeat_s / 2),
         )

@@ -29,13 +29,13 @@ class OwnBuild:
         self.deployment = deployment
         self.id = build_id()
 
-    @property
-    def config(self) -> WorkerDeploymentConfig:
-        """What each worker registers; runs are pinned unless their workflow says otherwise."""
+    def config(self, *, pinned: bool = True) -> WorkerDeploymentConfig:
+        """What a worker registers, and whether its workflows stay with this build."""
+        behavior = VersioningBehavior.PINNED if pinned else VersioningBehavior.AUTO_UPGRADE
         return WorkerDeploymentConfig(
             version=WorkerDeploymentVersion(deployment_name=self.deployment, build_id=self.id),
             use_worker_versioning=True,
-            default_versioning_behavior=VersioningBehavior.PINNED,
+            default_versioning_behavior=behavior,
         )
 
     async def begin(self) -> None:

@@ -8,7 +8,6 @@ it. What people say in between goes along.
 from typing import NoReturn
 
 from temporalio import workflow
-from temporalio.common import VersioningBehavior
 
 from perdure.activities.open_task import OpenTask
 from perdure.domain.agent.state import AgentInput
@@ -34,8 +33,6 @@ from perdure.workflows.engine.handlers import ControlHandlers
 from perdure.workflows.engine.lifecycle import failure_of
 from perdure.workflows.engine.run import Run
 
-# Opening a run is one step, the same in every version; the loop that it becomes is pinned.
-MOVES = VersioningBehavior.AUTO_UPGRADE
 INPUTS: dict[str, type[LoopInput]] = {
     "agent": AgentInput,
     "refine": RefineInput,
@@ -118,7 +115,7 @@ class TaskStart(ControlHandlers):
         workflow.continue_as_new(going_on, task_queue=report.queue)
 
 
-@workflow.defn(name="AgentLoop", versioning_behavior=MOVES)
+@workflow.defn(name="AgentLoop")
 class AgentTask(TaskStart):
     """Starts an agent loop from its task."""
 
@@ -132,7 +129,7 @@ class AgentTask(TaskStart):
         return await self.open()
 
 
-@workflow.defn(name="RefineLoop", versioning_behavior=MOVES)
+@workflow.defn(name="RefineLoop")
 class RefineTask(TaskStart):
     """Starts a refine loop from its task."""
 
@@ -146,7 +143,7 @@ class RefineTask(TaskStart):
         return await self.open()
 
 
-@workflow.defn(name="RoleLoop", versioning_behavior=MOVES)
+@workflow.defn(name="RoleLoop")
 class RoleTask(TaskStart):
     """Starts a loop of roles from its task."""
 
@@ -160,7 +157,7 @@ class RoleTask(TaskStart):
         return await self.open()
 
 
-@workflow.defn(name="DelegationLoop", versioning_behavior=MOVES)
+@workflow.defn(name="DelegationLoop")
 class DelegationTask(TaskStart):
     """Starts a delegation loop from its task."""
 
