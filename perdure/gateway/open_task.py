@@ -24,6 +24,7 @@ from perdure.domain.foundation.tolerance import read
 from perdure.domain.model_availability import unserved
 from perdure.domain.ports import RecordStore
 from perdure.domain.run.result import RunResult
+from perdure.domain.run.spec import Placement
 from perdure.domain.run.status import StoredRun
 from perdure.domain.run.task_start import OpenTaskReport, OpenTaskRequest, TaskInput
 from perdure.domain.specs import Spec
@@ -87,7 +88,7 @@ class TaskOpening:
             if row is not None and row.start_key != asked.key and not was_refused(row):
                 return OpenTaskReport(result=result_of_same(row, asked))
             ready = await self._resolve(spec, None)
-            site = await self._starter.site(ready)
+            site = _by_step(await self._starter.site(ready))
             if without := unserved(ready, self._lacks()):
                 raise uncallable(without)
             settled = await self._settle(ready, run)
@@ -130,6 +131,13 @@ class TaskOpening:
         # Where a run has this id already, its row stays as it is.
         await self._records.claim_run(row, seen=None)
         return OpenTaskReport(result=told)
+
+
+def _by_step(site: Placement) -> Placement:
+    """The execution is there already, and the server lets no one give it another turn."""
+    if site.turn is None:
+        return site
+    return site.model_copy(update={"turn": site.turn.model_copy(update={"by_step": True})})
 
 
 def _fields(asked: OpenTaskRequest) -> Mapping[str, JsonValue]:

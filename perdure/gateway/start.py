@@ -26,6 +26,7 @@ from perdure.domain.refine.state import RefineInput, RefineState
 from perdure.domain.roles.spec import RolesSpec
 from perdure.domain.roles.state import RoleInput, RoleState
 from perdure.domain.run.bookkeeping_messages import ServedModels
+from perdure.domain.run.fairness import Turn, fairness_key
 from perdure.domain.run.spec import LoopInput, Placement
 from perdure.domain.run.state import LoopState
 from perdure.domain.run.status import StoredRun
@@ -221,7 +222,15 @@ class Starter:
             notifies=self._facts.notifies,
             version=self._facts.version,
             label_mark=_mark(self._facts, spec.metadata.label),
+            turn=self._turn(spec),
         )
+
+    def _turn(self, spec: Spec) -> Turn | None:
+        """How the run's tasks are ordered; None for one that says nothing of it."""
+        key = fairness_key(self._facts.marked(spec.metadata.payer))
+        if key is None and spec.priority is None:
+            return None
+        return Turn(priority=spec.priority, fairness=key)
 
     async def _workspace(self, spec: Spec) -> str:
         """The id of the folder, noting that it is in use; empty if the run has none."""
@@ -319,5 +328,6 @@ def order_of(
         summary=f"{spec.kind}: {goal[:SUMMARY_CHARACTERS]}",
         memo=memo,
         keywords=keywords,
+        turn=site.turn or Turn(),
         again=again,
     )

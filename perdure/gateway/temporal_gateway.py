@@ -8,7 +8,7 @@ import atexit
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
@@ -25,6 +25,7 @@ from temporalio.client import (
     WorkflowUpdateRPCTimeoutOrCancelledError,
 )
 from temporalio.common import (
+    Priority,
     SearchAttributeKey,
     SearchAttributePair,
     TypedSearchAttributes,
@@ -44,6 +45,7 @@ from perdure.domain.foundation.names import WORKFLOW_TYPES
 from perdure.domain.foundation.plain_text import cause_in_words
 from perdure.domain.foundation.tolerance import read
 from perdure.domain.run.bookkeeping_messages import ReadyReport
+from perdure.domain.run.fairness import Turn
 from perdure.domain.run.messages import AnyMessage, Receipt
 from perdure.domain.run.result import RunResult
 from perdure.domain.run.spec import LoopInput
@@ -82,6 +84,7 @@ class StartRequest:
     summary: str
     memo: Mapping[str, str]
     keywords: Mapping[str, str]
+    turn: Turn = field(default_factory=Turn)
     again: bool = False
 
 
@@ -332,6 +335,8 @@ async def _begin(client: Client, order: StartRequest) -> bool:
             static_summary=order.summary,
             memo=dict(order.memo),
             search_attributes=_keywords(order.keywords),
+            # Steps and child runs inherit it.
+            priority=Priority(priority_key=order.turn.priority, fairness_key=order.turn.fairness),
             id_reuse_policy=reuse.ALLOW_DUPLICATE_FAILED_ONLY
             if order.again
             else reuse.REJECT_DUPLICATE,

@@ -33,6 +33,7 @@ DYNAMIC_CONFIG = (
     "history.timerProcessorMaxPollRPS=2000",
     'history.timerProcessorMaxTimeShift="10ms"',
     'history.workflowIdReuseMinimalInterval="0s"',
+    "matching.enableFairness=true",
     # The server speaks HTTP on a port of its own, too; like the Web UI it would answer to any name.
     'frontend.httpAllowedHosts=["127.0.0.1:*","localhost:*"]',
 )

@@ -5,7 +5,7 @@ The number of attempts comes from `perdure.domain.foundation.retry_policies`.
 
 from datetime import timedelta
 
-from temporalio.common import RetryPolicy
+from temporalio.common import Priority, RetryPolicy
 from temporalio.workflow import ActivityCancellationType, ActivityConfig
 
 from perdure.domain.foundation.retry_policies import (
@@ -176,6 +176,9 @@ def _config(
     # the step is scheduled.
     if activity_id is not None:
         config["activity_id"] = activity_id
+    if site.turn is not None and site.turn.by_step:
+        turn = site.turn
+        config["priority"] = Priority(priority_key=turn.priority, fairness_key=turn.fairness)
     if policy.beats:
         config["heartbeat_timeout"] = timedelta(seconds=site.timing.heartbeat)
     return config

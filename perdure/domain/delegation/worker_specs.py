@@ -185,6 +185,7 @@ def worker_spec(
         learn=False,
         metadata=spec.metadata,
         gates=spec.gates,
+        priority=spec.priority,
         upgrade=spec.upgrade,
         agent=_worker_settings(spec.agent, system, envelope.temperature),
     )

@@ -153,6 +153,7 @@ def learn_spec(
         recall=False,
         learn=False,
         metadata=spec.metadata,
+        priority=spec.priority,
         upgrade=spec.upgrade,
         source=source,
     )

@@ -8,6 +8,7 @@ from pydantic import (
     Field,
     JsonValue,
     field_serializer,
+    field_validator,
     model_validator,
 )
 
@@ -23,6 +24,7 @@ from perdure.domain.llm.call_settings import CallSettings
 from perdure.domain.llm.requests import CacheLife
 from perdure.domain.run.control import Control
 from perdure.domain.run.events import Ring
+from perdure.domain.run.fairness import Priority, Turn
 from perdure.domain.run.gates import GateSettings
 from perdure.domain.run.hooks import Hooks
 from perdure.domain.turns.guidance import Said
@@ -84,20 +86,36 @@ class ModelsSpec(FrozenModel):
 
 
 class Metadata(FrozenModel):
-    """Free facts about a run; the label is searchable."""
+    """Free facts about a run; the label is searchable.
+
+    Runs of one tenant share its part of the workers; without a tenant, those of one label do.
+    """
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
     label: str | None = None
+    tenant: str | None = Field(default=None, exclude_if=lambda tenant: tenant is None)
+
+    @field_validator("tenant", mode="before")
+    @classmethod
+    def _as_text(cls, tenant: object) -> object:
+        # Until it had a meaning it could be any fact, a number included.
+        return str(tenant) if isinstance(tenant, int | float) else tenant
+
+    @property
+    def payer(self) -> str | None:
+        """Whose share of the workers the run takes from."""
+        return self.tenant or self.label
 
 
 class CommonSpec(FrozenModel):
     """What every kind of run is told; `about` is for people who choose a task, no model sees it.
 
     `learn` starts a learning run at the end. Without one (None) memory still keeps what the run did
-    and what its tools noted; with False it keeps nothing. Where workers of several versions serve
-    side by side, `upgrade` says whether the run moves to the current version when it continues as
-    new, or stays `pinned` to the one that it began with.
+    and what its tools noted; with False it keeps nothing. Of runs that wait for workers, those of
+    `priority` 1 go first and those of 5 last; the others have 3. Where workers of several versions
+    serve side by side, `upgrade` says whether the run moves to the current version when it
+    continues as new, or stays `pinned` to the one that it began with.
     """
 
     goal: str = Field(min_length=1)
@@ -115,6 +133,7 @@ class CommonSpec(FrozenModel):
     agent: AgentSettings = AgentSettings()
     gates: GateSettings = GateSettings()
     hooks: Hooks = Hooks()
+    priority: Priority | None = Field(default=None, exclude_if=lambda priority: priority is None)
     upgrade: Upgrade = Field(default="auto", exclude_if=lambda upgrade: upgrade == "auto")
 
     @model_validator(mode="before")
@@ -157,7 +176,7 @@ class Placement(FrozenModel):
     manager above answers what it asks. `version` is that of the interface that started the tree.
     An input written by hand has none, and its unknown fields are errors. If the installation has a
     key, `label_mark` replaces the label on the server: a keyed digest, since search attributes
-    cannot be encrypted.
+    cannot be encrypted. `turn` orders its tasks among those of other runs.
     """
 
     loops: str
@@ -177,6 +196,7 @@ class Placement(FrozenModel):
     managed: bool = False
     version: str = ""
     label_mark: str | None = None
+    turn: Turn | None = None
 
 
 class Beforehand(FrozenModel):
