@@ -8,21 +8,31 @@ The fields are those of a task file. Everything here is deterministic and belong
 code; `perdure.Client` is for everything else.
 """
 
+import asyncio
 from collections.abc import Mapping
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 
 from pydantic import BaseModel, JsonValue, ValidationError
 from pydantic_core import to_jsonable_python
 from temporalio import workflow
-from temporalio.exceptions import ApplicationError, ChildWorkflowError
-from temporalio.workflow import ChildWorkflowCancellationType, ParentClosePolicy
+from temporalio.exceptions import ApplicationError, ChildWorkflowError, FailureError
+from temporalio.workflow import (
+    ChildWorkflowCancellationType,
+    ChildWorkflowHandle,
+    ParentClosePolicy,
+)
 
+from perdure.child_gates import OnGate, Reply, gates_of_children
 from perdure.domain.foundation.errors import InvalidInput
-from perdure.domain.foundation.names import WORKFLOW_TYPES, LoopKind
+from perdure.domain.foundation.names import ANSWERED_ABOVE, WORKFLOW_TYPES, LoopKind
+from perdure.domain.run.child_questions import OpenGate
 from perdure.domain.run.result import RunResult
 from perdure.submission.validation import validated
 
-__all__ = ["Child", "LoopFailed", "agent", "delegate", "refine", "roles"]
+__all__ = [
+    "Child", "LoopFailed", "OnGate", "OpenGate", "Reply", "agent", "delegate", "refine", "roles",
+]  # fmt: skip
 RUN_FAILED = "RunFailed"
 INVALID_TASK = "invalid_task"
 SUMMARY_CHARACTERS = 200
@@ -59,7 +69,12 @@ AS_USUAL = Child()
 
 
 async def agent(
-    goal: str, *, id: str | None = None, child: Child = AS_USUAL, **fields: object
+    goal: str,
+    *,
+    id: str | None = None,
+    child: Child = AS_USUAL,
+    on_gate: OnGate | None = None,
+    **fields: object,
 ) -> RunResult:
     """Run a model with tools until it answers in text.
 
@@ -69,6 +84,7 @@ async def agent(
         goal: what it is to do.
         id: the run's id; None makes one of this workflow's id, the same on every replay.
         child: where and how it runs.
+        on_gate: answers its open gates, in this workflow; what it leaves open is for people.
         fields: further fields of the task, as JSON or as models of Perdure.
 
     Returns:
@@ -78,49 +94,89 @@ async def agent(
         LoopFailed: it ended as `failed` or `blocked`.
         ApplicationError: the task cannot be run; nothing was started (type `invalid_task`).
     """
-    return await _run("agent", goal, fields, id=id, child=child)
+    return await _run("agent", goal, fields, id=id, child=child, on_gate=on_gate)
 
 
 async def refine(
-    goal: str, *, id: str | None = None, child: Child = AS_USUAL, **fields: object
+    goal: str,
+    *,
+    id: str | None = None,
+    child: Child = AS_USUAL,
+    on_gate: OnGate | None = None,
+    **fields: object,
 ) -> RunResult:
     """Improve a draft until its rubric is satisfied; arguments and errors are those of `agent`."""
-    return await _run("refine", goal, fields, id=id, child=child)
+    return await _run("refine", goal, fields, id=id, child=child, on_gate=on_gate)
 
 
 async def roles(
-    goal: str, *, id: str | None = None, child: Child = AS_USUAL, **fields: object
+    goal: str,
+    *,
+    id: str | None = None,
+    child: Child = AS_USUAL,
+    on_gate: OnGate | None = None,
+    **fields: object,
 ) -> RunResult:
     """Let a team of roles work until it approves; arguments and errors are those of `agent`."""
-    return await _run("roles", goal, fields, id=id, child=child)
+    return await _run("roles", goal, fields, id=id, child=child, on_gate=on_gate)
 
 
 async def delegate(
-    goal: str, *, id: str | None = None, child: Child = AS_USUAL, **fields: object
+    goal: str,
+    *,
+    id: str | None = None,
+    child: Child = AS_USUAL,
+    on_gate: OnGate | None = None,
+    **fields: object,
 ) -> RunResult:
     """Let a manager delegate to workers; arguments and errors are those of `agent`."""
-    return await _run("delegation", goal, fields, id=id, child=child)
+    return await _run("delegation", goal, fields, id=id, child=child, on_gate=on_gate)
 
 
 async def _run(
-    kind: LoopKind, goal: str, fields: Mapping[str, object], *, id: str | None, child: Child
+    kind: LoopKind,
+    goal: str,
+    fields: Mapping[str, object],
+    *,
+    id: str | None,
+    child: Child,
+    on_gate: OnGate | None,
 ) -> RunResult:
     task = _checked(kind, {"goal": goal, **fields})
     made = f"{workflow.info().workflow_id}-{kind}-{workflow.uuid4().hex[:8]}"
+    run = id or made
+    answered = nullcontext() if on_gate is None else gates_of_children().answered(run, on_gate)
     try:
-        # By name and as JSON, so that it does not matter how the worker's client converts values.
-        told: JsonValue = await workflow.execute_child_workflow(
-            WORKFLOW_TYPES[kind],
-            task,
-            id=id or made,
-            task_queue=child.task_queue,
-            parent_close_policy=child.parent_close_policy,
-            cancellation_type=ChildWorkflowCancellationType.WAIT_CANCELLATION_COMPLETED,
-            static_summary=f"{kind}: {' '.join(goal.split())}"[:SUMMARY_CHARACTERS],
-        )
+        with answered:
+            # By name and as JSON, so that it does not matter how the worker's client converts.
+            loop: ChildWorkflowHandle[object, JsonValue] = await workflow.start_child_workflow(
+                WORKFLOW_TYPES[kind],
+                task,
+                id=run,
+                task_queue=child.task_queue,
+                parent_close_policy=child.parent_close_policy,
+                cancellation_type=ChildWorkflowCancellationType.WAIT_CANCELLATION_COMPLETED,
+                memo=None if on_gate is None else {ANSWERED_ABOVE: True},
+                static_summary=f"{kind}: {' '.join(goal.split())}"[:SUMMARY_CHARACTERS],
+            )
+            told = await _ended(loop)
     except ChildWorkflowError as error:
         raise _failed(error) from error
     return RunResult.model_validate(told)
+
+
+async def _ended(loop: ChildWorkflowHandle[object, JsonValue]) -> JsonValue:
+    """What a loop returns, also after a cancellation, which is passed on to it."""
+    while True:
+        try:
+            return await asyncio.shield(loop)
+        except asyncio.CancelledError:
+            if loop.done():
+                raise
+            # Cancelling the handle would reach the execution that was started, and nobody else: a
+            # loop continues as new as soon as its task is opened.
+            with suppress(FailureError):  # it ended in this very moment
+                await workflow.get_external_workflow_handle(loop.id).cancel()
 
 
 def _failed(error: ChildWorkflowError) -> ApplicationError | ChildWorkflowError:

@@ -5,6 +5,7 @@ the run's row, and continue as new in the loop itself, on the queue of the insta
 it. What people say in between goes along.
 """
 
+import asyncio
 from typing import NoReturn
 
 from temporalio import workflow
@@ -89,7 +90,7 @@ class TaskStart(ControlHandlers):
         """
         run = self.run
         run.show_panel()
-        report = await workflow.execute_activity_method(
+        opening = workflow.start_activity_method(
             OpenTask.open_task,
             OpenTaskRequest(
                 kind=run.kind,
@@ -98,6 +99,14 @@ class TaskStart(ControlHandlers):
             ),
             **activity_options.store_step(run.site, summary="open the task"),
         )
+        while not opening.done():
+            try:
+                await workflow.wait([opening])
+            except asyncio.CancelledError:
+                # The next execution would not hear of it, and the run would go on.
+                run.state.control.stop = "now"
+                run.state.control.stopped_by = "cancellation"
+        report = await opening
         if report.result is None:
             self._go_on(report)
         result = RunResult.model_validate_json(report.result)

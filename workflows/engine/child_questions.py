@@ -2,15 +2,17 @@
 
 A run shows the questions of its children in its own status, search attributes and current details,
 so that whoever looks at the root sees them all. A separate task passes them upwards while the run
-works.
+works. The root passes them on where a workflow of somebody else's answers for it.
 """
 
 from collections.abc import Sequence
+from functools import cached_property
 
+from pydantic import JsonValue
 from temporalio import workflow
 from temporalio.exceptions import FailureError
 
-from perdure.domain.foundation.names import BETWEEN_RUNS
+from perdure.domain.foundation.names import ANSWERED_ABOVE, BETWEEN_RUNS
 from perdure.domain.run import child_questions
 from perdure.domain.run import control as rules
 from perdure.domain.run import message_forms as forms
@@ -90,13 +92,29 @@ class ChildQuestions:
         if self.run.site.parent is not None:
             message = QuestionsBelow(run=self.run.id, questions=asked)
             await _send(self.run.site.parent, TOLD, message)
+        elif self._outside is not None:
+            state = self.run.state
+            told = child_questions.told_outside(
+                self.run.id, state.control.open_gates, state.asked_below
+            )
+            # As JSON: what converts the values of that workflow is its own affair.
+            await _send(self._outside, TOLD, told.model_dump(mode="json"))
         self.run.state.told_above = [question.key for question in asked]
 
     @property
     def _asked_now(self) -> tuple[Question, ...]:
         state = self.run.state
-        gates = state.control.open_gates if self.run.site.parent is not None else ()
+        above = self.run.site.parent or self._outside
+        gates = state.control.open_gates if above is not None else ()
         return child_questions.told_up(self.run.id, gates, state.asked_below)
+
+    @cached_property
+    def _outside(self) -> str | None:
+        """The workflow of somebody else's that awaits this run and answers its gates, if any."""
+        above = workflow.info().parent
+        if above is None or workflow.memo_value(ANSWERED_ABOVE, default=False) is not True:
+            return None
+        return above.workflow_id
 
     @property
     def _is_news(self) -> bool:
@@ -105,7 +123,9 @@ class ChildQuestions:
         return self.run.state.told_above != [question.key for question in self._asked_now]
 
 
-async def _send(run: str, signal: str, message: QuestionsBelow | Answer) -> None:
+async def _send(
+    run: str, signal: str, message: QuestionsBelow | Answer | dict[str, JsonValue]
+) -> None:
     try:
         await workflow.get_external_workflow_handle(run).signal(signal, message)
     except FailureError:

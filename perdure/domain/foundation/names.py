@@ -35,6 +35,8 @@ SEARCH_ATTRIBUTE_LIMIT = 512
 
 BETWEEN_RUNS = ("questions_below",)
 """Signals that runs of one tree send each other; no interface and no person sends them."""
+ANSWERED_ABOVE = "answered_above"
+"""In the memo of a run: the workflow that awaits it answers its gates, and is told of them."""
 QUERIES = ("status", "history", "costs", "gates", "events")
 
 READY_ACTIVITY = "ready"

@@ -7,7 +7,7 @@ open child is heard, and only about its own tree; what it asked goes when it end
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.run.child_runs import ChildStatus, is_below
@@ -43,6 +43,32 @@ class QuestionsBelow(FrozenModel):
 
     run: str = Field(max_length=NAME_CHARACTERS)
     questions: tuple[Question, ...] = Field(default=(), max_length=MOST_QUESTIONS)
+
+
+class OpenGate(Question):
+    """An open gate as a workflow of somebody else's is told of it, with all that people read.
+
+    `subject` is the tool that an approval is about. A review wants a score for each of the
+    `scores`. Gates of runs further down are told in short.
+    """
+
+    model_config = ConfigDict(extra="ignore")
+
+    prompt: str
+    choices: tuple[str, ...] = ()
+    subject: str | None = None
+    free_text: bool = False
+    scores: tuple[str, ...] = ()
+    deadline: datetime | None = None
+
+
+class GatesBelow(FrozenModel):
+    """The same for the workflow of somebody else's that awaits a run."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    run: str
+    questions: tuple[OpenGate, ...] = ()
 
 
 class Forwarded(FrozenModel):
@@ -85,6 +111,27 @@ def told_up(run: str, gates: Sequence[Gate], below: Sequence[Question]) -> tuple
     """The questions a run reports to its parent: its own first, up to the limit."""
     own = (question_of(run, gate) for gate in gates)
     return (*own, *below)[:MOST_QUESTIONS]
+
+
+def told_outside(run: str, gates: Sequence[Gate], below: Sequence[Question]) -> GatesBelow:
+    """What a run tells the workflow of somebody else's that awaits it."""
+    own = (
+        OpenGate(
+            run=run,
+            gate=gate.name,
+            kind=gate.kind,
+            prompt=gate.prompt,
+            choices=gate.choices,
+            opened_at=gate.opened_at,
+            subject=gate.subject,
+            free_text=gate.free_text,
+            scores=gate.scores,
+            deadline=gate.deadline,
+        )
+        for gate in gates
+    )
+    others = (OpenGate.model_validate(dict(question)) for question in below)
+    return GatesBelow(run=run, questions=(*own, *others)[:MOST_QUESTIONS])
 
 
 def unheard(message: QuestionsBelow, children: Sequence[ChildStatus]) -> str | None:

@@ -1,0 +1,131 @@
+"""Gates of loops that your workflow awaits, answered by the workflow itself.
+
+    async def on_gate(gate: OpenGate) -> str | None:
+        return "approve" if gate.subject == "shop.refund" else None
+
+The loop tells its parent of its open gates by a signal, and the parent answers by another one. All
+of it is workflow code: deterministic, and the same on every replay.
+"""
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from pydantic import JsonValue, ValidationError
+from temporalio import workflow
+from temporalio.exceptions import FailureError
+
+from perdure.domain.foundation.names import BETWEEN_RUNS
+from perdure.domain.run.child_questions import GatesBelow, OpenGate
+
+TOLD = BETWEEN_RUNS[0]
+NAME_CHARACTERS = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """An answer to a gate: one of its choices, a text, or both."""
+
+    choice: str | None = None
+    text: str | None = None
+
+
+Given = Reply | str | None
+OnGate = Callable[[OpenGate], Given | Awaitable[Given]]
+"""Answers a gate: a choice (of a gate without choices the text), a `Reply`, or None to leave it to
+people."""
+
+
+@dataclass(slots=True)
+class _Loop:
+    """A loop that is awaited, with what answers its gates; one task for each gate that it asked."""
+
+    on_gate: OnGate
+    asked: dict[tuple[str, datetime], asyncio.Task[None]] = field(default_factory=dict)
+
+
+class ChildGates:
+    """Hears what the loops of one workflow ask, and answers for it."""
+
+    def __init__(self) -> None:
+        self._loops: dict[str, _Loop] = {}
+
+    @contextmanager
+    def answered(self, run: str, on_gate: OnGate) -> Generator[None]:
+        """Answer the gates of a loop while it is awaited."""
+        loop = self._loops[run] = _Loop(on_gate)
+        try:
+            yield
+        finally:
+            del self._loops[run]
+            for task in loop.asked.values():
+                task.cancel()
+
+    def hear(self, *told: object) -> None:
+        """Take the whole list of what a loop asks now; whatever cannot be read is no question."""
+        message = _read(told)
+        loop = self._loops.get(message.run) if message is not None else None
+        if message is None or loop is None:
+            return
+        # By the time too: a loop that was reset may ask anew under the same name.
+        asks = {(gate.key, gate.opened_at): gate for gate in message.questions}
+        for known, task in loop.asked.items():
+            if known not in asks:
+                task.cancel()  # somebody else was faster
+        for asked, gate in asks.items():
+            if asked not in loop.asked:
+                loop.asked[asked] = asyncio.create_task(_answer(loop.on_gate, gate))
+
+
+def gates_of_children() -> ChildGates:
+    """The one that hears for the current workflow: made at first use, found again afterwards."""
+    known = getattr(workflow.get_signal_handler(TOLD), "__self__", None)
+    if isinstance(known, ChildGates):
+        return known
+    made = ChildGates()
+    workflow.set_signal_handler(TOLD, made.hear)
+    return made
+
+
+async def _answer(on_gate: OnGate, gate: OpenGate) -> None:
+    try:
+        given = on_gate(gate)
+        reply = await given if inspect.isawaitable(given) else given
+    except Exception:
+        # The gate stays open, so people can answer it, and its deadline holds.
+        workflow.logger.exception("on_gate failed for gate %s; it is left to people", gate.key)
+        return
+    if reply is None:
+        return
+    try:
+        # As JSON, so that it does not matter how the worker's client converts values.
+        handle = workflow.get_external_workflow_handle(gate.run)
+        await handle.signal("answer", _message(gate, reply))
+    except FailureError:
+        return  # it ended in this very moment
+
+
+def _message(gate: OpenGate, reply: Reply | str) -> dict[str, JsonValue]:
+    if isinstance(reply, str):
+        reply = Reply(choice=reply) if gate.choices else Reply(text=reply)
+    me = workflow.info().workflow_id
+    return {
+        # Its whole name: an approval holds for the arguments that were shown, and no others.
+        "gate": gate.gate,
+        "choice": reply.choice,
+        "text": reply.text,
+        "by": f"workflow {me}"[:NAME_CHARACTERS],
+    }
+
+
+def _read(told: Sequence[object]) -> GatesBelow | None:
+    """A report, or None for what is none: a signal must never fail the workflow's task."""
+    try:
+        (message,) = told
+        return GatesBelow.model_validate(message)
+    except (ValidationError, ValueError):
+        workflow.logger.warning("a signal %s could not be read, and was dropped", TOLD)
+        return None
