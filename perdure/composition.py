@@ -43,7 +43,8 @@ from perdure.adapters.workspaces.local import LocalWorkspaces
 from perdure.adapters.workspaces.skill_folder import WorkingSkills
 from perdure.check_decorator import CustomCheck
 from perdure.domain.foundation.errors import InvalidInput
-from perdure.domain.ports import ToolServers
+from perdure.domain.ports import ModelClient, ToolServers
+from perdure.domain.roles.definition_library import RoleFile, StoredDefinition
 from perdure.domain.tools.selection import SHELL_FULL
 from perdure.hook_decorators import Hook
 from perdure.resolve_spec import Plugins, Resolver
@@ -59,11 +60,14 @@ PRICE_SHEET = "prices.yaml"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Brought:
-    """What a program brings itself, beside installed plugins; checks by name."""
+    """What a program brings itself, beside installed plugins; all but tools and hooks by name."""
 
     tools: tuple[AnyTool, ...] = ()
     checks: Mapping[str, CustomCheck] = field(default_factory=dict)
     hooks: tuple[Hook, ...] = ()
+    models: Mapping[str, ModelClient] = field(default_factory=dict)
+    roles: Mapping[str, RoleFile] = field(default_factory=dict)
+    definitions: Mapping[str, StoredDefinition] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +135,7 @@ def build_parts(
         records=stores.records,
         prices=prices,
         plugins=model_plugins() if plugins else None,
+        brought=brought.models,
     )
     resources.push_async_callback(models.aclose)
     if plugins:
@@ -161,7 +166,7 @@ def build_parts(
         skill_folder=_waiting(WorkingSkills(), plugins),
         checks=_checks(settings, brought, snippets, plugins),
         hooks=_hooks(settings, brought, plugins),
-        loops=LoopFiles(settings.home, parse),
+        loops=LoopFiles(settings.home, parse, roles=brought.roles, definitions=brought.definitions),
         commands=commands,
         verifier=_waiting(Verifier(commands), plugins),
         deliverables=Deliverables(),
@@ -236,7 +241,7 @@ def resolver(parts: Parts) -> Resolver:
         parts.default_model,
         parts.tools,
         Plugins(
-            models=plugin_names(),
+            models=plugin_names() | set(parts.brought.models),
             tools=has_plugins(settings.plugins) or bool(parts.brought.tools),
             checks=None if settings.plugins or parts.brought.checks else plugin_check_names(),
             hooks=None

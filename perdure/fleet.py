@@ -179,12 +179,13 @@ class Fleet:
             inline=self._settings.inline_output_bytes,
         )
 
-    def tasks(self) -> Worker:
+    def tasks(self, queue: str) -> Worker:
         """Runs that Temporal clients start with their task alone, until they are opened."""
         return self._worker(
-            self._settings.task_queue,
+            queue,
             activities=[self.opening().open_task],
             workflows=TASK_STARTS,
+            shared=True,
         )
 
     def models(self) -> Worker:
@@ -331,13 +332,13 @@ class Fleet:
         activities: Sequence[Activity],
         workflows: Sequence[type] = (),
         per_second: float | None = None,
+        shared: bool = False,
     ) -> Worker:
         settings = self._settings
-        # Each event of a history repeats it: it says more only where two installations may meet.
-        shared = queue == settings.task_queue
         worker = Worker(
             self._client,
             task_queue=queue,
+            # Each event of a history repeats it: it says more only where installations may meet.
             identity=worker_identity(self._client.identity, self._installation) if shared else None,
             activities=activities,
             workflows=workflows,

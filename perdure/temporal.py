@@ -8,10 +8,13 @@ in the same process, on the queues of the installation.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+import re
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
+from pathlib import Path
 
+from pydantic import JsonValue
 from temporalio import activity
 from temporalio.client import Client
 from temporalio.converter import DataConverter
@@ -23,6 +26,8 @@ from perdure.activities.open_task import OpenTask
 from perdure.activity_checks import activity_check, placed_check
 from perdure.activity_targets import activity_type
 from perdure.activity_tools import activity_tool, placed_tool
+from perdure.adapters.definitions.folder import role_file, stored
+from perdure.adapters.llm.scripted import PREFIX as SCRIPTED
 from perdure.adapters.settings.variables import Settings
 from perdure.adapters.temporal.activity_context import StepLoggingPlugin
 from perdure.adapters.temporal.encryption_keys import encryption_keys
@@ -32,17 +37,23 @@ from perdure.client_services import loops_of
 from perdure.composition import Brought, Parts, open_parts
 from perdure.domain.foundation.base import build_validators
 from perdure.domain.foundation.errors import InvalidInput
+from perdure.domain.foundation.names import LOCAL_MODELS, PROVIDERS
+from perdure.domain.ports import ModelClient
+from perdure.domain.roles.definition_library import RoleFile, StoredDefinition, refusal
 from perdure.domain.run.task_start import OpenTaskReport, OpenTaskRequest
 from perdure.fleet import Fleet
 from perdure.hook_decorators import Hook
 from perdure.local_services.ready_file import say_what_is_polled
 from perdure.local_services.temporal_server import register_search_attributes
+from perdure.submission.parse_yaml import parse
 from perdure.tool_decorator import Tool
 from perdure.worker_deployment import own_build
 from perdure.workflow_registry import TASK_STARTS
 
 __all__ = ["PerdurePlugin", "activity_check", "activity_tool", "passing_through"]
 PACKAGE = "perdure"
+MODEL_NAME = re.compile(r"[a-z][a-z0-9_-]*")
+TAKEN = PROVIDERS | LOCAL_MODELS | {SCRIPTED.rstrip(":")}
 
 
 class PerdurePlugin(SimplePlugin):
@@ -58,9 +69,13 @@ class PerdurePlugin(SimplePlugin):
             those of plugins.
         checks: functions with `@check`, and activities by `activity_check`, that rubrics may name.
         hooks: functions with `@adapt`, `@on_iteration` or `@on_end` that tasks may name.
+        models: clients of models of your own; a task names one as `NAME` or `NAME:…`.
+        roles: Markdown of roles, or the path of such a file, by the name that definitions use.
+        definitions: of loops of roles, as fields or as paths of their files.
+        queues: where loops are started, instead of on the queues of the workers themselves.
 
     Raises:
-        InvalidInput: a setting is wrong.
+        InvalidInput: a setting is wrong, a name is taken, or a role or definition cannot be read.
     """
 
     def __init__(
@@ -70,12 +85,20 @@ class PerdurePlugin(SimplePlugin):
         tools: Sequence[Tool[..., object]] = (),
         checks: Sequence[CustomCheck] = (),
         hooks: Sequence[Hook] = (),
+        models: Mapping[str, ModelClient] | None = None,
+        roles: Mapping[str, str | Path] | None = None,
+        definitions: Sequence[Path | Mapping[str, JsonValue]] = (),
+        queues: Sequence[str] = (),
     ) -> None:
+        self._queues = tuple(queues)
         self._settings = settings or Settings.load()
         self._brought = Brought(
             tools=tuple(tools),
             checks={one.name: one for one in checks},
             hooks=tuple(hooks),
+            models=_named_well(models or {}),
+            roles={name: _role(name, given) for name, given in (roles or {}).items()},
+            definitions={one.name: one for one in map(_definition, definitions)},
         )
         self._loops: _Loops | None = None
         self._client: Client | None = None
@@ -84,14 +107,19 @@ class PerdurePlugin(SimplePlugin):
         super().__init__(
             "perdure.PerdurePlugin",
             data_converter=self._joined,
-            activities=[self._late.open_task],
-            workflows=TASK_STARTS,
+            activities=None if queues else [self._late.open_task],
+            workflows=None if queues else TASK_STARTS,
             workflow_runner=passing_through,
         )
 
     def configure_worker(self, config: WorkerConfig) -> WorkerConfig:
         """Add what opens a task, and keep the client, beside which the loops are served."""
         configured = super().configure_worker(config)
+        if (queue := configured.get("task_queue", "")) in self._queues:
+            raise InvalidInput(
+                f"The worker polls {queue}, which is one of the `queues` of PerdurePlugin.",
+                cure="Name another queue there, or leave `queues` out to share the worker's.",
+            )
         self._client = configured.get("client")
         served = frozenset(
             name for one in configured.get("activities", ()) if (name := activity_type(one))
@@ -120,7 +148,7 @@ class PerdurePlugin(SimplePlugin):
                     for name, one in self._brought.checks.items()
                 },
             )
-            self._loops = _Loops(self._settings, brought, self._client)
+            self._loops = _Loops(self._settings, brought, self._client, self._queues)
         async with self._loops.served() as (opening, serving):
             self._late.opening = opening
             await _while_both_run(asyncio.ensure_future(next(worker)), serving)
@@ -151,7 +179,10 @@ class _LateOpening:
 class _Loops:
     """What serves the loops beside the workers of a client, while at least one of them runs."""
 
-    def __init__(self, settings: Settings, brought: Brought, client: Client) -> None:
+    def __init__(
+        self, settings: Settings, brought: Brought, client: Client, queues: Sequence[str]
+    ) -> None:
+        self._queues = queues
         self._settings = settings
         self._brought = brought
         self._client = client
@@ -200,7 +231,9 @@ class _Loops:
                 say_what_is_polled(client, queues, default_model=parts.default_model)
                 self._opening.set_result(fleet.opening())
 
-            await fleet.serve([fleet.loops(), *fleet.steps()], self._stop, polling=polling)
+            starts = (fleet.tasks(queue) for queue in self._queues)
+            workers = [fleet.loops(), *starts, *fleet.steps()]
+            await fleet.serve(workers, self._stop, polling=polling)
 
     def _of_loops(self, parts: Parts) -> Client:
         """The same connection, with a converter that keeps large values in the store."""
@@ -224,6 +257,33 @@ async def _while_both_run(work: "asyncio.Future[None]", serving: "asyncio.Task[N
             await work
     if serving.done():
         await serving
+
+
+def _named_well(models: Mapping[str, ModelClient]) -> Mapping[str, ModelClient]:
+    for name in models:
+        if name in TAKEN or not MODEL_NAME.fullmatch(name):
+            raise InvalidInput(
+                f"A model of your own cannot be called {name!r}.",
+                cure="Use a lower-case word that is no provider's, such as `acme`.",
+            )
+    return models
+
+
+def _role(name: str, given: str | Path) -> RoleFile:
+    text = given.read_text(encoding="utf-8") if isinstance(given, Path) else given
+    return role_file(text, name=name, parse=parse)
+
+
+def _definition(given: Path | Mapping[str, JsonValue]) -> StoredDefinition:
+    if isinstance(given, Path):
+        what, fields = str(given), parse(given.read_text(encoding="utf-8"), named=str(given))
+    else:
+        what, fields = f"{given.get('name')}", dict(given)
+    # Like those that are built in: nobody changes it from outside.
+    read = stored(fields, origin="built-in")
+    if isinstance(read, tuple):
+        raise refusal(read, what=f"The definition {what}")
+    return read
 
 
 def passing_through(runner: WorkflowRunner | None) -> WorkflowRunner:

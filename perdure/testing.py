@@ -22,6 +22,7 @@ from temporalio.testing import WorkflowEnvironment
 from perdure.adapters.settings.variables import Settings
 from perdure.adapters.stores.open_stores import open_stores
 from perdure.check_decorator import CustomCheck
+from perdure.domain.ports import ModelClient
 from perdure.hook_decorators import Hook
 from perdure.local_services.service_commands import temporal_binary
 from perdure.local_services.temporal_server import register_search_attributes
@@ -70,6 +71,10 @@ class PerdureEnvironment:
         tools: Sequence[Tool[..., object]] = (),
         checks: Sequence[CustomCheck] = (),
         hooks: Sequence[Hook] = (),
+        models: Mapping[str, ModelClient] | None = None,
+        roles: Mapping[str, str | Path] | None = None,
+        definitions: Sequence[Path | Mapping[str, JsonValue]] = (),
+        queues: Sequence[str] = (),
         plugins: Sequence[Plugin] = (),
     ) -> AsyncGenerator["PerdureEnvironment"]:
         """Start both; the server is Temporal's own (of `perdure[local]`), in memory.
@@ -78,6 +83,10 @@ class PerdureEnvironment:
             tools: functions with `@tool` that loops may call.
             checks: functions with `@check` that rubrics may name.
             hooks: functions with `@adapt`, `@on_iteration` or `@on_end` that tasks may name.
+            models: clients of models, by name.
+            roles: Markdown of roles, or the paths of such files, by name.
+            definitions: of loops of roles, as fields or as paths of their files.
+            queues: where loops are started, if not on the queues of the workers.
             plugins: further plugins of the client.
         """
         server = await WorkflowEnvironment.start_local(
@@ -89,7 +98,16 @@ class PerdureEnvironment:
                 settings = Settings.found(
                     {"home": Path(folder), "heartbeat_s": HEARTBEAT_S}, files=False
                 )
-                plugin = PerdurePlugin(settings, tools=tools, checks=checks, hooks=hooks)
+                plugin = PerdurePlugin(
+                    settings,
+                    tools=tools,
+                    checks=checks,
+                    hooks=hooks,
+                    models=models,
+                    roles=roles,
+                    definitions=definitions,
+                    queues=queues,
+                )
                 address = server.client.service_client.config.target_host
                 client = await Client.connect(address, plugins=[plugin, *plugins])
                 yield cls(client, plugin, settings)

@@ -74,7 +74,7 @@ async def _serve(settings: Settings, stop: asyncio.Event) -> None:
             say_what_is_polled(client, queues, default_model=parts.default_model)
             await once_there(lambda: asyncio.to_thread(announce_ready, settings), stop)
 
-        workers = [fleet.loops(), fleet.tasks(), *fleet.steps()]
+        workers = [fleet.loops(), fleet.tasks(settings.task_queue), *fleet.steps()]
         await fleet.serve(workers, stop, polling=polling)
 
 

@@ -1,6 +1,7 @@
 """The store of loop definitions: the workspace over the home over what is built in."""
 
 import asyncio
+from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -43,11 +44,22 @@ class LoopFiles:
     Args:
         home: the home folder of the installation.
         parse: reads YAML and JSON.
+        roles: of the program itself, by name, before those that are built in.
+        definitions: the same for definitions.
     """
 
-    def __init__(self, home: Path, parse: Parse) -> None:
+    def __init__(
+        self,
+        home: Path,
+        parse: Parse,
+        *,
+        roles: Mapping[str, RoleFile] | None = None,
+        definitions: Mapping[str, StoredDefinition] | None = None,
+    ) -> None:
         self._home = home
         self._parse = parse
+        self._roles = roles or {}
+        self._definitions = definitions or {}
 
     async def library(self, workspace: str | None = None) -> Library:
         """All definitions that a run in this workspace may name."""
@@ -77,12 +89,12 @@ class LoopFiles:
 
     def _library(self, workspace: str | None) -> Library:
         shelves = [folder.shelf() for folder in self._folders(workspace)]
-        found = dict(built_in_loops(self._parse))
+        found = {**built_in_loops(self._parse), **self._definitions}
         for shelf in reversed(shelves):
             found.update(shelf.definitions)
         return Library(
             definitions=dict(sorted(found.items())),
-            roles=built_in_roles(self._parse),
+            roles={**built_in_roles(self._parse), **self._roles},
             broken=tuple(broken for shelf in shelves for broken in shelf.broken),
         )
 

@@ -100,7 +100,16 @@ def model_plugins(allowed: frozenset[str] | None = None) -> Mapping[str, ModelPl
 
 
 class ModelCatalog:
-    """A `ModelClient` over all models: each call goes to the client that its model names."""
+    """A `ModelClient` over all models: each call goes to the client that its model names.
+
+    Args:
+        access: keys and addresses of providers.
+        blobs: where scripts lie.
+        records: where it is noted how far a script was played.
+        prices: of models that are known.
+        plugins: makers of further clients, by name; each is made at its first use.
+        brought: clients of the program itself, by name.
+    """
 
     def __init__(
         self,
@@ -110,6 +119,7 @@ class ModelCatalog:
         records: RecordStore,
         prices: ModelPrices,
         plugins: Mapping[str, ModelPlugin] | None = None,
+        brought: Mapping[str, ModelClient] | None = None,
     ) -> None:
         self._prices = prices
         self._open_world = access.base_url is not None
@@ -118,7 +128,7 @@ class ModelCatalog:
         self._providers = ProviderModels(access, prices.sure_card)
         self._scripted = ScriptedModel(blobs, records)
         self._factories = dict(plugins or {})
-        self._plugins: dict[str, ModelClient] = {}
+        self._plugins: dict[str, ModelClient] = dict(brought or {})
 
     # The SDK takes a second to import: commands that call no such model do without.
     @cached_property
@@ -202,7 +212,7 @@ class ModelCatalog:
 
     def served(self) -> ServedModels:
         """What whoever submits a run is told of the models here."""
-        own = {*self._prices.own_names(), *self._factories, *self._providers.names()}
+        own = {*self._prices.own_names(), *self._further, *self._providers.names()}
         return ServedModels(
             default=default_model(self._access), names=tuple(sorted(own)), any=self._open_world
         )
@@ -234,6 +244,11 @@ class ModelCatalog:
             self._plugins[name] = self._factories[name]()
         return self._plugins.get(name)
 
+    @property
+    def _further(self) -> frozenset[str]:
+        """The names of clients that are not ours, made or not."""
+        return frozenset({*self._factories, *self._plugins})
+
     def _is_new_version(self, model: str) -> bool:
         """Whether the name is made of known words, so that it is rather new than mistyped.
 
@@ -243,7 +258,7 @@ class ModelCatalog:
         return model.startswith(CLAUDE_NAME) and set(_WORDS.findall(model)) <= known
 
     def _unknown(self, model: str) -> InvalidInput:
-        names = [*self._prices.known_names(), *self._factories]
+        names = [*self._prices.known_names(), *self._further]
         near = nearest_name(model, names)
         hint = f" Did you mean {near}?" if near else ""
         return InvalidInput(
