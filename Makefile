@@ -12,7 +12,7 @@ SOURCES := perdure workflows activities benchmarks worker.py starter.py
 UV_LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up bench test drills test-long test-page test-slow test-api test-all record check house reference docs docs-serve browser-setup sandbox-setup pictures fmt lock audit clean
+.PHONY: help setup demo up bench bench-peers test drills test-long test-page test-slow test-api test-all record check house reference docs docs-serve browser-setup sandbox-setup pictures fmt lock audit clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z][a-z-]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1|/' | column -t -s '|'
@@ -48,8 +48,19 @@ demo: .venv/.model  ## the main job on embedded defaults; SEEDS=30 measures it a
 up: .venv/.model  ## start Temporal, the embedded model and a worker; Ctrl-C ends them
 	@$(BIN)/perdure up
 
-bench: .venv/.model  ## run the side-by-side measurements
+bench: .venv/.model  ## run the side-by-side measurements (with the peers that make bench-peers has built)
 	@$(BIN)/python -P -m benchmarks
+
+# Agent frameworks with a Temporal plugin: each in an environment of its own, never beside Perdure.
+PEERS := langgraph openai_agents pydantic_ai
+
+bench-peers: $(PEERS:%=benchmarks/peers/%/.venv/.installed)  ## build the environments of the peers for make bench
+
+benchmarks/peers/%/.venv/.installed: benchmarks/peers/%/requirements.lock
+	@echo "==> the environment of the peer $* (hashes checked)"
+	@test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
+	@$(@D)/bin/python -m pip install -qq --disable-pip-version-check --require-hashes --no-deps -r $<
+	@touch $@
 
 test: .venv/.model  ## the quick tests
 	@$(PYTEST) $(PARALLEL) -m "$(QUICK) and not long" $(ARGS)
@@ -139,6 +150,10 @@ lock: .venv/.installed  ## resolve the dependencies anew into requirements.lock
 	   grep -E '^[a-z].*==' requirements-model.lock | cut -d ' ' -f 1 \
 	   | $(UV_LOCK) --no-deps --no-annotate -; } > requirements-model.lock.new
 	@mv requirements-model.lock.new requirements-model.lock
+	@for peer in $(PEERS); do cd benchmarks/peers/$$peer; \
+	   { echo "# Made by: make lock (a peer of make bench, in an environment of its own). Do not edit."; \
+	     $(CURDIR)/$(UV_LOCK) --no-annotate requirements.in; } > requirements.lock.new \
+	   && mv requirements.lock.new requirements.lock && cd $(CURDIR) || exit 1; done
 
 audit: .venv/.installed  ## look the locked packages up in the advisory database
 	@$(BIN)/pip-audit --disable-pip --require-hashes -r requirements.lock

@@ -39,6 +39,8 @@ def plan_of(arguments: Sequence[str]) -> tuple[Plan, Path]:
     parser.add_argument("--iterations", type=_positive, default=usual.iterations, help="of B3")
     parser.add_argument("--calls", type=_positive, default=usual.calls, help="of B8")
     parser.add_argument("--watchers", type=_positive, default=usual.watchers, help="of P1")
+    parser.add_argument("--peer-turns", type=_positive, default=usual.peer_turns, help="of P2")
+    parser.add_argument("--peer-pairs", type=_positive, default=usual.peer_pairs, help="of P2")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the results")
     parser.add_argument(
         "--keep", type=Path, metavar="DIR", help="keep logs and stores in a new DIR"
@@ -52,6 +54,8 @@ def plan_of(arguments: Sequence[str]) -> tuple[Plan, Path]:
         iterations=given.iterations,
         calls=given.calls,
         watchers=given.watchers,
+        peer_turns=given.peer_turns,
+        peer_pairs=given.peer_pairs,
         keep=given.keep,
     )
     return plan, given.out

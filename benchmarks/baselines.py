@@ -11,18 +11,23 @@ from datetime import timedelta
 from temporalio import activity, workflow
 
 from benchmarks.scene import ANSWER, INSTRUCTIONS, asks_for_tool, book, page
+from benchmarks.serving import beating
 
 TIMEOUT = timedelta(seconds=60)
 
 
 @dataclass
 class Order:
-    """How many turns, how many steps beside them, and who works: None is the loop's own queue."""
+    """How many turns, how many steps beside them, and who works: None is the loop's own queue.
+
+    With `heartbeat_s`, model calls send heartbeats, and one that is silent for so long is lost.
+    """
 
     turns: int
     beside: int = 0
     models: str | None = None
     tools: str | None = None
+    heartbeat_s: float | None = None
 
 
 @dataclass
@@ -46,7 +51,9 @@ class Reply:
 @activity.defn
 async def ask_model(question: Question) -> Reply:
     """The scripted model."""
-    book(activity.info().workflow_id or "", "model", question.turn)
+    silence = activity.info().heartbeat_timeout
+    async with beating(activity.heartbeat, None if silence is None else silence.total_seconds()):
+        await book(activity.info().workflow_id or "", "model", question.turn)
     if asks_for_tool(question.turn, turns=question.turns):
         return Reply(tool_turn=question.turn)
     return Reply(text=ANSWER)
@@ -55,7 +62,7 @@ async def ask_model(question: Question) -> Reply:
 @activity.defn
 async def read_page(turn: int) -> str:
     """The scripted tool."""
-    book(activity.info().workflow_id or "", "tool", turn)
+    await book(activity.info().workflow_id or "", "tool", turn)
     return page(turn)
 
 
@@ -73,8 +80,13 @@ class _Steps:
 
     async def ask(self, turn: int, messages: list[str]) -> Reply:
         question = Question(turn, self.order.turns, INSTRUCTIONS, messages)
+        silence = self.order.heartbeat_s
         return await workflow.execute_activity(
-            ask_model, question, task_queue=self.order.models, start_to_close_timeout=TIMEOUT
+            ask_model,
+            question,
+            task_queue=self.order.models,
+            start_to_close_timeout=TIMEOUT,
+            heartbeat_timeout=None if silence is None else timedelta(seconds=silence),
         )
 
     async def read(self, turn: int) -> str:
@@ -117,5 +129,34 @@ class FullLoop:
         return reply.text
 
 
-WORKFLOWS = (DeltaLoop, FullLoop)
+@workflow.defn
+class PausableLoop:
+    """The delta loop with the two signals that people need most."""
+
+    def __init__(self) -> None:
+        self.paused = False
+
+    @workflow.signal
+    def pause(self) -> None:
+        """Start no new step."""
+        self.paused = True
+
+    @workflow.signal
+    def resume(self) -> None:
+        """Go on."""
+        self.paused = False
+
+    @workflow.run
+    async def run(self, order: Order) -> str:
+        """Turn until the model answers."""
+        steps, turn, newest = _Steps(order), 1, list[str]()
+        while (reply := await steps.ask(turn, newest)).tool_turn is not None:
+            await workflow.wait_condition(lambda: not self.paused)
+            newest = [await steps.read(reply.tool_turn)]
+            await workflow.wait_condition(lambda: not self.paused)
+            turn += 1
+        return reply.text
+
+
+WORKFLOWS = (DeltaLoop, FullLoop, PausableLoop)
 ACTIVITIES = (ask_model, read_page, keep_books)

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import pairwise
 from statistics import mean, median
 
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -15,10 +16,11 @@ WINDOW = 10
 
 @dataclass(frozen=True, slots=True)
 class TurnSize:
-    """Events and bytes from one model call's scheduling up to the next one's."""
+    """Events, bytes and seconds from one model call's scheduling up to the next one's."""
 
     events: int
     size: int
+    seconds: float = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,11 +71,15 @@ def slope(turns: Sequence[TurnSize]) -> float:
 
     A median, because the turn in which a run continues as new carries its whole state once.
     """
-    found = sizes(turns)
+    return rise(sizes(turns))
+
+
+def rise(values: Sequence[float]) -> float:
+    """By how much a value is larger than the one before: the median over all pairs."""
     rises = [
-        (found[right] - found[left]) / (right - left)
-        for left in range(len(found))
-        for right in range(left + 1, len(found))
+        (values[right] - values[left]) / (right - left)
+        for left in range(len(values))
+        for right in range(left + 1, len(values))
     ]
     return median(rises) if rises else 0.0
 
@@ -106,13 +112,20 @@ async def recorded(client: Client, run: str, *, first: str, model_step: str) -> 
 
 
 def _turns(events: Iterable[HistoryEvent], model_step: str) -> tuple[TurnSize, ...]:
-    found: list[list[int]] = [[]]
+    found: list[list[HistoryEvent]] = [[]]
     for event in events:
         if _scheduled(event) == model_step:
             found.append([])
-        found[-1].append(event.ByteSize())
+        found[-1].append(event)
     # Before the first question the run is opened; the last one is answered, and the run closed.
-    return tuple(TurnSize(len(turn), sum(turn)) for turn in found[1:-1])
+    return tuple(
+        TurnSize(
+            events=len(turn),
+            size=sum(event.ByteSize() for event in turn),
+            seconds=_between(turn[0], following[0]),
+        )
+        for turn, following in pairwise(found[1:])
+    )
 
 
 def _scheduled(event: HistoryEvent) -> str:

@@ -1,23 +1,30 @@
 """One whole measurement: what is asked for, on one server, in one run; and where it is written."""
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from benchmarks.at_once import measure_at_once
+from benchmarks.beside_peers import measure_beside_peers
 from benchmarks.claims import measure_claims
 from benchmarks.conditions import conditions
+from benchmarks.control import measure_control
 from benchmarks.growth import Histories, measure_growth
 from benchmarks.made_tools import measure_tool_calls
+from benchmarks.memory import WARM_LOOPS, measure_memory
 from benchmarks.overhead import measure_overhead
 from benchmarks.pages import measure_pages
+from benchmarks.peer import PEERS, Peer, built
+from benchmarks.recovery import measure_recovery
+from benchmarks.replaying import measure_replay
 from benchmarks.report import Report, markdown
-from benchmarks.site import site
+from benchmarks.site import Site, site
 from benchmarks.tokens import measure_tokens
 from perdure.interfaces.svg_chart import line_chart, log_scale
 
-IDS = ("B1", "B2", "B3", "B8", "P1")
+IDS = ("B1", "B2", "B3", "B4", "B5", "B6", "B7", "B8", "P1", "P2")
 MARKDOWN, JSON, CHART = "benchmarks.md", "benchmarks.json", "bytes-per-turn.svg"
 
 
@@ -35,6 +42,15 @@ class Plan:
         page_iterations: of the run whose page is timed in P1.
         watchers: of one run in P1.
         watch_s: for how long they watch.
+        peer_turns: turns of one run of P2.
+        peer_pairs: rounds of P2 after the warm-up.
+        replay_turns: turns of the run that B4 replays.
+        crowds: how many loops run at once in B5, and for how many turns each.
+        crowd_pairs: rounds of B5.
+        memory_loops: that wait in each group of B6.
+        early_turns: after which the first group waits.
+        late_turns: after which the second group waits.
+        heartbeat_s: after which a silent model call counts as lost in B7.
         keep: a new folder for everything that is made, logs included; None: a temporary one.
     """
 
@@ -47,6 +63,15 @@ class Plan:
     page_iterations: int = 200
     watchers: int = 200
     watch_s: float = 20
+    peer_turns: int = 60
+    peer_pairs: int = 5
+    replay_turns: int = 300
+    crowds: tuple[tuple[int, int], ...] = ((10, 10), (50, 4), (200, 2))
+    crowd_pairs: int = 3
+    memory_loops: int = 100
+    early_turns: int = 3
+    late_turns: int = 15
+    heartbeat_s: float = 2
     keep: Path | None = None
 
 
@@ -60,46 +85,92 @@ async def measure(plan: Plan, *, on_run: Callable[[str], None]) -> Report:
     Raises:
         Disagreement: the sides did not do the same work.
     """
+    peers = tuple(built())
     with _folder(plan.keep) as folder:
-        async with site(folder) as place:
-            found = Report(conditions=await conditions(place.client))
-            if "B1" in plan.only:
-                overhead = await measure_overhead(
-                    place, turns=plan.turns, pairs=plan.pairs, on_run=on_run
-                )
-                found = found.model_copy(update={"overhead": overhead})
-            if "B2" in plan.only:
-                histories = await measure_growth(place, turns=plan.long_turns, on_run=on_run)
-                found = found.model_copy(update={"histories": histories})
-            if "B3" in plan.only:
-                savings = await measure_tokens(place, iterations=plan.iterations, on_run=on_run)
-                claimed = await measure_claims(place, on_run=on_run)
-                found = found.model_copy(
-                    update={
-                        "savings": savings,
-                        "claims": claimed.claims,
-                        "accounts": claimed.accounts,
-                    }
-                )
-            if "B8" in plan.only:
-                tool_calls = await measure_tool_calls(
-                    place.stores,
-                    folder / "programs",
-                    calls=plan.calls,
-                    pairs=plan.pairs,
-                    on_run=on_run,
-                )
-                found = found.model_copy(update={"tool_calls": tool_calls})
-            if "P1" in plan.only:
-                pages = await measure_pages(
+        async with site(folder, peers=peers if "P2" in plan.only else ()) as place:
+            found = Report(
+                conditions=await conditions(place.client),
+                missing_peers=tuple(peer.title for peer in PEERS if peer not in peers),
+            )
+            found = found.model_copy(update=await _side_by_side(place, plan, peers, on_run))
+            found = found.model_copy(update=await _ours(place, plan, folder, on_run))
+        if "B6" in plan.only:
+            slots = 2 * (2 * plan.memory_loops + WARM_LOOPS)
+            async with site(folder / "memory", activities=slots) as place:
+                memory = await measure_memory(
                     place,
-                    iterations=plan.page_iterations,
-                    watchers=plan.watchers,
-                    seconds=plan.watch_s,
+                    loops=plan.memory_loops,
+                    early=plan.early_turns,
+                    late=plan.late_turns,
                     on_run=on_run,
                 )
-                found = found.model_copy(update={"pages": pages})
-            return found
+            found = found.model_copy(update={"memory": memory})
+        if "B7" in plan.only:
+            quick = {"heartbeat_s": plan.heartbeat_s, "cuttable": True}
+            async with site(folder / "recovery", peers=peers, **quick) as place:
+                control = await measure_control(place, pairs=plan.pairs, on_run=on_run)
+                recoveries = await measure_recovery(place, peers=peers, on_run=on_run)
+            found = found.model_copy(update={"control": control, "recoveries": recoveries})
+        return found
+
+
+async def _side_by_side(
+    place: Site, plan: Plan, peers: Sequence[Peer], on_run: Callable[[str], None]
+) -> dict[str, object]:
+    """The product beside hand-written loops and peers."""
+    found: dict[str, object] = {}
+    if "B1" in plan.only:
+        found["overhead"] = await measure_overhead(
+            place, turns=plan.turns, pairs=plan.pairs, on_run=on_run
+        )
+    if "P2" in plan.only:
+        found["beside_peers"] = await measure_beside_peers(
+            place, peers=peers, turns=plan.peer_turns, pairs=plan.peer_pairs, on_run=on_run
+        )
+    if "B2" in plan.only:
+        found["histories"] = await measure_growth(place, turns=plan.long_turns, on_run=on_run)
+    if "B4" in plan.only:
+        found["replays"] = await measure_replay(
+            place, turns=plan.replay_turns, pairs=plan.pairs, on_run=on_run
+        )
+    if "B5" in plan.only:
+        found["at_once"] = tuple(
+            [
+                await measure_at_once(
+                    place, loops=loops, turns=turns, pairs=plan.crowd_pairs, on_run=on_run
+                )
+                for loops, turns in plan.crowds
+            ]
+        )
+    return found
+
+
+async def _ours(
+    place: Site, plan: Plan, folder: Path, on_run: Callable[[str], None]
+) -> dict[str, object]:
+    """What no hand-written loop has: savings, made tools, pages."""
+    found: dict[str, object] = {}
+    if "B3" in plan.only:
+        found["savings"] = await measure_tokens(place, iterations=plan.iterations, on_run=on_run)
+        claimed = await measure_claims(place, on_run=on_run)
+        found["claims"], found["accounts"] = claimed.claims, claimed.accounts
+    if "B8" in plan.only:
+        found["tool_calls"] = await measure_tool_calls(
+            place.stores,
+            folder / "programs",
+            calls=plan.calls,
+            pairs=plan.pairs,
+            on_run=on_run,
+        )
+    if "P1" in plan.only:
+        found["pages"] = await measure_pages(
+            place,
+            iterations=plan.page_iterations,
+            watchers=plan.watchers,
+            seconds=plan.watch_s,
+            on_run=on_run,
+        )
+    return found
 
 
 def write(report: Report, folder: Path) -> tuple[Path, ...]:

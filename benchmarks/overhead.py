@@ -70,6 +70,11 @@ def _cost(runs: Sequence[Played], turns: int) -> Cost:
     )
 
 
+def turn_ratios(ours: Sequence[Played], theirs: Sequence[Played]) -> tuple[Ratio, Ratio]:
+    """The ratios of a turn's time, and of the worker's CPU time."""
+    return _ratio(ours, theirs, _turns_s), _ratio(ours, theirs, _cpu_s)
+
+
 def _against(baseline: SideName, ours: Sequence[Played], theirs: Sequence[Played]) -> Against:
     return Against(
         baseline=baseline,

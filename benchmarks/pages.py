@@ -20,7 +20,7 @@ import psutil
 import yaml
 from sqlalchemy import insert, select
 
-from benchmarks.processes import WorkerProcess, end
+from benchmarks.processes import WorkerProcess, ended
 from benchmarks.sides import PLENTY_S, PLENTY_TOKENS, PLENTY_USD
 from benchmarks.site import Site
 from perdure.adapters.settings.variables import inherited_environment
@@ -200,7 +200,7 @@ async def _served(site: Site) -> AsyncGenerator[Served]:
                 await asyncio.sleep(LOOK_S)
         yield Served(found[0], psutil.Process(process.pid))
     finally:
-        await end(process)
+        await ended(process)
 
 
 @asynccontextmanager

@@ -47,7 +47,7 @@ class BenchModel:
         """Ask for the next page, or answer."""
         turns = int(request.model.partition(":")[2])
         turn = 1 + sum(1 for message in request.messages if message.tool_uses)
-        book(request.context.run, "model", turn)
+        await book(request.context.run, "model", turn)
         asking = asks_for_tool(turn, turns=turns)
         block = (
             ToolUseBlock(type="tool_use", id=f"toolu_{turn}", name=TOOL, arguments={"turn": turn})
@@ -69,5 +69,5 @@ async def read(context: ToolContext, turn: int) -> str:
     Args:
         turn: the number of the page.
     """
-    book(context.run, "tool", turn)
+    await book(context.run, "tool", turn)
     return page(turn)

@@ -1,21 +1,27 @@
 """The result of one measurement, and the tables it is shown in."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from benchmarks.at_once import AtOnce
+from benchmarks.beside_peers import BesidePeers
 from benchmarks.claims import Account, Claim
 from benchmarks.conditions import Conditions
+from benchmarks.control import Control
+from benchmarks.durability_tables import durability_bars, durability_tables
 from benchmarks.growth import Growth, Histories
 from benchmarks.made_tools import AT_ONCE, ToolCalls
+from benchmarks.memory import Memory
 from benchmarks.overhead import Overhead
 from benchmarks.pages import Pages
-from benchmarks.pairing import Ratio
+from benchmarks.recovery import Recoveries
+from benchmarks.replaying import Replays
+from benchmarks.tables import Table, at_most, spread
 from benchmarks.tokens import Savings
 from perdure.domain.foundation.base import FrozenModel
 
-MOST_WALL, MOST_CPU = 1.25, 1.5
+MOST_WALL, MOST_CPU = 1.25, 1.8
 MOST_DRIFT = 0.02
-MOST_BYTES_TO_DELTA, MOST_EVENTS_TO_DELTA = 1.5, 1.05
+MOST_BYTES_TO_DELTA, MOST_EVENTS_TO_DELTA = 1.3, 1.05
 MOST_BYTES, MOST_EVENTS = 4 * 1024, 13
 MOST_CALL = 1.2
 # The API is one process: at one core it is full, and watchers wait.
@@ -36,15 +42,13 @@ class Report(FrozenModel):
     accounts: tuple[Account, ...] = ()
     tool_calls: ToolCalls | None = None
     pages: Pages | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """One table; the first column is text, the others are figures."""
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
+    beside_peers: BesidePeers | None = None
+    missing_peers: tuple[str, ...] = ()
+    replays: Replays | None = None
+    at_once: tuple[AtOnce, ...] = ()
+    memory: Memory | None = None
+    recoveries: Recoveries | None = None
+    control: Control | None = None
 
 
 def tables(report: Report) -> Iterator[Table]:
@@ -64,6 +68,7 @@ def tables(report: Report) -> Iterator[Table]:
         yield _tool_calls(report.tool_calls)
     if report.pages is not None:
         yield _pages(report.pages)
+    yield from durability_tables(report)
     yield _conditions(report.conditions)
 
 
@@ -89,45 +94,39 @@ def _bars(report: Report) -> Iterator[tuple[str, ...]]:
         busy = report.conditions.busy
         for against in overhead.ratios:
             name = f"B1 a turn, to {against.baseline}"
-            yield _at_most(f"{name}: wall", against.turn.median, MOST_WALL, unjudged=busy)
-            yield _at_most(f"{name}: worker CPU", against.cpu.median, MOST_CPU, unjudged=busy)
+            yield at_most(f"{name}: wall", against.turn.median, MOST_WALL, unjudged=busy)
+            yield at_most(f"{name}: worker CPU", against.cpu.median, MOST_CPU, unjudged=busy)
     if (histories := report.histories) is not None:
         ours = histories.of("perdure")
         drift = abs(ours.late_to_early - 1)
-        yield _at_most(f"B2 drift of bytes up to turn {histories.turns}", drift, MOST_DRIFT)
-        yield _at_most("B2 bytes, to delta", histories.bytes_to_delta, MOST_BYTES_TO_DELTA)
-        yield _at_most("B2 events, to delta", histories.events_to_delta, MOST_EVENTS_TO_DELTA)
-        yield _at_most("B2 bytes a turn, rolls included", ours.whole_bytes, MOST_BYTES)
-        yield _at_most("B2 events a turn, rolls included", ours.whole_events, MOST_EVENTS)
+        yield at_most(f"B2 drift of bytes up to turn {histories.turns}", drift, MOST_DRIFT)
+        yield at_most("B2 bytes, to delta", histories.bytes_to_delta, MOST_BYTES_TO_DELTA)
+        yield at_most("B2 events, to delta", histories.events_to_delta, MOST_EVENTS_TO_DELTA)
+        yield at_most("B2 bytes a turn, rolls included", ours.whole_bytes, MOST_BYTES)
+        yield at_most("B2 events a turn, rolls included", ours.whole_events, MOST_EVENTS)
+    yield from durability_bars(report, busy=report.conditions.busy)
     if report.savings is not None:
         for saving in report.savings.savings:
             most = MOST_INPUT[saving.iterations]
             name = f"B3 input tokens at n = {saving.iterations}, to naive"
-            yield _at_most(name, saving.input_ratio, most)
+            yield at_most(name, saving.input_ratio, most)
     if report.tool_calls is not None:
         for found in report.tool_calls.ratios:
             name = f"B8 {found.box}, to {found.against}"
             busy = report.conditions.busy
-            yield _at_most(name, found.call.median, MOST_CALL, unjudged=busy)
+            yield at_most(name, found.call.median, MOST_CALL, unjudged=busy)
     if (pages := report.pages) is not None:
         busy = report.conditions.busy
-        yield _at_most("P1 bytes of a first view", pages.first_bytes, MOST_VIEW_BYTES)
+        yield at_most("P1 bytes of a first view", pages.first_bytes, MOST_VIEW_BYTES)
         name = f"P1 ms, page of a run of {pages.iterations} iterations"
-        yield _at_most(name, pages.run_ms, MOST_RUN_MS, unjudged=busy)
+        yield at_most(name, pages.run_ms, MOST_RUN_MS, unjudged=busy)
         slower = pages.list_ms / pages.few_ms
         name = f"P1 list of {pages.listed_runs:,} runs, to {pages.few_runs}"
-        yield _at_most(name, slower, MOST_LIST, unjudged=busy)
+        yield at_most(name, slower, MOST_LIST, unjudged=busy)
         watched = f"P1 {pages.watchers} watchers of one run"
-        yield _at_most(f"{watched}: API cores", pages.api_cores, MOST_API_CORES, unjudged=busy)
+        yield at_most(f"{watched}: API cores", pages.api_cores, MOST_API_CORES, unjudged=busy)
         added = pages.worker_cores - pages.idle_worker_cores
-        yield _at_most(f"{watched}: worker cores more", added, MOST_WORKER_CORES, unjudged=busy)
-
-
-def _at_most(
-    name: str, found: float, most: float, *, unjudged: str | None = None
-) -> tuple[str, ...]:
-    kept = unjudged or ("yes" if found <= most else "no")
-    return (name, _figure(found), f"at most {most:g}", kept)
+        yield at_most(f"{watched}: worker cores more", added, MOST_WORKER_CORES, unjudged=busy)
 
 
 def _overhead(result: Overhead) -> Table:
@@ -144,9 +143,9 @@ def _overhead(result: Overhead) -> Table:
     ratios = tuple(
         (
             f"perdure / {against.baseline}",
-            _spread(against.turn),
-            _spread(against.run),
-            _spread(against.cpu),
+            spread(against.turn),
+            spread(against.run),
+            spread(against.cpu),
             f"{against.turn.pairs} pairs",
         )
         for against in result.ratios
@@ -221,7 +220,7 @@ def _tool_calls(result: ToolCalls) -> Table:
         (cost.box, f"{cost.call_ms:.3f}", f"{cost.calls_per_s:,.0f}") for cost in result.costs
     )
     ratios = tuple(
-        (f"{found.box} / {found.against}", _spread(found.call), f"{found.call.pairs} pairs")
+        (f"{found.box} / {found.against}", spread(found.call), f"{found.call.pairs} pairs")
         for found in result.ratios
     )
     columns = ("side", "call ms", f"calls a second, {AT_ONCE} at once")
@@ -263,11 +262,3 @@ def _conditions(found: Conditions) -> Table:
         ("load before", ", ".join(f"{value:.2f}" for value in found.load)),
     )
     return Table("Conditions", ("what", "value"), rows)
-
-
-def _spread(found: Ratio) -> str:
-    return f"{found.median:.2f} ({found.least:.2f} to {found.most:.2f})"
-
-
-def _figure(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3f}"

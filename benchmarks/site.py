@@ -1,12 +1,12 @@
-"""The place of one measurement: one tuned server, the product's worker and the baseline's.
+"""The place of one measurement: one tuned server, and a worker of each side.
 
 Everything lies in one temporary folder and ends with the block.
 """
 
 import os
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,16 +14,22 @@ from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
 from benchmarks import plugin
-from benchmarks.processes import WorkerProcess, worker_process
+from benchmarks.peer import Peer
+from benchmarks.processes import WorkerProcess, started
 from benchmarks.scene import LEDGER_VARIABLE
+from benchmarks.serving import Limits
+from benchmarks.wire import Wire, wire_to
+from perdure.adapters.settings.variables import Settings
 from perdure.adapters.stores.open_stores import Stores, open_stores
 from perdure.adapters.temporal.data_converter import data_converter
+from perdure.domain.run.spec import Timing
 from perdure.gateway.gateway import Gateway
 from perdure.gateway.types import InstallationInfo
 from perdure.local_services.service_commands import DYNAMIC_CONFIG, SQLITE_PRAGMAS, temporal_binary
 from perdure.local_services.temporal_server import register_search_attributes
 
 ROOT = Path(__file__).resolve().parents[1]
+PRODUCT, BASELINE = "product", "baseline"
 DISTRIBUTION = "perdure_benchmarks-0.dist-info"
 
 
@@ -37,6 +43,10 @@ class Site:
     gateway: Gateway
     product: WorkerProcess
     baseline: WorkerProcess
+    peers: Mapping[str, WorkerProcess]
+    heartbeat_s: float
+    sticky_s: float
+    wire: Wire
 
     @property
     def ledgers(self) -> Path:
@@ -45,11 +55,27 @@ class Site:
 
 
 @asynccontextmanager
-async def site(folder: Path) -> AsyncGenerator[Site]:
-    """Start server and workers in an empty folder."""
+async def site(
+    folder: Path,
+    *,
+    peers: Sequence[Peer] = (),
+    heartbeat_s: float | None = None,
+    activities: int | None = None,
+    cuttable: bool = False,
+) -> AsyncGenerator[Site]:
+    """Start server and workers in an empty folder.
+
+    Args:
+        folder: where everything lies.
+        peers: whose workers are started beside the product's and the baseline's.
+        heartbeat_s: after which silence a model call counts as lost; None: the product's default.
+        activities: that a worker runs at a time; None: the product's default.
+        cuttable: whether workers reach the server over `Site.wire`, which costs a hop.
+    """
     for name in ("home", "ledgers", "plugin"):
         (folder / name).mkdir(parents=True)
     _install_plugin(folder / "plugin")
+    limits = _limits(heartbeat_s, activities)
     async with _server(folder) as address, _stores(folder / "home") as stores:
         client = await Client.connect(address, data_converter=data_converter(stores.blobs))
         await register_search_attributes(client)
@@ -58,17 +84,38 @@ async def site(folder: Path) -> AsyncGenerator[Site]:
             blobs=stores.blobs,
             records=stores.records,
             journal=stores.journal,
-            facts=InstallationInfo(address=address),
+            facts=InstallationInfo(address=address, timing=Timing(heartbeat=limits.heartbeat_s)),
         )
-        async with _product(folder, address) as product, _baseline(folder, address) as baseline:
+        async with wire_to(address) as (wire, wired), AsyncExitStack() as stack:
+            running = {
+                name: await stack.enter_async_context(started(worker))
+                for name, worker in _workers(
+                    folder, wired if cuttable else address, peers, limits
+                ).items()
+            }
             yield Site(
                 folder=folder,
                 client=client,
                 stores=stores,
                 gateway=gateway,
-                product=product,
-                baseline=baseline,
+                product=running.pop(PRODUCT),
+                baseline=running.pop(BASELINE),
+                peers=running,
+                heartbeat_s=limits.heartbeat_s,
+                sticky_s=limits.sticky_s,
+                wire=wire,
             )
+
+
+def _limits(heartbeat_s: float | None, activities: int | None) -> Limits:
+    settings = Settings.load()
+    return Limits(
+        activities=activities or settings.max_concurrent_activities,
+        workflow_tasks=settings.max_concurrent_workflow_tasks,
+        cached_workflows=settings.max_cached_workflows,
+        sticky_s=settings.sticky_s,
+        heartbeat_s=heartbeat_s or Timing().heartbeat,
+    )
 
 
 @asynccontextmanager
@@ -99,30 +146,36 @@ async def _stores(home: Path) -> AsyncGenerator[Stores]:
         await stores.close()
 
 
-def _product(folder: Path, address: str) -> AbstractAsyncContextManager[WorkerProcess]:
-    return worker_process(
-        (sys.executable, "-P", "-m", "perdure.worker"),
-        environment={
-            **_shared(folder),
-            "TEMPORAL_ADDRESS": address,
-            "TEMPORAL_CONFIG_FILE": os.devnull,
-            "PERDURE_HOME": str(folder / "home"),
-            "PERDURE_PLUGINS": plugin.__name__,
-            "PERDURE_READY_FILE": str(folder / "product.ready"),
-        },
-        ready=folder / "product.ready",
-        log=folder / "product.log",
-    )
+def _workers(
+    folder: Path, address: str, peers: Sequence[Peer], limits: Limits
+) -> Mapping[str, WorkerProcess]:
+    def made(
+        name: str, python: str, *words: str, ready: Path, more: Mapping[str, str]
+    ) -> WorkerProcess:
+        return WorkerProcess(
+            (python, "-P", "-m", *words),
+            environment={**_shared(folder), **limits.environment(), **more},
+            ready=ready,
+            log=folder / f"{name}.log",
+        )
 
-
-def _baseline(folder: Path, address: str) -> AbstractAsyncContextManager[WorkerProcess]:
-    ready = folder / "baseline.ready"
-    return worker_process(
-        (sys.executable, "-P", "-m", "benchmarks.baseline_worker", address, str(ready)),
-        environment=_shared(folder),
-        ready=ready,
-        log=folder / "baseline.log",
-    )
+    found: dict[str, WorkerProcess] = {}
+    ready = folder / f"{PRODUCT}.ready"
+    own = {
+        "TEMPORAL_ADDRESS": address,
+        "TEMPORAL_CONFIG_FILE": os.devnull,
+        "PERDURE_HOME": str(folder / "home"),
+        "PERDURE_PLUGINS": plugin.__name__,
+        "PERDURE_READY_FILE": str(ready),
+        "PERDURE_MAX_CONCURRENT_ACTIVITIES": str(limits.activities),
+    }
+    found[PRODUCT] = made(PRODUCT, sys.executable, "perdure.worker", ready=ready, more=own)
+    served = {BASELINE: (sys.executable, "benchmarks.baseline_worker")}
+    served |= {peer.name: (str(peer.python), "benchmarks.peers", peer.name) for peer in peers}
+    for name, (python, *words) in served.items():
+        ready = folder / f"{name}.ready"
+        found[name] = made(name, python, *words, address, str(ready), ready=ready, more={})
+    return found
 
 
 def _shared(folder: Path) -> dict[str, str]:

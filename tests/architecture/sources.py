@@ -27,11 +27,12 @@ class Module:
 
 @cache
 def modules(*under: str) -> tuple[Module, ...]:
-    """All modules below the given folders, for example `perdure/domain`."""
+    """All modules below the given folders, for example `perdure/domain`, environments left out."""
     return tuple(
         Module(_name(path), path.relative_to(ROOT), ast.parse(path.read_text(encoding="utf-8")))
         for folder in under
         for path in sorted((ROOT / folder).rglob("*.py"))
+        if ".venv" not in path.relative_to(ROOT).parts
     )
 
 

@@ -152,10 +152,10 @@ def test_pages_differ_and_have_one_size() -> None:
     assert {len(page(turn).encode()) for turn in (1, 10, 999_999)} == {RESULT_BYTES}
 
 
-def test_the_ledger_keeps_the_order(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_ledger_keeps_the_order(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BENCHMARK_LEDGER", str(tmp_path))
-    book("run", "model", 1)
-    book("run", "tool", 1)
+    await book("run", "model", 1)
+    await book("run", "tool", 1)
     assert booked(tmp_path, "run") == ("model 1", "tool 1")
 
 

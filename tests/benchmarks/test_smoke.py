@@ -11,7 +11,8 @@ from benchmarks.report import Report
 
 PLAN = Plan(
     pairs=2, turns=3, long_turns=12, iterations=3, calls=4,
-    page_iterations=5, watchers=3, watch_s=5,
+    page_iterations=5, watchers=3, watch_s=5, peer_turns=4, peer_pairs=1,
+    replay_turns=4, crowds=((3, 3),), crowd_pairs=1, memory_loops=3, early_turns=2, late_turns=3,
 )  # fmt: skip
 
 
@@ -61,6 +62,11 @@ async def test_everything_is_measured_and_written(tmp_path: Path) -> None:
     assert pages is not None
     assert pages.first_requests >= 4
     assert pages.renders >= pages.watchers, "each saw the run change"
+
+    beside = report.beside_peers
+    assert beside is not None
+    assert [cost.side for cost in beside.costs][:3] == ["perdure", "delta", "full"]
+    assert {round(cost.events) for cost in beside.costs} == {12}
 
     written = {path.name: path.read_text() for path in write(report, tmp_path / "out")}
     assert set(written) == {"benchmarks.md", "benchmarks.json", "bytes-per-turn.svg"}

@@ -1,14 +1,20 @@
 """The blob store: addresses, verification and encryption over a shelf that keeps the bytes."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import datetime
-from typing import Protocol
+from typing import ParamSpec, Protocol, TypeVar
 
 from perdure.adapters.stores.encryption import Vault, kind
 from perdure.domain.foundation.errors import InvalidInput, NotFound, StoreError
 from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.foundation.tokens import TokenSizes, estimate
+
+# Half a millisecond of work at most; a thread costs a tenth of that to reach.
+INLINE_BYTES = 16 * 1024
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class BlobBackend(Protocol):
@@ -43,22 +49,22 @@ class BlobBackend(Protocol):
 
 
 class VerifiedBlobStore:
-    """`BlobStore` over a shelf; hashing, encryption and estimates run in threads."""
+    """`BlobStore` over a shelf; hashing, encryption and estimates of large blobs run in threads."""
 
     def __init__(self, shelf: BlobBackend, vault: Vault) -> None:
         self._shelf = shelf
         self._vault = vault
 
     async def put(self, data: bytes) -> str:
-        address = await asyncio.to_thread(self._vault.address, data)
+        address = await _beside(len(data), self._vault.address, data)
         if await self._shelf.renew(address, self._vault.stored_size(len(data))):
             return address
-        stored = await asyncio.to_thread(self._vault.seal, address, data)
+        stored = await _beside(len(data), self._vault.seal, address, data)
         await self._shelf.write(address, stored)
         return address
 
     async def put_text(self, text: str) -> BlobRef:
-        data, tokens = await asyncio.to_thread(_measure, text)
+        data, tokens = await _beside(len(text), _measure, text)
         return BlobRef(hash=await self.put(data), bytes=len(data), tokens=tokens)
 
     async def get(self, address: str) -> bytes:
@@ -71,7 +77,7 @@ class VerifiedBlobStore:
                 " backup that was restored: put a newer one back, or go on from the last iteration"
                 " that is here with `perdure retry RUN`.",
             )
-        return await asyncio.to_thread(self._vault.open, address, stored)
+        return await _beside(len(stored), self._vault.open, address, stored)
 
     async def get_text(self, address: str) -> str:
         data = await self.get(address)
@@ -105,6 +111,13 @@ def encode(text: str) -> bytes:
             f" ({text[error.start]!r}), which UTF-8 cannot write.",
             cure="Replace it before the text is stored.",
         ) from error
+
+
+async def _beside(size: int, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """Do it in a thread, unless there is so little of it that the thread would cost more."""
+    if size <= INLINE_BYTES:
+        return work(*args, **kwargs)
+    return await asyncio.to_thread(work, *args, **kwargs)
 
 
 def _measure(text: str) -> tuple[bytes, TokenSizes]:

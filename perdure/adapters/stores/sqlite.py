@@ -13,6 +13,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import ConnectionPoolEntry
 
+from perdure.adapters.stores.one_hop_sqlite import connect
 from perdure.domain.foundation.errors import InvalidInput, StoreAway, StoreError
 
 BUSY_TIMEOUT_MS = 10_000
@@ -76,7 +77,9 @@ class SqliteDialect:
             )
         _make_private(Path(url.database))
         engine = create_async_engine(
-            url, hide_parameters=True, connect_args={"isolation_level": None}
+            url,
+            hide_parameters=True,
+            connect_args={"isolation_level": None, "async_creator_fn": connect},
         )
         event.listen(engine.sync_engine, "connect", _set_up)
         event.listen(engine.sync_engine, "begin", _begin)

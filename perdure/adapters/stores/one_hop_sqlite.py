@@ -1,0 +1,152 @@
+"""SQLite connections in which a statement takes one trip to the connection's thread, not four.
+
+aiosqlite crosses to its thread to open a cursor, to execute, to fetch, and to close again, and each
+crossing costs more processor time than most of our statements do. Here the four are one.
+"""
+
+import sqlite3
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Self
+
+import aiosqlite
+from aiosqlite.core import Connection
+
+AHEAD = 256
+ITER_CHUNK = 64
+
+# SQLAlchemy chooses the options, so their types are its business.
+OPEN: Callable[..., sqlite3.Connection] = sqlite3.connect
+
+Row = Sequence[object]
+Parameters = Sequence[object]
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """What a statement came to; `rest` is still open when there are more rows than `rows`."""
+
+    description: object
+    rowcount: int
+    lastrowid: int | None
+    rows: list[Row]
+    rest: sqlite3.Cursor | None
+
+
+class OneHopConnection(Connection):
+    """An `aiosqlite` connection whose cursors do all of a statement at once."""
+
+    def cursor(self) -> "OneHopCursor":  # pyright: ignore[reportIncompatibleMethodOverride]
+        """A cursor; nothing is opened before it executes."""
+        return OneHopCursor(self)
+
+    async def run(self, sql: str, parameters: Parameters) -> _Outcome:
+        """Execute, and fetch what is not many rows."""
+        return await self._execute(partial(self._run, sql, parameters))
+
+    async def run_many(self, sql: str, parameters: Iterable[Parameters]) -> int:
+        """Execute once for each of the parameters; the number of rows that changed."""
+        return await self._execute(partial(self._run_many, sql, parameters))
+
+    async def more(self, cursor: sqlite3.Cursor, size: int | None) -> list[Row]:
+        """The next rows of an open cursor; None: all of them."""
+        fetch = cursor.fetchall if size is None else partial(cursor.fetchmany, size)
+        return await self._execute(fetch)
+
+    async def shut(self, cursor: sqlite3.Cursor) -> None:
+        """Close a cursor that was not read to its end."""
+        await self._execute(cursor.close)
+
+    def _run(self, sql: str, parameters: Parameters) -> _Outcome:
+        cursor = self._conn.execute(sql, parameters)
+        # Of a statement that returns nothing, `fetchmany` gives nothing.
+        rows = cursor.fetchmany(AHEAD)
+        ended = len(rows) < AHEAD
+        # Counted once all rows were fetched: before, RETURNING has not changed them all.
+        outcome = _Outcome(
+            description=cursor.description,
+            rowcount=cursor.rowcount,
+            lastrowid=cursor.lastrowid,
+            rows=rows,
+            rest=None if ended else cursor,
+        )
+        if ended:
+            cursor.close()
+        return outcome
+
+    def _run_many(self, sql: str, parameters: Iterable[Parameters]) -> int:
+        cursor = self._conn.executemany(sql, parameters)
+        changed = cursor.rowcount
+        cursor.close()
+        return changed
+
+
+class OneHopCursor:
+    """What SQLAlchemy asks of a cursor."""
+
+    arraysize = 1
+
+    def __init__(self, connection: OneHopConnection) -> None:
+        self._connection = connection
+        self._rows: list[Row] = []
+        self._rest: sqlite3.Cursor | None = None
+        self.description: object = None
+        self.rowcount = -1
+        self.lastrowid: int | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.close()
+
+    async def execute(self, sql: str, parameters: Parameters = ()) -> Self:
+        """Execute one statement."""
+        await self.close()
+        outcome = await self._connection.run(sql, parameters)
+        self.description = outcome.description
+        self.rowcount, self.lastrowid = outcome.rowcount, outcome.lastrowid
+        self._rows, self._rest = outcome.rows, outcome.rest
+        return self
+
+    async def executemany(self, sql: str, parameters: Iterable[Parameters]) -> Self:
+        """Execute one statement for each of the parameters."""
+        await self.close()
+        self.description = None
+        self.rowcount = await self._connection.run_many(sql, parameters)
+        return self
+
+    async def fetchall(self) -> list[Row]:
+        """All rows that were not fetched yet."""
+        return await self._fetch(None)
+
+    async def fetchmany(self, size: int | None = None) -> list[Row]:
+        """So many rows, or as many as there are."""
+        return await self._fetch(size or self.arraysize)
+
+    async def fetchone(self) -> Row | None:
+        """The next row."""
+        return next(iter(await self._fetch(1)), None)
+
+    async def close(self) -> None:
+        """Drop what was not fetched."""
+        self._rows = []
+        if (rest := self._rest) is not None:
+            self._rest = None
+            await self._connection.shut(rest)
+
+    async def _fetch(self, size: int | None) -> list[Row]:
+        found, self._rows = self._rows[:size], [] if size is None else self._rows[size:]
+        lacking = None if size is None else size - len(found)
+        if self._rest is not None and lacking != 0:
+            found += await self._connection.more(self._rest, lacking)
+        return found
+
+
+def connect(database: str, **options: object) -> aiosqlite.Connection:
+    """A connection that is not open yet; what SQLAlchemy calls with the arguments of `sqlite3`."""
+    connection = OneHopConnection(partial(OPEN, database, **options), ITER_CHUNK)
+    # As SQLAlchemy does: a process may end with connections in its pool.
+    connection._thread.daemon = True  # pyright: ignore[reportPrivateUsage]
+    return connection
