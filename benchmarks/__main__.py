@@ -4,16 +4,30 @@ import argparse
 import asyncio
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table as Shown
 
-from benchmarks.measurement import IDS, Plan, measure, write
+from benchmarks.measurement import IDS, QUICK, Plan, measure, write
 from benchmarks.pairing import Disagreement
 from benchmarks.report import Report, tables
 
 WIDTH = 140
+OPTIONS = {
+    "--pairs": "interleaved pairs of B1, B4, B7 and B8",
+    "--turns": "of B1",
+    "--long-turns": "of B2",
+    "--iterations": "of B3",
+    "--replay-turns": "of B4",
+    "--crowd-pairs": "rounds of B5",
+    "--memory-loops": "of B6",
+    "--calls": "of B8",
+    "--watchers": "of P1",
+    "--peer-turns": "of P2",
+    "--peer-pairs": "rounds of P2",
+}
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -30,35 +44,23 @@ def show(report: Report, console: Console) -> None:
 
 def plan_of(arguments: Sequence[str]) -> tuple[Plan, Path]:
     """Read the command line; `argparse` ends the process when it is wrong."""
-    usual = Plan()
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--only", action="append", choices=IDS, help="may be given several times")
-    parser.add_argument("--pairs", type=_positive, default=usual.pairs)
-    parser.add_argument("--turns", type=_positive, default=usual.turns, help="of B1")
-    parser.add_argument("--long-turns", type=_positive, default=usual.long_turns, help="of B2")
-    parser.add_argument("--iterations", type=_positive, default=usual.iterations, help="of B3")
-    parser.add_argument("--calls", type=_positive, default=usual.calls, help="of B8")
-    parser.add_argument("--watchers", type=_positive, default=usual.watchers, help="of P1")
-    parser.add_argument("--peer-turns", type=_positive, default=usual.peer_turns, help="of P2")
-    parser.add_argument("--peer-pairs", type=_positive, default=usual.peer_pairs, help="of P2")
+    parser.add_argument(
+        "--quick", action="store_true", help="every figure, from fewer and shorter runs"
+    )
+    for option, of in OPTIONS.items():
+        parser.add_argument(option, type=_positive, help=of)
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the results")
     parser.add_argument(
         "--keep", type=Path, metavar="DIR", help="keep logs and stores in a new DIR"
     )
-    given = parser.parse_args(arguments)
-    plan = Plan(
-        only=tuple(given.only or IDS),
-        pairs=given.pairs,
-        turns=given.turns,
-        long_turns=given.long_turns,
-        iterations=given.iterations,
-        calls=given.calls,
-        watchers=given.watchers,
-        peer_turns=given.peer_turns,
-        peer_pairs=given.peer_pairs,
-        keep=given.keep,
-    )
-    return plan, given.out
+    given = vars(parser.parse_args(arguments))
+    numbers = {option[2:].replace("-", "_"): None for option in OPTIONS}
+    chosen = {name: given[name] for name in numbers if given[name] is not None}
+    only = {"only": tuple(given["only"])} if given["only"] else {}
+    plan = replace(QUICK if given["quick"] else Plan(), **chosen, **only, keep=given["keep"])
+    return plan, given["out"]
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -67,7 +69,9 @@ def main(arguments: Sequence[str]) -> int:
     # Into a file or a pipe the tables go at their full width.
     console = Console() if sys.stdout.isatty() else Console(width=WIDTH)
     try:
-        report = asyncio.run(measure(plan, on_run=console.print))
+        report = asyncio.run(
+            measure(plan, on_run=console.print, on_part=lambda part: write(part, folder))
+        )
     except Disagreement as error:
         Console(stderr=True).print(str(error))
         return 1

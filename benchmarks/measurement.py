@@ -1,12 +1,12 @@
 """One whole measurement: what is asked for, on one server, in one run; and where it is written."""
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from benchmarks.at_once import measure_at_once
+from benchmarks.at_once import AtOnce, measure_at_once
 from benchmarks.beside_peers import measure_beside_peers
 from benchmarks.claims import measure_claims
 from benchmarks.conditions import conditions
@@ -75,12 +75,40 @@ class Plan:
     keep: Path | None = None
 
 
-async def measure(plan: Plan, *, on_run: Callable[[str], None]) -> Report:
+# For a busy machine: every figure, each from fewer and shorter runs. The longest history that a
+# run of any length leaves is reached in 170 turns.
+QUICK = Plan(
+    pairs=2,
+    turns=15,
+    long_turns=60,
+    calls=10,
+    page_iterations=50,
+    watchers=50,
+    watch_s=10,
+    peer_turns=20,
+    peer_pairs=2,
+    replay_turns=170,
+    crowds=((10, 4), (50, 2), (200, 1)),
+    crowd_pairs=1,
+    memory_loops=30,
+    early_turns=2,
+    late_turns=8,
+)
+
+
+def _unheard(report: Report) -> None:
+    """Nobody wants to know before the end."""
+
+
+async def measure(
+    plan: Plan, *, on_run: Callable[[str], None], on_part: Callable[[Report], object] = _unheard
+) -> Report:
     """Measure everything in the plan, one after the other.
 
     Args:
         plan: what to measure.
         on_run: told before each run what is played.
+        on_part: told after each figure what is known so far, should the rest be broken off.
 
     Raises:
         Disagreement: the sides did not do the same work.
@@ -92,85 +120,102 @@ async def measure(plan: Plan, *, on_run: Callable[[str], None]) -> Report:
                 conditions=await conditions(place.client),
                 missing_peers=tuple(peer.title for peer in PEERS if peer not in peers),
             )
-            found = found.model_copy(update=await _side_by_side(place, plan, peers, on_run))
-            found = found.model_copy(update=await _ours(place, plan, folder, on_run))
-        if "B6" in plan.only:
-            slots = 2 * (2 * plan.memory_loops + WARM_LOOPS)
-            async with site(folder / "memory", activities=slots) as place:
-                memory = await measure_memory(
-                    place,
-                    loops=plan.memory_loops,
-                    early=plan.early_turns,
-                    late=plan.late_turns,
-                    on_run=on_run,
-                )
-            found = found.model_copy(update={"memory": memory})
-        if "B7" in plan.only:
-            quick = {"heartbeat_s": plan.heartbeat_s, "cuttable": True}
-            async with site(folder / "recovery", peers=peers, **quick) as place:
-                control = await measure_control(place, pairs=plan.pairs, on_run=on_run)
-                recoveries = await measure_recovery(place, peers=peers, on_run=on_run)
-            found = found.model_copy(update={"control": control, "recoveries": recoveries})
+            for parts in (
+                _side_by_side(place, plan, peers, on_run),
+                _ours(place, plan, folder, on_run),
+            ):
+                async for part in parts:
+                    found = found.model_copy(update=part)
+                    on_part(found)
+        async for part in _apart(plan, folder, peers, on_run):
+            found = found.model_copy(update=part)
+            on_part(found)
         return found
+
+
+# Fields of the report.
+Part = dict[str, object]
 
 
 async def _side_by_side(
     place: Site, plan: Plan, peers: Sequence[Peer], on_run: Callable[[str], None]
-) -> dict[str, object]:
+) -> AsyncGenerator[Part]:
     """The product beside hand-written loops and peers."""
-    found: dict[str, object] = {}
     if "B1" in plan.only:
-        found["overhead"] = await measure_overhead(
-            place, turns=plan.turns, pairs=plan.pairs, on_run=on_run
-        )
+        overhead = await measure_overhead(place, turns=plan.turns, pairs=plan.pairs, on_run=on_run)
+        yield {"overhead": overhead}
     if "P2" in plan.only:
-        found["beside_peers"] = await measure_beside_peers(
+        beside = await measure_beside_peers(
             place, peers=peers, turns=plan.peer_turns, pairs=plan.peer_pairs, on_run=on_run
         )
+        yield {"beside_peers": beside}
     if "B2" in plan.only:
-        found["histories"] = await measure_growth(place, turns=plan.long_turns, on_run=on_run)
+        yield {"histories": await measure_growth(place, turns=plan.long_turns, on_run=on_run)}
     if "B4" in plan.only:
-        found["replays"] = await measure_replay(
+        replays = await measure_replay(
             place, turns=plan.replay_turns, pairs=plan.pairs, on_run=on_run
         )
+        yield {"replays": replays}
     if "B5" in plan.only:
-        found["at_once"] = tuple(
-            [
+        crowds: list[AtOnce] = []
+        for loops, turns in plan.crowds:
+            crowds.append(
                 await measure_at_once(
                     place, loops=loops, turns=turns, pairs=plan.crowd_pairs, on_run=on_run
                 )
-                for loops, turns in plan.crowds
-            ]
-        )
-    return found
+            )
+            yield {"at_once": tuple(crowds)}
 
 
 async def _ours(
     place: Site, plan: Plan, folder: Path, on_run: Callable[[str], None]
-) -> dict[str, object]:
+) -> AsyncGenerator[Part]:
     """What no hand-written loop has: savings, made tools, pages."""
-    found: dict[str, object] = {}
     if "B3" in plan.only:
-        found["savings"] = await measure_tokens(place, iterations=plan.iterations, on_run=on_run)
+        yield {"savings": await measure_tokens(place, iterations=plan.iterations, on_run=on_run)}
         claimed = await measure_claims(place, on_run=on_run)
-        found["claims"], found["accounts"] = claimed.claims, claimed.accounts
+        yield {"claims": claimed.claims, "accounts": claimed.accounts}
     if "B8" in plan.only:
-        found["tool_calls"] = await measure_tool_calls(
+        tool_calls = await measure_tool_calls(
             place.stores,
             folder / "programs",
             calls=plan.calls,
             pairs=plan.pairs,
             on_run=on_run,
         )
+        yield {"tool_calls": tool_calls}
     if "P1" in plan.only:
-        found["pages"] = await measure_pages(
+        pages = await measure_pages(
             place,
             iterations=plan.page_iterations,
             watchers=plan.watchers,
             seconds=plan.watch_s,
             on_run=on_run,
         )
-    return found
+        yield {"pages": pages}
+
+
+async def _apart(
+    plan: Plan, folder: Path, peers: Sequence[Peer], on_run: Callable[[str], None]
+) -> AsyncGenerator[Part]:
+    """What needs workers of its own: with more slots, or to be killed."""
+    if "B6" in plan.only:
+        slots = 2 * (2 * plan.memory_loops + WARM_LOOPS)
+        async with site(folder / "memory", activities=slots) as place:
+            memory = await measure_memory(
+                place,
+                loops=plan.memory_loops,
+                early=plan.early_turns,
+                late=plan.late_turns,
+                on_run=on_run,
+            )
+        yield {"memory": memory}
+    if "B7" in plan.only:
+        async with site(
+            folder / "recovery", peers=peers, heartbeat_s=plan.heartbeat_s, cuttable=True
+        ) as place:
+            yield {"control": await measure_control(place, pairs=plan.pairs, on_run=on_run)}
+            yield {"recoveries": await measure_recovery(place, peers=peers, on_run=on_run)}
 
 
 def write(report: Report, folder: Path) -> tuple[Path, ...]:

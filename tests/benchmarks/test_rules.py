@@ -210,7 +210,7 @@ def test_a_call_of_a_made_tool_is_held_against_its_bar(found: float, said: str) 
 def test_the_quick_set_is_the_default() -> None:
     plan, _ = plan_of([])
     assert (plan.only, plan.pairs, plan.long_turns) == (
-        ("B1", "B2", "B3", "B8", "P1"),
+        ("B1", "B2", "B3", "B4", "B5", "B6", "B7", "B8", "P1", "P2"),
         5,
         200,
     )
