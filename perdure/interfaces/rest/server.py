@@ -11,6 +11,7 @@ from starlette.types import ASGIApp
 from perdure.domain.foundation.errors import NotAllowed, ServiceUnavailable
 from perdure.domain.installation.hosts import is_loopback, names_of
 from perdure.interfaces.rest.connections import CONNECTIONS, Addressed, BoundedProtocol
+from perdure.interfaces.rest.endings import Endings
 from perdure.interfaces.rest.settings import ApiSite
 
 CLOSING_S = 3
@@ -43,7 +44,7 @@ async def serve(
     on_ready: Callable[[str], None],
     hosts: Iterable[str] = (),
 ) -> None:
-    """Answer until `stop` is set; open streams get a moment to close.
+    """Answer until `stop` is set; then streams close, and other requests get a moment to end.
 
     Args:
         app: what answers.
@@ -57,8 +58,9 @@ async def serve(
         ServiceUnavailable: the address cannot be listened on.
     """
     listening = _listen(host, port)
+    endings = Endings(app)
     config = uvicorn.Config(
-        Addressed(app, names=names_of(host, hosts)),
+        Addressed(endings, names=names_of(host, hosts)),
         http=BoundedProtocol,
         log_config=None,
         access_log=False,
@@ -76,9 +78,12 @@ async def serve(
     try:
         await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
     finally:
+        endings.begin()
         server.should_exit = True
         stopping.cancel()
         await serving
+        if cut_short := server.server_state.tasks:  # uvicorn cancels them, and does not wait
+            await asyncio.wait(cut_short, timeout=CLOSING_S)
         listening.close()
 
 

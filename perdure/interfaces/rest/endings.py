@@ -1,0 +1,64 @@
+"""Requests under way when the server ends: streams close, others get a moment, then are told."""
+
+import asyncio
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from perdure.interfaces.rest.error_responses import RETRY_AFTER_S, Refused, document
+
+_ENDING = Refused(
+    503,
+    "service_unavailable",
+    "The server is being stopped, and the request was not finished.",
+    cure="Send it again in a few seconds.",
+    headers={"connection": "close", "retry-after": str(RETRY_AFTER_S)},
+)
+
+
+class Endings:
+    """ASGI middleware that answers for requests that the end of the server cuts short.
+
+    Left to the server, each of them is a defect with a traceback in the log, and hundreds of those
+    keep it from ending.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self._ending = False
+        self._streams: set[asyncio.Task[object]] = set()
+
+    def begin(self) -> None:
+        """Close the streams, which would never end by themselves; who is cancelled is told why."""
+        self._ending = True
+        for stream in tuple(self._streams):
+            stream.cancel()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on a request, and answer for it if it is cut short."""
+        task = asyncio.current_task()
+        started: list[Headers] = []
+
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                started.append(Headers(raw=message["headers"]))
+                if task is not None and _streams(started[0]):
+                    self._streams.add(task)
+            await send(message)
+
+        try:
+            await self._app(scope, receive, sending)
+        except asyncio.CancelledError:
+            if not self._ending:
+                raise
+            if not started:
+                await document(_ENDING, instance=scope["path"])(scope, receive, send)
+            elif _streams(started[0]):
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+        finally:
+            if task is not None:
+                self._streams.discard(task)
+
+
+def _streams(headers: Headers) -> bool:
+    return headers.get("content-type", "").startswith("text/event-stream")
