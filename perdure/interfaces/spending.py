@@ -8,6 +8,7 @@ from datetime import date
 
 from perdure.domain.budget.ledger import InputSavings, Ledger, Period, SpendKey, SpendLine
 from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.run.cost_report import CostReport, report_of
 
 USUAL_DAYS = 30
 MOST_LINES = 1_000
@@ -59,6 +60,11 @@ async def spending(ledger: Ledger, by: SpendKey, period: Period) -> Spending:
         others=_sum(rest) if rest else None,
         savings=saved,
     )
+
+
+async def everything(ledger: Ledger) -> CostReport:
+    """What all runs have ever spent, whose names it leaves out: one reading, however many."""
+    return report_of((), await ledger.cells())
 
 
 def csv_text(table: Spending) -> str:

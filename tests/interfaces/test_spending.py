@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.domain.budget.ledger import InputSavings, Period, SpendKey, SpendLine
-from perdure.interfaces.cli.views.costs import spending_view
+from perdure.domain.budget.ledger import InputSavings, Period, SpendCell, SpendKey, SpendLine
+from perdure.interfaces.cli.views.costs import costs_view, spending_view
 from perdure.interfaces.cli.views.layout import plain
 from perdure.interfaces.spending import (
     MOST_LINES,
     Spending,
     csv_text,
+    everything,
     harmless,
     period_of,
     spending,
@@ -33,6 +34,19 @@ class KnownLedger:
 
     async def spending(self, by: SpendKey, period: Period) -> list[SpendLine]:
         return self._lines
+
+    async def cells(self) -> list[SpendCell]:
+        return [
+            SpendCell(
+                phase="executing",
+                model=line.name or "",
+                day="2026-01-02",
+                learning=False,
+                unconfirmed=False,
+                line=line,
+            )
+            for line in self._lines
+        ]
 
     async def savings(self, period: Period) -> InputSavings:
         return InputSavings()
@@ -95,3 +109,16 @@ def test_a_shell_shows_the_same_lines() -> None:
     assert "docs" in told and "$0.50" in told
     assert "no label" in told and "at least $0.25" in told
     assert "saved: 75 % of the prompt tokens of 1 run" in told
+
+
+async def test_what_all_runs_ever_spent_is_one_reading() -> None:
+    report = await everything(
+        KnownLedger(
+            SpendLine(name="a", calls=2, known_cost_usd=Decimal("0.25")),
+            SpendLine(name="b", calls=1, unpriced_calls=1),
+        )
+    )
+    assert {name: line.attempts for name, line in report.by_model.items()} == {"a": 2, "b": 1}
+    assert (report.total.attempts, report.total.cost_usd) == (3, None)
+    assert report.by_phase == {"executing": report.total}
+    assert plain(costs_view(report)).splitlines()[1].startswith("all runs")

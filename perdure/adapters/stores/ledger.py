@@ -4,6 +4,7 @@ Labels may be encrypted, so the database adds up by run and the lines of one lab
 here. Costs are exact decimals, which SQLite cannot add: their texts are joined, and added here.
 """
 
+from collections.abc import Sequence
 from decimal import Decimal
 
 from sqlalchemy import ColumnElement, RowMapping, Select, Text, and_, case, func, or_, select
@@ -11,10 +12,12 @@ from sqlalchemy import ColumnElement, RowMapping, Select, Text, and_, case, func
 from perdure.adapters.stores.attempts import was_sent
 from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.tables import attempts, run_savings, runs
-from perdure.domain.budget.ledger import InputSavings, Period, SpendKey, SpendLine
+from perdure.domain.budget.ledger import InputSavings, Period, SpendCell, SpendKey, SpendLine
+from perdure.domain.foundation.names import learn_run_id
 from perdure.domain.llm.usage import Usage
 
 _BETWEEN = " "
+LEARNING = learn_run_id("")
 _TOKENS = tuple(Usage.model_fields)
 
 
@@ -34,6 +37,26 @@ class SqlLedger:
             return sorted(lines.values(), key=lambda line: line.name or "")
         return sorted(lines.values(), key=_dearest_first)
 
+    async def cells(self) -> list[SpendCell]:
+        own = attempts.outerjoin(runs, runs.c.id == attempts.c.run)
+        keys = (
+            attempts.c.phase.label("phase"),
+            attempts.c.model.label("model"),
+            _day().label("day"),
+            # Runs that learn have no row of their own.
+            _flag(and_(attempts.c.run.startswith(LEARNING), runs.c.id.is_(None))).label("learning"),
+            _flag(_unconfirmed()).label("unconfirmed"),
+        )
+        query = select(*keys, *self._figures()).select_from(own).group_by(*keys)
+        async with self._database.read() as connection:
+            rows = (await connection.execute(query)).mappings()
+            return [
+                SpendCell.model_validate(
+                    {**{key.name: row[key.name] for key in keys}, "line": _line(row)}
+                )
+                for row in rows
+            ]
+
     async def savings(self, period: Period) -> InputSavings:
         ended = run_savings.c.ended_at
         query = select(
@@ -51,8 +74,7 @@ class SqlLedger:
         top = attempts.outerjoin(runs, runs.c.id == attempts.c.root)
         match by:
             case "day":
-                day: ColumnElement[str] = func.substr(attempts.c.started_at, 1, 10, type_=Text)
-                return self._grouped(day, period)
+                return self._grouped(_day(), period)
             case "model":
                 return self._grouped(attempts.c.model, period)
             case "kind":
@@ -64,28 +86,39 @@ class SqlLedger:
                 return select(runs.c.label.label("name"), *figures).select_from(labels)
 
     def _grouped(self, key: ColumnElement[str], period: Period) -> "Select[tuple[object, ...]]":
-        began, state = attempts.c.started_at, attempts.c.state
+        began = attempts.c.started_at
+        within = and_(began >= period.begin, began < period.end)
+        # What types the columns have is told by no list of them.
+        return select(key.label("name"), *self._figures()).where(within).group_by(key)  # pyright: ignore[reportReturnType]
+
+    def _figures(self) -> Sequence[ColumnElement[int] | ColumnElement[str] | ColumnElement[float]]:
         sent = was_sent()
-        unconfirmed = or_(attempts.c.at_estimate, state.in_(("lost", "duplicate")))
         tokens = (
             func.coalesce(func.sum(self._database.number_in(attempts.c.usage, name)), 0).label(name)
             for name in _TOKENS
         )
         return (
-            select(
-                key.label("name"),
-                _count(sent).label("calls"),
-                _count(and_(sent, attempts.c.cost_usd.is_(None))).label("unpriced_calls"),
-                _count(and_(sent, unconfirmed)).label("estimated_calls"),
-                func.aggregate_strings(
-                    func.coalesce(attempts.c.cost_usd, "0", type_=Text), _BETWEEN
-                ).label("costs"),
-                func.sum(attempts.c.seconds).label("seconds"),
-                *tokens,
-            )
-            .where(began >= period.begin, began < period.end)
-            .group_by(key)
+            _count(sent).label("calls"),
+            _count(and_(sent, attempts.c.cost_usd.is_(None))).label("unpriced_calls"),
+            _count(and_(sent, _unconfirmed())).label("estimated_calls"),
+            func.aggregate_strings(
+                func.coalesce(attempts.c.cost_usd, "0", type_=Text), _BETWEEN
+            ).label("costs"),
+            func.sum(attempts.c.seconds).label("seconds"),
+            *tokens,
         )
+
+
+def _day() -> ColumnElement[str]:
+    return func.substr(attempts.c.started_at, 1, 10, type_=Text)
+
+
+def _unconfirmed() -> ColumnElement[bool]:
+    return or_(attempts.c.at_estimate, attempts.c.state.in_(("lost", "duplicate")))
+
+
+def _flag(condition: ColumnElement[bool]) -> ColumnElement[int]:
+    return case((condition, 1), else_=0)
 
 
 def _count(condition: ColumnElement[bool]) -> ColumnElement[int]:

@@ -72,6 +72,21 @@ class SpendLine(FrozenModel):
         )
 
 
+class SpendCell(FrozenModel):
+    """The model calls that share all of this, of whatever runs.
+
+    `learning` tells calls of runs that learned from others. `unconfirmed` are those at an
+    estimate, and those whose reply nobody used.
+    """
+
+    phase: str
+    model: str
+    day: str
+    learning: bool
+    unconfirmed: bool
+    line: SpendLine
+
+
 class InputSavings(FrozenModel):
     """Prompt tokens of runs, and those of loops that resend everything in every iteration.
 
@@ -98,6 +113,10 @@ class Ledger(Protocol):
 
         Kind and label are those of the run at the top of a call's tree.
         """
+        ...
+
+    async def cells(self) -> list[SpendCell]:
+        """What all calls that the store knows used, whenever they began."""
         ...
 
     async def savings(self, period: Period) -> InputSavings:

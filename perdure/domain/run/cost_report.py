@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import JsonValue
 
 from perdure.domain.budget.journal import AttemptRow
+from perdure.domain.budget.ledger import SpendCell, SpendLine
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.llm.usage import AttemptTotals, Usage, add_cost
 from perdure.domain.run.child_runs import slice_usage
@@ -110,7 +111,7 @@ class CostLine(FrozenModel):
 
 
 class CostReport(FrozenModel):
-    """Spend as the journal knows it.
+    """Spend as the journal knows it; without `runs`, of all runs.
 
     `unconfirmed` is the part of `total` that nobody confirmed: attempts that died with their
     worker, at their estimate, and duplicates. `learning` is what was spent afterwards on learning
@@ -150,6 +151,36 @@ def add_up(
         unconfirmed=_sum([row for row in rows if row.unconfirmed]),
         learning=_sum(beside) if beside else None,
         budget=budget,
+    )
+
+
+def report_of(runs: Iterable[str], cells: Iterable[SpendCell]) -> CostReport:
+    """The report over all that a ledger knows."""
+    cells = list(cells)
+    own = [cell for cell in cells if not cell.learning]
+    beside = [cell for cell in cells if cell.learning]
+    return CostReport(
+        runs=tuple(runs),
+        total=_summed_cells(own),
+        by_phase=_cells_by(own, lambda cell: cell.phase),
+        by_model=_cells_by(own, lambda cell: cell.model),
+        by_day=_cells_by(own, lambda cell: cell.day),
+        unconfirmed=_summed_cells(cell for cell in own if cell.unconfirmed),
+        learning=_summed_cells(beside) if beside else None,
+    )
+
+
+def _cells_by(cells: list[SpendCell], key: Callable[[SpendCell], str]) -> dict[str, CostLine]:
+    names = sorted({key(cell) for cell in cells})
+    return {name: _summed_cells(cell for cell in cells if key(cell) == name) for name in names}
+
+
+def _summed_cells(cells: Iterable[SpendCell]) -> CostLine:
+    line = SpendLine()
+    for cell in cells:
+        line = line.plus(cell.line)
+    return CostLine(
+        attempts=line.calls, usage=line.usage, cost_usd=line.cost_usd, seconds=line.seconds
     )
 
 

@@ -12,6 +12,7 @@ from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.encryption import Cells
 from perdure.domain.budget.ledger import InputSavings, Period, SpendLine
 from perdure.domain.llm.usage import Usage
+from perdure.domain.run.cost_report import add_up, report_of
 
 DAYS = Period(since=date(2026, 1, 2), until=date(2026, 1, 3))
 
@@ -112,3 +113,19 @@ def test_a_period_has_an_order() -> None:
     with pytest.raises(ValidationError, match="after until"):
         Period(since=date(2026, 1, 3), until=date(2026, 1, 2))
     assert Period(since=date.max, until=date.max).end.year == date.max.year
+
+
+async def test_all_that_was_ever_spent_is_what_the_rows_add_up_to(books: Books) -> None:
+    """Read in one statement, it is the report that adding up every row makes."""
+    await books.run("a")
+    await books.run("learn-more")  # a run that somebody named so
+    for run in ("a", "a.w1-x", "learn-a", "learn-more"):
+        await books.call("0.1", run=run)
+        await books.call("0.25", run=run, confirmed=False, model="large", days=2)
+        await books.call("0", run=run, sent=False, days=300)
+    cells = await books.ledger.cells()
+    own = [row for run in ("a", "a.w1-x", "learn-more") for row in await books.journal.rows(run)]
+    assert report_of((), cells) == add_up((), own, learning=await books.journal.rows("learn-a"))
+    assert report_of((), []) == add_up((), [])
+    await books.call(None)
+    assert report_of((), await books.ledger.cells()).total.cost_usd is None

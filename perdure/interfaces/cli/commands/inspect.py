@@ -23,7 +23,7 @@ from perdure.interfaces.cli.views.runs import runs_view
 from perdure.interfaces.cli.views.status import moved_on, status_view
 from perdure.interfaces.explanation import Explanation, explain_run
 from perdure.interfaces.run_tree import in_full, open_gates, tree_below
-from perdure.interfaces.spending import csv_text, period_of, spending
+from perdure.interfaces.spending import csv_text, everything, period_of, spending
 
 
 def explanation_view(explanation: Explanation) -> RenderableType:
@@ -174,8 +174,10 @@ async def costs(
         await _all_costs(session, by or "day", since, until, as_csv=csv)
         return
     async with session.connected() as services:
-        resolved = await services.gateway.resolve(run) if run else None
-        report = await services.gateway.costs(resolved)
+        if run:
+            report = await services.gateway.costs(await services.gateway.resolve(run))
+        else:
+            report = await everything(services.ledger())
         session.output.show(costs_view(report), report)
 
 

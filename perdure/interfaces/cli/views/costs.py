@@ -16,7 +16,7 @@ _COLUMNS = ("calls", "input", "cached", "written", "cost", "time")
 
 def costs_view(report: CostReport) -> RenderableType:
     """The sums of a run, or of all that the store knows."""
-    what = report.runs[0] if len(report.runs) == 1 else plural(len(report.runs), "run")
+    what = report.runs[0] if report.runs else "all runs"
     parts = [
         _block("phase", report.by_phase),
         _block("model", {model_name(name): item for name, item in report.by_model.items()}),
