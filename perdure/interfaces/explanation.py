@@ -11,6 +11,7 @@ from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.run.child_runs import is_child
 from perdure.domain.run.result import RunResult
 from perdure.domain.turns.records import IterationRecord
+from perdure.interfaces.formatting import plural
 
 STEP_USD = Decimal("0.10")
 RECENT = 3
@@ -151,7 +152,8 @@ def _finding_lever(result: RunResult) -> tuple[str, ...]:
         return ()
     names = dict.fromkeys(str(finding.get("dimension", "")) for finding in result.open_findings)
     listed = ", ".join(name for name in names if name)
-    return (f"{len(result.open_findings)} findings are open, in: {listed}.",)
+    count = len(result.open_findings)
+    return (f"{plural(count, 'finding')} {'is' if count == 1 else 'are'} open, in: {listed}.",)
 
 
 Lever = Callable[[RunResult, Sequence[IterationRecord]], tuple[str, ...]]

@@ -107,6 +107,14 @@ def ago(moment: datetime | None, now: datetime) -> str:
     return "" if moment is None else f"{duration(max(0.0, (now - moment).total_seconds()))} ago"
 
 
+def roughly_ago(moment: datetime | None, now: datetime) -> str:
+    """The same in the largest unit alone: `18 min ago`, `3 d ago`."""
+    if moment is None:
+        return ""
+    number, unit = duration(max(0.0, (now - moment).total_seconds())).split(" ")[:2]
+    return f"{float(number):.0f} {unit} ago"
+
+
 def score(value: float | None) -> str:
     """Two digits, never rounded up to a full 1.00; a dash when there is none."""
     if value is None:

@@ -63,7 +63,7 @@ async def _start(page: Page, rest: Rest, **fields: str) -> str:
     await page.select_option("select[name=kind]", fields.pop("kind", "refine"))
     for name, value in fields.items():
         await page.fill(f"[name={name}]", value)
-    await page.get_by_role("button", name="Look it over").click()
+    await page.get_by_role("button", name="See what it could cost").click()
     await expect(page.locator("#plan-title")).to_contain_text("It could cost $0.50 at most")
     await page.get_by_role("button", name="Start it").click()
     await page.wait_for_url("**/runs/*")

@@ -123,6 +123,8 @@ def test_open_findings_are_named_while_quality_is_missing() -> None:
     findings = ({"dimension": "tone", "title": "stiff"}, {"dimension": "tone", "title": "dry"})
     explained = explain_run(ended(0.5, open_findings=findings), [record(1, 0.5)])
     assert explained.would_change[-1] == "2 findings are open, in: tone."
+    explained = explain_run(ended(0.5, open_findings=findings[:1]), [record(1, 0.5)])
+    assert explained.would_change[-1] == "1 finding is open, in: tone."
 
 
 def test_an_ended_run_is_told_how_to_go_on() -> None:

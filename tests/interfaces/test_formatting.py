@@ -17,6 +17,7 @@ from perdure.interfaces.formatting import (
     money,
     one_line,
     place_of,
+    roughly_ago,
     score,
     sparkline,
     tokens,
@@ -154,3 +155,13 @@ def test_tools_made_are_told_with_what_became_of_the_drafts(
     names: tuple[str, ...], metrics: ToolMetrics, told: str
 ) -> None:
     assert tools_made_words(names, metrics) == told
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [(0, "0 s"), (9.7, "10 s"), (59, "59 s"), (1_078, "17 min"), (9_000, "2 h"), (10**6, "11 d")],
+)
+def test_a_page_tells_the_largest_unit_alone(seconds: float, told: str) -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    assert roughly_ago(now - timedelta(seconds=seconds), now) == f"{told} ago"
+    assert roughly_ago(None, now) == ""

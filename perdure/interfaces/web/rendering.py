@@ -88,7 +88,7 @@ def rendered(template: str, now: datetime, **given: object) -> str:
     return (
         templates()
         .get_template(template)
-        .render(ago=partial(formatting.ago, now=now), now=now, **given)
+        .render(ago=partial(formatting.roughly_ago, now=now), now=now, **given)
     )
 
 

@@ -7,9 +7,15 @@ import pytest
 
 from perdure.domain.budget.envelope import BudgetLimits
 from perdure.domain.evaluation.human_scores import BadScores, read_scores
-from perdure.domain.run.gates import Gate, GateKind
+from perdure.domain.run.gates import CHOICES, Gate, GateKind
 from perdure.domain.run.status import BudgetStatus
-from perdure.interfaces.web.inbox.cards import raise_buys, scores_text, silence_of
+from perdure.interfaces.web.inbox.cards import (
+    MEANINGS,
+    meanings_of,
+    raise_buys,
+    scores_text,
+    silence_of,
+)
 
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
 
@@ -75,3 +81,14 @@ def test_an_empty_field_is_refused_by_its_name() -> None:
     read = read_scores(scores_text({"score:tone": "0.5"}, ("tone", "facts")), ("tone", "facts"))
     assert isinstance(read, BadScores)
     assert "facts" in read.problem
+
+
+@pytest.mark.parametrize("kind", MEANINGS)
+def test_every_choice_of_these_kinds_says_what_it_leads_to(kind: GateKind) -> None:
+    gate = Gate(id="g1", kind=kind, prompt="?", choices=CHOICES[kind], opened_at=NOW)
+    assert [choice for choice, _ in meanings_of(gate)] == list(CHOICES[kind])
+
+
+def test_a_question_of_a_model_names_its_own_choices() -> None:
+    gate = Gate(id="g1", kind="question", prompt="?", choices=("stop",), opened_at=NOW)
+    assert meanings_of(gate) == ()

@@ -13,8 +13,9 @@ from page_visit import Visitor, visitor
 from rest import Rest, scripted, served
 from temporalio.testing import WorkflowEnvironment
 
-from perdure.domain.run.status import RunStatus
+from perdure.domain.run.status import BudgetStatus, RunStatus
 from perdure.interfaces.web.differences import differences
+from perdure.interfaces.web.run.reading import scarcest
 from perdure.interfaces.web.run.score_plot import Point, score_plot
 from perdure.interfaces.web.run.sentence import elapsed, now_sentence
 
@@ -73,6 +74,20 @@ def test_the_clock_of_a_run_moves_between_its_steps() -> None:
     began = NOW - timedelta(seconds=90)
     assert elapsed(status(started_at=began, elapsed_s=2), NOW) == 90
     assert elapsed(status(started_at=began, elapsed_s=2, phase="ended"), NOW) == 2
+
+
+@pytest.mark.parametrize(
+    ("budget", "told"),
+    [
+        ({"limits": {}, "tokens": 900}, ""),
+        ({"limits": {"tokens": 1_000, "cost_usd": 2}, "tokens": 400, "cost_usd": "0.9"}, ""),
+        ({"limits": {"tokens": 1_000, "cost_usd": 2}, "tokens": 900, "cost_usd": "1.9"}, "money"),
+        ({"limits": {"active_time": 10, "tool_calls": 0}, "active_time_s": 11}, "working time"),
+        ({"limits": {"cost_usd": 2, "tokens": 10}, "cost_usd": None, "tokens": 5}, "tokens"),
+    ],
+)
+def test_the_limit_that_is_nearly_used_up_is_named(budget: dict[str, Any], told: str) -> None:
+    assert scarcest(BudgetStatus.model_validate(budget)) == told
 
 
 def test_a_drawing_marks_the_best_and_what_fell() -> None:

@@ -38,6 +38,7 @@ class Card:
         spend: what the run used so far, in words.
         raised: for a spent budget, what a raise would buy.
         silence: what happens when nobody answers.
+        meanings: what the choices lead to, where their names alone do not say it.
         alike: what questions that may be answered together have in common.
     """
 
@@ -54,6 +55,7 @@ class Card:
     raised: str = ""
     budget: BudgetStatus | None = None
     silence: str = ""
+    meanings: tuple[tuple[str, str], ...] = ()
     alike: str = ""
 
     @property
@@ -168,8 +170,28 @@ async def _card(api: Api, one: OpenGate, status: RunStatus | None, *, now: datet
         raised="" if budget is None else raise_buys(budget, status.iteration if status else 0),
         budget=budget,
         silence=silence_of(gate, now),
+        meanings=meanings_of(gate),
         alike=_alike(gate),
     )
+
+
+MEANINGS: dict[str, dict[str, str]] = {
+    "escalation": {
+        "continue": "it works on, guided by your note",
+        "accept": "the best result so far counts as good enough, and the run ends",
+        "stop": "the run ends with its best result, not accepted",
+    },
+    "budget": {
+        "raise": "the limits that you fill in hold from now on, and it works on",
+        "end": "the run ends with its best result",
+    },
+}
+
+
+def meanings_of(gate: Gate) -> tuple[tuple[str, str], ...]:
+    """What the choices of a question lead to, as far as it is the same for all of its kind."""
+    known = MEANINGS.get(gate.kind, {})
+    return tuple((choice, known[choice]) for choice in gate.choices if choice in known)
 
 
 def _alike(gate: Gate) -> str:

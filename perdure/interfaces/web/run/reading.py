@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from datetime import datetime
+from decimal import Decimal
 from operator import itemgetter
 
 from pydantic import JsonValue
@@ -11,7 +12,7 @@ from perdure.domain.evaluation.outcomes import retry_helps
 from perdure.domain.refine.spec import RefineSpec
 from perdure.domain.run.cost_report import CostLine, CostReport
 from perdure.domain.run.result import RunResult
-from perdure.domain.run.status import RunStatus
+from perdure.domain.run.status import BudgetStatus, RunStatus
 from perdure.domain.specs import RUN_SPEC, Spec
 from perdure.domain.turns.records import IterationRecord
 from perdure.gateway.types import OpenGate
@@ -23,6 +24,7 @@ from perdure.interfaces.web.run.score_plot import Point, score_plot
 from perdure.interfaces.web.run.sentence import elapsed, now_sentence
 
 SHOWN = 30
+HALF = 0.5
 NOT_FOUND, CONFLICT = 404, 409
 
 
@@ -53,6 +55,7 @@ async def read_run(api: Api, run: str, *, now: datetime, all: bool = False) -> d
         "status": status,
         "sentence": now_sentence(status),
         "elapsed_s": elapsed(status, now),
+        "scarce": scarcest(status.budget),
         "result": result,
         "explanation": explanation,
         "retryable": retryable,
@@ -125,6 +128,24 @@ async def _best_output(api: Api, status: RunStatus, result: RunResult | None) ->
         if problem.status != NOT_FOUND:
             raise
         return None  # its record is written with the step after it
+
+
+def scarcest(budget: BudgetStatus) -> str:
+    """The limit of which least is left, in words; empty before half of it is used."""
+    limits = budget.limits
+    used = {
+        "money": _of(budget.cost_usd, limits.cost_usd),
+        "tokens": _of(budget.tokens, limits.tokens),
+        "model calls": _of(budget.model_calls, limits.model_calls),
+        "tool calls": _of(budget.tool_calls, limits.tool_calls),
+        "working time": _of(budget.active_time_s, limits.active_time),
+    }
+    name, most = max(used.items(), key=itemgetter(1))
+    return name if most >= HALF else ""
+
+
+def _of(used: Decimal | float | None, limit: Decimal | float | None) -> float:
+    return float(used) / float(limit) if used and limit else 0.0
 
 
 def threshold_of(spec: Spec | None) -> float | None:

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from perdure.interfaces.formatting import score as told_score
 
-WIDTH, HEIGHT = 640, 200
+WIDTH, HEIGHT = 400, 180
 LEFT, RIGHT, TOP, BOTTOM = 36, 16, 14, 26
 RADIUS = 4
 MOST_LABELS = 20

@@ -17,6 +17,7 @@ from perdure.interfaces.web.api_calls import ApiProblem, at
 from perdure.interfaces.web.visit import Fields, Here
 
 FILTERS = ("status", "kind", "outcome", "phase", "label", "text", "definition", "root")
+FURTHER = ("outcome", "phase", "label", "definition", "root")
 MOST_SCORES = 24
 VERBS = ("pause", "resume", "stop")
 router = APIRouter()
@@ -53,6 +54,7 @@ async def show(request: Request, visit: Here, cursor: str | None = None) -> Resp
         here=f"/runs?{named}",
         page_here=f"/runs?{urlencode({**_given(chosen), **_given({'cursor': cursor or ''})})}",
         filtered=bool(named),
+        further=any(chosen[name] for name in FURTHER),
         verbs=VERBS,
         report=None,
     )
