@@ -17,7 +17,7 @@ import psutil
 import pytest
 from waiting import eventually
 
-from perdure.adapters.llm import embedded_facts
+from perdure.adapters.llm import embedded_facts, embedded_server
 from perdure.adapters.llm.embedded import EmbeddedModel
 from perdure.adapters.llm.embedded_facts import embedded_available
 from perdure.domain.llm.transcript import user_text
@@ -239,3 +239,28 @@ async def test_it_dies_with_its_parent(tmp_path: Path) -> None:
         with contextlib.suppress(ProcessLookupError):
             if psutil.pid_exists(pid) and MODULE in " ".join(psutil.Process(pid).cmdline()):
                 os.kill(pid, signal.SIGKILL)
+
+
+class Imported(Exception):
+    """The engine was about to be loaded."""
+
+
+@pytest.mark.parametrize("given", [None, "active"], ids=["by default", "as the operator says"])
+def test_the_engine_s_threads_wait_without_spinning(
+    given: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT"):
+        monkeypatch.setenv(name, given or "")  # so that it is put back
+        if given is None:
+            monkeypatch.delenv(name)
+    seen: dict[str, str | None] = {}
+
+    def imported(name: str) -> None:
+        seen.update({name: os.environ.get(name) for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")})
+        raise Imported(name)
+
+    monkeypatch.setattr(embedded_server, "import_module", imported)
+    with pytest.raises(Imported):
+        embedded_server.start(port=free_port(), home=tmp_path)
+    assert seen == {"OMP_WAIT_POLICY": given or "passive", "GOMP_SPINCOUNT": given or "0"}
