@@ -12,7 +12,7 @@ SOURCES := perdure workflows activities benchmarks worker.py starter.py
 UV_LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up bench bench-peers test drills test-long test-page test-slow test-api test-all record check house reference docs docs-serve browser-setup sandbox-setup pictures fmt lock audit clean
+.PHONY: help setup demo up bench bench-peers bench-ifbench test drills test-long test-page test-slow test-api test-all record check house reference docs docs-serve browser-setup sandbox-setup pictures fmt lock audit clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z][a-z-]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1|/' | column -t -s '|'
@@ -61,6 +61,15 @@ benchmarks/peers/%/.venv/.installed: benchmarks/peers/%/requirements.lock
 	@test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
 	@$(@D)/bin/python -m pip install -qq --disable-pip-version-check --require-hashes --no-deps -r $<
 	@touch $@
+
+benchmarks/ifbench/.venv/.locked: benchmarks/ifbench/requirements.lock
+	@echo "==> installing IFBench and its checkers into an environment of their own (hashes checked)"
+	@test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
+	@$(@D)/bin/python -m pip install -qq --disable-pip-version-check --require-hashes --no-deps -r $<
+	@touch $@
+
+bench-ifbench: .venv/.model benchmarks/ifbench/.venv/.locked  ## does a loop follow instructions better? ARGS="--model NAME --prompts 100"
+	@$(BIN)/python -P -m benchmarks.ifbench $(ARGS)
 
 test: .venv/.model  ## the quick tests
 	@$(PYTEST) $(PARALLEL) -m "$(QUICK) and not long" $(ARGS)
@@ -154,6 +163,9 @@ lock: .venv/.installed  ## resolve the dependencies anew into requirements.lock
 	   { echo "# Made by: make lock (a peer of make bench, in an environment of its own). Do not edit."; \
 	     $(CURDIR)/$(UV_LOCK) --no-annotate requirements.in; } > requirements.lock.new \
 	   && mv requirements.lock.new requirements.lock && cd $(CURDIR) || exit 1; done
+	@{ echo "# Made by: make lock (what IFBench's checkers need, installed with --no-deps). Do not edit."; \
+	   $(UV_LOCK) --upgrade --no-deps --no-annotate benchmarks/ifbench/requirements.in; } > benchmarks/ifbench/requirements.lock.new
+	@mv benchmarks/ifbench/requirements.lock.new benchmarks/ifbench/requirements.lock
 
 audit: .venv/.installed  ## look the locked packages up in the advisory database
 	@$(BIN)/pip-audit --disable-pip --require-hashes -r requirements.lock

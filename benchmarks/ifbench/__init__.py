@@ -1,0 +1,1 @@
+"""IFBench through `perdure experiment`: does a loop follow instructions better at equal spend?"""
