@@ -2,17 +2,23 @@
 
 import argparse
 import csv
+import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
+from math import sqrt
 from pathlib import Path
 from statistics import fmean
 
 from benchmarks.ifbench.sample import MOST_ANSWER_WORDS, MOST_PROMPT_WORDS, Sample
-from perdure.interfaces.experiments.statistics import Interval, interval
+from perdure.interfaces.experiments.statistics import interval
 
 LOCK = Path(__file__).parent / "requirements.lock"
+Z = 1.96
+RESAMPLES, SEED = 4_000, 20_260
+Pairs = Mapping[str, tuple[float, int]]
+"""By prompt: the instructions followed, and how many it has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,18 +84,11 @@ class Trials:
         """By prompt: the share of repeats in which all its instructions were followed."""
         return _means((row.key, row.all_followed) for row in self.of(arm))
 
-    def instruction_level(self, arm: str) -> dict[str, float]:
-        """By prompt: what it adds to the share of all instructions that were followed.
-
-        The mean over prompts is that share. A prompt counts by the number of its instructions,
-        and only with what it deviates, or the numbers alone would widen the interval (the
-        linearized estimate of a ratio).
-        """
-        shares = _means((row.key, row.share) for row in self.of(arm))
+    def instruction_level(self, arm: str) -> dict[str, tuple[float, int]]:
+        """By prompt: how many of its instructions were followed, and how many it has."""
         count = {row.key: row.instructions for row in self.rows}
-        mean = fmean(count[key] for key in shares)
-        whole = sum(share * count[key] for key, share in shares.items()) / mean / len(shares)
-        return {key: whole + (share - whole) * count[key] / mean for key, share in shares.items()}
+        shares = _means((row.key, row.share) for row in self.of(arm))
+        return {key: (share * count[key], count[key]) for key, share in shares.items()}
 
 
 def _means(values: Iterable[tuple[str, float]]) -> dict[str, float]:
@@ -97,6 +96,32 @@ def _means(values: Iterable[tuple[str, float]]) -> dict[str, float]:
     for key, value in values:
         found.setdefault(key, []).append(value)
     return {key: fmean(each) for key, each in found.items()}
+
+
+def wilson(share: float, count: int) -> tuple[float, float]:
+    """Where a share that was found in `count` prompts lies with 95 % confidence; never 0 wide.
+
+    Repeats and several instructions of one prompt count as one: they say little about others.
+    """
+    z2 = Z**2
+    middle = (share + z2 / (2 * count)) / (1 + z2 / count)
+    margin = Z * sqrt(share * (1 - share) / count + z2 / (4 * count**2)) / (1 + z2 / count)
+    return max(0.0, middle - margin), min(1.0, middle + margin)
+
+
+def _share(followed: Iterable[tuple[float, int]]) -> float:
+    pairs = list(followed)
+    return sum(one for one, _ in pairs) / sum(count for _, count in pairs)
+
+
+def _resampled(ours: Pairs, theirs: Pairs) -> tuple[float, float]:
+    """The interval of a difference in instructions, by drawing prompts anew with fixed draws."""
+    draw, keys = random.Random(SEED), list(ours)
+    found = sorted(
+        _share(ours[key] for key in drawn) - _share(theirs[key] for key in drawn)
+        for drawn in (draw.choices(keys, k=len(keys)) for _ in range(RESAMPLES))
+    )
+    return found[round(0.025 * (RESAMPLES - 1))], found[round(0.975 * (RESAMPLES - 1))]
 
 
 def write_report(target: Path, trials: Trials, sample: Sample, options: argparse.Namespace) -> None:
@@ -113,14 +138,13 @@ def _lines(trials: Trials, sample: Sample, options: argparse.Namespace) -> list[
         if line.startswith("nvidia-ifbench==")
     )
     repeats = len(trials.rows) / len(trials.keys) / len(trials.arms)
-    seeds = f"{repeats:.1f} repeats on average" if repeats != 1 else "one repeat"
-    planned = f"{options.prompts} prompts and {options.seeds} repeats"
+    seeds = "one repeat" if repeats == 1 else f"{repeats:.1f} repeats each"
     return [
         "# IFBench",
         "",
         f"{datetime.now(UTC):%Y-%m-%d}, model `{options.model}`, {package}, perdure "
-        f"{version('perdure')}: {len(trials.keys)} prompts, {seeds} (asked for: {planned}), "
-        f"{options.part} sample, drawn from the {sample.eligible} prompts of at most "
+        f"{version('perdure')}: the first {len(trials.keys)} of {options.prompts} prompts, "
+        f"{seeds}, {options.part} sample, drawn from the {sample.eligible} prompts of at most "
         f"{MOST_PROMPT_WORDS} words that ask for at most {MOST_ANSWER_WORDS}. Made by",
         "",
         f"    {_command(options)}",
@@ -134,15 +158,15 @@ def _lines(trials: Trials, sample: Sample, options: argparse.Namespace) -> list[
 
 
 def _arm(trials: Trials, arm: str) -> str:
-    prompts = interval(list(trials.prompt_level(arm).values()))
-    instructions = interval(list(trials.instruction_level(arm).values()))
-    rows = trials.of(arm)
+    rows, count = trials.of(arm), len(trials.keys)
+    prompts = fmean(trials.prompt_level(arm).values())
+    instructions = _share(trials.instruction_level(arm).values())
     cells = [
         arm,
-        f"{prompts.mean:.3f}",
-        _between(prompts, least=0),
-        f"{instructions.mean:.3f}",
-        _between(instructions, least=0),
+        f"{prompts:.3f}",
+        _between(*wilson(prompts, count)),
+        f"{instructions:.3f}",
+        _between(*wilson(instructions, count)),
         f"{fmean(row.calls for row in rows):.2f}",
         f"{fmean(row.tokens for row in rows):.0f}",
         str(sum(row.failed for row in rows)),
@@ -152,24 +176,24 @@ def _arm(trials: Trials, arm: str) -> str:
 
 def _pair(trials: Trials, other: str) -> str:
     """The loop less another arm, paired by prompt."""
-    prompts = _difference(trials.prompt_level("loop"), trials.prompt_level(other))
-    instructions = _difference(trials.instruction_level("loop"), trials.instruction_level(other))
+    ours, theirs = trials.prompt_level("loop"), trials.prompt_level(other)
+    prompts = interval([ours[key] - theirs[key] for key in ours])
+    pairs = trials.instruction_level("loop"), trials.instruction_level(other)
+    instructions = _share(pairs[0].values()) - _share(pairs[1].values())
     told = "a difference" if prompts.differs else "no difference can be told"
+    between = (
+        "too few"
+        if prompts.low is None or prompts.high is None
+        else _between(max(-1.0, prompts.low), min(1.0, prompts.high))
+    )
     return (
-        f"loop less {other}: prompts {prompts.mean:+.3f} ({_between(prompts)}), instructions "
-        f"{instructions.mean:+.3f} ({_between(instructions)}); by prompts {told}."
+        f"loop less {other}: prompts {prompts.mean:+.3f} ({between}), instructions "
+        f"{instructions:+.3f} ({_between(*_resampled(*pairs))}); by prompts {told}."
     )
 
 
-def _difference(ours: Mapping[str, float], theirs: Mapping[str, float]) -> Interval:
-    return interval([ours[key] - theirs[key] for key in ours])
-
-
-def _between(found: Interval, *, least: int = -1) -> str:
-    """The interval in words, within what a share or a difference of two can be."""
-    if found.low is None or found.high is None:
-        return "–"
-    return f"{max(found.low, least):.3f} to {min(found.high, 1):.3f}"
+def _between(low: float, high: float) -> str:
+    return f"{low:.3f} to {high:.3f}"
 
 
 def _command(options: argparse.Namespace) -> str:

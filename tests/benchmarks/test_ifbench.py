@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.ifbench.__main__ import experiment
 from benchmarks.ifbench.checks import PYTHON, CheckerProcess, Prompt, checkers, follows
-from benchmarks.ifbench.report import Trials, write_report
+from benchmarks.ifbench.report import Trials, wilson, write_report
 from benchmarks.ifbench.sample import DEVELOPMENT, REPORTED, Sample, draw
 from perdure import CheckResult
 from perdure.submission.experiments import experiment_of
@@ -110,13 +110,25 @@ def test_the_report_compares_the_prompts_that_every_arm_has_run(tmp_path: Path) 
     assert set(trials.prompt_level("loop").values()) == {1.0}
     assert sum(trials.prompt_level("single").values()) == 1
     # 3 prompts of one instruction and 3 of two: (1 + 2 * 0.5 + 3 * 2 * 0.5) of 9.
-    assert sum(trials.instruction_level("single").values()) / 6 == pytest.approx(5 / 9)
+    followed = trials.instruction_level("single").values()
+    assert sum(one for one, _ in followed) / sum(count for _, count in followed) == 5 / 9
 
     write_report(tmp_path / "report.md", trials, Sample(PROMPTS[:6], 200), options())
     told = (tmp_path / "report.md").read_text(encoding="utf-8")
-    assert "6 prompts, one repeat" in told
-    assert "| loop | 1.000 | 1.000 to 1.000 | 1.000 | 1.000 to 1.000 | 2.00 | 90 | 0 |" in told
+    assert "the first 6 of 6 prompts, one repeat" in told
+    assert "| loop | 1.000 | 0.610 to 1.000 | 1.000 | 0.610 to 1.000 | 2.00 | 90 | 0 |" in told
     assert "loop less single: prompts +0.833" in told
+
+
+@pytest.mark.parametrize(
+    ("share", "count", "low", "high"),
+    [(0.0, 10, 0.0, 0.278), (0.5, 100, 0.404, 0.596), (1.0, 10, 0.722, 1.0)],
+    ids=["none", "half", "all"],
+)
+def test_a_share_has_an_interval_even_where_all_prompts_are_alike(
+    share: float, count: int, low: float, high: float
+) -> None:
+    assert wilson(share, count) == pytest.approx((low, high), abs=0.001)
 
 
 @pytest.fixture
