@@ -129,6 +129,7 @@ class _Client:
             ledger=stores.ledger,
             experiments=lambda: self.gateway.experiments(stores.experiments()),
             deployments=self._deployments,
+            schedules=lambda: self.gateway.schedules(stores.schedules()),
             transcripts=stores.transcripts,
             workspaces=lambda: self._parts().workspaces,
             memory=stores.memory,
@@ -292,7 +293,18 @@ def opening_of(parts: "Parts", *, lacks: "Callable[[], Mapping[str, str]]") -> "
         submission = load_data(dict(fields), surroundings=_of_worker(parts))
         return await store(submission, parts.stores.blobs)
 
-    return _client_of(parts, _named_endpoints(parts.settings)).gateway.opening(read, lacks=lacks)
+    from perdure.adapters.notifiers import notifier
+    from perdure.gateway.schedule_budget import Admitting
+
+    stores = parts.stores
+    admitting = Admitting(
+        stores.schedules,
+        records=stores.records,
+        tell=notifier(parts.settings).notify,
+        now=utc_now,
+    )
+    gateway = _client_of(parts, _named_endpoints(parts.settings)).gateway
+    return gateway.opening(read, lacks=lacks, admit=admitting.admit)
 
 
 def _of_worker(parts: "Parts") -> "Surroundings":

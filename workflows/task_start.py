@@ -9,12 +9,13 @@ import asyncio
 from typing import NoReturn
 
 from temporalio import workflow
+from temporalio.common import SearchAttributeKey
 
 from perdure.activities.open_task import OpenTask
 from perdure.domain.agent.state import AgentInput
 from perdure.domain.budget.envelope import Budget, BudgetLimits
 from perdure.domain.delegation.state import DelegationInput
-from perdure.domain.foundation.names import LoopKind
+from perdure.domain.foundation.names import SCHEDULED_BY, LoopKind
 from perdure.domain.refine.state import RefineInput
 from perdure.domain.roles.state import RoleInput
 from perdure.domain.run.messages import AnyMessage
@@ -34,6 +35,7 @@ from perdure.workflows.engine.handlers import ControlHandlers
 from perdure.workflows.engine.lifecycle import failure_of
 from perdure.workflows.engine.run import Run
 
+_SCHEDULED_BY = SearchAttributeKey.for_keyword(SCHEDULED_BY)
 INPUTS: dict[str, type[LoopInput]] = {
     "agent": AgentInput,
     "refine": RefineInput,
@@ -96,6 +98,7 @@ class TaskStart(ControlHandlers):
                 kind=run.kind,
                 task=run.task,
                 chain=workflow.info().first_execution_run_id,
+                schedule=workflow.info().typed_search_attributes.get(_SCHEDULED_BY, ""),
             ),
             **activity_options.store_step(run.site, summary="open the task"),
         )

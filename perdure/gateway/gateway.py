@@ -51,7 +51,9 @@ if TYPE_CHECKING:
     from perdure.domain.experiments.store import ExperimentStore
     from perdure.gateway.deployments import Deployments
     from perdure.gateway.experiments import Experiments
-    from perdure.gateway.open_task import ReadSpec, TaskOpening
+    from perdure.domain.schedules.store import ScheduleStore
+    from perdure.gateway.open_task import Admit, ReadSpec, TaskOpening
+    from perdure.gateway.schedules import Schedules
 
 GATES = list[Gate]
 WAITING = f"ExecutionStatus = 'Running' AND {OURS} AND PerdureLifecycle IN ('waiting', 'paused')"
@@ -140,14 +142,17 @@ class Gateway:
         named = checked_id(run_id) if run_id is not None else None
         return await self._parts.starter.start(spec, run=named, key=idempotency_key)
 
-    def opening(self, read: "ReadSpec", *, lacks: Callable[[], Mapping[str, str]]) -> "TaskOpening":
+    def opening(
+        self, read: "ReadSpec", *, lacks: Callable[[], Mapping[str, str]], admit: "Admit"
+    ) -> "TaskOpening":
         """What opens runs that Temporal clients started with their task alone.
 
         Args:
             read: makes a specification of the fields of a task.
             lacks: families of models that this worker cannot call, with why.
+            admit: says what a run of a schedule may spend.
         """
-        return self._parts.opening(read, lacks=lacks)
+        return self._parts.opening(read, lacks=lacks, admit=admit)
 
     def deployments(self, name: str | None, own: str) -> "Deployments":
         """The worker deployment of that name, seen from the build of this code."""
@@ -156,6 +161,10 @@ class Gateway:
     def experiments(self, store: "ExperimentStore") -> "Experiments":
         """The experiments of this installation, over their store."""
         return self._parts.experiments(store)
+
+    def schedules(self, store: "ScheduleStore") -> "Schedules":
+        """The schedules of this installation, over their store."""
+        return self._parts.schedules(store)
 
     def fresh_id(self, kind: str, goal: str) -> str:
         """An id that no run has; without words of the goal where there is an encryption key."""

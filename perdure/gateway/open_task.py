@@ -6,6 +6,7 @@ task is checked, its row claimed, and its workflow told where to go on.
 
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
+from typing import Protocol
 
 from pydantic import JsonValue
 
@@ -13,6 +14,7 @@ from perdure.domain.evaluation.outcomes import Outcome, explain, lifecycle
 from perdure.domain.foundation.errors import (
     InvalidInput,
     ModelUnavailable,
+    MonthSpent,
     NotAllowed,
     NotFound,
     PerdureError,
@@ -37,6 +39,15 @@ ReadSpec = Callable[[Mapping[str, JsonValue]], Awaitable[Spec]]
 REFUSALS = (InvalidInput, ModelUnavailable, NotAllowed, NotFound)
 FAILED: Outcome = "failed"
 INVALID_TASK = "invalid_task"
+MONTH_SPENT = "month_spent"
+
+
+class Admit(Protocol):
+    """Takes a start of a schedule into the books of its month."""
+
+    async def __call__(self, schedule: str, run: str, spec: Spec) -> Spec:
+        """The specification with what the month leaves of its budget; raises `MonthSpent`."""
+        ...
 
 
 class TaskOpening:
@@ -49,6 +60,7 @@ class TaskOpening:
         resolve: fills in models and tools, as this worker has them.
         settle: finds the run's session and project.
         lacks: families of models that this worker cannot call, with why.
+        admit: says what a run of a schedule may spend.
         now: the clock.
     """
 
@@ -61,6 +73,7 @@ class TaskOpening:
         resolve: ResolveModels,
         settle: SettleRun,
         lacks: Callable[[], Mapping[str, str]],
+        admit: Admit,
         now: Callable[[], datetime],
     ) -> None:
         self._starter = starter
@@ -69,6 +82,7 @@ class TaskOpening:
         self._resolve = resolve
         self._settle = settle
         self._lacks = lacks
+        self._admit = admit
         self._now = now
 
     async def open(self, run: str, asked: OpenTaskRequest) -> OpenTaskReport:
@@ -77,11 +91,13 @@ class TaskOpening:
             checked_id(run)
             spec = await self._read(_fields(asked))
             wish = Wish(run=run, key=_chain_key(asked), digest=digest_of(spec, None))
-            return await self._opened(run, spec, wish)
+            return await self._opened(run, spec, wish, schedule=asked.schedule)
         except REFUSALS as error:
             return await self._refused(run, asked, error)
 
-    async def _opened(self, run: str, spec: Spec, asked: Wish) -> OpenTaskReport:
+    async def _opened(
+        self, run: str, spec: Spec, asked: Wish, *, schedule: str
+    ) -> OpenTaskReport:
         """Claim the row, unless a run of this id has been there before."""
         for _ in range(TRIES):
             row = await self._records.run(run)
@@ -92,6 +108,8 @@ class TaskOpening:
             if without := unserved(ready, self._lacks()):
                 raise uncallable(without)
             settled = await self._settle(ready, run)
+            if schedule:
+                settled = await self._admit(schedule, run, settled)
             order = order_of(settled, run, site, digest=asked.digest)
             new = await self._starter.row(settled, run, None, asked, busy=None)
             if await self._starter.claims.claim(new, seen=row):
@@ -106,12 +124,13 @@ class TaskOpening:
     ) -> OpenTaskReport:
         """The run as a failed one that cost nothing; lists show it, and its id stays free."""
         now = self._now()
+        reason = MONTH_SPENT if isinstance(error, MonthSpent) else INVALID_TASK
         result = RunResult(
             id=run,
             kind=asked.kind,
             outcome=FAILED,
-            reason=INVALID_TASK,
-            explanation=explain(FAILED, INVALID_TASK, f"{error}"),
+            reason=reason,
+            explanation=explain(FAILED, reason, f"{error}"),
             error=f"{error.code}: {error}",
             started_at=now,
             ended_at=now,
@@ -164,8 +183,11 @@ def _fields(asked: OpenTaskRequest) -> Mapping[str, JsonValue]:
 
 
 def was_refused(row: StoredRun) -> bool:
-    """Whether a run ended because its task could not be run: it did nothing, and its id is free."""
-    return row.result is not None and read(RunResult, row.result).reason == INVALID_TASK
+    """Whether a run ended before it began: it did nothing, and its id is free."""
+    return row.result is not None and read(RunResult, row.result).reason in {
+        INVALID_TASK,
+        MONTH_SPENT,
+    }
 
 
 def result_of_same(row: StoredRun, asked: Wish) -> str:

@@ -20,12 +20,13 @@ from perdure.gateway.types import InstallationInfo, ResolveModels, SettleRun, Wa
 
 if TYPE_CHECKING:
     from perdure.domain.experiments.store import ExperimentStore
+    from perdure.domain.schedules.store import ScheduleStore
     from perdure.gateway.control import Steering
     from perdure.gateway.deployments import Deployments
     from perdure.gateway.event_follower import Follower
     from perdure.gateway.experiments import Experiments
     from perdure.gateway.fork import Forking
-    from perdure.gateway.open_task import ReadSpec, TaskOpening
+    from perdure.gateway.open_task import Admit, ReadSpec, TaskOpening
     from perdure.gateway.pattern_schedule import Mining
     from perdure.gateway.repair import Repairing
     from perdure.gateway.retention import Deleting, Retaining
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from perdure.gateway.run_list import Listing
     from perdure.gateway.run_reader import Looking
     from perdure.gateway.saved_states import StoredStates
+    from perdure.gateway.schedules import Schedules
     from perdure.gateway.start import Starter
     from perdure.gateway.visibility import Failing
 
@@ -81,7 +83,9 @@ class GatewayParts:
             now=self.now,
         )
 
-    def opening(self, read: "ReadSpec", *, lacks: Callable[[], Mapping[str, str]]) -> "TaskOpening":
+    def opening(
+        self, read: "ReadSpec", *, lacks: Callable[[], Mapping[str, str]], admit: "Admit"
+    ) -> "TaskOpening":
         """Opens runs that Temporal clients started."""
         from perdure.gateway.open_task import TaskOpening
 
@@ -92,6 +96,7 @@ class GatewayParts:
             resolve=self.resolve,
             settle=self.settle,
             lacks=lacks,
+            admit=admit,
             now=self.now,
         )
 
@@ -185,6 +190,19 @@ class GatewayParts:
             name=name,
             own=own,
             why_not=self.why_not,
+            now=self.now,
+        )
+
+    def schedules(self, store: "ScheduleStore") -> "Schedules":
+        """Starts tasks by the clock."""
+        from perdure.gateway.schedules import Schedules
+
+        return Schedules(
+            store,
+            server=self.server,
+            starter=self.starter,
+            records=self.records,
+            task_queue=self.facts.task_queue,
             now=self.now,
         )
 

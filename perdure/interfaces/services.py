@@ -48,6 +48,8 @@ if TYPE_CHECKING:  # read by few: commands start without it
     from perdure.domain.experiments.store import StoredExperiment
     from perdure.domain.experiments.trials import Trial
     from perdure.interfaces.deployments import DeploymentGateway
+    from perdure.domain.schedules.plan import SchedulePlan
+    from perdure.domain.schedules.status import ScheduleStatus, Triggered
 
 
 class Collected(FrozenModel):
@@ -264,6 +266,40 @@ class ExperimentGateway(Protocol):
         ...
 
 
+class ScheduleGateway(Protocol):
+    """The schedules, as interfaces reach them; `gateway.schedules.Schedules` says more."""
+
+    async def create(
+        self, plan: "SchedulePlan", *, paused: bool = False, replace: bool = False
+    ) -> "ScheduleStatus":
+        """Start a task by the clock from now on."""
+        ...
+
+    async def list(self) -> "Sequence[ScheduleStatus]":
+        """All schedules by name."""
+        ...
+
+    async def status(self, name: str) -> "ScheduleStatus":
+        """How a schedule stands."""
+        ...
+
+    async def pause(self, name: str, *, note: str = "") -> "ScheduleStatus":
+        """Start nothing until it is taken up again."""
+        ...
+
+    async def resume(self, name: str, *, note: str = "") -> "ScheduleStatus":
+        """Start its task by the clock again."""
+        ...
+
+    async def trigger(self, name: str) -> "Triggered":
+        """Start its task once, now."""
+        ...
+
+    async def delete(self, name: str) -> None:
+        """End a schedule; its runs stay."""
+        ...
+
+
 class Start(Protocol):
     """Starts missing embedded services and returns the connected services.
 
@@ -288,6 +324,7 @@ class Services:
     ledger: Callable[[], Ledger]
     experiments: Callable[[], ExperimentGateway]
     deployments: "Callable[[], DeploymentGateway]"
+    schedules: Callable[[], ScheduleGateway]
     transcripts: TranscriptStore
     workspaces: Callable[[], Workspaces]
     memory: MemoryStore

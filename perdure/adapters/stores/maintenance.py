@@ -24,6 +24,7 @@ from perdure.adapters.stores.tables import (
     metadata,
     replies,
     runs,
+    schedule_starts,
     seals,
     tree_seals,
     verdicts,
@@ -33,7 +34,8 @@ from perdure.domain.foundation.refs import addresses_in
 PAGE = 500
 # What is left out grows with the books and names no content. A table that is added later is read.
 _NAMELESS = frozenset({
-    api_starts, api_tokens, attempts, blob_objects, blobs, replies, seals, tree_seals,
+    api_starts, api_tokens, attempts, blob_objects, blobs, replies, schedule_starts, seals,
+    tree_seals,
 })  # fmt: skip
 
 

@@ -42,6 +42,7 @@ from perdure.domain.run.audit import AuditStore
 
 if TYPE_CHECKING:  # read by few: commands start without it
     from perdure.domain.experiments.store import ExperimentStore
+    from perdure.domain.schedules.store import ScheduleStore
 
 DATABASE_FILE = "perdure.sqlite"
 BLOBS_FOLDER = "blobs"
@@ -56,6 +57,7 @@ class Stores:
     journal: Journal
     ledger: Callable[[], Ledger]
     experiments: "Callable[[], ExperimentStore]"
+    schedules: "Callable[[], ScheduleStore]"
     records: RecordStore
     live: LiveTexts
     verdicts: VerdictStore
@@ -122,6 +124,7 @@ async def open_stores(
         journal=SqlJournal(database),
         ledger=partial(SqlLedger, database),
         experiments=partial(_experiments, database),
+        schedules=partial(_schedules, database),
         records=records,
         live=SqlLiveTexts(database),
         verdicts=SqlRecords(database),
@@ -142,6 +145,12 @@ def _experiments(database: Database) -> "ExperimentStore":
     from perdure.adapters.stores.experiments import SqlExperiments
 
     return SqlExperiments(database)
+
+
+def _schedules(database: Database) -> "ScheduleStore":
+    from perdure.adapters.stores.schedules import SqlSchedules
+
+    return SqlSchedules(database)
 
 
 async def _shelf(home: Path, database: Database) -> BlobBackend:

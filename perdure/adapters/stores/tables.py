@@ -363,3 +363,23 @@ experiment_trials = Table(
     Column("ended", Boolean),
     *_contents("experiment_trials", "trial"),
 )
+
+schedules = Table(
+    "schedules",
+    metadata,
+    _key("name"),
+    *_contents("schedules", "plan"),
+    *_times("created_at", "changed_at", "deleted_at"),
+)
+
+schedule_starts = Table(
+    "schedule_starts",
+    metadata,
+    _key("run"),
+    Column("schedule", Text),
+    Column("at", UtcTime),
+    Column("limit_usd", Money),
+    Column("limit_tokens", BigInteger),
+    Column("lowered", Boolean),
+    Column("refused", Text),
+)

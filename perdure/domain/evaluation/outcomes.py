@@ -106,6 +106,7 @@ _SENTENCES: dict[Outcome, dict[str, str]] = {
         "gave_up": "The manager gave up with nothing to show.",
         "invalid_input": "The input of the run was not valid.",
         "invalid_task": "The task cannot be run as it stands; nothing was spent.",
+        "month_spent": "The month's budget of its schedule is spent, so it did not begin.",
         "evaluator_failed": "The result could not be evaluated, so nobody knows how good it is.",
         "hook_failed": "What changes before the next iteration could not be computed.",
         "internal": "An error inside Perdure ended the run.",
@@ -129,6 +130,7 @@ _MODEL_ERRORS: Mapping[str, str] = MappingProxyType(
     }
 )
 
+_NEVER_BEGAN = frozenset({"invalid_input", "invalid_task", "month_spent"})
 # What the same conversation meets again.
 _SAME_AGAIN = frozenset({"model_bad_request", "model_too_large", "model_context_overflow"})
 
@@ -142,7 +144,7 @@ def retry_helps(outcome: str, reason: str, error: str | None = None) -> bool:
 
     It goes on with the same specification: what that cannot heal is not tried again.
     """
-    if outcome not in {"failed", "blocked"} or reason in {"invalid_input", "invalid_task"}:
+    if outcome not in {"failed", "blocked"} or reason in _NEVER_BEGAN:
         return False
     return reason != "model_error" or (error or "").partition(":")[0] not in _SAME_AGAIN
 

@@ -12,7 +12,8 @@ PerdureError
 ├── NotAllowed              not_allowed          exit 5   the run's state forbids it
 │   ├── Conflict            conflict                      the name is taken
 │   ├── PreconditionRequired  precondition_required       which version is meant was not said
-│   └── VersionConflict     version_conflict              somebody else changed it meanwhile
+│   ├── VersionConflict     version_conflict              somebody else changed it meanwhile
+│   └── MonthSpent          month_spent                   a schedule's budget of the month is spent
 ├── StoreError              store_error          exit 3   blobs or tables cannot be read or written
 │   └── StoreAway           store_away                    they will be, when the store is back
 ├── ModelError              see `perdure.domain.llm.errors`
@@ -129,6 +130,12 @@ class VersionConflict(NotAllowed):
     """The version that a change is meant for is not the one that is there."""
 
     code = "version_conflict"
+
+
+class MonthSpent(NotAllowed):
+    """What a schedule's runs may spend in this month is spent, or held by those that are open."""
+
+    code = "month_spent"
 
 
 class StoreError(PerdureError):

@@ -39,6 +39,9 @@ ANSWERED_ABOVE = "answered_above"
 """In the memo of a run: the workflow that awaits it answers its gates, and is told of them."""
 QUERIES = ("status", "history", "costs", "gates", "events")
 
+SCHEDULED_BY = "TemporalScheduledById"
+"""What the server tells a workflow that a schedule started: the schedule's id."""
+
 READY_ACTIVITY = "ready"
 ID_GOAL_WORDS = 3
 ID_WORD_CHARACTERS = 30
@@ -110,6 +113,21 @@ def learn_run_id(run: str) -> str:
 def mining_schedule_id(installation: str) -> str:
     """The schedule of pattern mining; a namespace may serve several installations."""
     return f"perdure-{installation}-patterns"
+
+
+def schedule_id(installation: str, name: str) -> str:
+    """The Temporal schedule behind one of ours; a namespace may serve several installations."""
+    return f"{_schedules(installation)}{name}"
+
+
+def scheduled_name(schedule: str, installation: str) -> str | None:
+    """The name of our schedule behind a Temporal schedule's id; None for those of others."""
+    own = _schedules(installation)
+    return schedule.removeprefix(own) if schedule.startswith(own) else None
+
+
+def _schedules(installation: str) -> str:
+    return f"perdure-{installation}-schedule-"
 
 
 def short_model_name(model: str) -> str:

@@ -1,0 +1,90 @@
+"""The budget of a schedule's month, where a run that it started is opened.
+
+A worker asks, not the server: whatever started the run, at whichever host it is opened, the store's
+books decide. A start that is refused is told to people; the schedule goes on.
+"""
+
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+
+import structlog
+from pydantic import JsonValue
+
+from perdure.domain.foundation.errors import MonthSpent, PerdureError
+from perdure.domain.foundation.names import scheduled_name
+from perdure.domain.ports import RecordStore
+from perdure.domain.schedules.admission import TurnedAway
+from perdure.domain.schedules.store import ScheduleStore
+from perdure.domain.specs import Spec
+
+_log = structlog.get_logger(__name__)
+Tell = Callable[[dict[str, JsonValue]], Awaitable[bool]]
+
+
+class Admitting:
+    """Takes starts into the books of their schedule.
+
+    Args:
+        store: the schedules.
+        records: the installation.
+        tell: tells people, where a channel is set.
+        now: the clock.
+    """
+
+    def __init__(
+        self,
+        store: Callable[[], ScheduleStore],
+        *,
+        records: RecordStore,
+        tell: Tell,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._store = store
+        self._records = records
+        self._tell = tell
+        self._now = now
+
+    async def admit(self, schedule: str, run: str, spec: Spec) -> Spec:
+        """The specification with what the month leaves of its budget.
+
+        A run of somebody else's Temporal schedule is not counted.
+
+        Raises:
+            MonthSpent: nothing is left; the message says what was spent and what is held.
+        """
+        name = scheduled_name(schedule, await self._records.installation())
+        if name is None:
+            return spec
+        found = await self._store().admit(name, run, spec.budget, at=self._now())
+        if isinstance(found, TurnedAway):
+            refused = MonthSpent(
+                f"The schedule {name} does not start this run: {found.why}.",
+                cure="It starts again next month; to go on now, raise its budget with "
+                f"`perdure schedule create {name} … --month-usd USD --replace`.",
+            )
+            await self._told(name, run, refused)
+            raise refused
+        if found is None or not found.lowered:
+            return spec
+        limits = spec.budget.model_copy(
+            update={"cost_usd": found.cost_usd, "tokens": found.tokens}
+        )
+        return spec.model_copy(update={"budget": limits})
+
+    async def _told(self, name: str, run: str, refused: MonthSpent) -> None:
+        _log.warning("schedule_start_refused", schedule=name, run=run, why=refused.message)
+        notice: dict[str, JsonValue] = {
+            "run": run,
+            "gate": "",
+            "kind": "schedule",
+            "prompt": refused.message,
+            "choices": [],
+            "reminder": 0,
+            "schedule": name,
+            "text": f"{refused.message}\n{refused.cure}",
+        }
+        try:
+            await self._tell(notice)
+        except PerdureError as error:
+            # The run says it too, as its end: a channel that is away holds nothing up.
+            _log.warning("schedule_notice_failed", schedule=name, run=run, why=error.message)

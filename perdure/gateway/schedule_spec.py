@@ -1,0 +1,92 @@
+"""From a schedule of ours to one of Temporal's, and from what the server says of it to words."""
+
+from datetime import datetime, timedelta
+
+from temporalio.client import (
+    Schedule,
+    ScheduleActionExecutionStartWorkflow,
+    ScheduleActionStartWorkflow,
+    ScheduleDescription,
+    ScheduleIntervalSpec,
+    ScheduleOverlapPolicy,
+    SchedulePolicy,
+    ScheduleSpec,
+    ScheduleState,
+)
+
+from perdure.domain.foundation.names import MEMO_GOAL_CHARACTERS, WORKFLOW_TYPES
+from perdure.domain.schedules.plan import Overlap, SchedulePlan
+
+SUMMARY_CHARACTERS = 150
+OVERLAPS: dict[Overlap, ScheduleOverlapPolicy] = {
+    "skip": ScheduleOverlapPolicy.SKIP,
+    "buffer_one": ScheduleOverlapPolicy.BUFFER_ONE,
+    "buffer_all": ScheduleOverlapPolicy.BUFFER_ALL,
+    "cancel_other": ScheduleOverlapPolicy.CANCEL_OTHER,
+    "allow_all": ScheduleOverlapPolicy.ALLOW_ALL,
+}
+
+
+def temporal_schedule(plan: SchedulePlan, *, task_queue: str, state: ScheduleState) -> Schedule:
+    """The schedule as the server keeps it: it starts the task as any Temporal client would.
+
+    Args:
+        plan: the schedule.
+        task_queue: where runs are started with their task alone.
+        state: whether it is paused, and why.
+    """
+    times, goal = plan.times, " ".join(plan.goal.split())
+    intervals = (
+        []
+        if times.every_s is None
+        else [
+            ScheduleIntervalSpec(
+                every=timedelta(seconds=times.every_s), offset=timedelta(seconds=times.offset_s)
+            )
+        ]
+    )
+    return Schedule(
+        action=ScheduleActionStartWorkflow(
+            WORKFLOW_TYPES[plan.kind],
+            plan.task,
+            # The server appends the moment, so that each start is a run of its own.
+            id=plan.name,
+            task_queue=task_queue,
+            static_summary=f"{plan.kind}: {goal[:SUMMARY_CHARACTERS]}",
+            memo={"goal": goal[:MEMO_GOAL_CHARACTERS], "schedule": plan.name},
+        ),
+        spec=ScheduleSpec(
+            cron_expressions=list(times.cron),
+            intervals=intervals,
+            jitter=timedelta(seconds=times.jitter_s) if times.jitter_s else None,
+            time_zone_name=times.time_zone,
+        ),
+        policy=SchedulePolicy(
+            overlap=OVERLAPS[plan.overlap], catchup_window=timedelta(seconds=plan.catch_up_s)
+        ),
+        state=state,
+    )
+
+
+def next_starts(described: ScheduleDescription, *, count: int = 5) -> tuple[datetime, ...]:
+    """The next times, the nearest first; those of a paused schedule, as if it were not."""
+    return tuple(sorted(described.info.next_action_times)[:count])
+
+
+def open_runs(described: ScheduleDescription) -> tuple[str, ...]:
+    """The ids of its runs that the server knows to be open."""
+    return tuple(
+        action.workflow_id
+        for action in described.info.running_actions
+        if isinstance(action, ScheduleActionExecutionStartWorkflow)
+    )
+
+
+def recent_runs(described: ScheduleDescription) -> tuple[str, ...]:
+    """The ids of the runs that it started of late, the newest last."""
+    return tuple(
+        item.action.workflow_id
+        for item in described.info.recent_actions
+        if isinstance(item.action, ScheduleActionExecutionStartWorkflow)
+    )
+

@@ -1,0 +1,283 @@
+"""Schedules at Temporal: create, look, pause, take up again, trigger, delete.
+
+A schedule's action is what any Temporal client could start: the loop's type, with its task as JSON,
+on the queue of tasks. The task is a copy: a task file that changes or goes away later changes
+nothing until the schedule is created anew from it.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
+from typing import TypeVar
+
+from temporalio.client import (
+    ScheduleAlreadyRunningError,
+    ScheduleDescription,
+    ScheduleHandle,
+    ScheduleState,
+    ScheduleUpdate,
+    ScheduleUpdateInput,
+)
+from temporalio.service import RPCError, RPCStatusCode
+
+from perdure.domain.foundation.errors import Conflict, InvalidInput, NotFound, PerdureError
+from perdure.domain.foundation.names import schedule_id
+from perdure.domain.foundation.problems import nearest_name
+from perdure.domain.ports import RecordStore
+from perdure.domain.schedules.plan import SchedulePlan, month_of
+from perdure.domain.schedules.status import ScheduleStatus, Triggered
+from perdure.domain.schedules.store import ScheduleStore, StoredSchedule
+from perdure.domain.specs import RUN_SPEC
+from perdure.gateway.schedule_spec import (
+    next_starts,
+    open_runs,
+    recent_runs,
+    temporal_schedule,
+)
+from perdure.gateway.start import Starter
+from perdure.gateway.temporal_gateway import TemporalGateway
+
+T = TypeVar("T")
+# What is longer would become a blob that nothing but the server's schedule names.
+LONGEST_TASK = 200_000
+LOOKS, LOOK_PAUSE_S = 40, 0.25
+MISSING = "The server has no such schedule any more, so it starts nothing."
+_PAUSE_NOTE = "paused with perdure"
+_RESUME_NOTE = "taken up again with perdure"
+
+
+class Schedules:
+    """The schedules of one installation.
+
+    Every method raises `NotFound` for an unknown schedule and `ServiceUnavailable` when the server
+    does not answer.
+
+    Args:
+        store: plans, and the books of their months.
+        server: the connection to Temporal.
+        starter: checks whether the task can be run here.
+        records: the installation.
+        task_queue: where runs are started with their task alone.
+        now: the clock.
+    """
+
+    def __init__(
+        self,
+        store: ScheduleStore,
+        *,
+        server: TemporalGateway,
+        starter: Starter,
+        records: RecordStore,
+        task_queue: str,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._store = store
+        self._server = server
+        self._starter = starter
+        self._records = records
+        self._task_queue = task_queue
+        self._now = now
+
+    async def create(
+        self, plan: SchedulePlan, *, paused: bool = False, replace: bool = False
+    ) -> ScheduleStatus:
+        """Start a task by the clock from now on; the same schedule again is that schedule.
+
+        With `replace`, a schedule of that name changes: its runs go on, its books stay, and it is
+        paused if it was.
+
+        Raises:
+            InvalidInput: the task cannot be run here, or the times are none.
+            Conflict: there is another schedule of that name.
+        """
+        size = len(plan.model_dump_json())
+        if size > LONGEST_TASK:
+            raise InvalidInput(
+                f"The task of a schedule has {size} bytes; {LONGEST_TASK} are allowed.",
+                cure="Put long texts into files that the task names.",
+            )
+        await self._starter.resolved(
+            RUN_SPEC.validate_python(plan.task), await self._starter.served(ask=False)
+        )
+        known = await self._store.get(plan.name)
+        if known is not None and known.deleted_at is None and not replace and known.plan != plan:
+            raise Conflict(
+                f"There is another schedule {plan.name}.",
+                cure="Choose another name, or change it with --replace.",
+            )
+        await self._at_server(plan, paused=paused)
+        # After the server took it: bad times leave no row. A crash in between leaves a schedule
+        # without books, which the same command completes.
+        if not await self._store.put(plan, at=self._now(), replace=replace):
+            raise Conflict(
+                f"Somebody else has just made a schedule {plan.name}.",
+                cure="Look at it: `perdure schedule list`.",
+            )
+        return await self.status(plan.name)
+
+    async def list(self) -> Sequence[ScheduleStatus]:
+        """All schedules by name."""
+        return await asyncio.gather(*(self._status(one) for one in await self._store.list()))
+
+    async def status(self, name: str) -> ScheduleStatus:
+        """How a schedule stands."""
+        return await self._status(await self._stored(name))
+
+    async def pause(self, name: str, *, note: str = "") -> ScheduleStatus:
+        """Start nothing until it is taken up again; open runs go on."""
+        handle = await self._handle((await self._stored(name)).plan.name)
+        with self._server.translated():
+            await _of(name, handle.pause(note=note or _PAUSE_NOTE))
+        return await self.status(name)
+
+    async def resume(self, name: str, *, note: str = "") -> ScheduleStatus:
+        """Start its task by the clock again; what it missed meanwhile is not made up for."""
+        handle = await self._handle((await self._stored(name)).plan.name)
+        with self._server.translated():
+            await _of(name, handle.unpause(note=note or _RESUME_NOTE))
+        return await self.status(name)
+
+    async def trigger(self, name: str) -> Triggered:
+        """Start its task once, now, whether it is paused or not; its overlap policy counts."""
+        handle = await self._handle((await self._stored(name)).plan.name)
+        with self._server.translated():
+            before = await _of(name, handle.describe())
+            await handle.trigger()
+            for _ in range(LOOKS):
+                described = await handle.describe()
+                if (found := _came_of(name, before, described)) is not None:
+                    return found
+                await asyncio.sleep(LOOK_PAUSE_S)
+        return Triggered(schedule=name, why="the server has taken it, and not said yet what came")
+
+    async def delete(self, name: str) -> None:
+        """End a schedule; its runs stay, and those that are open go on."""
+        stored = await self._stored(name)
+        handle = await self._handle(stored.plan.name)
+        with self._server.translated():
+            try:
+                await handle.delete()
+            except RPCError as error:
+                if error.status != RPCStatusCode.NOT_FOUND:
+                    raise
+        await self._store.mark_deleted(name, at=self._now())
+
+    async def _at_server(self, plan: SchedulePlan, *, paused: bool) -> None:
+        """Make or change the server's schedule; one whose time never comes is taken back."""
+        new = temporal_schedule(
+            plan,
+            task_queue=self._task_queue,
+            state=ScheduleState(paused=paused, note=_PAUSE_NOTE if paused else None),
+        )
+        handle, former = await self._handle(plan.name), None
+        with self._server.translated():
+            client = await self._server.client()
+            try:
+                await client.create_schedule(handle.id, new)
+            except ScheduleAlreadyRunningError:
+                former = (await handle.describe()).schedule
+
+                def changed(seen: ScheduleUpdateInput) -> ScheduleUpdate:
+                    new.state = seen.description.schedule.state
+                    if paused:
+                        new.state.paused = True
+                    return ScheduleUpdate(schedule=new)
+
+                await handle.update(changed)
+            if next_starts(await handle.describe()):
+                return
+            if former is None:
+                await handle.delete()
+            else:
+                back = ScheduleUpdate(schedule=former)
+                await handle.update(lambda _: back)
+        raise InvalidInput(
+            f"The times {', '.join(plan.times.cron)} never come.", cure="Correct the expression."
+        )
+
+    async def _stored(self, name: str) -> StoredSchedule:
+        found = await self._store.get(name)
+        if found is None or found.deleted_at is not None:
+            near = nearest_name(name, [one.plan.name for one in await self._store.list()])
+            hint = f" Did you mean {near}?" if near else ""
+            raise NotFound(f"There is no schedule {name!r}.{hint}", cure="perdure schedule list")
+        return found
+
+    async def _handle(self, name: str) -> ScheduleHandle:
+        client = await self._server.client()
+        return client.get_schedule_handle(schedule_id(await self._records.installation(), name))
+
+    async def _status(self, stored: StoredSchedule) -> ScheduleStatus:
+        name, now = stored.plan.name, self._now()
+        described, problem = await self._described(name)
+        began, _ = month_of(now, stored.plan.times.zone)
+        told = ScheduleStatus(
+            plan=stored.plan,
+            state="missing",
+            created_at=stored.created_at,
+            changed_at=stored.changed_at,
+            starts=tuple(await self._store.starts(name)),
+            month=await self._store.spend(name, at=now),
+            month_began=began,
+            refused=await self._store.refusals(name, at=now),
+            problem=problem,
+        )
+        if described is None:
+            return told
+        state, info = described.schedule.state, described.info
+        return told.model_copy(
+            update={
+                "state": "paused" if state.paused else "active",
+                "note": state.note or "",
+                "next_at": () if state.paused else next_starts(described),
+                "running": open_runs(described),
+                "started": info.num_actions,
+                "skipped": info.num_actions_skipped_overlap,
+                "missed": info.num_actions_missed_catchup_window,
+            }
+        )
+
+    async def _described(self, name: str) -> tuple[ScheduleDescription | None, str]:
+        """What the server says of it, or why it says nothing."""
+        try:
+            handle = await self._handle(name)
+            with self._server.translated():
+                return await handle.describe(), ""
+        except PerdureError as error:
+            if isinstance(error.__cause__, RPCError) and (
+                error.__cause__.status == RPCStatusCode.NOT_FOUND
+            ):
+                return None, MISSING
+            return None, error.message
+
+
+async def _of(name: str, asked: Awaitable[T]) -> T:
+    """What the server answers about a schedule; one that it does not know is told as such."""
+    try:
+        return await asked
+    except RPCError as error:
+        if error.status != RPCStatusCode.NOT_FOUND:
+            raise
+        raise NotFound(
+            f"{name}: {MISSING}",
+            cure=f"Make it anew with `perdure schedule create {name} … --replace`, or delete it.",
+        ) from None
+
+
+def _came_of(
+    name: str, before: ScheduleDescription, after: ScheduleDescription
+) -> Triggered | None:
+    """What a start by hand led to; None while the server has not come to it."""
+    new = set(recent_runs(after)) - set(recent_runs(before))
+    if new:
+        return Triggered(schedule=name, run=max(new))
+    held = ", ".join(open_runs(after)) or "a run"
+    if after.info.num_actions_skipped_overlap > before.info.num_actions_skipped_overlap:
+        return Triggered(schedule=name, why=f"skipped, as {held} is open")
+    if _buffered(after) > _buffered(before):
+        return Triggered(schedule=name, why=f"waits until {held} ends")
+    return None
+
+
+def _buffered(described: ScheduleDescription) -> int:
+    return described.raw_description.info.buffer_size
