@@ -95,9 +95,7 @@ class TaskOpening:
         except REFUSALS as error:
             return await self._refused(run, asked, error)
 
-    async def _opened(
-        self, run: str, spec: Spec, asked: Wish, *, schedule: str
-    ) -> OpenTaskReport:
+    async def _opened(self, run: str, spec: Spec, asked: Wish, *, schedule: str) -> OpenTaskReport:
         """Claim the row, unless a run of this id has been there before."""
         for _ in range(TRIES):
             row = await self._records.run(run)

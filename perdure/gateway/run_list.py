@@ -193,7 +193,7 @@ class Listing:
                 if look is not None and look.parent is not None:
                     # Its parent is no run of ours, so it is a root to us and not to the server.
                     rows.append(row_of(look))
-                elif look is None and (row.ended_at or note):
+                elif (look is None or _never_began(look)) and (row.ended_at or note):
                     rows.append(row_of_stored(row))
             else:
                 if len(batch) <= size:
@@ -219,6 +219,11 @@ class Listing:
         except ServiceUnavailable:
             return {}
         return {look.id: look for look in looks}
+
+
+def _never_began(look: ExecutionInfo) -> bool:
+    """Whether a run was refused as it was opened: then the server's lists do not name it ours."""
+    return look.text("PerdureKind") is None
 
 
 def _of_tree(run: str, root: str | None) -> bool:

@@ -66,9 +66,7 @@ class Admitting:
             raise refused
         if found is None or not found.lowered:
             return spec
-        limits = spec.budget.model_copy(
-            update={"cost_usd": found.cost_usd, "tokens": found.tokens}
-        )
+        limits = spec.budget.model_copy(update={"cost_usd": found.cost_usd, "tokens": found.tokens})
         return spec.model_copy(update={"budget": limits})
 
     async def _told(self, name: str, run: str, refused: MonthSpent) -> None:

@@ -82,11 +82,10 @@ def open_runs(described: ScheduleDescription) -> tuple[str, ...]:
     )
 
 
-def recent_runs(described: ScheduleDescription) -> tuple[str, ...]:
-    """The ids of the runs that it started of late, the newest last."""
-    return tuple(
-        item.action.workflow_id
+def recent_runs(described: ScheduleDescription) -> dict[str, str]:
+    """The runs that it started of late, by the id of their first execution, the newest last."""
+    return {
+        item.action.first_execution_run_id: item.action.workflow_id
         for item in described.info.recent_actions
         if isinstance(item.action, ScheduleActionExecutionStartWorkflow)
-    )
-
+    }

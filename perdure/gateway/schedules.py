@@ -268,9 +268,11 @@ def _came_of(
     name: str, before: ScheduleDescription, after: ScheduleDescription
 ) -> Triggered | None:
     """What a start by hand led to; None while the server has not come to it."""
-    new = set(recent_runs(after)) - set(recent_runs(before))
+    # By execution: the id of a run is its second, and two starts of one second are one run.
+    known = recent_runs(before)
+    new = [run for execution, run in recent_runs(after).items() if execution not in known]
     if new:
-        return Triggered(schedule=name, run=max(new))
+        return Triggered(schedule=name, run=new[-1])
     held = ", ".join(open_runs(after)) or "a run"
     if after.info.num_actions_skipped_overlap > before.info.num_actions_skipped_overlap:
         return Triggered(schedule=name, why=f"skipped, as {held} is open")

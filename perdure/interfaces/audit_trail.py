@@ -59,7 +59,7 @@ class AuditTrail:
         await self._note(action, "allowed", by, about)
 
     async def decided(self, action: Action, about: str, *, by: str, run: str | None) -> None:
-        """A person approved or rejected what a run had proposed for later runs."""
+        """A person decided something that holds for later runs, such as a skill or a schedule."""
         await self._note(action, "allowed", by, about, run=run)
 
     async def used(self, token: ApiToken, *, interface: str, address: str) -> None:

@@ -23,12 +23,14 @@ from perdure.local_services.embedded import EmbeddedRuntime
 from perdure.local_services.temporal_server import connect_named, missing_attributes
 from perdure.operations.doctor_checks import (
     BLOBS,
+    SCHEDULES,
     STORES,
     TASK_QUEUE_CHECK,
     api,
     blobs,
     disk,
     failing_runs,
+    schedules,
     stores,
     task_queue,
     waiting_runs,
@@ -92,6 +94,7 @@ def _of_runs(settings: Settings, connect: Connect) -> Iterator[tuple[str, Look]]
     yield "queues", partial(_queues, connect)
     yield TASK_QUEUE_CHECK, partial(task_queue, settings, connect)
     yield DEPLOYMENT, partial(deployment, settings, connect)
+    yield SCHEDULES, partial(schedules, connect)
     yield "runs", partial(waiting_runs, connect)
     yield "failing runs", partial(failing_runs, connect)
 

@@ -18,12 +18,15 @@ from perdure.gateway.store_waits import WAITS_FOR_STORE
 from perdure.gateway.types import FailingRuns, RunFilter
 from perdure.gateway.worker_probe import workflow_pollers
 from perdure.interfaces.app_context import Connect
+from perdure.interfaces.formatting import plural
+from perdure.interfaces.schedule_words import trouble
 from perdure.interfaces.services import Check, RunGateway
 from perdure.local_services.service_commands import has_api
 from perdure.local_services.temporal_server import connect_named
 
 STORES = "stores"
 BLOBS = "blobs"
+SCHEDULES = "schedules"
 TASK_QUEUE_CHECK = "queue tasks"
 LOW_DISK_BYTES = 1024**3
 WEEK = timedelta(days=7)
@@ -202,6 +205,25 @@ def _shared(queue: str, others: list[str], *, served: bool) -> Check:
             cure="Start one with `perdure worker`; what was sent there waits.",
         )
     return Check(name=TASK_QUEUE_CHECK, state="ok", found=f"{queue}, served by this installation")
+
+
+async def schedules(connect: Connect) -> AsyncIterator[Check]:
+    """Schedules that start nothing, or whose starts were refused."""
+    with suppress(ServiceUnavailable):  # an absent server was told already
+        async with connect(start=False, on_progress=lambda _: None) as services:
+            found = await services.schedules().list()
+            for one in found:
+                if one.problem or one.refused or one.missed:
+                    yield Check(
+                        name=SCHEDULES,
+                        state="warning",
+                        found=f"{one.plan.name}: {trouble(one)}",
+                        cure=f"Look at it: perdure schedule show {one.plan.name}",
+                    )
+            if found:
+                paused = sum(one.state == "paused" for one in found)
+                told = plural(len(found), "schedule") + (f", {paused} paused" if paused else "")
+                yield Check(name=SCHEDULES, state="ok", found=told)
 
 
 async def waiting_runs(connect: Connect) -> AsyncIterator[Check]:

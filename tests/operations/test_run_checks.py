@@ -6,14 +6,17 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 import pytest
+from kept_schedules import MemorySchedules
 
 from perdure.domain.budget.envelope import BudgetLimits
 from perdure.domain.foundation.errors import NotFound
 from perdure.domain.run.status import BudgetStatus, RunStatus
+from perdure.domain.schedules.plan import SchedulePlan, Times
+from perdure.gateway.schedules import MISSING
 from perdure.gateway.types import FailingRun, FailingRuns, RunFilter, RunPage, RunRow
 from perdure.interfaces.services import Check
 from perdure.operations import doctor_checks
-from perdure.operations.doctor_checks import how_far, waiting_runs
+from perdure.operations.doctor_checks import how_far, schedules, waiting_runs
 
 WAITS = "waiting for the store since 10:00:00 UTC: it is full; tried once"
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -138,3 +141,38 @@ def _failing(*, open_: int, looked_at: int, named: bool) -> FailingRuns:
 )
 def test_how_far_was_looked_is_told(failing: FailingRuns, told: Check) -> None:
     assert how_far(failing) == told
+
+
+@dataclass
+class Scheduled:
+    """Schedules in memory, as `doctor` is handed them."""
+
+    kept: MemorySchedules
+
+    def schedules(self) -> MemorySchedules:
+        return self.kept
+
+    @asynccontextmanager
+    async def connect(self, **_: object) -> AsyncGenerator["Scheduled"]:
+        yield self
+
+
+async def test_schedules_that_start_nothing_or_are_refused_are_told() -> None:
+    kept = MemorySchedules()
+    assert await _found(Scheduled(kept)) == []
+    for name in ("fine", "held", "lost"):
+        times = Times(every_s=3_600)
+        plan = SchedulePlan(name=name, kind="agent", task={"goal": "g"}, times=times)
+        await kept.create(plan, paused=name == "held")
+    await kept.trigger("held")
+    lost = {"state": "missing", "problem": MISSING}
+    kept.kept["lost"] = kept.kept["lost"].model_copy(update=lost)
+    held, gone, all_of_them = await _found(Scheduled(kept))
+    assert held.found == "held: 1 start of this month refused: its budget is spent"
+    assert gone.found == f"lost: {MISSING}"
+    assert (gone.state, gone.cure) == ("warning", "Look at it: perdure schedule show lost")
+    assert (all_of_them.state, all_of_them.found) == ("ok", "3 schedules, 1 paused")
+
+
+async def _found(scheduled: Scheduled) -> list[Check]:
+    return [check async for check in schedules(scheduled.connect)]  # pyright: ignore[reportArgumentType]

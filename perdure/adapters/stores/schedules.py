@@ -46,9 +46,7 @@ class SqlSchedules:
             }
             insert = self._database.insert(schedules).values(row)
             kept = {"created_at"} if known is not None and known["deleted_at"] is None else set()
-            changed = {
-                name: insert.excluded[name] for name in row if name not in {"name"} | kept
-            }
+            changed = {name: insert.excluded[name] for name in row if name not in {"name"} | kept}
             await connection.execute(
                 insert.on_conflict_do_update(index_elements=("name",), set_=changed)
             )

@@ -12,7 +12,9 @@ from perdure.domain.run.messages import VERB_OF, Amend, Answer, AnyMessage, Stop
 
 Action = Literal[
     "login", "token_used", "token_made", "token_rotated", "token_revoked", "access",
-    "library_approved", "library_rejected", "library_forgotten", Verb,
+    "library_approved", "library_rejected", "library_forgotten",
+    "schedule_created", "schedule_changed", "schedule_paused", "schedule_resumed",
+    "schedule_triggered", "schedule_deleted", Verb,
 ]  # fmt: skip
 Outcome = Literal["asked", "allowed", "refused"]
 ABOUT_CHARACTERS = 500

@@ -41,8 +41,8 @@ class OpenTaskRequest(ActivityMessage):
     """Read a task, write the run's row, and find where it will live.
 
     `chain` is the first execution of the run, whose id is that of the workflow: a repeat of this
-    step, and a reset, find the row that it wrote. `schedule` is the id of the Temporal schedule that
-    started it, if one did.
+    step, and a reset, find the row that it wrote. `schedule` is the id of the Temporal schedule
+    that started it, if one did.
     """
 
     kind: str

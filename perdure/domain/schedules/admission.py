@@ -86,8 +86,13 @@ def _spent(
     held: Decimal | int,
     spend: MonthlySpend,
 ) -> str:
-    told = f"{spent:f} of {limit:f} {unit} of this month are spent"
+    told = f"{_plain(spent)} of {_plain(limit)} {unit} of this month are spent"
     if not held:
         return told
     runs = "1 open run" if spend.holding == 1 else f"{spend.holding} open runs"
-    return f"{told}, and {runs} may still spend {held:f}"
+    return f"{told}, and {runs} may still spend {_plain(held)}"
+
+
+def _plain(value: Decimal | int | None) -> str:
+    """A figure without an exponent."""
+    return f"{value:f}" if isinstance(value, Decimal) else f"{value}"

@@ -38,6 +38,7 @@ GROUPS = {
         "fork": "fork:fork",
         "demo": "demo:demo",
         "experiment": "experiment:experiment_app",
+        "schedule": "schedule:schedule_app",
         "loops": "loops:loops_app",
         "repl": "repl:repl",
     },

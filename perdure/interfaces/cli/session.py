@@ -46,10 +46,12 @@ class Session:
         finally:
             await opening.__aexit__(None, None, None)
 
-    async def decided(self, services: Services, action: Action, about: str) -> None:
-        """Write to the audit trail what this person made of something in the library."""
+    async def decided(
+        self, services: Services, action: Action, about: str, *, run: str | None = None
+    ) -> None:
+        """Write to the audit trail what this person decided for later runs."""
         trail = AuditTrail(services.audit, now=self.context.now)
-        await trail.decided(action, about, by=self.context.user, run=None)
+        await trail.decided(action, about, by=self.context.user, run=run)
 
     async def started(self, services: Services, *, with_worker: bool = False) -> Services:
         """The same services, after those that are embedded and away were started."""

@@ -24,6 +24,7 @@ from perdure.interfaces.rest import (
     run_actions,
     run_reads,
     runs,
+    schedules,
     stream,
     tasks,
     trees,
@@ -59,6 +60,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     costs.router,
     library.router,
     experiments.router,
+    schedules.router,
     audit.router,
     health.router,
 )

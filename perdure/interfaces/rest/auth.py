@@ -29,7 +29,7 @@ FOR_BOUND = frozenset(
         ("GET", "/api/v1/loops/definitions/{name}"),
     }
 )
-_ID = re.compile(r"[A-Za-z0-9._-]{1,200}")
+_ID = re.compile(r"[A-Za-z0-9._:@+=-]{1,200}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,8 +31,9 @@ from perdure.interfaces.places import Hide
 
 LOOPS = "/api/v1/loops"
 EXPERIMENTS = "/api/v1/experiments"
+SCHEDULES = "/api/v1/schedules"
 DESCRIBED = "GET /api/v1/openapi.json"
-_RUN = r"(?:--run )?(?P<run>[A-Za-z0-9._-]*[A-Za-z0-9])"
+_RUN = r"(?:--run )?(?P<run>[A-Za-z0-9._:@+=-]*[A-Za-z0-9])"
 # Commands as errors name them, with what they are over HTTP; the longest forms first.
 _REQUESTS: tuple[tuple[str, str], ...] = (
     (rf"perdure fork {_RUN} --from-iteration N", f"POST {LOOPS}, as a separate run"),
@@ -50,6 +51,8 @@ _REQUESTS: tuple[tuple[str, str], ...] = (
     (rf"perdure experiment resume {_RUN}", f"POST {EXPERIMENTS}/{{run}}/resume"),
     (rf"perdure experiment stop {_RUN}", f"POST {EXPERIMENTS}/{{run}}/stop"),
     (rf"perdure experiment extend {_RUN} FILE", f"POST {EXPERIMENTS}/{{run}}/inputs"),
+    (r"perdure schedule list", f"GET {SCHEDULES}"),
+    (r"perdure schedule create [^`]*--replace", f"POST {SCHEDULES} with replace true"),
     (r'perdure loops start (?P<name>[\w-]+) "[^"]*"', f"POST {LOOPS} with kind roles"),
     (r'perdure run "[^"]*"', f"POST {LOOPS}"),
     (r"perdure run", f"POST {LOOPS}"),

@@ -79,6 +79,12 @@ class Api:
         """The same, for an edit."""
         return await self._call("PATCH", path, shape, json=body)
 
+    async def delete(self, path: str) -> None:
+        """Take away what is at a path; raises `ApiProblem` where that is refused."""
+        response = await self._client.send(self._client.build_request("DELETE", API + path))
+        if response.is_error:
+            raise _problem(response)
+
     async def _call(
         self,
         method: str,

@@ -23,6 +23,7 @@ from perdure.interfaces.web.run import changes as change_routes
 from perdure.interfaces.web.run import routes as run_routes
 from perdure.interfaces.web.run.watching import Watches
 from perdure.interfaces.web.runs import routes as runs_routes
+from perdure.interfaces.web.schedules import routes as schedule_routes
 from perdure.interfaces.web.shared import Shared
 from perdure.interfaces.web.sign_in import provider as provider_routes
 from perdure.interfaces.web.sign_in import routes as sign_in_routes
@@ -44,6 +45,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     costs_routes.router,
     library_routes.router,
     experiment_routes.router,
+    schedule_routes.router,
     change_routes.router,  # before all verbs of a run
     tree_routes.router,
     run_routes.router,

@@ -9,6 +9,8 @@ from io import StringIO
 from pathlib import Path
 from typing import TextIO
 
+from kept_schedules import MemorySchedules
+
 from perdure.adapters.checks import check_problems
 from perdure.adapters.definitions.example_files import lay_out
 from perdure.adapters.definitions.store import LoopFiles
@@ -112,6 +114,7 @@ class Installation:
     workspaces: MemoryWorkspaces = field(default_factory=MemoryWorkspaces)
     experiments: "MemoryExperiments" = field(default_factory=lambda: MemoryExperiments())
     deployments: object = None
+    schedules: MemorySchedules = field(default_factory=MemorySchedules)
     journal: MemoryJournal | None = None
     live: LiveTexts | None = None
     checks: tuple[Check, ...] = (Check(name="Python", state="ok", found="3.11"),)
@@ -204,6 +207,7 @@ class Installation:
             ledger=stores and stores.ledger,
             experiments=lambda: self.experiments,  # pyright: ignore[reportArgumentType]
             deployments=lambda: self.deployments,  # pyright: ignore[reportArgumentType]
+            schedules=lambda: self.schedules,
             transcripts=MemoryTranscripts(),  # pyright: ignore[reportArgumentType]
             workspaces=lambda: self.workspaces,  # pyright: ignore[reportArgumentType]
             memory=stores and stores.memory,

@@ -28,6 +28,8 @@ ENTRY = f"{LIBRARY}/{{entry}}"
 OPEN = {"/healthz", "/readyz"}
 EXPERIMENTS = "/api/v1/experiments"
 EXPERIMENT = f"{EXPERIMENTS}/{{experiment}}"
+SCHEDULES = "/api/v1/schedules"
+SCHEDULE = f"{SCHEDULES}/{{schedule}}"
 READ = {
     (f"{RUN}{rest}")
     for rest in (
@@ -39,7 +41,7 @@ READ = {
 } | {LOOPS, f"{LOOPS}/active/count", "/api/v1/gates", DEFINITIONS, f"{DEFINITIONS}/{{name}}",
      TASKS, f"{TASKS}/{{name}}",
      "/metrics", "/api/v1/costs", LIBRARY, ENTRY,
-     EXPERIMENTS, EXPERIMENT, f"{EXPERIMENT}/report"}  # fmt: skip
+     EXPERIMENTS, EXPERIMENT, f"{EXPERIMENT}/report", SCHEDULES, SCHEDULE}  # fmt: skip
 VERBS = ("pause", "resume", "stop", "retry", "escalate", "amend", "input", "fork")
 OPERATE = {("POST", f"{RUN}/{verb}") for verb in VERBS} | {
     ("POST", LOOPS),
@@ -55,6 +57,9 @@ OPERATE = {("POST", f"{RUN}/{verb}") for verb in VERBS} | {
     ("POST", EXPERIMENTS),
     ("DELETE", EXPERIMENT),
     *(("POST", f"{EXPERIMENT}/{verb}") for verb in ("pause", "resume", "stop", "inputs")),
+    ("POST", SCHEDULES),
+    ("DELETE", SCHEDULE),
+    *(("POST", f"{SCHEDULE}/{verb}") for verb in ("pause", "resume", "trigger")),
 }
 NEEDED: dict[tuple[str, str], Scope] = {
     **{("GET", path): "read" for path in READ},
@@ -63,7 +68,7 @@ NEEDED: dict[tuple[str, str], Scope] = {
     ("GET", "/api/v1/audit"): "admin",
 }
 NAMES = {"run": "x", "gate": "g1", "iteration": "1", "ref": "r", "name": "n",
-         "shelf": "skill", "entry": "x", "experiment": "x"}  # fmt: skip
+         "shelf": "skill", "entry": "x", "experiment": "x", "schedule": "x"}  # fmt: skip
 COMMAND = {"name": "c", "evaluator": {"check": "command", "argv": ["make"]}}
 MINE = {
     "name": "mine",

@@ -76,9 +76,10 @@ async def compare(visit: Here, left: str = "", right: str = "") -> Response:
 
 
 def named(text: str) -> tuple[str, int | None]:
-    """Run and iteration of `run:iteration`; ids have no colon."""
-    run, colon, index = text.strip().partition(":")
-    return (run, int(index)) if colon and index.isdecimal() and len(index) < 8 else (run, None)
+    """Run and iteration of `run:iteration`; ids that other clients chose may have colons too."""
+    run, colon, index = text.strip().rpartition(":")
+    known = colon and index.isdecimal() and len(index) < 8
+    return (run, int(index)) if known else (text.strip(), None)
 
 
 def rows(left: Mapping[str, str], right: Mapping[str, str]) -> list[Row]:

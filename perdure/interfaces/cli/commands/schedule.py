@@ -1,0 +1,207 @@
+"""Schedules: a task that starts by the clock, within a budget of each month."""
+
+from decimal import Decimal
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+from pydantic import JsonValue
+
+from perdure.domain.schedules.plan import HOUR_S, Overlap
+from perdure.domain.schedules.status import ScheduleStatus
+from perdure.interfaces.cli.commands.load_task import Order, Wishes, submit_to
+from perdure.interfaces.cli.commands.parameters import Given
+from perdure.interfaces.cli.commands.patterns import interval_of
+from perdure.interfaces.cli.session import Session
+from perdure.interfaces.cli.views.layout import GOOD, line
+from perdure.interfaces.cli.views.schedules import (
+    schedule_view,
+    schedules_view,
+    triggered_view,
+)
+from perdure.submission.loading import store
+from perdure.submission.schedules import file_digest, schedule_plan
+
+Name = Annotated[str, Parameter(name="NAME")]
+schedule_app = App(
+    name="schedule",
+    help="Start tasks by the clock, within a budget of each month.",
+    version_flags=(),
+)
+
+
+@schedule_app.command
+async def create(
+    name: Name,
+    task: Annotated[str, Parameter(name="TASK")],
+    /,
+    *,
+    cron: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    every: str | None = None,
+    offset: str | None = None,
+    jitter: str | None = None,
+    time_zone: str = "UTC",
+    overlap: Overlap = "skip",
+    catch_up: str | None = None,
+    month_usd: Decimal | None = None,
+    month_tokens: int | None = None,
+    paused: bool = False,
+    replace: bool = False,
+    wishes: Wishes | None = None,
+    session: Given,
+) -> None:
+    """Start a task by the clock from now on.
+
+    The schedule keeps a copy of the task: after changes to the file, create it again with
+    --replace.
+
+    Args:
+        name: Names the schedule, and begins the ids of its runs: small letters, digits and dashes.
+        task: A task file, the name of a ready-made task, or the goal in words.
+        cron: When, as five fields: minute, hour, day, month, weekday ("0 9 * * MON-FRI"); may be
+            repeated.
+        every: How often, instead of --cron: 30m, 6h, 7d, counted from 1970 in UTC.
+        offset: With --every, how much later: --every 24h --offset 6h is at 06:00 UTC.
+        jitter: Start up to so much later, each time another.
+        time_zone: Of --cron and of the months of the budget, such as Europe/Berlin.
+        overlap: What becomes of a start while the run before is open.
+        catch_up: How late a start is made up for after the server was away. Default: 1h.
+        month_usd: What all its runs may spend in a calendar month, in USD.
+        month_tokens: The same in tokens.
+        paused: Start nothing until `perdure schedule resume`.
+        replace: Change the schedule of this name, if there is one; its books stay.
+    """
+
+    def seconds(text: str | None, option: str) -> float:
+        return 0.0 if text is None else interval_of(text, option).total_seconds()
+
+    path = (session.context.folder / task).absolute()
+    digest = file_digest(path)
+    options: dict[str, JsonValue] = {
+        "name": name,
+        "times": {
+            "cron": [*cron],
+            "every_s": seconds(every, "--every") if every is not None else None,
+            "offset_s": seconds(offset, "--offset"),
+            "jitter_s": seconds(jitter, "--jitter"),
+            "time_zone": time_zone,
+        },
+        "overlap": overlap,
+        "catch_up_s": HOUR_S if catch_up is None else seconds(catch_up, "--catch-up"),
+        "month": {
+            "cost_usd": None if month_usd is None else str(month_usd),
+            "tokens": month_tokens,
+        },
+        "source": str(path) if digest else task[:200],
+        "source_digest": digest,
+    }
+    async with session.connected(start=True) as services:
+        order = Order(task=task, wishes=wishes or Wishes())
+        submission = await submit_to(session, services, order)
+        spec = await store(submission, services.blobs)
+        plan = schedule_plan(spec, options)
+        for note in submission.notes:
+            session.output.note(note)
+        known = await services.schedules().create(plan, paused=paused, replace=replace)
+        action = "schedule_changed" if replace else "schedule_created"
+        await session.decided(services, action, f"schedule {name}")
+        _show(session, known)
+
+
+@schedule_app.default
+@schedule_app.command(name="list")
+async def list_schedules(*, session: Given) -> None:
+    """List schedules with their next start and what their month has cost."""
+    async with session.connected() as services:
+        found = await services.schedules().list()
+        data = {"type": "schedules", "schedules": [one.model_dump(mode="json") for one in found]}
+        session.output.show(schedules_view(found), data)
+
+
+@schedule_app.command
+async def show(name: Name, /, *, session: Given) -> None:
+    """Show a schedule: when it starts next, what its month has cost, what came of its last starts.
+
+    Args:
+        name: A schedule.
+    """
+    async with session.connected() as services:
+        _show(session, await services.schedules().status(name))
+
+
+@schedule_app.command
+async def pause(name: Name, /, *, note: str = "", session: Given) -> None:
+    """Start nothing until it is resumed; open runs go on.
+
+    Args:
+        name: A schedule.
+        note: Why, for whoever looks at it.
+    """
+    async with session.connected() as services:
+        found = await services.schedules().pause(name, note=note)
+        await session.decided(services, "schedule_paused", f"schedule {name}")
+        _show(session, found)
+
+
+@schedule_app.command
+async def resume(name: Name, /, *, note: str = "", session: Given) -> None:
+    """Start its task by the clock again; what it missed is not made up for.
+
+    Args:
+        name: A schedule.
+        note: Why, for whoever looks at it.
+    """
+    async with session.connected(start=True) as services:
+        found = await services.schedules().resume(name, note=note)
+        await session.decided(services, "schedule_resumed", f"schedule {name}")
+        _show(session, found)
+
+
+@schedule_app.command
+async def trigger(name: Name, /, *, session: Given) -> int:
+    """Start its task once, now, also while it is paused.
+
+    Args:
+        name: A schedule.
+    """
+    async with session.connected(start=True) as services:
+        found = await services.schedules().trigger(name)
+        await session.decided(services, "schedule_triggered", f"schedule {name}", run=found.run)
+        session.output.show(triggered_view(found), found)
+        if found.run is not None:
+            session.output.note(f"Watch it: perdure watch {found.run}")
+        return 0 if found.run is not None else 1
+
+
+@schedule_app.command
+async def delete(name: Name, /, *, session: Given) -> None:
+    """End a schedule; its runs stay, and those that are open go on.
+
+    Args:
+        name: A schedule.
+    """
+    async with session.connected() as services:
+        await services.schedules().delete(name)
+        await session.decided(services, "schedule_deleted", f"schedule {name}")
+        told = line(("✓ ", GOOD), f"ended: {name}")
+        session.output.show(told, {"type": "schedule_deleted", "name": name})
+
+
+def _show(session: Session, found: ScheduleStatus) -> None:
+    session.output.show(schedule_view(found, file_words=_file_words(found)), found)
+
+
+def _file_words(found: ScheduleStatus) -> str:
+    """Whether the task file is still what the schedule was made from; it keeps a copy."""
+    plan = found.plan
+    if not plan.source_digest:
+        return ""
+    now = file_digest(Path(plan.source))
+    if now == plan.source_digest:
+        return ""
+    what = (
+        "has changed since; the schedule goes on with its copy"
+        if now
+        else ("is not on this machine; the schedule has a copy")
+    )
+    return f"the file {what}"

@@ -1,0 +1,131 @@
+"""Schedules: a task that starts by the clock, within a budget of each month."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Response
+from pydantic import ConfigDict, Field, JsonValue
+
+from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.run.audit import Action
+from perdure.domain.schedules.plan import LONGEST_NAME, NAME, MonthlyBudget, Overlap, Times
+from perdure.domain.schedules.status import ScheduleStatus, Triggered
+from perdure.interfaces.audit_trail import AuditTrail
+from perdure.interfaces.rest.auth import Caller, Operator, Reader, Site
+from perdure.interfaces.rest.request_limits import BoundedRoute
+from perdure.interfaces.rest.scopes import require_trust
+from perdure.interfaces.rest.settings import ApiSite
+from perdure.interfaces.services import ScheduleGateway
+from perdure.submission.loading import load_data, store
+from perdure.submission.schedules import schedule_plan
+from perdure.submission.types import as_workers_see
+
+SCHEDULES = "/api/v1/schedules"
+router = APIRouter(prefix=SCHEDULES, tags=["schedules"], route_class=BoundedRoute)
+Name = Annotated[str, Path(pattern=NAME, max_length=LONGEST_NAME, description="Its name.")]
+
+
+class Schedules(FrozenModel):
+    """All schedules, by name."""
+
+    items: tuple[ScheduleStatus, ...] = ()
+
+
+class ScheduleBody(FrozenModel):
+    """A schedule to create. `task` has the fields of a task file; files are not read over REST."""
+
+    # FastAPI cannot build a body of any JSON later.
+    model_config = ConfigDict(defer_build=False)
+
+    name: Annotated[str, Field(pattern=NAME, max_length=LONGEST_NAME)]
+    task: dict[str, JsonValue]
+    times: Times
+    overlap: Overlap = "skip"
+    catch_up_s: float = 3_600
+    month: MonthlyBudget = MonthlyBudget()
+    paused: bool = False
+    replace: bool = False
+
+
+class ScheduleNoteBody(FrozenModel):
+    """Why, for whoever looks at it."""
+
+    note: Annotated[str, Field(max_length=500)] = ""
+
+
+@router.get("")
+async def list_schedules(site: Site, _: Reader) -> Schedules:
+    """All schedules with their next starts and what their month has cost."""
+    return Schedules(items=tuple(await _schedules(site).list()))
+
+
+@router.post("", status_code=201)
+async def create_schedule(
+    site: Site, caller: Operator, response: Response, body: ScheduleBody
+) -> ScheduleStatus:
+    """Start a task by the clock from now on; the same schedule sent again is that schedule."""
+    await require_trust(site, caller, body.task)
+    submission = await as_workers_see(
+        lambda around: load_data(body.task, surroundings=around),
+        site.surroundings,
+        site.services.gateway.default_model,
+    )
+    options = body.model_dump(mode="json", exclude={"task", "paused", "replace"})
+    plan = schedule_plan(await store(submission, site.services.blobs), options)
+    created = await _schedules(site).create(plan, paused=body.paused, replace=body.replace)
+    await _audited(
+        site, caller, "schedule_changed" if body.replace else "schedule_created", body.name
+    )
+    response.headers["location"] = f"{SCHEDULES}/{body.name}"
+    return created
+
+
+@router.get("/{schedule}")
+async def get_schedule(site: Site, _: Reader, schedule: Name) -> ScheduleStatus:
+    """One schedule: its next starts, its month, and what came of its last starts."""
+    return await _schedules(site).status(schedule)
+
+
+@router.post("/{schedule}/pause")
+async def pause_schedule(
+    site: Site, caller: Operator, schedule: Name, body: ScheduleNoteBody | None = None
+) -> ScheduleStatus:
+    """Start nothing until it is resumed; open runs go on."""
+    found = await _schedules(site).pause(schedule, note=(body or ScheduleNoteBody()).note)
+    await _audited(site, caller, "schedule_paused", schedule)
+    return found
+
+
+@router.post("/{schedule}/resume")
+async def resume_schedule(
+    site: Site, caller: Operator, schedule: Name, body: ScheduleNoteBody | None = None
+) -> ScheduleStatus:
+    """Start its task by the clock again; what it missed is not made up for."""
+    found = await _schedules(site).resume(schedule, note=(body or ScheduleNoteBody()).note)
+    await _audited(site, caller, "schedule_resumed", schedule)
+    return found
+
+
+@router.post("/{schedule}/trigger")
+async def trigger_schedule(site: Site, caller: Operator, schedule: Name) -> Triggered:
+    """Start its task once, now, also while it is paused; its overlap policy counts."""
+    found = await _schedules(site).trigger(schedule)
+    await _audited(site, caller, "schedule_triggered", schedule, run=found.run)
+    return found
+
+
+@router.delete("/{schedule}", status_code=204)
+async def delete_schedule(site: Site, caller: Operator, schedule: Name) -> None:
+    """End a schedule; its runs stay, and those that are open go on."""
+    await _schedules(site).delete(schedule)
+    await _audited(site, caller, "schedule_deleted", schedule)
+
+
+async def _audited(
+    site: ApiSite, caller: Caller, action: Action, name: str, *, run: str | None = None
+) -> None:
+    trail = AuditTrail(site.services.audit, now=site.now)
+    await trail.decided(action, f"schedule {name}", by=caller.name, run=run)
+
+
+def _schedules(site: ApiSite) -> ScheduleGateway:
+    return site.services.schedules()

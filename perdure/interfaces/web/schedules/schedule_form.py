@@ -1,0 +1,85 @@
+"""The form of a new schedule as the body that it means."""
+
+from collections.abc import Mapping
+
+import yaml
+from pydantic import JsonValue
+
+from perdure.domain.foundation.base import FrozenModel
+from perdure.interfaces.web.api_calls import ApiProblem
+
+HOURS_S = 3_600
+
+
+class ScheduleForm(FrozenModel):
+    """What somebody wrote, as it stands in the fields.
+
+    Args:
+        name: names the schedule.
+        task: the fields of a task file, as YAML.
+        cron: when, as five fields.
+        every_hours: how often, instead.
+        time_zone: of the times and of the months.
+        overlap: what becomes of a start while a run is open.
+        cost_usd: what a month may cost.
+        tokens: what a month may use.
+    """
+
+    name: str = ""
+    task: str = ""
+    cron: str = ""
+    every_hours: str = ""
+    time_zone: str = "UTC"
+    overlap: str = "skip"
+    cost_usd: str = ""
+    tokens: str = ""
+
+    @classmethod
+    def read(cls, fields: Mapping[str, str]) -> "ScheduleForm":
+        """The form as it was sent."""
+        known = cls.model_fields.keys() & fields.keys()
+        return cls(**{name: fields[name].strip() for name in known})
+
+    def body(self) -> dict[str, JsonValue]:
+        """The body of a request that creates it; the API says what is wrong with its values.
+
+        Raises:
+            ApiProblem: the task is no YAML, or no fields.
+        """
+        times: dict[str, JsonValue] = {"time_zone": self.time_zone}
+        if self.cron:
+            times["cron"] = [self.cron]
+        if self.every_hours:
+            times["every_s"] = _seconds(self.every_hours)
+        month: dict[str, JsonValue] = {}
+        if self.cost_usd:
+            month["cost_usd"] = self.cost_usd
+        if self.tokens:
+            month["tokens"] = self.tokens
+        return {
+            "name": self.name,
+            "task": self._task(),
+            "times": times,
+            "overlap": self.overlap,
+            "month": month,
+        }
+
+    def _task(self) -> dict[str, JsonValue]:
+        try:
+            found = yaml.safe_load(self.task)
+        except yaml.YAMLError as error:
+            raise _wrong(f"no YAML ({' '.join(str(error).split())[:200]})") from None
+        if not isinstance(found, dict):
+            raise _wrong("no fields of a task, such as `goal: Write the news.`")
+        return {str(name): value for name, value in found.items()}
+
+
+def _seconds(hours: str) -> JsonValue:
+    try:
+        return float(hours) * HOURS_S
+    except ValueError:
+        return hours
+
+
+def _wrong(found: str) -> ApiProblem:
+    return ApiProblem(422, "invalid_input", "The form is not valid.", "", (f"task: {found}",))

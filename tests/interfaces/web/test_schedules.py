@@ -1,0 +1,81 @@
+"""The views of schedules: an empty list, a form, one with its starts, and its verbs."""
+
+from installation import Installation
+from page_visit import Visitor
+from waiting import eventually
+
+FORM = {
+    "name": "news",
+    "task": "kind: agent\ngoal: <b>Write</b> the news.\nlearn: false",
+    "cron": "0 9 * * MON-FRI",
+    "time_zone": "Europe/Berlin",
+    "overlap": "skip",
+    "tokens": "50000",
+}
+
+
+async def test_an_empty_list_says_what_to_do(person: Visitor) -> None:
+    page = await person.see("/schedules")
+    assert "Nothing is scheduled." in page
+    assert 'href="/schedules/new"' in page
+    assert "perdure schedule create NAME TASK" in page
+
+
+async def test_a_schedule_is_made_steered_and_deleted(bare: Installation, person: Visitor) -> None:
+    key = await person.form_key("/schedules/new")
+    made = await person.send("/schedules/new", FORM, key=key)
+    assert (made.status_code, made.headers["location"]) == (303, "/schedules/news"), made.text
+    page = await person.see("/schedules/news")
+    assert "0 9 * * MON-FRI in Europe/Berlin" in page
+    assert "50.0k tokens a month" in page or "50k tokens a month" in page
+    assert "&lt;b&gt;Write&lt;/b&gt; the news." in page
+    assert "<b>Write" not in page
+    paused = await person.send("/schedules/news/pause", {}, key=key)
+    assert paused.status_code == 303
+    assert '<span class="state paused">paused</span>' in await person.see("/schedules/news")
+    async with bare.worker():
+        await _started(person, key)
+    assert 'href="/schedules/news"' in await person.see("/schedules")
+    gone = await person.send("/schedules/news/delete", {}, key=key)
+    assert gone.headers["location"] == "/schedules"
+    assert (await person.client.get("/schedules/news")).status_code == 404
+
+
+async def _started(person: Visitor, key: str) -> None:
+    started = await person.send("/schedules/news/trigger", {}, key=key)
+    assert started.status_code == 303, started.text
+    assert started.headers["location"].startswith("/runs/news-")
+
+    async def began() -> bool:
+        run = started.headers["location"]
+        return f'<a href="{run}">' in (await person.see("/schedules/news")).split("Last starts")[1]
+
+    await eventually(began)
+
+
+async def test_a_form_of_another_session_changes_nothing(person: Visitor) -> None:
+    refused = await person.send("/schedules/new", FORM, key="0" * 64)
+    assert refused.status_code == 403
+    assert "Nothing is scheduled." in await person.see("/schedules")
+
+
+async def test_a_wrong_form_comes_back_with_what_is_wrong(person: Visitor) -> None:
+    key = await person.form_key("/schedules/new")
+    for change, words in (
+        ({"cron": "0 0 31 2 *"}, "never come"),
+        ({"time_zone": "Mars"}, "no time zone"),
+        ({"task": "{"}, "no YAML"),
+        ({"task": "- a"}, "no fields of a task"),
+        ({"cron": "", "every_hours": "often"}, "every_s"),
+        ({"tokens": "many"}, "tokens"),
+    ):
+        answer = await person.send("/schedules/new", {**FORM, **change}, key=key)
+        assert answer.status_code == 422, (change, answer.text)
+        assert words in answer.text, change
+        assert 'value="news"' in answer.text
+
+
+async def test_the_form_begins_with_a_ready_made_task(person: Visitor) -> None:
+    page = await person.see("/schedules/new?task=release-notes")
+    assert 'value="release-notes"' in page
+    assert "goal:" in page
