@@ -1,5 +1,6 @@
 """From a schedule of ours to one of Temporal's, and from what the server says of it to words."""
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from temporalio.client import (
@@ -16,6 +17,7 @@ from temporalio.client import (
 
 from perdure.domain.foundation.names import MEMO_GOAL_CHARACTERS, WORKFLOW_TYPES
 from perdure.domain.schedules.plan import Overlap, SchedulePlan
+from perdure.domain.schedules.store import ScheduledStart
 
 SUMMARY_CHARACTERS = 150
 OVERLAPS: dict[Overlap, ScheduleOverlapPolicy] = {
@@ -80,6 +82,20 @@ def open_runs(described: ScheduleDescription) -> tuple[str, ...]:
         for action in described.info.running_actions
         if isinstance(action, ScheduleActionExecutionStartWorkflow)
     )
+
+
+def with_recent(
+    starts: Sequence[ScheduledStart], described: ScheduleDescription
+) -> tuple[ScheduledStart, ...]:
+    """The starts in the books, with those that were refused before the books were asked."""
+    booked = {start.run for start in starts}
+    others = [
+        ScheduledStart(run=item.action.workflow_id, at=item.started_at)
+        for item in described.info.recent_actions
+        if isinstance(item.action, ScheduleActionExecutionStartWorkflow)
+        and item.action.workflow_id not in booked
+    ]
+    return tuple(sorted([*starts, *others], key=lambda start: start.at, reverse=True))
 
 
 def recent_runs(described: ScheduleDescription) -> dict[str, str]:

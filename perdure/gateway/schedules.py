@@ -33,6 +33,7 @@ from perdure.gateway.schedule_spec import (
     open_runs,
     recent_runs,
     temporal_schedule,
+    with_recent,
 )
 from perdure.gateway.start import Starter
 from perdure.gateway.temporal_gateway import TemporalGateway
@@ -231,6 +232,7 @@ class Schedules:
                 "note": state.note or "",
                 "next_at": () if state.paused else next_starts(described),
                 "running": open_runs(described),
+                "starts": with_recent(told.starts, described),
                 "started": info.num_actions,
                 "skipped": info.num_actions_skipped_overlap,
                 "missed": info.num_actions_missed_catchup_window,

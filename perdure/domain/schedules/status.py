@@ -20,7 +20,8 @@ class ScheduleStatus(FrozenModel):
         note: why it was paused or taken up again, where that was said.
         next_at: the next starts, the nearest first.
         running: its runs that are open now, by the server.
-        starts: the newest starts first, those that were refused too.
+        starts: the newest starts first, those that were refused too; a task that could not run is
+            told by its run.
         started: how many runs it started at the server.
         skipped: how many starts were left out because the run before was open.
         missed: how many were left out because they would have come too late.
