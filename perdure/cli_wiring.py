@@ -221,6 +221,7 @@ class _Installation:
 
     async def collect(self, dry_run: bool) -> Collected:
         from perdure.composition import open_parts
+        from perdure.domain.retention.rules import read_rules
         from perdure.operations import gc
 
         async with (
@@ -233,6 +234,7 @@ class _Installation:
                 parts.workspaces,
                 now=utc_now(),
                 dry_run=dry_run,
+                rules=read_rules(self._settings.retention),
             )
 
     async def move_blobs(self) -> MovedContent:

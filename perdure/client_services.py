@@ -38,11 +38,13 @@ if TYPE_CHECKING:
     from perdure.composition import Parts
     from perdure.domain.evaluation.rubric import Rubric
     from perdure.domain.foundation.problems import Problem
+    from perdure.domain.retention.messages import CollectReport
     from perdure.domain.run.bookkeeping_messages import ServedModels
     from perdure.domain.specs import Spec
     from perdure.gateway.deployments import Deployments
     from perdure.gateway.open_task import TaskOpening
     from perdure.interfaces.loop_service import LoopService
+    from perdure.interfaces.services import ErasureService
     from perdure.submission.types import Surroundings
 
 __all__ = ["SETTING_NAMES", "Settings", "access_from", "default_model", "loops_of", "services"]
@@ -130,6 +132,7 @@ class _Client:
             experiments=lambda: self.gateway.experiments(stores.experiments()),
             deployments=self._deployments,
             schedules=lambda: self.gateway.schedules(stores.schedules()),
+            erasure=lambda: erasing(stores, self.gateway),
             transcripts=stores.transcripts,
             workspaces=lambda: self._parts().workspaces,
             memory=stores.memory,
@@ -319,6 +322,35 @@ def _of_worker(parts: "Parts") -> "Surroundings":
         rubric_problems=rubric_problems,
         settings=SETTING_NAMES,
     )
+
+
+def collecting_of(parts: "Parts") -> "Callable[[], Awaitable[CollectReport]]":
+    """What collects garbage at a worker, with the rules of its settings."""
+
+    async def collect() -> "CollectReport":
+        from perdure.domain.retention.messages import CollectReport
+        from perdure.domain.retention.rules import read_rules
+        from perdure.operations import gc
+
+        gateway = _client_of(parts, _named_endpoints(parts.settings)).gateway
+        found = await gc.collect(
+            parts.stores,
+            gateway,
+            parts.workspaces,
+            now=utc_now(),
+            dry_run=False,
+            rules=read_rules(parts.settings.retention),
+        )
+        return CollectReport.model_validate(found.model_dump(exclude={"dry_run"}))
+
+    return collect
+
+
+def erasing(stores: Stores, gateway: Gateway) -> "ErasureService":
+    """What erases runs."""
+    from perdure.operations.erase import Eraser
+
+    return Eraser(stores, gateway)
 
 
 async def replayed_by(settings: Settings, blobs: BlobStore, run: str, history: bytes) -> str | None:

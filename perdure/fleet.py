@@ -13,6 +13,7 @@ from temporalio.worker import Worker
 
 from perdure.about import VERSION
 from perdure.activities.call_model import CallModel
+from perdure.activities.collection import Collect
 from perdure.activities.evaluation import Check, Judge, Verify
 from perdure.activities.experiments import NoteExperiment, OpenTrial, SettleTrial, TrialRuns
 from perdure.activities.generated_tools import MakeTool, RepairTool
@@ -41,7 +42,7 @@ from perdure.adapters.llm.access import access_from, lacking_models
 from perdure.adapters.notifiers import notifier
 from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.stores.waiting_stores import once_there, patiently
-from perdure.client_services import opening_of
+from perdure.client_services import collecting_of, opening_of
 from perdure.composition import Parts
 from perdure.domain.foundation.errors import PerdureError, StoreError
 from perdure.domain.foundation.names import (
@@ -141,6 +142,7 @@ class Fleet:
                 review.review,
                 KeepLearnings(stores.memory).keep_learnings,
                 Mine(stores.memory).mine,
+                Collect(collecting_of(self._parts)).collect,
                 ReadStage(
                     blobs=stores.blobs, artifacts=stores.artifacts, frames=self._frames, now=utc_now
                 ).read_stage,

@@ -5,6 +5,7 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxR
 
 from perdure.domain.foundation.base import build_validators
 from perdure.workflows.agent import AgentLoop
+from perdure.workflows.collection import Collection
 from perdure.workflows.delegation import DelegationLoop
 from perdure.workflows.experiment import Experiment
 from perdure.workflows.learn import LearnLoop
@@ -14,7 +15,16 @@ from perdure.workflows.roles import RoleLoop
 from perdure.workflows.task_start import TASK_STARTS
 
 __all__ = ["TASK_STARTS", "WORKFLOWS", "allow_long_tasks", "workflow_runner"]
-WORKFLOWS = (AgentLoop, RefineLoop, RoleLoop, DelegationLoop, LearnLoop, PatternMining, Experiment)
+WORKFLOWS = (
+    AgentLoop,
+    RefineLoop,
+    RoleLoop,
+    DelegationLoop,
+    LearnLoop,
+    PatternMining,
+    Experiment,
+    Collection,
+)
 
 
 def workflow_runner() -> SandboxedWorkflowRunner:

@@ -356,6 +356,18 @@ class Gateway:
         """Look for patterns once, now; raises `NoReadyWorker` when nobody can."""
         return await self._parts.mining.now()
 
+    async def collection_schedule(self) -> MiningSchedule | None:
+        """When garbage is collected, or None when nothing is scheduled."""
+        return await self._parts.collecting.state()
+
+    async def schedule_collection(self, every: timedelta) -> MiningSchedule:
+        """Collect garbage at this interval; raises `InvalidInput` for one out of bounds."""
+        return await self._parts.collecting.every(every)
+
+    async def unschedule_collection(self) -> bool:
+        """Collect on no schedule; False when nothing was scheduled."""
+        return await self._parts.collecting.off()
+
     async def history_export(self, run: str) -> bytes:
         """The history of a run's newest execution as JSON, for replay."""
         return (await self._parts.server.history(run)).encode()

@@ -21,6 +21,7 @@ from perdure.gateway.types import InstallationInfo, ResolveModels, SettleRun, Wa
 if TYPE_CHECKING:
     from perdure.domain.experiments.store import ExperimentStore
     from perdure.domain.schedules.store import ScheduleStore
+    from perdure.gateway.collection_schedule import Collecting
     from perdure.gateway.control import Steering
     from perdure.gateway.deployments import Deployments
     from perdure.gateway.event_follower import Follower
@@ -171,6 +172,13 @@ class GatewayParts:
         from perdure.gateway.pattern_schedule import Mining
 
         return Mining(server=self.server, starter=self.starter, records=self.records)
+
+    @cached_property
+    def collecting(self) -> "Collecting":
+        """Collects garbage on a schedule."""
+        from perdure.gateway.collection_schedule import Collecting
+
+        return Collecting(server=self.server, records=self.records)
 
     def experiments(self, store: "ExperimentStore") -> "Experiments":
         """Runs experiments."""

@@ -43,7 +43,7 @@ class Mining:
         """The schedule as it stands, or None."""
         with self._server.translated():
             try:
-                return _state(await (await self._handle()).describe())
+                return state_of(await (await self._handle()).describe())
             except RPCError as error:
                 if error.status == RPCStatusCode.NOT_FOUND:
                     return None
@@ -69,7 +69,7 @@ class Mining:
             except ScheduleAlreadyRunningError:
                 handle = client.get_schedule_handle(schedule_id)
                 await handle.update(lambda _: ScheduleUpdate(schedule=schedule))
-            return _state(await client.get_schedule_handle(schedule_id).describe())
+            return state_of(await client.get_schedule_handle(schedule_id).describe())
 
     async def off(self) -> bool:
         """End the schedule; False when there is none."""
@@ -134,7 +134,8 @@ class Mining:
         return mining_schedule_id(await self._records.installation())
 
 
-def _state(described: ScheduleDescription) -> MiningSchedule:
+def state_of(described: ScheduleDescription) -> MiningSchedule:
+    """A schedule of one interval as it stands."""
     info, intervals = described.info, described.schedule.spec.intervals
     recent = [item.scheduled_at for item in info.recent_actions]
     return MiningSchedule(

@@ -5,7 +5,7 @@ Interfaces import no adapter. The composition root builds these values; tests bu
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -48,6 +48,7 @@ if TYPE_CHECKING:  # read by few: commands start without it
     from perdure.domain.experiments.store import StoredExperiment
     from perdure.domain.experiments.trials import Trial
     from perdure.interfaces.deployments import DeploymentGateway
+    from perdure.domain.retention.erasure import Erased
     from perdure.domain.schedules.plan import SchedulePlan
     from perdure.domain.schedules.status import ScheduleStatus, Triggered
 
@@ -56,7 +57,8 @@ class Collected(FrozenModel):
     """What a garbage collection dropped, or would drop.
 
     `calls` are those that the journal knows as begun and no step is waiting for, as in a store that
-    was restored: they are booked as lost, at what they were expected to use.
+    was restored: they are booked as lost, at what they were expected to use. `runs` are those that
+    the rules of retention keep no longer.
     """
 
     blobs: int
@@ -64,6 +66,7 @@ class Collected(FrozenModel):
     kept: int
     dry_run: bool
     calls: int = 0
+    runs: int = 0
 
 
 class MovedContent(FrozenModel):
@@ -197,6 +200,18 @@ class RunGateway(Protocol):
         """Look for patterns once, now."""
         ...
 
+    async def collection_schedule(self) -> MiningSchedule | None:
+        """When garbage is collected, or None."""
+        ...
+
+    async def schedule_collection(self, every: timedelta) -> MiningSchedule:
+        """Collect garbage at this interval."""
+        ...
+
+    async def unschedule_collection(self) -> bool:
+        """Collect on no schedule; False when nothing was scheduled."""
+        ...
+
     def fresh_id(self, kind: str, goal: str) -> str:
         """An id that no run has."""
         ...
@@ -300,6 +315,18 @@ class ScheduleGateway(Protocol):
         ...
 
 
+class ErasureService(Protocol):
+    """Erases runs; `operations.erase.Eraser` says more."""
+
+    async def find(self, *, subject: str | None = None, label: str | None = None) -> "list[str]":
+        """Root runs with this label, or that mention a text."""
+        ...
+
+    async def erase(self, root: str, *, now: datetime, dry_run: bool = False) -> "Erased":
+        """Erase a run with those below it and what was learned from it."""
+        ...
+
+
 class Start(Protocol):
     """Starts missing embedded services and returns the connected services.
 
@@ -325,6 +352,7 @@ class Services:
     experiments: Callable[[], ExperimentGateway]
     deployments: "Callable[[], DeploymentGateway]"
     schedules: Callable[[], ScheduleGateway]
+    erasure: Callable[[], ErasureService]
     transcripts: TranscriptStore
     workspaces: Callable[[], Workspaces]
     memory: MemoryStore

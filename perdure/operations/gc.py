@@ -6,7 +6,8 @@ for an hour is dropped, and where a step is under way, an hour before it began: 
 about to name what it stored.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -15,6 +16,9 @@ from perdure.adapters.stores.open_stores import Stores
 from perdure.domain.foundation.errors import NotFound, StoreError
 from perdure.domain.foundation.refs import addresses_in
 from perdure.domain.ports import BlobStore
+from perdure.domain.retention.erasure import Tombstone, TombstoneReason
+from perdure.domain.retention.rules import RetentionRule, is_expired
+from perdure.domain.run.status import StoredRun
 from perdure.domain.tools.workspaces import Workspaces
 from perdure.gateway.types import Retained
 from perdure.interfaces.services import Collected, RunGateway
@@ -55,6 +59,7 @@ async def collect(
     now: datetime,
     dry_run: bool,
     young: timedelta = YOUNG,
+    rules: Sequence[RetentionRule] = (),
 ) -> Collected:
     """Drop (or, with `dry_run`, count) the blobs that nothing retained leads to.
 
@@ -69,22 +74,25 @@ async def collect(
         now: when this collection began.
         dry_run: only count.
         young: what was written or renewed so shortly before stays, whoever needs it.
+        rules: how long ended runs are kept.
 
     Raises:
         ServiceUnavailable: the server does not answer; nothing was dropped.
         StoreError: something that is kept cannot be read, so what it leads to is unknown; nothing
             was dropped.
     """
+    expired = await _expire(stores, gateway, rules, now=now, dry_run=dry_run)
     needs = _Needs(cutoff=now - young)
     # Before the steps are looked at: one that begins meanwhile is not among these.
     begun = await stores.journal.unended(before=now - young)
     # Closed histories count too: a reset or a replay may need what they name.
     async for found in gateway.retained():
         needs.add(found, young=young)
-    needed = await _reachable(stores.blobs, needs.named | await named_by_rows(stores.database))
+    needed = await reachable(stores.blobs, needs.named | await named_by_rows(stores.database))
     unneeded: dict[str, int] = {}
     kept = 0
-    async for address, size in _candidates(stores.blobs, needs.cutoff, now=now):
+    erased = await stores.erasure().marked()
+    async for address, size in _candidates(stores.blobs, needs.cutoff, now=now, erased=erased):
         if size is None or address in needed:
             kept += 1
         else:
@@ -95,6 +103,7 @@ async def collect(
         for key in sorted(orphaned):
             await stores.journal.reconcile(key)
         sizes = await stores.blobs.delete(list(unneeded), written_before=needs.cutoff)
+        await stores.erasure().unmark(sorted(erased & set(unneeded)))
         if stores.objects is not None:
             await stores.objects.sweep(written_before=needs.cutoff, now=now)
         await _release_ended(stores, workspaces, open_runs=needs.open)
@@ -102,16 +111,70 @@ async def collect(
         await stores.live.prune()
     kept += len(unneeded) - len(sizes)
     return Collected(
-        blobs=len(sizes), bytes=sum(sizes), kept=kept, dry_run=dry_run, calls=len(orphaned)
+        blobs=len(sizes),
+        bytes=sum(sizes),
+        kept=kept,
+        dry_run=dry_run,
+        calls=len(orphaned),
+        runs=expired,
+    )
+
+
+async def _expire(
+    stores: Stores,
+    gateway: RunGateway,
+    rules: Sequence[RetentionRule],
+    *,
+    now: datetime,
+    dry_run: bool,
+) -> int:
+    """Drop runs that are kept no longer, with those below them; what memory learned stays."""
+    if not rules:
+        return 0
+    rows = stores.erasure()
+    dropped = 0
+    for root in await stores.records.find_runs(limit=ALL_RUNS, roots=True):
+        tree = await rows.tree(root.id) if is_expired(root, rules, now) else ()
+        if not tree or any(row.ended_at is None for row in tree):
+            continue
+        dropped += 1
+        if dry_run:
+            continue
+        # The tombstone first: a kill between the two would take the run out of the sums.
+        await rows.mark([stone_of(row, root.id, now, "expired") for row in tree], (), at=now)
+        # The root last: while it is there, a collection that was broken off finds the others.
+        for row in sorted(tree, key=lambda row: row.id == root.id):
+            with suppress(NotFound):
+                await gateway.delete(row.id)
+    return dropped
+
+
+def stone_of(row: StoredRun, root: str, now: datetime, why: TombstoneReason) -> Tombstone:
+    """What stays of a run; after an erasure without its label, which may name somebody."""
+    return Tombstone(
+        run=row.id,
+        root=root,
+        kind=row.kind,
+        label=row.label if why == "expired" else None,
+        outcome=row.outcome,
+        started_at=row.started_at,
+        ended_at=row.ended_at,
+        at=now,
+        why=why,
     )
 
 
 async def _candidates(
-    blobs: BlobStore, cutoff: datetime, *, now: datetime
+    blobs: BlobStore, cutoff: datetime, *, now: datetime, erased: set[str]
 ) -> AsyncIterator[tuple[str, int | None]]:
-    """All blobs, with the size of those that are old enough to go."""
+    """All blobs, with the size of those that are old enough to go.
+
+    A payload of an erased run is not kept for the sake of a history that another server may have.
+    """
     async for address, size, written in blobs.addresses():
-        old = written < cutoff and not await _is_payload(blobs, address, now - written)
+        old = written < cutoff and (
+            address in erased or not await _is_payload(blobs, address, now - written)
+        )
         yield address, size if old else None
 
 
@@ -122,7 +185,8 @@ async def _release_ended(stores: Stores, workspaces: Workspaces, *, open_runs: s
             await workspaces.release(run=run.id)
 
 
-async def _reachable(blobs: BlobStore, roots: set[str]) -> set[str]:
+async def reachable(blobs: BlobStore, roots: set[str]) -> set[str]:
+    """Addresses, and all that they lead to; raises `StoreError` where content is unreadable."""
     needed: set[str] = set()
     waiting = list(roots)
     while waiting:
@@ -130,11 +194,12 @@ async def _reachable(blobs: BlobStore, roots: set[str]) -> set[str]:
         if address in needed:
             continue
         needed.add(address)
-        waiting += addresses_in(await _content(blobs, address)) - needed
+        waiting += addresses_in(await content(blobs, address)) - needed
     return needed
 
 
-async def _content(blobs: BlobStore, address: str) -> bytes:
+async def content(blobs: BlobStore, address: str) -> bytes:
+    """What is at an address; empty where nothing is."""
     try:
         return await blobs.get(address)
     except NotFound:

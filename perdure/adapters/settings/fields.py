@@ -52,6 +52,10 @@ class SettingFields(BaseSettings):
     task_queue: str = Field(TASK_QUEUE, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,199}$")
     """Task queue on which any Temporal client starts a loop with its task as input. Installations
     that share a namespace need different ones."""
+    retention: str = ""
+    """How long ended [runs are kept](retention.md), applied by `perdure gc`: rules with semicolons
+    between them, of which the first that fits decides, such as `30d outcome=failed; keep
+    label=audit-*; 365d`. Unset: for good."""
     plugins: Names = ()
     """Tools and checks that a worker loads: files (`./mytools.py`), package folders or modules."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
@@ -248,6 +252,16 @@ class SettingFields(BaseSettings):
     @classmethod
     def _readable(cls, blobs: str | None) -> str | None:
         return None if blobs is None else BlobPlace.parse(blobs).url
+
+    @field_validator("retention", mode="after")
+    @classmethod
+    def _rules(cls, text: str) -> str:
+        if text:
+            # Where it is set alone: every command reads the settings.
+            from perdure.domain.retention.rules import read_rules
+
+            read_rules(text)
+        return text
 
     @field_validator("home", mode="after")
     @classmethod

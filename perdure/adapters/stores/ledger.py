@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, RowMapping, Select, Text, and_, case, func
 
 from perdure.adapters.stores.attempts import was_sent
 from perdure.adapters.stores.database import Database
-from perdure.adapters.stores.tables import attempts, run_savings, runs
+from perdure.adapters.stores.tables import attempts, run_savings, runs, tombstones
 from perdure.domain.budget.ledger import InputSavings, Period, SpendCell, SpendKey, SpendLine
 from perdure.domain.foundation.names import learn_run_id
 from perdure.domain.llm.usage import Usage
@@ -31,7 +31,7 @@ class SqlLedger:
         lines: dict[str | None, SpendLine] = {}
         async with self._database.read() as connection:
             for row in (await connection.execute(self._sums(by, period))).mappings():
-                name = row["name"] or None
+                name = row["name"] or row.get("former") or None
                 lines[name] = lines.get(name, SpendLine(name=name)).plus(_line(row))
         if by == "day":
             return sorted(lines.values(), key=lambda line: line.name or "")
@@ -71,19 +71,28 @@ class SqlLedger:
         return InputSavings.model_validate({name: int(value) for name, value in row.items()})
 
     def _sums(self, by: SpendKey, period: Period) -> "Select[tuple[object, ...]]":
-        top = attempts.outerjoin(runs, runs.c.id == attempts.c.root)
+        # Of a run that was dropped, a tombstone says what sums are grouped by.
+        top = attempts.outerjoin(runs, runs.c.id == attempts.c.root).outerjoin(
+            tombstones, tombstones.c.run == attempts.c.root
+        )
         match by:
             case "day":
                 return self._grouped(_day(), period)
             case "model":
                 return self._grouped(attempts.c.model, period)
             case "kind":
-                return self._grouped(runs.c.kind, period).select_from(top)
+                return self._grouped(
+                    func.coalesce(runs.c.kind, tombstones.c.kind), period
+                ).select_from(top)
             case "label":
                 by_run = self._grouped(attempts.c.root, period).subquery()
                 figures = [column for column in by_run.c if column.name != "name"]
-                labels = by_run.outerjoin(runs, runs.c.id == by_run.c.name)
-                return select(runs.c.label.label("name"), *figures).select_from(labels)
+                labels = by_run.outerjoin(runs, runs.c.id == by_run.c.name).outerjoin(
+                    tombstones, tombstones.c.run == by_run.c.name
+                )
+                # Both may be encrypted, each with the name of its column: they are not one value.
+                names = (runs.c.label.label("name"), tombstones.c.label.label("former"))
+                return select(*names, *figures).select_from(labels)
 
     def _grouped(self, key: ColumnElement[str], period: Period) -> "Select[tuple[object, ...]]":
         began = attempts.c.started_at

@@ -21,11 +21,13 @@ from perdure.adapters.stores.tables import (
     attempts,
     blob_objects,
     blobs,
+    erased_blobs,
     metadata,
     replies,
     runs,
     schedule_starts,
     seals,
+    tombstones,
     tree_seals,
     verdicts,
 )
@@ -34,8 +36,8 @@ from perdure.domain.foundation.refs import addresses_in
 PAGE = 500
 # What is left out grows with the books and names no content. A table that is added later is read.
 _NAMELESS = frozenset({
-    api_starts, api_tokens, attempts, blob_objects, blobs, replies, schedule_starts, seals,
-    tree_seals,
+    api_starts, api_tokens, attempts, blob_objects, blobs, erased_blobs, replies,
+    schedule_starts, seals, tombstones, tree_seals,
 })  # fmt: skip
 
 

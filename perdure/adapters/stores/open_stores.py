@@ -42,6 +42,7 @@ from perdure.domain.run.audit import AuditStore
 
 if TYPE_CHECKING:  # read by few: commands start without it
     from perdure.domain.experiments.store import ExperimentStore
+    from perdure.domain.retention.erasure import ErasureStore
     from perdure.domain.schedules.store import ScheduleStore
 
 DATABASE_FILE = "perdure.sqlite"
@@ -58,6 +59,7 @@ class Stores:
     ledger: Callable[[], Ledger]
     experiments: "Callable[[], ExperimentStore]"
     schedules: "Callable[[], ScheduleStore]"
+    erasure: "Callable[[], ErasureStore]"
     records: RecordStore
     live: LiveTexts
     verdicts: VerdictStore
@@ -125,6 +127,7 @@ async def open_stores(
         ledger=partial(SqlLedger, database),
         experiments=partial(_experiments, database),
         schedules=partial(_schedules, database),
+        erasure=partial(_erasure, database),
         records=records,
         live=SqlLiveTexts(database),
         verdicts=SqlRecords(database),
@@ -151,6 +154,12 @@ def _schedules(database: Database) -> "ScheduleStore":
     from perdure.adapters.stores.schedules import SqlSchedules
 
     return SqlSchedules(database)
+
+
+def _erasure(database: Database) -> "ErasureStore":
+    from perdure.adapters.stores.erasure import SqlErasure
+
+    return SqlErasure(database)
 
 
 async def _shelf(home: Path, database: Database) -> BlobBackend:

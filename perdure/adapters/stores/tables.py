@@ -383,3 +383,22 @@ schedule_starts = Table(
     Column("lowered", Boolean),
     Column("refused", Text),
 )
+
+tombstones = Table(
+    "tombstones",
+    metadata,
+    _key("run"),
+    *_texts("root", "kind"),
+    *_contents("tombstones", "label"),
+    *_texts("outcome"),
+    *_times("started_at", "ended_at", "at"),
+    *_texts("why"),
+)
+
+erased_blobs = Table(
+    "erased_blobs",
+    metadata,
+    _key("address"),
+    _key("root"),
+    Column("at", UtcTime),
+)

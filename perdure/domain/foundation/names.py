@@ -17,6 +17,7 @@ WORKFLOW_TYPES: dict[str, str] = {
 }
 MINING_WORKFLOW = "PatternMining"
 EXPERIMENT_WORKFLOW = "Experiment"
+COLLECTION_WORKFLOW = "Collection"
 TASK_QUEUE = "perdure"
 """Where any Temporal client starts a loop with nothing but its task."""
 
@@ -113,6 +114,11 @@ def learn_run_id(run: str) -> str:
 def mining_schedule_id(installation: str) -> str:
     """The schedule of pattern mining; a namespace may serve several installations."""
     return f"perdure-{installation}-patterns"
+
+
+def collection_schedule_id(installation: str) -> str:
+    """The schedule of garbage collection."""
+    return f"perdure-{installation}-gc"
 
 
 def schedule_id(installation: str, name: str) -> str:

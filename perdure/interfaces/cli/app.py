@@ -96,6 +96,7 @@ GROUPS = {
         "setup": "installation:setup",
         "doctor": "installation:doctor",
         "gc": "installation:gc",
+        "erase": "erase:erase",
         "move-blobs": "installation:move_blobs",
         "replay": "replay_chaos:replay",
         "chaos": "replay_chaos:chaos",

@@ -20,6 +20,7 @@ from perdure.interfaces.web.library import routes as library_routes
 from perdure.interfaces.web.rendering import FILES, asset, rendered
 from perdure.interfaces.web.run import calls as call_routes
 from perdure.interfaces.web.run import changes as change_routes
+from perdure.interfaces.web.run import erase as erase_routes
 from perdure.interfaces.web.run import routes as run_routes
 from perdure.interfaces.web.run.watching import Watches
 from perdure.interfaces.web.runs import routes as runs_routes
@@ -46,6 +47,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     library_routes.router,
     experiment_routes.router,
     schedule_routes.router,
+    erase_routes.router,  # before all verbs of a run
     change_routes.router,  # before all verbs of a run
     tree_routes.router,
     run_routes.router,

@@ -16,6 +16,7 @@ from perdure.adapters.definitions.example_files import lay_out
 from perdure.adapters.definitions.store import LoopFiles
 from perdure.adapters.settings.config_files import KNOWN, ConfigFiles
 from perdure.adapters.stores.open_stores import Stores, open_stores
+from perdure.client_services import erasing
 from perdure.domain.budget.journal import AttemptRow
 from perdure.domain.experiments.plan import Entry, Plan
 from perdure.domain.experiments.status import ExperimentStatus
@@ -208,6 +209,7 @@ class Installation:
             experiments=lambda: self.experiments,  # pyright: ignore[reportArgumentType]
             deployments=lambda: self.deployments,  # pyright: ignore[reportArgumentType]
             schedules=lambda: self.schedules,
+            erasure=lambda: erasing(stores, self.gateway),  # pyright: ignore[reportArgumentType]
             transcripts=MemoryTranscripts(),  # pyright: ignore[reportArgumentType]
             workspaces=lambda: self.workspaces,  # pyright: ignore[reportArgumentType]
             memory=stores and stores.memory,

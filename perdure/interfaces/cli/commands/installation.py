@@ -5,7 +5,9 @@ from typing import Annotated
 from cyclopts import Parameter
 from rich.console import RenderableType
 
+from perdure.domain.foundation.errors import InvalidInput
 from perdure.interfaces.cli.commands.parameters import Given, Plugins
+from perdure.interfaces.cli.commands.patterns import interval_of
 from perdure.interfaces.cli.session import Session
 from perdure.interfaces.cli.views.checks import (
     collected_view,
@@ -14,7 +16,7 @@ from perdure.interfaces.cli.views.checks import (
     services_view,
 )
 from perdure.interfaces.cli.views.layout import DIM, line
-from perdure.interfaces.formatting import plural
+from perdure.interfaces.formatting import duration, plural
 from perdure.interfaces.services import Check, RuntimeView
 
 
@@ -117,15 +119,39 @@ async def doctor(*, session: Given) -> int:
     return 3 if any(check.state == "failed" for check in checks) else 0
 
 
-async def gc(*, dry_run: bool = False, session: Given) -> None:
-    """Delete blobs that no open run and no stored result needs.
+async def gc(
+    *, dry_run: bool = False, every: str | None = None, off: bool = False, session: Given
+) -> None:
+    """Delete runs that PERDURE_RETENTION keeps no longer, and blobs that nothing needs.
 
     Args:
         dry_run: Only count them.
+        every: Collect this often, by whatever worker is there, such as 24h or 7d.
+        off: End the schedule.
     """
+    if every is not None or off:
+        await _schedule_gc(session, every=every, off=off)
+        return
     with session.output.working("looking for unneeded blobs"):
         collected = await session.context.collect(dry_run)
     session.output.show(collected_view(collected), collected)
+
+
+async def _schedule_gc(session: Session, *, every: str | None, off: bool) -> None:
+    if every is not None and off:
+        raise InvalidInput("--every and --off exclude each other.", cure="Give one of them.")
+    async with session.connected(start=not off) as services:
+        gateway = services.gateway
+        if every is not None:
+            await gateway.schedule_collection(interval_of(every))
+        elif not await gateway.unschedule_collection():
+            session.output.note("Nothing was scheduled.")
+        stands = await gateway.collection_schedule()
+        data = {"type": "schedule", "schedule": stands and stands.model_dump(mode="json")}
+        told = "No collection is scheduled."
+        if stands is not None and stands.every_s is not None:
+            told = f"Garbage is collected every {duration(stands.every_s)}."
+        session.output.show(line(told), data)
 
 
 async def move_blobs(*, session: Given) -> None:

@@ -46,7 +46,9 @@ def collected_view(collected: Collected) -> Text:
     size = f"{collected.bytes / 1024 / 1024:.1f} MiB"
     calls = "would book" if collected.dry_run else "booked"
     lost = f"; {calls} {plural(collected.calls, 'call')} as lost" if collected.calls else ""
-    return line(f"{verb} {plural(collected.blobs, 'blob')} ({size}), kept {collected.kept:,}{lost}")
+    runs = f"{plural(collected.runs, 'run')} and " if collected.runs else ""
+    blobs = f"{plural(collected.blobs, 'blob')} ({size})"
+    return line(f"{verb} {runs}{blobs}, kept {collected.kept:,}{lost}")
 
 
 def services_view(state: RuntimeView) -> RenderableType:

@@ -1,0 +1,26 @@
+"""The activity `collect`: garbage collection by a worker."""
+
+from collections.abc import Awaitable, Callable
+
+from temporalio import activity
+
+from perdure.activities.support.error_mapping import translated
+from perdure.domain.retention.messages import CollectReport, CollectRequest
+
+
+class Collect:
+    """Collects garbage.
+
+    Args:
+        collect: applies the rules of retention of this worker, and drops what nothing needs.
+    """
+
+    def __init__(self, collect: Callable[[], Awaitable[CollectReport]]) -> None:
+        self._collect = collect
+
+    @activity.defn
+    @translated
+    async def collect(self, step: CollectRequest) -> CollectReport:
+        """Collect once; a repeat drops what the attempt before had not come to."""
+        del step
+        return await self._collect()

@@ -1,0 +1,199 @@
+"""Erasing runs from the tables: tombstones first, then their rows and what memory has of them."""
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+
+from sqlalchemy import Text, delete, func, or_, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from perdure.adapters.stores.database import Database
+from perdure.adapters.stores.encryption import Content
+from perdure.adapters.stores.memory import CHANGEABLE, LOCK, readable, row_of
+from perdure.adapters.stores.tables import (
+    artifacts,
+    attempts,
+    erased_blobs,
+    iterations,
+    live_texts,
+    live_watches,
+    made_tool_makers,
+    made_tools,
+    memory,
+    memory_uses,
+    metadata,
+    replies,
+    script_entries,
+    sprints,
+    todos,
+    tombstones,
+    verdicts,
+)
+from perdure.adapters.stores.tables import runs as run_rows
+from perdure.domain.evaluation.judge_cache import kept
+from perdure.domain.foundation.names import learn_run_id
+from perdure.domain.foundation.refs import addresses_in
+from perdure.domain.memory.entries import MemoryEntry, Skill
+from perdure.domain.retention.erasure import ForgottenEntries, Tombstone
+from perdure.domain.run.status import StoredRun
+
+PAGE = 400
+COUNTED = {
+    "learning": "learnings", "episode": "episodes", "skill": "skills", "pattern": "patterns",
+    "event": "events",
+}  # fmt: skip
+# Rows of one run; the journal and the savings are figures, which the books keep.
+OF_A_RUN = (iterations, live_texts, live_watches, script_entries, sprints, artifacts, todos)
+
+
+class SqlErasure:
+    """The port `ErasureStore`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def tree(self, root: str) -> Sequence[StoredRun]:
+        below = f"{root}."
+        query = select(run_rows).where(
+            or_(
+                run_rows.c.id.in_((root, learn_run_id(root))),
+                func.substr(run_rows.c.id, 1, len(below)) == below,
+            )
+        )
+        async with self._database.read() as connection:
+            found = await connection.execute(query.order_by(run_rows.c.id))
+            return [StoredRun.model_validate(dict(row)) for row in found.mappings()]
+
+    async def tombstones(self, root: str) -> Sequence[Tombstone]:
+        query = select(tombstones).where(tombstones.c.root == root).order_by(tombstones.c.run)
+        async with self._database.read() as connection:
+            found = await connection.execute(query)
+            return [Tombstone.model_validate(dict(row)) for row in found.mappings()]
+
+    async def named(self, runs: Sequence[str]) -> set[str]:
+        found: set[str] = set()
+        for text in await self.texts(runs):
+            found |= addresses_in(text.encode(errors="replace"))
+        return found
+
+    async def texts(self, runs: Sequence[str]) -> Sequence[str]:
+        found: list[str] = []
+        async with self._database.read() as connection:
+            for table in metadata.sorted_tables:
+                owner = table.c.get("id" if table.name == "runs" else "run")
+                texts = [
+                    column for column in table.columns if isinstance(column.type, Text | Content)
+                ]
+                if owner is None or not texts or table in (attempts, tombstones):
+                    continue
+                rows = await connection.execute(select(*texts).where(owner.in_(runs)))
+                found += [value for row in rows for value in row if value is not None]
+            keys = select(attempts.c.key).where(attempts.c.run.in_(runs))
+            kept_replies = select(replies.c.reply).where(replies.c.key.in_(keys))
+            found += [text for text in await connection.scalars(kept_replies) if text]
+        return found
+
+    async def mark(
+        self, stones: Sequence[Tombstone], addresses: Sequence[str], *, at: datetime
+    ) -> None:
+        async with self._database.write() as connection:
+            for stone in stones:
+                row = stone.model_dump()
+                new = self._database.insert(tombstones).values(row)
+                # The first one stays: of a run whose rows are gone nothing more is known.
+                await connection.execute(new.on_conflict_do_nothing())
+            root = stones[0].root if stones else ""
+            for start in range(0, len(addresses), PAGE):
+                rows = [
+                    {"address": address, "root": root, "at": at}
+                    for address in addresses[start : start + PAGE]
+                ]
+                new = self._database.insert(erased_blobs).values(rows)
+                await connection.execute(new.on_conflict_do_nothing())
+
+    async def marked(self, root: str = "") -> set[str]:
+        query = select(erased_blobs.c.address)
+        if root:
+            query = query.where(erased_blobs.c.root == root)
+        async with self._database.read() as connection:
+            return set(await connection.scalars(query))
+
+    async def unmark(self, addresses: Sequence[str]) -> None:
+        for start in range(0, len(addresses), PAGE):
+            gone = erased_blobs.c.address.in_(addresses[start : start + PAGE])
+            async with self._database.write() as connection:
+                await connection.execute(delete(erased_blobs).where(gone))
+
+    async def drop(self, runs: Sequence[str]) -> ForgottenEntries:
+        names = list(runs)
+        async with self._database.write() as connection:
+            await self._database.lock(connection, LOCK)
+            forgotten = await self._forget(connection, names, write=True)
+            await self._drop_verdicts(connection, set(names))
+            keys = select(attempts.c.key).where(attempts.c.run.in_(names))
+            await connection.execute(delete(replies).where(replies.c.key.in_(keys)))
+            for table in OF_A_RUN:
+                await connection.execute(delete(table).where(table.c.run.in_(names)))
+            await connection.execute(delete(memory_uses).where(memory_uses.c.run.in_(names)))
+            await connection.execute(delete(run_rows).where(run_rows.c.id.in_(names)))
+        return forgotten
+
+    async def would_forget(self, runs: Sequence[str]) -> ForgottenEntries:
+        async with self._database.read() as connection:
+            return await self._forget(connection, list(runs), write=False)
+
+    async def _forget(
+        self, connection: AsyncConnection, names: list[str], *, write: bool
+    ) -> ForgottenEntries:
+        counts: Counter[str] = Counter()
+        shared: list[str] = []
+        gone = set(names)
+        query = select(memory.c.id, memory.c.entry).where(memory.c.learned)
+        rows = [(name, row) for name, row in await connection.execute(query)]
+        for entry in readable(rows)[0]:
+            said = [origin for origin in entry.origins if origin.run in gone]
+            proposed = isinstance(entry, Skill) and entry.proposed_by in gone
+            if not said and not proposed:
+                continue
+            others = tuple(origin for origin in entry.origins if origin.run not in gone)
+            if others and not proposed:
+                shared.append(entry.id)
+                if write:
+                    await self._without(connection, entry.model_copy(update={"origins": others}))
+                continue
+            counts[COUNTED[entry.kind]] += 1
+            if write:
+                await connection.execute(delete(memory).where(memory.c.id == entry.id))
+        counts["tools"] = await self._drop_tools(connection, names, write=write)
+        return ForgottenEntries(shared=tuple(shared), **counts)
+
+    async def _without(self, connection: AsyncConnection, entry: MemoryEntry) -> None:
+        row = row_of(entry, self._database.cells)
+        values = {name: row[name] for name in CHANGEABLE}
+        await connection.execute(memory.update().where(memory.c.id == entry.id).values(values))
+
+    async def _drop_tools(
+        self, connection: AsyncConnection, names: list[str], *, write: bool
+    ) -> int:
+        """Tools that nobody else made; who else made one keeps it."""
+        mine = made_tool_makers.c.run.in_(names)
+        others = select(made_tool_makers.c.hash).where(made_tool_makers.c.run.not_in(names))
+        query = select(made_tool_makers.c.hash).where(mine, made_tool_makers.c.hash.not_in(others))
+        alone = list(set(await connection.scalars(query)))
+        if write:
+            await connection.execute(delete(made_tool_makers).where(mine))
+            await connection.execute(delete(made_tools).where(made_tools.c.hash.in_(alone)))
+        return len(alone)
+
+    async def _drop_verdicts(self, connection: AsyncConnection, names: set[str]) -> None:
+        """Cached verdicts that these runs paid for, and old ones that do not say who did."""
+        rows = (await connection.execute(select(verdicts.c.key, verdicts.c.reply))).all()
+        gone = [key for key, reply in rows if _whose(reply) is None or _whose(reply) in names]
+        for start in range(0, len(gone), PAGE):
+            meant = verdicts.c.key.in_(gone[start : start + PAGE])
+            await connection.execute(delete(verdicts).where(meant))
+
+
+def _whose(reply: str) -> str | None:
+    verdict = kept(reply)
+    return None if verdict is None else verdict.run

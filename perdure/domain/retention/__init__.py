@@ -1,0 +1,1 @@
+"""Retention and erasure: what goes, when, and what stays of it."""

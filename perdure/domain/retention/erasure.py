@@ -1,0 +1,103 @@
+"""What is left of a run that was erased, and what an erasure found and dropped."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Literal, Protocol
+
+from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.run.status import StoredRun
+
+TombstoneReason = Literal["erased", "expired"]
+
+
+class Tombstone(FrozenModel):
+    """What the books keep of a run; without its goal, and after an erasure without its label."""
+
+    run: str
+    root: str
+    kind: str
+    label: str | None = None
+    outcome: str | None = None
+    started_at: datetime
+    ended_at: datetime | None = None
+    at: datetime
+    why: TombstoneReason
+
+
+class ForgottenEntries(FrozenModel):
+    """How much of memory came from erased runs: dropped, and kept as other runs said it too."""
+
+    learnings: int = 0
+    episodes: int = 0
+    skills: int = 0
+    patterns: int = 0
+    events: int = 0
+    tools: int = 0
+    shared: tuple[str, ...] = ()
+
+
+class Erased(FrozenModel):
+    """What an erasure did, or would do.
+
+    Args:
+        runs: the runs, each with those below it and the one that learned from it.
+        executions: how many executions the server was told to delete.
+        blobs: blobs that were dropped, with their stored `bytes`.
+        shared: blobs that stay, as something else names them.
+        later: blobs too young to be dropped safely; a collection after `later_at` drops them.
+        memory: what was forgotten.
+        dry_run: only counted.
+    """
+
+    type: Literal["erased"] = "erased"
+    runs: tuple[str, ...] = ()
+    executions: int = 0
+    blobs: int = 0
+    bytes: int = 0
+    shared: int = 0
+    later: int = 0
+    later_at: datetime | None = None
+    memory: ForgottenEntries = ForgottenEntries()
+    dry_run: bool = False
+
+
+class ErasureStore(Protocol):
+    """Rows of runs that are to go. Every write may be repeated."""
+
+    async def tree(self, root: str) -> Sequence[StoredRun]:
+        """A run, those below it, and the run that learned from it."""
+        ...
+
+    async def tombstones(self, root: str) -> Sequence[Tombstone]:
+        """What is left of a tree that was erased before, maybe not to the end."""
+        ...
+
+    async def named(self, runs: Sequence[str]) -> set[str]:
+        """Every address in a row of these runs."""
+        ...
+
+    async def texts(self, runs: Sequence[str]) -> Sequence[str]:
+        """Every text in a row of these runs."""
+        ...
+
+    async def mark(
+        self, stones: Sequence[Tombstone], addresses: Sequence[str], *, at: datetime
+    ) -> None:
+        """Write tombstones, and the addresses that are to go, before anything is dropped."""
+        ...
+
+    async def marked(self, root: str = "") -> set[str]:
+        """Addresses that were to go and may be there still, of one tree or of all."""
+        ...
+
+    async def unmark(self, addresses: Sequence[str]) -> None:
+        """Forget addresses that are gone, or that something else names."""
+        ...
+
+    async def drop(self, runs: Sequence[str]) -> ForgottenEntries:
+        """Drop all rows of these runs but those of the journal, and what memory has of them."""
+        ...
+
+    async def would_forget(self, runs: Sequence[str]) -> ForgottenEntries:
+        """What `drop` would forget."""
+        ...
