@@ -83,7 +83,7 @@ class Api:
         """Take away what is at a path; raises `ApiProblem` where that is refused."""
         response = await self._client.send(self._client.build_request("DELETE", API + path))
         if response.is_error:
-            raise _problem(response)
+            raise problem_of(response.status_code, response.content)
 
     async def _call(
         self,

@@ -41,7 +41,7 @@ def test_the_first_rule_that_fits_decides(ended: StoredRun, gone: bool) -> None:
 WRONG = {
     "no time": ("outcome=failed", "is no rule, such as"),
     "hours": ("12h", "is no rule"),
-    "an outcome that is none": ("7d outcome=faild", "did you mean failed"),
+    "an outcome that is none": ("7d outcome=faled", "did you mean failed"),
     "another condition": ("7d kind=agent", "neither outcome=… nor label=…"),
     "no value": ("7d label=", "neither outcome=… nor label=…"),
 }
