@@ -49,8 +49,8 @@ from perdure.gateway.visibility import OURS, every
 
 if TYPE_CHECKING:
     from perdure.domain.experiments.store import ExperimentStore
-    from perdure.gateway.deployments import Deployments
     from perdure.domain.schedules.store import ScheduleStore
+    from perdure.gateway.deployments import Deployments
     from perdure.gateway.experiments import Experiments
     from perdure.gateway.open_task import Admit, ReadSpec, TaskOpening
     from perdure.gateway.schedules import Schedules

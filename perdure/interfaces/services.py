@@ -47,10 +47,10 @@ if TYPE_CHECKING:  # read by few: commands start without it
     from perdure.domain.experiments.status import ExperimentStatus
     from perdure.domain.experiments.store import StoredExperiment
     from perdure.domain.experiments.trials import Trial
-    from perdure.interfaces.deployments import DeploymentGateway
     from perdure.domain.retention.erasure import Erased
     from perdure.domain.schedules.plan import SchedulePlan
     from perdure.domain.schedules.status import ScheduleStatus, Triggered
+    from perdure.interfaces.deployments import DeploymentGateway
 
 
 class Collected(FrozenModel):
