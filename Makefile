@@ -12,7 +12,7 @@ SOURCES := perdure workflows activities benchmarks worker.py starter.py
 UV_LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up bench bench-peers bench-ifbench test drills test-long test-page test-slow test-api test-all record check house reference docs docs-serve browser-setup sandbox-setup pictures fmt lock audit clean
+.PHONY: help setup demo up bench bench-peers bench-ifbench test drills test-long test-page test-slow test-api test-all record check house reference docs docs-serve browser-setup sandbox-setup prometheus-setup dashboards sbom pictures fmt lock audit clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z][a-z-]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1|/' | column -t -s '|'
@@ -130,6 +130,12 @@ browser-setup:  ## install the Chromium that the browser tests and the pictures 
 
 sandbox-setup:  ## install bubblewrap, in which checks run programs
 	@ops/sandbox.sh
+
+prometheus-setup:  ## install the Prometheus that the tests of ops/alerts.yaml need
+	@ops/prometheus.sh
+
+dashboards: .venv/.installed  ## write ops/grafana from ops/dashboards.py
+	@$(BIN)/python -P ops/dashboards.py
 
 pictures: .venv/.model  ## take the pictures of docs/pictures anew (needs browser-setup)
 	@PYTHONPATH=tests/support $(BIN)/python -P ops/pictures.py

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from perdure.gateway.deployments import Deployments
     from perdure.gateway.open_task import TaskOpening
     from perdure.interfaces.loop_service import LoopService
+    from perdure.interfaces.metrics_outlet import LookAtFigures, MetricsOutlet
     from perdure.interfaces.services import ErasureService
     from perdure.submission.types import Surroundings
 
@@ -129,6 +130,8 @@ class _Client:
             live=stores.live,
             journal=stores.journal,
             ledger=stores.ledger,
+            figures=stores.figures,
+            metrics=_metrics,
             experiments=lambda: self.gateway.experiments(stores.experiments()),
             deployments=self._deployments,
             schedules=lambda: self.gateway.schedules(stores.schedules()),
@@ -365,6 +368,12 @@ async def replayed_by(settings: Settings, blobs: BlobStore, run: str, history: b
         keys=encryption_keys(settings),
         plain=settings.encryption_plain == "read",
     )
+
+
+def _metrics(look: "LookAtFigures") -> "MetricsOutlet":
+    from perdure.adapters.telemetry.installation_metrics import installation_metrics
+
+    return installation_metrics(look)
 
 
 def rubric_problems(rubric: "Rubric") -> "Sequence[Problem]":

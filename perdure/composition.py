@@ -108,7 +108,9 @@ async def open_parts(
             blobs=settings.blobs,
         )
         resources.push_async_callback(stores.close)
-        telemetry = start_telemetry()
+        # Of a worker alone: a command that looks at runs has nothing to count.
+        address = settings.metrics_address if plugins else None
+        telemetry = start_telemetry(metrics_address=address)
         resources.callback(telemetry.close)
         yield build_parts(settings, stores, telemetry, resources, plugins=plugins, brought=brought)
 

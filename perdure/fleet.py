@@ -42,6 +42,7 @@ from perdure.adapters.llm.access import access_from, lacking_models
 from perdure.adapters.notifiers import notifier
 from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.stores.waiting_stores import once_there, patiently
+from perdure.adapters.telemetry.content import TracedModels, TracedTools
 from perdure.client_services import collecting_of, opening_of
 from perdure.composition import Parts
 from perdure.domain.foundation.errors import PerdureError, StoreError
@@ -52,6 +53,7 @@ from perdure.domain.foundation.names import (
     worker_identity,
 )
 from perdure.domain.installation.workspace_use import WorkspaceUse, served
+from perdure.domain.ports import Models, ToolHost
 from perdure.domain.run.bookkeeping_messages import ServedModels
 from perdure.worker_deployment import OwnBuild
 from perdure.workflow_registry import TASK_STARTS, WORKFLOWS, allow_long_tasks, workflow_runner
@@ -75,9 +77,12 @@ class Fleet:
         self._installation = installation
         stores = parts.stores
         self._frames = Frames(stores.blobs)
+        shown = self._settings.trace_content == "on"
+        models: Models = TracedModels(parts.models) if shown else parts.models
+        self._tools: ToolHost = TracedTools(parts.tools) if shown else parts.tools
         self._live = LiveTextWriter(stores.live, on_failure=_not_shown)
         metered = JournaledModel(
-            models=parts.models,
+            models=models,
             journal=stores.journal,
             blobs=stores.blobs,
             live=self._live,
@@ -235,7 +240,7 @@ class Fleet:
         """Tools, checks and snapshots for one workspace, or for scratch folders."""
         parts, stores = self._parts, self._parts.stores
         opening = OpenWorkspace(
-            host=parts.tools,
+            host=self._tools,
             servers=parts.servers,
             workspaces=parts.workspaces,
             commands=self._settings.allow_commands,
@@ -248,16 +253,16 @@ class Fleet:
             store=stores.made_tools,
             blobs=stores.blobs,
             sandbox=parts.sandbox,
-            host=parts.tools,
+            host=self._tools,
         )
         tool = CallTool(
             blobs=stores.blobs,
             transcripts=stores.transcripts,
             frames=self._frames,
-            host=parts.tools,
+            host=self._tools,
         )
         asked = AskedCalls(transcripts=stores.transcripts, frames=self._frames)
-        look = CheckCall(blobs=stores.blobs, calls=asked, host=parts.tools)
+        look = CheckCall(blobs=stores.blobs, calls=asked, host=self._tools)
         verify = Verify(
             blobs=stores.blobs,
             frames=self._frames,

@@ -13,6 +13,7 @@ from perdure.client_services import services
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.installation.hosts import host_of_origin
 from perdure.domain.installation.single_sign_on import SingleSignOn
+from perdure.interfaces.metrics_outlet import MetricsOutlet
 from perdure.interfaces.rest.app import build_app
 from perdure.interfaces.rest.server import require_token_beyond_loopback, serve
 from perdure.interfaces.rest.settings import ApiRules, ApiSite
@@ -48,14 +49,16 @@ async def run_api(settings: Settings, on_ready: OnProgress) -> None:
         )
         await require_token_beyond_loopback(site, settings.api_host)
         api = build_app(site)
-        await serve(
-            ApiAndPages(api=api, pages=build_pages(site, api)),
-            host=settings.api_host,
-            port=settings.api_port,
-            stop=stop,
-            on_ready=on_ready,
-            hosts=(*settings.api_hosts, *_page_host(settings.page_url)),
-        )
+        metrics: MetricsOutlet = api.state.metrics
+        async with metrics.sending():
+            await serve(
+                ApiAndPages(api=api, pages=build_pages(site, api)),
+                host=settings.api_host,
+                port=settings.api_port,
+                stop=stop,
+                on_ready=on_ready,
+                hosts=(*settings.api_hosts, *_page_host(settings.page_url)),
+            )
 
 
 def rules_of(settings: Settings) -> ApiRules:

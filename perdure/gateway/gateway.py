@@ -49,6 +49,7 @@ from perdure.gateway.visibility import OURS, every
 
 if TYPE_CHECKING:
     from perdure.domain.experiments.store import ExperimentStore
+    from perdure.domain.run.figures import ServerLoad
     from perdure.domain.schedules.store import ScheduleStore
     from perdure.gateway.deployments import Deployments
     from perdure.gateway.experiments import Experiments
@@ -284,6 +285,10 @@ class Gateway:
     async def failing(self, *, limit: int) -> FailingRuns:
         """Open runs whose tasks keep failing: those the server names, and the newest `limit`."""
         return await self._parts.failing.find(limit=limit)
+
+    async def load(self) -> "ServerLoad":
+        """What waits at the server: runs for people, tasks for workers."""
+        return await self._parts.load.read()
 
     async def repair(self, run: str) -> Repaired:
         """Take a run whose tasks keep failing back to where it was sound; send what came since.

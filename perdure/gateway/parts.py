@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from perdure.gateway.run_reader import Looking
     from perdure.gateway.saved_states import StoredStates
     from perdure.gateway.schedules import Schedules
+    from perdure.gateway.server_load import LoadReader
     from perdure.gateway.start import Starter
     from perdure.gateway.visibility import Failing
 
@@ -220,6 +221,13 @@ class GatewayParts:
         from perdure.gateway.visibility import Failing
 
         return Failing(server=self.server, records=self.records, task_queue=self.facts.task_queue)
+
+    @cached_property
+    def load(self) -> "LoadReader":
+        """Says what waits at the server."""
+        from perdure.gateway.server_load import LoadReader
+
+        return LoadReader(server=self.server, records=self.records)
 
     @cached_property
     def repairing(self) -> "Repairing":

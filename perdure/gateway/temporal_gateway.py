@@ -54,7 +54,7 @@ from perdure.gateway.diagnostics import REPORTED, RunProblem, trouble_of
 from perdure.gateway.dispatch import Unfetched, unfetched
 from perdure.gateway.error_mapping import no_answer, sentence, translated, unreachable
 from perdure.gateway.types import RUN_FAILED, Waits
-from perdure.gateway.worker_probe import polled, probe
+from perdure.gateway.worker_probe import Backlog, backlog, polled, probe
 
 T = TypeVar("T")
 Connect = Callable[[], Awaitable[Client]]
@@ -170,11 +170,7 @@ class TemporalGateway:
         raise AssertionError("unreachable")
 
     async def probe(self, queue: str, *, seconds: float) -> ReadyReport | None:
-        """Ask the workers of a queue to report; None if none did in time.
-
-        Raises:
-            NothingToAskWith: the server has no standalone activities.
-        """
+        """Ask the workers of a queue to report; None if none did; raises `NothingToAskWith`."""
         client = await self._connected()
         with translated(self._address):
             return await probe(client, queue, seconds=seconds)
@@ -184,6 +180,12 @@ class TemporalGateway:
         client = await self._connected()
         with translated(self._address):
             return await polled(client, queue, now=datetime.now(UTC))
+
+    async def backlog(self, queue: str, *, workflows: bool = False) -> Backlog:
+        """What waits on a queue and who fetches from it."""
+        client = await self._connected()
+        with translated(self._address):
+            return await backlog(client, queue, workflows=workflows, now=datetime.now(UTC))
 
     async def look(self, run: str) -> ExecutionInfo | None:
         """What the server knows of a run, or None."""

@@ -6,6 +6,7 @@ With `server`, `faults`, `dispatch`, `pollers` and `troubles`, all that calls th
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -74,6 +75,34 @@ async def polled(client: Client, queue: str, *, now: datetime) -> bool:
     kind = TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY
     described = await _described(client, queue, kind)
     return alive(described.pollers, await _heartbeats(client, queue), now=now)
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """What waits on one half of a queue, as the server estimates it, and who fetched of late."""
+
+    tasks: int
+    age_s: float
+    pollers: frozenset[str]
+
+
+async def backlog(client: Client, queue: str, *, workflows: bool, now: datetime) -> Backlog:
+    """The backlog of a queue's workflow tasks or of its steps."""
+    half = "WORKFLOW" if workflows else "ACTIVITY"
+    found = await client.workflow_service.describe_task_queue(
+        DescribeTaskQueueRequest(
+            namespace=client.namespace,
+            task_queue=TaskQueue(name=queue),
+            task_queue_type=TaskQueueType.Value(f"TASK_QUEUE_TYPE_{half}"),
+            report_stats=True,
+        )
+    )
+    lately = (one for one in found.pollers if _when(one.last_access_time) >= now - LIVELY)
+    return Backlog(
+        tasks=found.stats.approximate_backlog_count,
+        age_s=found.stats.approximate_backlog_age.ToTimedelta().total_seconds(),
+        pollers=frozenset(one.identity for one in lately),
+    )
 
 
 async def workflow_pollers(client: Client, queue: str, *, now: datetime) -> tuple[str, ...]:

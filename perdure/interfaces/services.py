@@ -48,9 +48,11 @@ if TYPE_CHECKING:  # read by few: commands start without it
     from perdure.domain.experiments.store import StoredExperiment
     from perdure.domain.experiments.trials import Trial
     from perdure.domain.retention.erasure import Erased
+    from perdure.domain.run.figures import ServerLoad, StoreFigures
     from perdure.domain.schedules.plan import SchedulePlan
     from perdure.domain.schedules.status import ScheduleStatus, Triggered
     from perdure.interfaces.deployments import DeploymentGateway
+    from perdure.interfaces.metrics_outlet import LookAtFigures, MetricsOutlet
 
 
 class Collected(FrozenModel):
@@ -152,6 +154,10 @@ class RunGateway(Protocol):
 
     async def failing(self, *, limit: int) -> FailingRuns:
         """Open runs whose code keeps failing, each with why."""
+        ...
+
+    async def load(self) -> "ServerLoad":
+        """What waits at the server: runs for people, tasks for workers."""
         ...
 
     async def repair(self, run: str) -> Repaired:
@@ -349,6 +355,8 @@ class Services:
     live: LiveTexts
     journal: Journal
     ledger: Callable[[], Ledger]
+    figures: "Callable[[], StoreFigures]"
+    metrics: "Callable[[LookAtFigures], MetricsOutlet]"
     experiments: Callable[[], ExperimentGateway]
     deployments: "Callable[[], DeploymentGateway]"
     schedules: Callable[[], ScheduleGateway]

@@ -37,6 +37,7 @@ from perdure.operations.doctor_checks import (
 )
 from perdure.operations.doctor_deployment import DEPLOYMENT, deployment
 from perdure.operations.doctor_providers import providers
+from perdure.operations.doctor_telemetry import TELEMETRY, telemetry
 
 CHANGE_MODEL = "Set PERDURE_MODEL to the model that it names."
 BROKEN_LOOK = "Report this with what `perdure doctor --json` says."
@@ -74,6 +75,7 @@ def _of_this_host(settings: Settings) -> Iterator[tuple[str, Look]]:
     yield "user", _user
     yield "versions", _versions
     yield "settings", _settings
+    yield TELEMETRY, partial(telemetry, settings)
     yield "disk", partial(disk, settings)
     yield "sandbox", partial(_sandbox, settings)
 

@@ -20,7 +20,7 @@ from perdure.operations.doctor import diagnose
 __all__ = ["faulty", "s3_server"]
 
 ALWAYS = {
-    "python", "user", "versions", "settings", "disk", "sandbox", "stores", "claude",
+    "python", "user", "versions", "settings", "telemetry", "disk", "sandbox", "stores", "claude",
     "embedded model", "services", "search attributes",
 }  # fmt: skip
 NEEDS_THE_STORE = {"rest api", "queues", "queue tasks", "deployment", "runs", "failing runs"}

@@ -150,6 +150,12 @@ class SettingFields(BaseSettings):
     mcp_file: Path | None = None
     """File with the [MCP servers](mcp.md) that tasks may use. Unset: `mcp.yaml` in the home
     folder."""
+    metrics_address: str | None = Field(None, pattern=r"^(\[[0-9a-fA-F:]+\]|[^\s:/]+):[0-9]{1,5}$")
+    """`HOST:PORT` at which Prometheus reads a [worker's metrics](operations.md#prometheus), without
+    a token. Each worker on a host needs its own. Unset: none."""
+    trace_content: Literal["off", "on"] = "off"
+    """Whether [traces](operations.md#traces-and-metrics) hold what was said: prompts, replies, and
+    arguments and results of tools. Known secrets are masked, long texts are cut."""
 
     # Notifications
     notify_webhook: SecretStr | None = None

@@ -43,6 +43,7 @@ from perdure.domain.run.audit import AuditStore
 if TYPE_CHECKING:  # read by few: commands start without it
     from perdure.domain.experiments.store import ExperimentStore
     from perdure.domain.retention.erasure import ErasureStore
+    from perdure.domain.run.figures import StoreFigures
     from perdure.domain.schedules.store import ScheduleStore
 
 DATABASE_FILE = "perdure.sqlite"
@@ -57,6 +58,7 @@ class Stores:
     transcripts: TranscriptStore
     journal: Journal
     ledger: Callable[[], Ledger]
+    figures: "Callable[[], StoreFigures]"
     experiments: "Callable[[], ExperimentStore]"
     schedules: "Callable[[], ScheduleStore]"
     erasure: "Callable[[], ErasureStore]"
@@ -125,6 +127,7 @@ async def open_stores(
         transcripts=LinkedTranscripts(verified),
         journal=SqlJournal(database),
         ledger=partial(SqlLedger, database),
+        figures=partial(_figures, database),
         experiments=partial(_experiments, database),
         schedules=partial(_schedules, database),
         erasure=partial(_erasure, database),
@@ -142,6 +145,12 @@ async def open_stores(
         database=database,
         objects=moved,
     )
+
+
+def _figures(database: Database) -> "StoreFigures":
+    from perdure.adapters.stores.figures import SqlFigures
+
+    return SqlFigures(database)
 
 
 def _experiments(database: Database) -> "ExperimentStore":

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import structlog
 from temporalio.plugin import SimplePlugin
@@ -11,7 +11,6 @@ from temporalio.runtime import Runtime
 from perdure.adapters.settings.variables import inherited_environment
 
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
-HEADERS = "OTEL_EXPORTER_OTLP_HEADERS"
 PROTOCOL = "OTEL_EXPORTER_OTLP_PROTOCOL"
 TRACES, METRICS = "TRACES", "METRICS"
 SPOKEN_PROTOCOL = "http/protobuf"
@@ -23,7 +22,6 @@ class Signals:
 
     traces: bool = False
     metrics_url: str | None = None
-    metrics_headers: str = field(default="", repr=False)  # may hold a credential
     unspoken: str | None = None
 
     @property
@@ -45,8 +43,12 @@ def wanted(environment: Mapping[str, str]) -> Signals:
     return Signals(
         traces=traces is not None,
         metrics_url=metrics,
-        metrics_headers=_specific(environment, HEADERS, METRICS),
     )
+
+
+def traces_url(environment: Mapping[str, str]) -> str | None:
+    """Where traces go; None where they are not sent."""
+    return _url(environment, TRACES)
 
 
 def _url(environment: Mapping[str, str], signal: str) -> str | None:
@@ -69,11 +71,13 @@ CLOSE_S = 5.0
 class Telemetry:
     """What to hand to `Client.connect(plugins=…, runtime=…)`; workers inherit both.
 
-    Empty without an endpoint: no plugin, no runtime (Temporal's default is used), nothing to close.
+    `metrics_url` is where Prometheus reads. Empty without an endpoint: no plugin, no runtime
+    (Temporal's default is used), nothing to close.
     """
 
     plugins: tuple[SimplePlugin, ...] = ()
     runtime: Runtime | None = None
+    metrics_url: str | None = None
     closers: Sequence[Callable[[], None]] = ()
 
     def close(self, *, within_s: float = CLOSE_S) -> None:
@@ -127,7 +131,10 @@ _shared = Shared()
 
 
 def start_telemetry(
-    *, service: str = "perdure", environment: Mapping[str, str] | None = None
+    *,
+    service: str = "perdure",
+    environment: Mapping[str, str] | None = None,
+    metrics_address: str | None = None,
 ) -> Telemetry:
     """Send traces and metrics by OTLP over HTTP where `OTEL_EXPORTER_OTLP_*` name an endpoint.
 
@@ -138,15 +145,18 @@ def start_telemetry(
         service: the `service.name`, unless `OTEL_SERVICE_NAME` says another.
         environment: where to look for endpoints; None means this process's environment, which
             the exporters read in any case.
+        metrics_address: `HOST:PORT` where Prometheus reads the metrics of this process.
     """
     signals = wanted(inherited_environment() if environment is None else environment)
     if signals.unspoken is not None:
         _log.warning(
             "telemetry_off", protocol=signals.unspoken, cure=f"set the protocol {SPOKEN_PROTOCOL}"
         )
-    if not signals.any:
+    if not signals.any and metrics_address is None:
         return Telemetry()
     # Loaded on demand: the exporters take longer to import than the rest of a client.
-    from perdure.adapters.telemetry.otlp import start_otlp
+    from perdure.adapters.telemetry.outlets import start_outlets
 
-    return _shared.enter(lambda: start_otlp(signals, service=service))
+    return _shared.enter(
+        lambda: start_outlets(signals, service=service, metrics_address=metrics_address)
+    )

@@ -31,6 +31,10 @@ from perdure.domain.run.activity_messages import (
 )
 from perdure.domain.run.metrics import Metric
 
+# From a local store to a person who answers the next day.
+SECONDS_BUCKETS = (
+    0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200, 86400,
+)  # fmt: skip
 INPUT, OUTPUT, UNCONFIRMED = "input", "output", "unconfirmed"
 CACHE_READ, CACHE_CREATION = "cache_read", "cache_creation"
 
@@ -75,7 +79,12 @@ def _counter(meter: Meter, metric: Metric) -> Counter:
 
 
 def _histogram(meter: Meter, metric: Metric) -> Histogram:
-    return meter.create_histogram(metric.name, metric.unit, metric.description)
+    return meter.create_histogram(
+        metric.name,
+        metric.unit,
+        metric.description,
+        explicit_bucket_boundaries_advisory=SECONDS_BUCKETS,
+    )
 
 
 BROKEN = "failed"

@@ -1,7 +1,9 @@
 """The metrics of Perdure by name: what they count, in which unit, and by which labels.
 
-Workflow code makes its own from these with `workflow.metric_meter()`, activities through the
-telemetry adapter. Names are plain words with underscores: every exporter takes them as they are.
+This is their one definition: what Prometheus reads and what OTLP carries are made from it. Workers
+count what happens; workflow code with `workflow.metric_meter()`, activities through the telemetry
+adapter. The API observes how the installation stands. No metric comes from both, so nothing that is
+added up is counted twice. Names are plain words with underscores: every exporter takes them.
 """
 
 from dataclasses import dataclass
@@ -10,13 +12,21 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One instrument: `labels` are the attributes that a measurement carries."""
+    """One instrument: `labels` are the attributes that a measurement carries.
+
+    A unit in braces is a remark: Prometheus puts any other one behind the name.
+    """
 
     name: str
-    kind: Literal["counter", "histogram"]
+    kind: Literal["counter", "histogram", "gauge"]
     unit: str
     description: str
     labels: tuple[str, ...] = ()
+
+    @property
+    def in_prometheus(self) -> str:
+        """The name of its family in Prometheus, without `_bucket`, `_sum` and `_count`."""
+        return f"{self.name}_total" if self.kind == "counter" else self.name
 
 
 TOKENS = Metric(
@@ -29,7 +39,7 @@ TOKENS = Metric(
 COST = Metric(
     "perdure_cost_usd",
     "counter",
-    "USD",
+    "{USD}",
     "Cost of model calls whose price is known, unconfirmed attempts at their estimate.",
     ("model",),
 )
@@ -83,7 +93,7 @@ MADE_TOOLS = Metric(
     ("event",),
 )
 
-METRICS = (
+WORKER_METRICS = (
     TOKENS,
     COST,
     MODEL_CALL_SECONDS,
@@ -94,3 +104,111 @@ METRICS = (
     VERDICTS,
     MADE_TOOLS,
 )
+
+RUNS = Metric(
+    "perdure_runs",
+    "gauge",
+    "{run}",
+    "Runs in the store by kind, lifecycle and outcome (empty while they are open).",
+    ("kind", "lifecycle", "outcome"),
+)
+RUNS_WAITING = Metric("perdure_runs_waiting", "gauge", "{run}", "Runs that wait for a person.")
+RUNS_FAILING = Metric(
+    "perdure_runs_failing", "gauge", "{run}", "Open runs whose code keeps failing in the worker."
+)
+MODEL_CALLS = Metric(
+    "perdure_model_calls",
+    "counter",
+    "{call}",
+    "Attempts of model calls in the journal that were sent.",
+    ("model",),
+)
+MODEL_CALLS_UNCONFIRMED = Metric(
+    "perdure_model_calls_unconfirmed",
+    "counter",
+    "{call}",
+    "Attempts that no provider confirmed, booked at an estimate: their worker died.",
+    ("model",),
+)
+MODEL_TOKENS = Metric(
+    "perdure_model_tokens",
+    "counter",
+    "{token}",
+    "Tokens in the journal; type is input, cache_read or output.",
+    ("model", "type"),
+)
+MODEL_COST = Metric(
+    "perdure_model_cost_usd", "counter", "{USD}", "Known costs in the journal.", ("model",)
+)
+PHASE_CALLS = Metric(
+    "perdure_phase_calls",
+    "counter",
+    "{call}",
+    "Attempts of model calls in the journal that were sent.",
+    ("phase",),
+)
+PHASE_TOKENS = Metric(
+    "perdure_phase_tokens",
+    "counter",
+    "{token}",
+    "Tokens in the journal; type is input, cache_read or output.",
+    ("phase", "type"),
+)
+PHASE_COST = Metric(
+    "perdure_phase_cost_usd", "counter", "{USD}", "Known costs in the journal.", ("phase",)
+)
+QUEUE_BACKLOG = Metric(
+    "perdure_queue_backlog",
+    "gauge",
+    "{task}",
+    "Tasks that wait for a worker, about; queue is loops, models or tools.",
+    ("queue",),
+)
+QUEUE_BACKLOG_AGE = Metric(
+    "perdure_queue_backlog_age_seconds",
+    "gauge",
+    "s",
+    "How long the oldest task of a queue waits for a worker.",
+    ("queue",),
+)
+QUEUE_POLLERS = Metric(
+    "perdure_queue_pollers",
+    "gauge",
+    "{worker}",
+    "Workers that fetched from a queue of late.",
+    ("queue",),
+)
+PART_UP = Metric(
+    "perdure_part_up",
+    "gauge",
+    "{part}",
+    "Whether a part answers: 1 or 0; part is store or server.",
+    ("part",),
+)
+STORE_BYTES = Metric(
+    "perdure_store_bytes",
+    "gauge",
+    "By",
+    "Size of the database by table with its indexes; the whole of it in SQLite (table all).",
+    ("table",),
+)
+
+INSTALLATION_METRICS = (
+    RUNS,
+    RUNS_WAITING,
+    RUNS_FAILING,
+    MODEL_CALLS,
+    MODEL_CALLS_UNCONFIRMED,
+    MODEL_TOKENS,
+    MODEL_COST,
+    PHASE_CALLS,
+    PHASE_TOKENS,
+    PHASE_COST,
+    QUEUE_BACKLOG,
+    QUEUE_BACKLOG_AGE,
+    QUEUE_POLLERS,
+    PART_UP,
+    STORE_BYTES,
+)
+
+METRICS = (*WORKER_METRICS, *INSTALLATION_METRICS)

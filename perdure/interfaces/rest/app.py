@@ -1,6 +1,7 @@
 """The REST application over one connected installation."""
 
 import re
+from collections.abc import Awaitable, Callable
 
 from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.middleware.cors import CORSMiddleware
@@ -8,6 +9,8 @@ from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 from starlette.middleware import Middleware
 
+from perdure.domain.run.figures import Figures
+from perdure.interfaces.installation_figures import InstallationFigures
 from perdure.interfaces.places import hider
 from perdure.interfaces.rest import (
     audit,
@@ -36,7 +39,6 @@ from perdure.interfaces.rest.error_responses import handle_problems
 from perdure.interfaces.rest.events import Feeds, Streams
 from perdure.interfaces.rest.idempotent_start import Starts
 from perdure.interfaces.rest.known_names import known_query
-from perdure.interfaces.rest.metrics import WorkSeen
 from perdure.interfaces.rest.openapi import describe
 from perdure.interfaces.rest.settings import DOCUMENT, ApiSite
 
@@ -82,7 +84,7 @@ def build_app(site: ApiSite) -> FastAPI:
         middleware=_middleware(site),
     )
     app.state.site = site
-    app.state.work = WorkSeen(site.services.gateway)
+    app.state.metrics = site.services.metrics(_look_at(site))
     app.state.feeds = Feeds(site.services)
     app.state.starts = Starts(site.services)
     app.state.streams = Streams(site.rules.streams)
@@ -93,6 +95,13 @@ def build_app(site: ApiSite) -> FastAPI:
     app.state.paths = _paths()
     app.add_api_route(DOCUMENT_PATH, _document, methods=["GET"], include_in_schema=False)
     return app
+
+
+def _look_at(site: ApiSite) -> Callable[[], Awaitable[Figures]]:
+    """Looks at the installation, for its metrics."""
+    services = site.services
+    figures = InstallationFigures(services.figures(), services.gateway, now=site.now)
+    return figures.look
 
 
 def _paths() -> dict[re.Pattern[str], set[str]]:

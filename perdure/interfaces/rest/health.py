@@ -9,15 +9,13 @@ from perdure.domain.agent.spec import AgentSpec
 from perdure.domain.foundation.errors import PerdureError
 from perdure.domain.installation.access import ApiToken
 from perdure.gateway.types import RunFilter
+from perdure.interfaces.metrics_outlet import MetricsOutlet
 from perdure.interfaces.rest.auth import Site, needs
 from perdure.interfaces.rest.auth_middleware import CALLER, METRICS_PATH
-from perdure.interfaces.rest.metrics import WorkSeen, exposition
 from perdure.interfaces.rest.request_limits import BoundedRoute
 from perdure.interfaces.rest.schemas import Readiness
 from perdure.interfaces.rest.settings import METRICS, ApiSite
 
-ROWS = 10_000
-PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 router = APIRouter(tags=["health"], route_class=BoundedRoute)
 
 
@@ -47,21 +45,12 @@ async def ready(request: Request, site: Site) -> Response:
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
 )
 async def metrics(request: Request, site: Site) -> Response:
-    """Runs, iterations, stages, verdicts, tokens and costs in the text format of Prometheus."""
+    """How the installation stands, in the text format of Prometheus: runs, queues, costs, store."""
     if METRICS not in site.rules.public:
         needs("read")(request)
-    rows = await site.services.records.find_runs(limit=ROWS)
-    costs = await site.services.gateway.costs()
-    seen: WorkSeen = request.app.state.work
-    text = exposition(rows, await seen.total(rows), costs, waiting=await _waiting(site))
-    return Response(text, media_type=PROMETHEUS)
-
-
-async def _waiting(site: ApiSite) -> int | None:
-    try:
-        return await site.services.gateway.count(RunFilter(status="waiting"))
-    except PerdureError:
-        return None
+    outlet: MetricsOutlet = request.app.state.metrics
+    text, media_type = await outlet.exposition()
+    return Response(text, headers={"content-type": media_type})
 
 
 async def _store(site: ApiSite) -> bool:

@@ -16,7 +16,7 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import Worker
 
-from perdure.adapters.telemetry.otlp import start_with
+from perdure.adapters.telemetry.outlets import start_with
 from perdure.adapters.temporal.activity_context import StepLoggingPlugin
 from tests.adapters.telemetry.tiny import ACTIVITIES, QUEUE, TinyTraced
 
@@ -72,7 +72,7 @@ def run_tiny(address: str, no_provider: None) -> RunTiny:
 
     async def run(model: str) -> tuple[str, Seen]:
         seen = Seen(InMemorySpanExporter(), InMemoryMetricReader())
-        telemetry = start_with(spans=SimpleSpanProcessor(seen.spans), metrics=seen.metrics)
+        telemetry = start_with(spans=SimpleSpanProcessor(seen.spans), metrics=[seen.metrics])
         client = await Client.connect(
             address,
             data_converter=pydantic_data_converter,

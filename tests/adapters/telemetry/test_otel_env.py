@@ -31,16 +31,6 @@ BOTH = Signals(traces=True, metrics_url="http://c:4318/v1/metrics")
         ({ALL: "http://c:4318", PROTOCOL: "http/protobuf"}, BOTH),
         ({ALL: "http://c:4317", PROTOCOL: "grpc"}, Signals(unspoken="grpc")),
         ({PROTOCOL: "grpc"}, Signals()),
-        (
-            {
-                ALL: "http://c:4318",
-                "OTEL_EXPORTER_OTLP_HEADERS": "a=1",
-                "OTEL_EXPORTER_OTLP_METRICS_HEADERS": "b=2",
-            },
-            Signals(
-                traces=True, metrics_url="http://c:4318/v1/metrics", metrics_headers="b=2"
-            ),
-        ),
     ],
     ids=[
         "nothing",
@@ -57,12 +47,7 @@ BOTH = Signals(traces=True, metrics_url="http://c:4318/v1/metrics")
         "our protocol",
         "another protocol",
         "another protocol, no endpoint",
-        "headers",
     ],
 )  # fmt: skip
 def test_wanted(environment: dict[str, str], signals: Signals) -> None:
     assert wanted(environment) == signals
-
-
-def test_headers_are_not_shown() -> None:
-    assert "secret" not in repr(Signals(metrics_url="u", metrics_headers="authorization=secret"))

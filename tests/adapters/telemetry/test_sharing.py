@@ -6,7 +6,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from temporalio.contrib.opentelemetry import create_tracer_provider
 
 from perdure.adapters.telemetry import Telemetry
-from perdure.adapters.telemetry.otlp import start_with
+from perdure.adapters.telemetry.outlets import start_with
 from perdure.adapters.telemetry.start import Shared
 
 

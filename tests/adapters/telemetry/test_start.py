@@ -1,6 +1,7 @@
 """Telemetry as a process gets it: silent without variables, OTLP with them, never in the way."""
 
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -11,11 +12,13 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from prometheus_client.parser import text_string_to_metric_families
 
 from perdure.adapters.telemetry import Telemetry, start_telemetry
-from perdure.adapters.telemetry.otlp import resource_of, start_with
-from perdure.domain.run.metrics import COST, DECISIONS, TOKENS
-from tests.adapters.telemetry.collector import collector, eventually
+from perdure.adapters.telemetry.exposition import Exposition
+from perdure.adapters.telemetry.outlets import resource_of, start_with
+from perdure.domain.run.metrics import COST, DECISIONS, TOKENS, WORKER_METRICS
+from tests.adapters.telemetry.collector import collector
 
 PROGRAM = [sys.executable, "-P", "-m", "tests.adapters.telemetry.traced_run"]
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
@@ -35,27 +38,36 @@ def test_without_an_endpoint_nothing_is_there_and_nothing_is_said(address: str) 
 
 
 @pytest.mark.long
-def test_with_an_endpoint_traces_and_metrics_arrive(address: str) -> None:
+def test_an_endpoint_and_prometheus_get_the_same_metrics(address: str) -> None:
     with collector() as collected:
-        process = subprocess.Popen(
-            [*PROGRAM, address],
+        done = subprocess.run(
+            [*PROGRAM, address, "127.0.0.1:0"],
             env=environment(**{ENDPOINT: collected.url}),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            capture_output=True,
             text=True,
+            check=True,
+            timeout=100,
         )
-        try:
-            workflow_side = eventually(lambda: DECISIONS.name in collected.metric_names())
-            _, said = process.communicate("\n", timeout=60)
-        finally:
-            process.kill()
-        assert workflow_side, collected.metric_names()
-        assert said == ""
-        assert {"StartWorkflow:TinyTraced", "RunActivity:call_tool"} <= collected.span_names()
-        assert {TOKENS.name, COST.name} <= collected.metric_names()
-        assert any(name.startswith("temporal_") for name in collected.metric_names())
-        assert collected.services() == {"tiny-service"}
+    assert done.stderr == ""
+    read = {family.name for family in text_string_to_metric_families(done.stdout)}
+    assert {"StartWorkflow:TinyTraced", "RunActivity:call_tool"} <= collected.span_names()
+    assert {TOKENS.name, COST.name, DECISIONS.name} <= collected.metric_names()
+    assert any(name.startswith("temporal_") for name in collected.metric_names())
+    assert "temporal_activity_execution_latency_seconds_bucket{" in done.stdout
+    assert "temporal_worker_task_slots_used{" in done.stdout
+    ours = {metric.name for metric in WORKER_METRICS}
+    # What the core counts while it ends was not there when the endpoint was read.
+    assert read & ours == collected.metric_names() & ours >= {TOKENS.name, DECISIONS.name}
+    assert collected.services() == {"tiny-service"}
+
+
+def test_an_address_in_use_is_told_and_ends_nothing() -> None:
+    taken = socket.create_server(("127.0.0.1", 0))
+    with taken, structlog.testing.capture_logs() as logs:
+        end = Exposition().serve(f"127.0.0.1:{taken.getsockname()[1]}")
+    assert end is None
+    (line,) = logs
+    assert (line["event"], line["log_level"]) == ("metrics_off", "warning")
 
 
 def test_a_collector_that_hangs_does_not_hold_up_the_end() -> None:

@@ -13,6 +13,7 @@ from perdure.domain.foundation.names import run_id
 from perdure.domain.memory.patterns import MineReport
 from perdure.domain.run.cost_report import CostReport, add_up
 from perdure.domain.run.events import Event
+from perdure.domain.run.figures import ServerLoad
 from perdure.domain.run.messages import AnyMessage, Receipt
 from perdure.domain.run.result import RunResult
 from perdure.domain.run.status import RunStatus
@@ -155,6 +156,9 @@ class MemoryGateway:
             raise self.refusals[run]
         self.sent.append((run, message))
         return Receipt(verb=type(message).__name__.lower(), lifecycle="running")
+
+    async def load(self) -> ServerLoad:
+        return ServerLoad()
 
     async def failing(self, *, limit: int) -> FailingRuns:
         return FailingRuns()

@@ -206,6 +206,8 @@ class Installation:
             live=self.live or (stores and stores.live),
             journal=self.journal or MemoryJournal(self.gateway),  # pyright: ignore[reportArgumentType]
             ledger=stores and stores.ledger,
+            figures=stores and stores.figures,
+            metrics=None,  # pyright: ignore[reportArgumentType]
             experiments=lambda: self.experiments,  # pyright: ignore[reportArgumentType]
             deployments=lambda: self.deployments,  # pyright: ignore[reportArgumentType]
             schedules=lambda: self.schedules,

@@ -71,18 +71,6 @@ async def _all(rest: Rest, wanted: int) -> bool:
     return len(await listed(rest, "status=completed")) == wanted
 
 
-async def test_figures_of_all_runs_are_read_by_prometheus(rest: Rest) -> None:
-    run = await rest.start(TASK)
-    await rest.ended(run)
-    answer = await rest.client.get("/metrics")
-    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
-    lines = answer.text.splitlines()
-    assert 'perdure_runs{kind="agent",lifecycle="completed",outcome="accepted"} 1' in lines
-    assert any(line.startswith('perdure_model_calls_total{model="scripted:') for line in lines)
-    named = {line.split()[2] for line in lines if line.startswith("# TYPE")}
-    assert {line.partition("{")[0].split()[0] for line in lines if line[0] != "#"} <= named
-
-
 def test_a_cursor_belongs_to_its_list() -> None:
     key = b"k" * 32
     made = Cursors(key, ["a"]).made("7")

@@ -1,0 +1,155 @@
+"""What was said, in the spans of steps, where the operator wants it (`PERDURE_TRACE_CONTENT=on`).
+
+The attributes are those of OpenTelemetry's GenAI conventions, so that viewers show a conversation:
+https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans/. Known secrets are masked in each
+text before it becomes JSON, in which they would be spelled otherwise.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+
+from opentelemetry import trace
+from pydantic import JsonValue
+
+from perdure.adapters.logging.redacting import told, told_data
+from perdure.adapters.telemetry import conventions as names
+from perdure.domain.llm.requests import ModelProfile, ModelReply, ModelRequest
+from perdure.domain.llm.transcript import (
+    Block,
+    Message,
+    TextBlock,
+    ThinkingBlock,
+    ToolOutcome,
+    ToolResultBlock,
+    ToolUseBlock,
+)
+from perdure.domain.ports import ModelClient, Models, ToolHost, UsageSoFar, unheard
+from perdure.domain.tools.definitions import (
+    Rehearsal,
+    ToolDefinition,
+    ToolGrant,
+    ToolInvocation,
+    ToolOutput,
+)
+
+# Collectors refuse messages above a few MiB, and a span may hold three such attributes.
+ATTRIBUTE_BYTES = 32 * 1024
+TEXT_CHARACTERS = 4_000
+CUT = "… (cut)"
+
+
+class TracedModels:
+    """`Models` whose clients write requests and replies into the current span."""
+
+    def __init__(self, models: Models) -> None:
+        self._models = models
+
+    def resolve(self, model: str) -> ModelClient:
+        return _TracedClient(self._models.resolve(model))
+
+
+class _TracedClient:
+    def __init__(self, client: ModelClient) -> None:
+        self._client = client
+
+    async def card(self, model: str) -> ModelProfile:
+        return await self._client.card(model)
+
+    async def count(self, request: ModelRequest) -> int | None:
+        return await self._client.count(request)
+
+    async def call(
+        self,
+        request: ModelRequest,
+        *,
+        on_text: Callable[[str], None],
+        on_answer: Callable[[UsageSoFar], None] = unheard,
+    ) -> ModelReply:
+        span = trace.get_current_span()
+        if not span.is_recording():
+            return await self._client.call(request, on_text=on_text, on_answer=on_answer)
+        span.set_attribute(names.SYSTEM_INSTRUCTIONS, written([_text(request.system)]))
+        span.set_attribute(names.INPUT_MESSAGES, written([_message(m) for m in request.messages]))
+        reply = await self._client.call(request, on_text=on_text, on_answer=on_answer)
+        said = {**_message(reply.message), "finish_reason": reply.stop_reason}
+        span.set_attribute(names.OUTPUT_MESSAGES, written([said]))
+        return reply
+
+
+class TracedTools:
+    """A `ToolHost` that writes arguments and results of its calls into the current span."""
+
+    def __init__(self, tools: ToolHost) -> None:
+        self._tools = tools
+
+    async def catalog(self) -> tuple[ToolDefinition, ...]:
+        return await self._tools.catalog()
+
+    def mended(self, name: str, given: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        return self._tools.mended(name, given)
+
+    def output_of(self, outcome: ToolOutcome, value: JsonValue) -> ToolOutput:
+        return self._tools.output_of(outcome, value)
+
+    async def call(self, envelope: ToolInvocation, grant: ToolGrant) -> ToolOutput:
+        span = trace.get_current_span()
+        output = await self._tools.call(envelope, grant)
+        if span.is_recording():
+            span.set_attribute(names.TOOL_ARGUMENTS, _arguments(envelope.arguments))
+            span.set_attribute(names.TOOL_RESULT, _shortened(output.text))
+        return output
+
+    async def rehearse(self, envelope: ToolInvocation, grant: ToolGrant) -> Rehearsal:
+        return await self._tools.rehearse(envelope, grant)
+
+
+def written(items: Sequence[object]) -> str:
+    """The items as a JSON list within `ATTRIBUTE_BYTES`, without the first ones where needed."""
+    kept: list[str] = []
+    room = ATTRIBUTE_BYTES
+    for item in reversed(items):
+        text = json.dumps(item, ensure_ascii=False)
+        room -= len(text.encode()) + 1
+        if room < 0:
+            break
+        kept.append(text)
+    return f"[{','.join(reversed(kept))}]"
+
+
+def _message(message: Message) -> dict[str, object]:
+    role = "tool" if _only_results(message) else message.role
+    return {"role": role, "parts": [_part(block) for block in message.blocks]}
+
+
+def _only_results(message: Message) -> bool:
+    return bool(message.blocks) and all(isinstance(b, ToolResultBlock) for b in message.blocks)
+
+
+def _part(block: Block) -> dict[str, object]:
+    match block:
+        case TextBlock():
+            return _text(block.text)
+        case ThinkingBlock():
+            # A provider's own form, signed and often unreadable: that it thought is enough.
+            return {"type": "reasoning", "content": ""}
+        case ToolUseBlock():
+            given = _arguments(block.arguments)
+            arguments = given if given.endswith(CUT) else json.loads(given)
+            return {"type": "tool_call", "id": block.id, "name": block.name, "arguments": arguments}
+        case ToolResultBlock():
+            response = _shortened(block.text)
+            return {"type": "tool_call_response", "id": block.call_id, "response": response}
+
+
+def _arguments(given: dict[str, JsonValue]) -> str:
+    text = json.dumps(told_data(given), ensure_ascii=False)
+    return text if len(text) <= TEXT_CHARACTERS else text[:TEXT_CHARACTERS] + CUT
+
+
+def _text(text: str) -> dict[str, object]:
+    return {"type": "text", "content": _shortened(text)}
+
+
+def _shortened(text: str) -> str:
+    said = told(text)
+    return said if len(said) <= TEXT_CHARACTERS else said[:TEXT_CHARACTERS] + CUT

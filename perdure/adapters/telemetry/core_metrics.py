@@ -1,0 +1,73 @@
+"""Brings the metrics of Temporal's core, and of workflow code, to our meter provider.
+
+The core has an exporter of its own, but only one: with it, Prometheus and OTLP could not both carry
+everything. Its buffer has to be emptied all the time, or it drops updates.
+"""
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from opentelemetry.metrics import Meter
+from temporalio.runtime import (
+    BUFFERED_METRIC_KIND_COUNTER,
+    BUFFERED_METRIC_KIND_GAUGE,
+    BufferedMetric,
+    MetricBuffer,
+    MetricBufferDurationFormat,
+)
+
+from perdure.adapters.telemetry.step_plugin import SECONDS_BUCKETS
+
+BUFFER_SIZE = 100_000
+EMPTIED_EVERY_S = 1.0
+_Value: TypeAlias = int | float
+_Note: TypeAlias = Callable[[_Value, Mapping[str, str | int | float | bool]], None]
+
+
+def new_buffer() -> MetricBuffer:
+    """A buffer for the runtime's configuration; durations are seconds."""
+    return MetricBuffer(BUFFER_SIZE, MetricBufferDurationFormat.SECONDS)
+
+
+class CoreMetrics:
+    """Empties the buffer into instruments of the same names, from a thread of its own."""
+
+    def __init__(self, buffer: MetricBuffer, meter: Meter) -> None:
+        self._buffer = buffer
+        self._meter = meter
+        self._notes: dict[str, _Note] = {}
+        self._ended = threading.Event()
+        self._emptying = threading.Lock()
+        self._thread = threading.Thread(target=self._run, name="perdure-core-metrics", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Take what is left, and end."""
+        self._ended.set()
+        self._thread.join()
+        self.empty()
+
+    def empty(self) -> None:
+        """Bring over what is in the buffer now."""
+        with self._emptying:
+            for update in self._buffer.retrieve_updates():
+                note = self._notes.get(update.metric.name)
+                if note is None:
+                    note = self._notes[update.metric.name] = self._instrument(update.metric)
+                note(update.value, update.attributes)
+
+    def _run(self) -> None:
+        while not self._ended.wait(EMPTIED_EVERY_S):
+            self.empty()
+
+    def _instrument(self, metric: BufferedMetric) -> _Note:
+        given = metric.name, metric.unit or "", metric.description or ""
+        if metric.kind == BUFFERED_METRIC_KIND_COUNTER:
+            return self._meter.create_counter(*given).add
+        if metric.kind == BUFFERED_METRIC_KIND_GAUGE:
+            return self._meter.create_gauge(*given).set
+        bounds = SECONDS_BUCKETS if metric.unit == "s" else None
+        return self._meter.create_histogram(
+            *given, explicit_bucket_boundaries_advisory=bounds
+        ).record

@@ -1,0 +1,54 @@
+"""Prometheus reads the instruments of a meter provider: the same ones that OTLP carries."""
+
+import threading
+from collections.abc import Callable
+
+import structlog
+from opentelemetry.exporter.prometheus import PrometheusMetricReader
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, start_http_server
+from prometheus_client.exposition import generate_latest
+
+CONTENT_TYPE = CONTENT_TYPE_LATEST
+_log = structlog.get_logger(__name__)
+
+
+class Exposition:
+    """A reader for a meter provider, and what it has read as text."""
+
+    def __init__(self) -> None:
+        # A registry of its own: the library's global one would mix the instruments of a process.
+        self.registry = CollectorRegistry()
+        self.reader = PrometheusMetricReader(
+            disable_target_info=True, scope_info_enabled=False, registry=self.registry
+        )
+
+    def text(self) -> bytes:
+        """All metrics in the text format."""
+        return generate_latest(self.registry)
+
+    def serve(self, address: str) -> tuple[str, Callable[[], None]] | None:
+        """Answer `GET /metrics` at `HOST:PORT` from threads; returns the URL and what ends it.
+
+        None where nothing can listen there, which is logged: a worker works without.
+        """
+        host, _, port = address.rpartition(":")
+        try:
+            server, thread = start_http_server(
+                int(port), addr=host.strip("[]"), registry=self.registry
+            )
+        except OSError as error:
+            _log.warning(
+                "metrics_off",
+                address=address,
+                error=error.strerror or str(error),
+                cure="set PERDURE_METRICS_ADDRESS to a free one; each worker needs its own",
+            )
+            return None
+        url = f"http://{host}:{server.server_port}/metrics"
+        return url, lambda: _end(server.shutdown, server.server_close, thread)
+
+
+def _end(shutdown: Callable[[], None], close: Callable[[], None], thread: threading.Thread) -> None:
+    shutdown()
+    close()
+    thread.join()

@@ -1,0 +1,115 @@
+"""Builds OpenTelemetry providers for OTLP and Prometheus, and the plugins that feed them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from importlib.metadata import version
+
+from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.metrics import Meter, NoOpMeter
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetricReader
+from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, Resource
+from opentelemetry.sdk.trace import SpanProcessor
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from temporalio.contrib.opentelemetry import OpenTelemetryPlugin
+from temporalio.plugin import SimplePlugin
+from temporalio.runtime import MetricBuffer, Runtime, TelemetryConfig
+
+from perdure.adapters.logging.process_logs import core_logging
+from perdure.adapters.telemetry.core_metrics import CoreMetrics, new_buffer
+from perdure.adapters.telemetry.exposition import Exposition
+from perdure.adapters.telemetry.spans import CleanSpans, trace_into
+from perdure.adapters.telemetry.start import Signals, Telemetry
+from perdure.adapters.telemetry.step_plugin import Meters, StepTelemetryPlugin
+
+METER = "perdure"
+UNNAMED_SERVICE = "unknown_service"
+
+
+def start_outlets(
+    signals: Signals, *, service: str, metrics_address: str | None = None
+) -> Telemetry:
+    """Telemetry that goes where the environment says, with metrics served at an address."""
+    readers: list[MetricReader] = []
+    closers: list[Callable[[], None]] = []
+    url: str | None = None
+    if signals.metrics_url is not None:
+        readers.append(PeriodicExportingMetricReader(OTLPMetricExporter()))
+    if metrics_address is not None:
+        exposition = Exposition()
+        if (served := exposition.serve(metrics_address)) is not None:
+            readers.append(exposition.reader)
+            url, end = served
+            closers.append(end)
+    telemetry = start_with(
+        spans=BatchSpanProcessor(OTLPSpanExporter()) if signals.traces else None,
+        metrics=readers,
+        core=new_buffer() if readers else None,
+        closers=closers,
+        service=service,
+    )
+    return replace(telemetry, metrics_url=url)
+
+
+def start_with(
+    *,
+    spans: SpanProcessor | None = None,
+    metrics: Sequence[MetricReader] = (),
+    core: MetricBuffer | None = None,
+    closers: Sequence[Callable[[], None]] = (),
+    service: str = METER,
+) -> Telemetry:
+    """Telemetry into the given ends; a tracer provider is set where there is none.
+
+    Args:
+        spans: where spans go.
+        metrics: what reads the metrics.
+        core: a buffer for those of Temporal's core and of workflow code, which join the others.
+        closers: what else is to be ended.
+        service: who sends, unless the environment says.
+    """
+    resource = resource_of(service)
+    plugins: list[SimplePlugin] = []
+    ends = list(closers)
+    tracing = None if spans is None else trace_into(CleanSpans(spans), resource=resource)
+    if tracing is not None:
+        plugins.append(OpenTelemetryPlugin(add_temporal_spans=True))
+        ends.append(tracing.shutdown)
+    meter: Meter = NoOpMeter(METER)
+    runtime = None if core is None else temporal_runtime(core)
+    if metrics:
+        provider = MeterProvider(metrics, resource=resource)
+        meter = provider.get_meter(METER)
+        ends.append(_metrics_end(provider, core, meter))
+    # After Temporal's own plugin, so that its span is the current one when ours runs.
+    plugins.append(StepTelemetryPlugin(Meters(meter)))
+    return Telemetry(plugins=tuple(plugins), runtime=runtime, closers=tuple(ends))
+
+
+def _metrics_end(
+    provider: MeterProvider, core: MetricBuffer | None, meter: Meter
+) -> Callable[[], None]:
+    """Begins to empty the core's buffer; returns what takes the rest, sends it and ends."""
+    emptied = None if core is None else CoreMetrics(core, meter)
+
+    def end() -> None:
+        if emptied is not None:
+            emptied.close()
+        provider.shutdown()
+
+    return end
+
+
+def resource_of(service: str) -> Resource:
+    """Who sends; `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` win over our names."""
+    found = Resource({SERVICE_VERSION: version("perdure")}).merge(Resource.create())
+    named = not str(found.attributes.get(SERVICE_NAME)).startswith(UNNAMED_SERVICE)
+    return found if named else found.merge(Resource({SERVICE_NAME: service}))
+
+
+def temporal_runtime(buffer: MetricBuffer) -> Runtime:
+    """Temporal's core, which leaves its metrics and those of workflow code in a buffer."""
+    return Runtime(
+        telemetry=TelemetryConfig(metrics=buffer, logging=core_logging(), attach_service_name=False)
+    )

@@ -1,0 +1,93 @@
+"""How an installation stands, in figures: what a monitoring system asks for every few seconds."""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import NamedTuple, Protocol, TypeAlias
+
+from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.llm.usage import Usage
+from perdure.domain.run.metrics import Metric
+
+Labels: TypeAlias = tuple[str, ...]
+Samples: TypeAlias = Mapping[Labels, float]
+# By metric, and by the values of its labels; what is not known is not there.
+Figures: TypeAlias = Mapping[Metric, Samples]
+
+
+class RunState(NamedTuple):
+    """What runs are counted by; `outcome` is empty while a run is open."""
+
+    kind: str
+    lifecycle: str
+    outcome: str
+
+
+class CallSums(FrozenModel):
+    """Model calls of one model in one phase.
+
+    `calls` were sent; `unconfirmed` of them are booked at an estimate. Money is a float: for
+    graphs, not for bills.
+    """
+
+    model: str
+    phase: str
+    calls: int = 0
+    unconfirmed: int = 0
+    usage: Usage = Usage()
+    cost_usd: float = 0.0
+
+    def plus(self, other: "CallSums") -> "CallSums":
+        """Both together, under the names of this one."""
+        return CallSums(
+            model=self.model,
+            phase=self.phase,
+            calls=self.calls + other.calls,
+            unconfirmed=self.unconfirmed + other.unconfirmed,
+            usage=self.usage + other.usage,
+            cost_usd=self.cost_usd + other.cost_usd,
+        )
+
+
+def added_up(sums: Iterable[CallSums]) -> dict[tuple[str, str], CallSums]:
+    """One line for each model and phase."""
+    found: dict[tuple[str, str], CallSums] = {}
+    for line in sums:
+        key = line.model, line.phase
+        found[key] = found[key].plus(line) if key in found else line
+    return found
+
+
+class StoreFigures(Protocol):
+    """Figures of the store, one statement each, however many runs there are."""
+
+    async def runs(self) -> Mapping[RunState, int]:
+        """How many runs stand how."""
+        ...
+
+    async def calls(self, *, since: datetime | None, until: datetime | None) -> list[CallSums]:
+        """Attempts that began in `[since, until)`; None leaves a side open."""
+        ...
+
+    async def sizes(self) -> Mapping[str, int]:
+        """Bytes on disk by table with its indexes; SQLite tells only the whole (`all`)."""
+        ...
+
+
+class QueueLoad(FrozenModel):
+    """What waits on a queue, as the server estimates it.
+
+    `queue` is `loops`, `models` or `tools`; the queues of all workspaces are one.
+    """
+
+    queue: str
+    backlog: int = 0
+    age_s: float = 0.0
+    pollers: int = 0
+
+
+class ServerLoad(FrozenModel):
+    """What the server says of all runs; `failing` is None where it cannot tell."""
+
+    waiting: int = 0
+    failing: int | None = None
+    queues: tuple[QueueLoad, ...] = ()

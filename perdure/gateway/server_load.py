@@ -1,0 +1,85 @@
+"""What waits at the server: runs for people, and tasks for workers."""
+
+import asyncio
+from collections.abc import Sequence
+
+from perdure.domain.foundation.errors import PerdureError, ServiceUnavailable, StoreError
+from perdure.domain.foundation.names import loops_queue, models_queue, tools_queue
+from perdure.domain.ports import RecordStore
+from perdure.domain.run.figures import QueueLoad, ServerLoad
+from perdure.gateway.diagnostics import REPORTED
+from perdure.gateway.temporal_gateway import TemporalGateway
+from perdure.gateway.visibility import quoted
+from perdure.gateway.worker_probe import Backlog
+
+# Of the workspaces that open runs use: each is a question to the server.
+WORKSPACES = 50
+LOOPS, MODELS, TOOLS = "loops", "models", "tools"
+
+
+class LoadReader:
+    """Asks the server for counts and backlogs: a bounded number of requests, none of them billed.
+
+    A worker's answer would be surer than the server's memory of who fetched, but the question is an
+    activity, and monitoring asks several times a minute.
+    """
+
+    def __init__(self, *, server: TemporalGateway, records: RecordStore) -> None:
+        self._server = server
+        self._records = records
+        self._installation: str | None = None
+
+    async def read(self) -> ServerLoad:
+        """See `Gateway.load`."""
+        if self._installation is None:
+            self._installation = await self._records.installation()
+        installation = self._installation
+        loops = loops_queue(installation)
+        running = f"TaskQueue = {quoted(loops)} AND ExecutionStatus = 'Running'"
+        tools = [tools_queue(installation, one) for one in (None, *await self._workspaces())]
+        waiting, failing = await asyncio.gather(
+            self._server.count(f"{running} AND PerdureLifecycle = 'waiting'"),
+            self._failing(running),
+        )
+        ask = self._server.backlog
+        decided, of_loops, of_models, *of_tools = await asyncio.gather(
+            ask(loops, workflows=True),
+            ask(loops),
+            ask(models_queue(installation)),
+            *(ask(queue) for queue in tools),
+        )
+        return ServerLoad(
+            waiting=waiting,
+            failing=failing,
+            queues=(
+                _together(LOOPS, [decided, of_loops]),
+                _together(MODELS, [of_models]),
+                _together(TOOLS, of_tools),
+            ),
+        )
+
+    async def _workspaces(self) -> list[str]:
+        """Those in use; none while the store is away, which says nothing of the server."""
+        try:
+            uses = await self._records.workspace_uses()
+        except StoreError:
+            return []
+        return [use.id for use in uses if use.busy][:WORKSPACES]
+
+    async def _failing(self, running: str) -> int | None:
+        """How many the server names; None where it has no such attribute."""
+        try:
+            return await self._server.count(f"{running} AND {REPORTED} IS NOT NULL")
+        except ServiceUnavailable:
+            raise
+        except PerdureError:
+            return None
+
+
+def _together(name: str, backlogs: Sequence[Backlog]) -> QueueLoad:
+    return QueueLoad(
+        queue=name,
+        backlog=sum(one.tasks for one in backlogs),
+        age_s=max(one.age_s for one in backlogs),
+        pollers=len(frozenset[str]().union(*(one.pollers for one in backlogs))),
+    )

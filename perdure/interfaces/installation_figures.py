@@ -1,0 +1,125 @@
+"""How the installation stands, from its store and its server, as samples of its metrics.
+
+A look costs a fixed number of statements and requests. What a part that is away would say is left
+out: a number that nobody knows is not 0.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
+
+from perdure.domain.foundation.errors import PerdureError, StoreError
+from perdure.domain.run import metrics
+from perdure.domain.run.figures import (
+    CallSums,
+    Figures,
+    Samples,
+    ServerLoad,
+    StoreFigures,
+    added_up,
+)
+from perdure.domain.run.metrics import Metric
+from perdure.interfaces.services import RunGateway
+
+STORE, SERVER = "store", "server"
+INPUT, CACHE_READ, OUTPUT = "input", "cache_read", "output"
+# A call that began this long ago has ended: its row is added up once and not read again.
+SETTLED_AFTER = timedelta(hours=1)
+
+
+class InstallationFigures:
+    """Looks at an installation.
+
+    The journal is read whole at the first look, and from then on only its newest part. A call that
+    is booked later than `SETTLED_AFTER` shows after the next start of the process.
+    """
+
+    def __init__(
+        self, store: StoreFigures, gateway: RunGateway, *, now: Callable[[], datetime]
+    ) -> None:
+        self._store = store
+        self._gateway = gateway
+        self._now = now
+        self._settled: dict[tuple[str, str], CallSums] = {}
+        self._until: datetime | None = None
+        self._reading = asyncio.Lock()
+
+    async def look(self) -> Figures:
+        """All samples that can be had now."""
+        of_store, of_server = await asyncio.gather(self._of_store(), self._of_server())
+        up = {**of_store.get(metrics.PART_UP, {}), **of_server.get(metrics.PART_UP, {})}
+        return {**of_store, **of_server, metrics.PART_UP: up}
+
+    async def _of_store(self) -> Figures:
+        try:
+            runs, calls = await self._store.runs(), await self._calls()
+            sizes = await self._store.sizes()
+        except PerdureError:
+            return {metrics.PART_UP: {(STORE,): 0.0}}
+        return {
+            metrics.PART_UP: {(STORE,): 1.0},
+            metrics.RUNS: {tuple(state): count for state, count in runs.items()},
+            metrics.STORE_BYTES: {(table,): size for table, size in sizes.items()},
+            **spent(calls),
+        }
+
+    async def _of_server(self) -> Figures:
+        try:
+            load = await self._gateway.load()
+        except StoreError:
+            return {}  # it could not be asked
+        except PerdureError:
+            return {metrics.PART_UP: {(SERVER,): 0.0}}
+        return {metrics.PART_UP: {(SERVER,): 1.0}, **waiting(load)}
+
+    async def _calls(self) -> list[CallSums]:
+        async with self._reading:
+            settled = self._now() - SETTLED_AFTER
+            if self._until is None or settled - self._until > SETTLED_AFTER:
+                older = await self._store.calls(since=self._until, until=settled)
+                self._settled = added_up([*self._settled.values(), *older])
+                self._until = settled
+            newer = await self._store.calls(since=self._until, until=None)
+            return [*added_up([*self._settled.values(), *newer]).values()]
+
+
+def spent(calls: Iterable[CallSums]) -> Figures:
+    """Calls, tokens and costs by model, and the same by phase."""
+    by_model: dict[str, CallSums] = {}
+    by_phase: dict[str, CallSums] = {}
+    for line in calls:
+        for lines, name in ((by_model, line.model), (by_phase, line.phase)):
+            lines[name] = lines[name].plus(line) if name in lines else line
+    unconfirmed = {(name,): float(line.unconfirmed) for name, line in by_model.items()}
+    return {
+        metrics.MODEL_CALLS_UNCONFIRMED: unconfirmed,
+        **_sums(by_model, metrics.MODEL_CALLS, metrics.MODEL_TOKENS, metrics.MODEL_COST),
+        **_sums(by_phase, metrics.PHASE_CALLS, metrics.PHASE_TOKENS, metrics.PHASE_COST),
+    }
+
+
+def _sums(lines: dict[str, CallSums], calls: Metric, tokens: Metric, cost: Metric) -> Figures:
+    used: dict[tuple[str, ...], float] = {}
+    for name, line in lines.items():
+        usage = line.usage
+        used[name, INPUT] = usage.prompt_tokens - usage.cache_read_tokens
+        used[name, CACHE_READ] = usage.cache_read_tokens
+        used[name, OUTPUT] = usage.output_tokens
+    return {
+        calls: {(name,): float(line.calls) for name, line in lines.items()},
+        tokens: used,
+        cost: {(name,): line.cost_usd for name, line in lines.items()},
+    }
+
+
+def waiting(load: ServerLoad) -> Figures:
+    """What waits at the server."""
+    queues = load.queues
+    failing: Samples = {} if load.failing is None else {(): float(load.failing)}
+    return {
+        metrics.RUNS_WAITING: {(): float(load.waiting)},
+        metrics.RUNS_FAILING: failing,
+        metrics.QUEUE_BACKLOG: {(one.queue,): float(one.backlog) for one in queues},
+        metrics.QUEUE_BACKLOG_AGE: {(one.queue,): one.age_s for one in queues},
+        metrics.QUEUE_POLLERS: {(one.queue,): float(one.pollers) for one in queues},
+    }
