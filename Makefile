@@ -176,6 +176,12 @@ lock: .venv/.installed  ## resolve the dependencies anew into requirements.lock
 audit: .venv/.installed  ## look the locked packages up in the advisory database
 	@$(BIN)/pip-audit --disable-pip --require-hashes -r requirements.lock
 
+sbom: .venv/.installed  ## write what the image holds of Python, as CycloneDX, into build/sbom.cdx.json
+	@mkdir -p build
+	@SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -W ignore -m cyclonedx_py requirements --pyproject pyproject.toml --mc-type application \
+	  --output-reproducible --output-format JSON --output-file build/sbom.cdx.json requirements-image.lock
+	@echo "==> build/sbom.cdx.json"
+
 clean:  ## remove the virtual environment and every cache
 	@rm -rf .venv .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist *.egg-info
 	@find perdure workflows activities benchmarks tests -name __pycache__ -type d -prune -exec rm -rf {} +

