@@ -206,12 +206,10 @@ class TemporalGateway:
         self, run: str, name: str, result_type: type[T], *, given: BaseModel | None = None
     ) -> T:
         """Ask a run's worker; raises `NoReadyWorker` when none answers in time."""
-        handle = await self._handle(run)
-        wait = timedelta(seconds=self._waits.query)
-        arguments = [] if given is None else [given]
+        handle, wait = await self._handle(run), timedelta(seconds=self._waits.query)
         with translated(self._address, run=run):
             return await handle.query(
-                name, args=arguments, result_type=result_type, rpc_timeout=wait
+                name, args=[given] if given else [], result_type=result_type, rpc_timeout=wait
             )
 
     async def update(self, run: str, verb: str, message: AnyMessage) -> Receipt:
@@ -241,8 +239,7 @@ class TemporalGateway:
 
     async def outcome(self, run: str) -> RunResult:
         """Wait for the end of a run; raises `Ended` when it left no result."""
-        client = await self._connected()
-        handle = client.get_workflow_handle(run, result_type=RunResult)
+        handle = (await self._connected()).get_workflow_handle(run, result_type=RunResult)
         with translated(self._address, run=run):
             try:
                 return await handle.result()
