@@ -336,7 +336,8 @@ class AgentTurns:
             last_iteration=state.iteration >= self.policy.turn_limit(turns),
             spent=_not_time(spent),
             spent_whole=_not_time(whole),
-            wrap_up=self.answers.wrap_up_fits(state, role=role),
+            # Asked of a spent budget alone, and dear to find out.
+            wrap_up=spent is None or self.answers.wrap_up_fits(state, role=role),
             inputs_waiting=bool(control.inputs or control.guidance),
             continues=self.policy.continues_cuts(),
             structured=self.run.structured,

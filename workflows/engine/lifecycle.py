@@ -74,7 +74,7 @@ class Lifecycle:
             return superseded.result
 
     async def _keep_shown(self) -> None:
-        """Redraw the panel after messages: once per workflow task, however many arrived."""
+        """Redraw the panel after what changed: once per workflow task, however much did."""
         while True:
             await workflow.wait_condition(lambda: self.run.told)
             # Cleared before the panel is drawn, so that what is said meanwhile draws it once more.

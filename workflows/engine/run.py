@@ -212,13 +212,13 @@ class Run(Generic[SpecT, StateT]):
     def set_phase(self, phase: Phase) -> None:
         """Change the phase that people see."""
         self.state.phase = phase
-        self.show_panel()
+        self.told = True
 
     def set_step(self, step: str | None) -> None:
         """Name the step in flight for status and panel."""
         self.state.step = step
         self.state.step_since = workflow.now() if step else None
-        self.show_panel()
+        self.told = True
 
     def status(self) -> RunStatus:
         """The run's status, as every interface shows it."""
@@ -247,10 +247,13 @@ class Run(Generic[SpecT, StateT]):
         if changed:
             upsert(changed)
             self._published.update(changed)
-        self.show_panel()
+        self.told = True
 
     def show_panel(self) -> None:
-        """Refresh the panel of the Web UI; this costs no history."""
+        """Refresh the panel of the Web UI; this costs no history.
+
+        What changes in a workflow task only sets `told`, and the panel is drawn once at its end.
+        """
         # Current details are not part of the history, so they may be set as often as wanted.
         told = panel(
             self.state,

@@ -227,8 +227,10 @@ def exhausted(
         if dimension == "iterations" and within_iteration:
             continue
         limit = budget.visible_limit(dimension, wrap_up=wrap_up)
+        if limit is None:
+            continue
         used = budget.spent.of(dimension, wall_time=wall_time) + budget.reserved_in(dimension)
-        if limit is not None and used >= limit:
+        if used >= limit:
             return LimitReached(dimension=dimension, spent=used, limit=limit)
     return None
 
