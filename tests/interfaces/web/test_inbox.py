@@ -50,6 +50,24 @@ async def test_a_call_is_approved_with_its_diff_in_view(asked: Rest) -> None:
         assert "approve, by test" in part.text
 
 
+async def test_who_answered_is_told_what_became_of_it(asked: Rest) -> None:
+    run = await asked.start(APPROVED)
+    await waiting(asked, run)
+    async with visitor(asked, await asked.token("admin")) as person:
+        page = await person.see("/inbox")
+        form = re.search(
+            rf'/runs/{run}/gates/([^/]+)/answer.*?name="args_hash" value="(\w+)"', page, re.S
+        )
+        assert form is not None
+        gate, hash = form.groups()
+        answer = {"choice": "approve", "args_hash": hash, "here": "/inbox"}
+        key = await person.form_key("/inbox")
+        sent = await person.send(f"/runs/{run}/gates/{gate}/answer", answer, key=key)
+        assert sent.status_code == 303
+        told = await person.see(sent.headers["location"])
+    assert f"Answered: {gate} of look around: approve, by test" in told
+
+
 async def test_an_inbox_that_stayed_the_same_sends_nothing(person: Visitor) -> None:
     seen = re.search(r'name="seen" class="seen" value="(\w+)"', await person.see("/inbox"))
     assert seen is not None

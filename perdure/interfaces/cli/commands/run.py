@@ -92,6 +92,7 @@ def _detached(session: Session, services: Services, run: str) -> int:
     web = services.gateway.web_url(run)
     session.output.show(line(run), {"type": "started", "run": run, "web_url": web})
     session.output.note(f"Watch it: perdure watch {run}", style=DIM)
+    session.output.note(f"Watch it and answer it in the browser: perdure open {run}", style=DIM)
     if web:
         session.output.note(f"Web UI: {web}", style=DIM)
     return 0

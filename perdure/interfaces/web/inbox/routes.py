@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
@@ -15,6 +16,7 @@ from perdure.interfaces.web.api_calls import Api, ApiProblem, at
 from perdure.interfaces.web.inbox.cards import cards_of, groups_of, scores_text
 from perdure.interfaces.web.visit import Fields, Here
 
+INBOX = "/inbox"
 PAGE = 30
 NO_CONTENT = 204
 LATE = frozenset({404, 409})
@@ -95,7 +97,9 @@ async def answer(visit: Here, fields: Fields, run: str, gate: str) -> Response:
         if problem.status not in LATE:
             raise
         return visit.page("inbox/late.html", status_code=problem.status, found=problem, run=run)
-    return visit.go(fields.get("here", "/inbox"))
+    here = fields.get("here", INBOX)
+    # The inbox then says what became of the question that it no longer shows.
+    return visit.go(f"{INBOX}?{urlencode({'had': f'{run} {gate}'})}" if here == INBOX else here)
 
 
 def seen_of(found: Gates) -> str:

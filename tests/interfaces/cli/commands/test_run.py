@@ -92,6 +92,7 @@ def test_detach_prints_the_id_alone(perdure: Installation) -> None:
     assert perdure.run("run", "say hello", "--detach", "--id", "agent-hello-1") == 0
     assert perdure.out == "agent-hello-1\n"
     assert "perdure watch agent-hello-1" in perdure.err
+    assert "perdure open agent-hello-1" in perdure.err
     assert perdure.run("run", "say hello", "--detach", "--json") == 0
     assert json.loads(perdure.out) == {
         "type": "started",
