@@ -205,6 +205,7 @@ class _Client:
             notifies=settings.tells_people,
             digest=self._stores.digest,
             task_queue=settings.task_queue,
+            limits=settings.open_limits,
         )
 
     async def _connect(self) -> Client:

@@ -33,6 +33,7 @@ from perdure.domain.run.status import StoredRun
 from perdure.domain.run.status_views import told_label
 from perdure.domain.specs import Spec
 from perdure.domain.turns.records import IterationRecord
+from perdure.gateway.admission import Admission
 from perdure.gateway.claim_run_id import Claims, Standing, Wish, key_digest
 from perdure.gateway.readiness import Readiness
 from perdure.gateway.stored_status import first_status
@@ -133,6 +134,7 @@ class Starter:
         self._resolve = resolve
         self._settle = settle
         self._now = now
+        self.admission = Admission(server, facts.limits)
         self.claims = Claims(server=server, records=records, journal=journal, now=now)
 
     async def start(
@@ -144,7 +146,8 @@ class Starter:
             InvalidInput: no loop of this kind, or an unknown model.
             NoReadyWorker: a queue that the run needs has no worker; nothing was started.
             ModelUnavailable: its workers have no key for a model of the run, or not the model.
-            NotAllowed: the id or key belongs to another specification, or the session is closed.
+            NotAllowed: the id or key belongs to another specification, the session is closed, or
+                as many runs are open as may be.
             NotFound: the session or project is unknown.
         """
         asked = Wish(
@@ -159,6 +162,7 @@ class Starter:
         # know.
         ready = await self._resolve(spec, await self.served())
         site, busy = await self.ready_site(ready)
+        await self.admission.admit(ready.metadata.payer, queue=site.loops)
         # Several clients may send the same key at once. One claims the row; the others come round
         # again and find its run.
         for _ in range(TRIES):
@@ -317,7 +321,7 @@ def order_of(
     if shown := told_label(label, mark=site.label_mark):
         # The server terminates a workflow whose search attribute is too long.
         keywords["PerdureLabel"] = shown[:SEARCH_ATTRIBUTE_LIMIT]
-    told = {"label": label, "definition": definition_of(spec)}
+    told = {"label": label, "tenant": spec.metadata.tenant, "definition": definition_of(spec)}
     memo = {"goal": goal[:MEMO_GOAL_CHARACTERS], "spec": digest}
     memo |= {name: value for name, value in told.items() if value}
     return StartRequest(

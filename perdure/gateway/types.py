@@ -8,6 +8,7 @@ from typing import Literal, Protocol
 from perdure.domain.evaluation.outcomes import Lifecycle, Outcome
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.foundation.names import TASK_QUEUE, LoopKind
+from perdure.domain.installation.open_limits import OpenLimits
 from perdure.domain.run.bookkeeping_messages import ServedModels
 from perdure.domain.run.child_runs import names_below
 from perdure.domain.run.control import Phase
@@ -48,6 +49,7 @@ class InstallationInfo:
         digest: where there is an encryption key, makes the keyed digest that stands for a word that
             the server has to be told; ids then have no words of goals.
         task_queue: where Temporal clients start runs with their task alone.
+        limits: how many runs may be open at once.
     """
 
     address: str
@@ -59,6 +61,7 @@ class InstallationInfo:
     worker_command: Callable[[str | None], str] = worker_command
     digest: Callable[[str], str] | None = None
     task_queue: str = TASK_QUEUE
+    limits: OpenLimits = field(default_factory=OpenLimits)
 
     def marked(self, label: str | None) -> str | None:
         """The label in the form that the server stores."""

@@ -76,6 +76,7 @@ def _of_this_host(settings: Settings) -> Iterator[tuple[str, Look]]:
     yield "versions", _versions
     yield "settings", _settings
     yield TELEMETRY, partial(telemetry, settings)
+    yield "open runs", partial(_open_limits, settings)
     yield "disk", partial(disk, settings)
     yield "sandbox", partial(_sandbox, settings)
 
@@ -170,6 +171,20 @@ def _settings() -> Check:
             cure="Check their spelling; they have no effect.",
         )
     return Check(name="settings", state="ok", found="all variables are known")
+
+
+def _open_limits(settings: Settings) -> Check:
+    limits = settings.open_limits
+    if limits.none:
+        return Check(name="open runs", state="ok", found="not limited (PERDURE_MAX_OPEN_RUNS)")
+    told = [
+        f"at most {most} {of}"
+        for most, of in ((limits.runs, "in all"), (limits.per_tenant, "of one tenant"))
+        if most is not None
+    ]
+    above = "waits" if limits.above == "wait" else "is refused"
+    found = f"{', '.join(told)}; a start above that {above}"
+    return Check(name="open runs", state="ok", found=found)
 
 
 def _model(settings: Settings) -> Check:

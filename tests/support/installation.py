@@ -262,6 +262,7 @@ async def installation(
             version=VERSION,
             digest=parts.stores.digest,
             task_queue=loaded.task_queue,
+            limits=loaded.open_limits,
             notifies=bool(loaded.notify_webhook or loaded.notify_command),
         )
         gateway = Gateway(

@@ -21,6 +21,7 @@ from perdure.domain.foundation.retry_policies import (
 )
 from perdure.domain.installation.access import Scope
 from perdure.domain.installation.blob_place import BlobPlace
+from perdure.domain.installation.open_limits import Above
 
 DEFAULT_HOME = Path("~/.perdure")
 PREFIX = "PERDURE_"
@@ -95,6 +96,15 @@ class SettingFields(BaseSettings):
     """Whether to start the embedded model. `auto`: if it is installed; `on`: start it or fail."""
     model_url: str | None = None
     """Address of the embedded model. Set by the supervisor."""
+
+    # Runs
+    max_open_runs: int | None = Field(None, ge=1)
+    """Most [open runs](operations.md#open-runs) that somebody started; runs below them do not
+    count."""
+    max_open_runs_per_tenant: int | None = Field(None, ge=1)
+    """Most of them of one tenant (`metadata.tenant`, or else the label)."""
+    above_max_open_runs: Above = "wait"
+    """Whether a start above a limit waits, and says so, or is refused."""
 
     # Results
     inline_output_bytes: int = Field(16 * 1024, ge=0, le=128 * 1024)

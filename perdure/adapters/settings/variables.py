@@ -28,6 +28,7 @@ from perdure.adapters.settings.layers import Layers, layers, names_in, variables
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.problems import allowed, shown
 from perdure.domain.foundation.redaction import names_a_secret
+from perdure.domain.installation.open_limits import OpenLimits
 from perdure.domain.ports import Endpoints
 
 EMBEDDED_GRACE_S = 10.0
@@ -140,6 +141,15 @@ class Settings(SettingFields):
     def tells_people(self) -> bool:
         """Whether the settings name a channel to notify people."""
         return bool(self.notify_webhook or self.notify_command)
+
+    @property
+    def open_limits(self) -> OpenLimits:
+        """How many runs may be open at once."""
+        return OpenLimits(
+            runs=self.max_open_runs,
+            per_tenant=self.max_open_runs_per_tenant,
+            above=self.above_max_open_runs,
+        )
 
     @property
     def idle(self) -> timedelta | None:

@@ -1,0 +1,39 @@
+"""How many runs may be open at once, in all and of one tenant, and what a start above that gets."""
+
+from collections.abc import Mapping
+from typing import Literal
+
+from perdure.domain.foundation.base import FrozenModel
+
+Above = Literal["wait", "refuse"]
+
+
+class OpenLimits(FrozenModel):
+    """The most open runs that somebody started; None: no limit. Runs below others do not count."""
+
+    runs: int | None = None
+    per_tenant: int | None = None
+    above: Above = "wait"
+
+    @property
+    def none(self) -> bool:
+        """Whether any start may go ahead."""
+        return self.runs is None and self.per_tenant is None
+
+    def reached(self, tenant: str | None, open_runs: Mapping[str | None, int]) -> str | None:
+        """Which limit keeps a run of this tenant from starting, in words; None if none does.
+
+        Args:
+            tenant: of the run; runs without one are counted in all only.
+            open_runs: how many are open, by tenant.
+        """
+        total = sum(open_runs.values())
+        if self.runs is not None and total >= self.runs:
+            return f"{total} of {self.runs} runs are open (PERDURE_MAX_OPEN_RUNS)"
+        own = open_runs.get(tenant, 0)
+        if tenant is not None and self.per_tenant is not None and own >= self.per_tenant:
+            return (
+                f"{own} of {self.per_tenant} runs of {tenant} are open "
+                "(PERDURE_MAX_OPEN_RUNS_PER_TENANT)"
+            )
+        return None
