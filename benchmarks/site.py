@@ -62,6 +62,7 @@ async def site(
     heartbeat_s: float | None = None,
     activities: int | None = None,
     cuttable: bool = False,
+    database_url: str | None = None,
 ) -> AsyncGenerator[Site]:
     """Start server and workers in an empty folder.
 
@@ -71,12 +72,13 @@ async def site(
         heartbeat_s: after which silence a model call counts as lost; None: the product's default.
         activities: that a worker runs at a time; None: the product's default.
         cuttable: whether workers reach the server over `Site.wire`, which costs a hop.
+        database_url: of the product's store; None: SQLite in the folder.
     """
     for name in ("home", "ledgers", "plugin"):
         (folder / name).mkdir(parents=True)
     _install_plugin(folder / "plugin")
     limits = _limits(heartbeat_s, activities)
-    async with _server(folder) as address, _stores(folder / "home") as stores:
+    async with _server(folder) as address, _stores(folder / "home", database_url) as stores:
         client = await Client.connect(address, data_converter=data_converter(stores.blobs))
         await register_search_attributes(client)
         gateway = Gateway(
@@ -90,7 +92,7 @@ async def site(
             running = {
                 name: await stack.enter_async_context(started(worker))
                 for name, worker in _workers(
-                    folder, wired if cuttable else address, peers, limits
+                    folder, wired if cuttable else address, peers, limits, database_url
                 ).items()
             }
             yield Site(
@@ -138,8 +140,8 @@ async def _server(folder: Path) -> AsyncGenerator[str]:
 
 
 @asynccontextmanager
-async def _stores(home: Path) -> AsyncGenerator[Stores]:
-    stores = await open_stores(home)
+async def _stores(home: Path, database_url: str | None) -> AsyncGenerator[Stores]:
+    stores = await open_stores(home, database_url)
     try:
         yield stores
     finally:
@@ -147,7 +149,11 @@ async def _stores(home: Path) -> AsyncGenerator[Stores]:
 
 
 def _workers(
-    folder: Path, address: str, peers: Sequence[Peer], limits: Limits
+    folder: Path,
+    address: str,
+    peers: Sequence[Peer],
+    limits: Limits,
+    database_url: str | None,
 ) -> Mapping[str, WorkerProcess]:
     def made(
         name: str, python: str, *words: str, ready: Path, more: Mapping[str, str]
@@ -165,6 +171,7 @@ def _workers(
         "TEMPORAL_ADDRESS": address,
         "TEMPORAL_CONFIG_FILE": os.devnull,
         "PERDURE_HOME": str(folder / "home"),
+        **({} if database_url is None else {"PERDURE_DATABASE_URL": database_url}),
         "PERDURE_PLUGINS": plugin.__name__,
         "PERDURE_READY_FILE": str(ready),
         "PERDURE_MAX_CONCURRENT_ACTIVITIES": str(limits.activities),
