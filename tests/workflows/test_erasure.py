@@ -1,5 +1,6 @@
 """Erasing runs on a real server: content goes, what others need stays, sums stay right."""
 
+from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
@@ -24,7 +25,7 @@ def eraser(site: Installation) -> Eraser:
     return Eraser(site.parts.stores, site.gateway)
 
 
-async def letter(site: Installation, goal: str, script: dict[str, object] = SCRIPT) -> str:
+async def letter(site: Installation, goal: str, script: Mapping[str, object] = SCRIPT) -> str:
     task = {"kind": "agent", "goal": goal, "learn": False, "metadata": {"label": "letters"}}
     run = await site.start(task, script)
     await site.gateway.result(run)
