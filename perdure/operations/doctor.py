@@ -23,6 +23,7 @@ from perdure.local_services.embedded import EmbeddedRuntime
 from perdure.local_services.temporal_server import connect_named, missing_attributes
 from perdure.operations.doctor_checks import (
     BLOBS,
+    RETENTION,
     SCHEDULES,
     STORES,
     TASK_QUEUE_CHECK,
@@ -30,6 +31,7 @@ from perdure.operations.doctor_checks import (
     blobs,
     disk,
     failing_runs,
+    retention,
     schedules,
     stores,
     task_queue,
@@ -98,6 +100,7 @@ def _of_runs(settings: Settings, connect: Connect) -> Iterator[tuple[str, Look]]
     yield TASK_QUEUE_CHECK, partial(task_queue, settings, connect)
     yield DEPLOYMENT, partial(deployment, settings, connect)
     yield SCHEDULES, partial(schedules, connect)
+    yield RETENTION, partial(retention, settings, connect)
     yield "runs", partial(waiting_runs, connect)
     yield "failing runs", partial(failing_runs, connect)
 
