@@ -15,13 +15,15 @@ from pathlib import Path
 from ends import as_json
 from installation import Installation, dev_server, installation
 from invariants import executions
+from kept_others import EXPERIMENTS, THEIRS
 from kept_scenes import Scene
 from kept_teams import ALL_SCENES
-from recordings import EXPECTED, FOLDER
+from recordings import EXPECTED, FOLDER, FOLDER_OF_THEIRS
 from scrubbing import scrubbed
 
 from perdure.about import VERSION
 from perdure.domain.run.messages import EventsQuery
+from perdure.domain.run.spec import Timing
 
 Files = Mapping[str, str]
 ASKED = {"status": (), "costs": (), "history": (), "events": (EventsQuery(),)}
@@ -48,6 +50,12 @@ async def play(name: str, scene: Scene, site: Installation) -> Files:
     return files
 
 
+async def _other(name: str, site: Installation) -> Files:
+    """A workflow that is no loop: its history alone."""
+    played = {**EXPERIMENTS, **THEIRS}[name]
+    return {f"{name}.json": _kept(json.loads((await played(site, name)).to_json()), site)}
+
+
 def _kept(value: dict[str, object], site: Installation) -> str:
     """The compact JSON of a value, without places and names of this machine."""
     text = scrubbed(value, str(site.home))
@@ -57,18 +65,19 @@ def _kept(value: dict[str, object], site: Installation) -> str:
 async def main(names: list[str]) -> None:
     """Record all scenes, or those that are named."""
     logging.disable(logging.WARNING)  # failing models are part of the play
-    folder = FOLDER / VERSION
-    folder.mkdir(parents=True, exist_ok=True)
     async with dev_server() as server:
         address = server.client.service_client.config.target_host
-        for name in names or ALL_SCENES:
-            scene = ALL_SCENES[name]
+        for name in names or (*ALL_SCENES, *EXPERIMENTS, *THEIRS):
+            scene = ALL_SCENES.get(name)
+            timing = scene.timing if scene else Timing()
             with tempfile.TemporaryDirectory() as home:
                 async with (
-                    installation(Path(home) / "home", address, timing=scene.timing) as site,
+                    installation(Path(home) / "home", address, timing=timing) as site,
                     site.worker(),
                 ):
-                    files = await play(name, scene, site)
+                    files = await (play(name, scene, site) if scene else _other(name, site))
+            folder = FOLDER_OF_THEIRS if name in THEIRS else FOLDER / VERSION
+            folder.mkdir(parents=True, exist_ok=True)
             for old in (*folder.glob(f"{name}.*"), *folder.glob(f"{name}-[0-9]*")):
                 old.unlink()
             for file, content in files.items():

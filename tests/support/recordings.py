@@ -11,6 +11,8 @@ from ends import Ends, as_json
 from perdure.operations.replay import replay
 
 FOLDER = Path(__file__).parents[1] / "replay" / "histories"
+FOLDER_OF_THEIRS = FOLDER.with_name("theirs")
+"""Histories of workflows of somebody else's, which await loops."""
 EXPECTED = ".expected.json"
 
 
