@@ -103,7 +103,7 @@ async def open_parts(
     async with AsyncExitStack() as resources:
         stores = await open_stores(
             settings.home,
-            settings.database_url,
+            settings.secret("database_url"),
             encryption_keys=encryption_keys(settings),
             blobs=settings.blobs,
         )

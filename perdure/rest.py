@@ -7,7 +7,8 @@ from perdure.about import VERSION
 from perdure.adapters.checks import check_problems
 from perdure.adapters.llm.access import access_from, default_model, model_notes
 from perdure.adapters.logging.process_logs import log_process
-from perdure.adapters.settings.variables import Settings, secret_behind
+from perdure.adapters.settings.secret_references import referred
+from perdure.adapters.settings.variables import Settings
 from perdure.adapters.stores.clock import utc_now
 from perdure.client_services import services
 from perdure.domain.foundation.errors import InvalidInput
@@ -82,10 +83,11 @@ def single_sign_on(settings: Settings) -> SingleSignOn | None:
     if settings.oidc_issuer is None:
         return None
     reference = settings.oidc_client_secret
-    secret = secret_behind(reference.get_secret_value()) if reference else None
+    name = "PERDURE_OIDC_CLIENT_SECRET"
+    secret = referred(name, reference.get_secret_value()).strip() if reference else ""
     missing = {
         "PERDURE_OIDC_CLIENT_ID": settings.oidc_client_id,
-        "PERDURE_OIDC_CLIENT_SECRET": (secret or "").strip(),
+        name: secret,
         "PERDURE_OIDC_GROUPS": settings.oidc_groups,
     }
     if named := [name for name, value in missing.items() if not value]:
@@ -104,7 +106,7 @@ def single_sign_on(settings: Settings) -> SingleSignOn | None:
     provider = OpenIdProvider(
         settings.oidc_issuer,
         client_id=str(settings.oidc_client_id),
-        client_secret=(secret or "").strip(),
+        client_secret=secret,
         groups_claim=settings.oidc_groups_claim,
         scope=" ".join(settings.oidc_request),
     )

@@ -114,7 +114,7 @@ class PerdureEnvironment:
 
     async def model(self, model: ScriptedModel) -> str:
         """Keep a script, and return the name by which tasks use it as a model."""
-        stores = await open_stores(self.settings.home, self.settings.database_url)
+        stores = await open_stores(self.settings.home, self.settings.secret("database_url"))
         try:
             address = await stores.blobs.put(yaml.safe_dump(model.script).encode())
         finally:

@@ -23,33 +23,26 @@ import httpx2
 from pydantic import JsonValue, TypeAdapter
 
 from perdure.adapters.logging.redacting import told, told_data
-from perdure.adapters.settings.variables import (
-    PREFIX,
-    Settings,
-    inherited_environment,
-    secret_behind,
-)
+from perdure.adapters.settings.secret_references import WAYS, foreign_environment, referred
+from perdure.adapters.settings.variables import Settings
 from perdure.domain.foundation.errors import InvalidInput, ServiceUnavailable
 from perdure.domain.ports import Notifier
 
 SECRET_PREFIX = "whsec_"
 SHORTEST, LONGEST = 24, 64
 CURE = (
-    "Set PERDURE_NOTIFY_SECRET to env:NAME or file:PATH of `whsec_` and the base64 of 24 to 64 "
-    'bytes; `echo "whsec_$(openssl rand -base64 32)"` makes one.'
+    f"Set PERDURE_NOTIFY_SECRET to {WAYS} of `whsec_` and the base64 of 24 to 64 bytes; "
+    '`echo "whsec_$(openssl rand -base64 32)"` makes one.'
 )
 
 
 def signing_secret(reference: str) -> bytes:
-    """The bytes behind `env:NAME` or `file:PATH`.
+    """The bytes behind a reference.
 
     Raises:
         InvalidInput: it leads nowhere, or to something that is no such secret.
     """
-    text = (secret_behind(reference) or "").strip()
-    if not text:
-        # The reference itself may be a secret that was set by mistake: it is not repeated.
-        raise InvalidInput("PERDURE_NOTIFY_SECRET refers to no secret.", cure=CURE)
+    text = referred("PERDURE_NOTIFY_SECRET", reference, cure=CURE).strip()
     try:
         secret = base64.b64decode(text.removeprefix(SECRET_PREFIX), validate=True)
     except (ValueError, binascii.Error):
@@ -88,8 +81,6 @@ WEBHOOK_TIMEOUT_S = 10.0
 COMMAND_TIMEOUT_S = 30.0
 SHOWN_BYTES = 400
 WAITED_OUT_STATUS = frozenset({408, 425, 429})
-# A notify command is the operator's, but need not know the keys of what it speaks for.
-OUR_VARIABLES = (PREFIX, "ANTHROPIC_", "AZURE_OPENAI_", "OPENAI_", "TEMPORAL_", "OTEL_")
 
 Event = dict[str, JsonValue]
 _EVENT: TypeAdapter[Event] = TypeAdapter(Event)
@@ -191,7 +182,7 @@ class CommandNotices:
                 stdout=asyncio.subprocess.DEVNULL,
                 # A file, not a pipe: a child left behind in the background must not hold us up.
                 stderr=said,
-                env=_environment(),
+                env=foreign_environment(),
                 start_new_session=True,
             )
         except OSError as error:
@@ -238,8 +229,7 @@ def notifier(settings: Settings) -> Notifier:
     # Looked at even without a webhook: a secret that leads nowhere is told at the start.
     secret = None if reference is None else signing_secret(reference.get_secret_value())
     channels: list[Notifier] = []
-    if settings.notify_webhook is not None:
-        url = settings.notify_webhook.get_secret_value()
+    if (url := settings.secret("notify_webhook")) is not None:
         channels.append(WebhookNotices(url, secret=secret))
     if settings.notify_command is not None:
         channels.append(CommandNotices(command_words(settings.notify_command)))
@@ -294,14 +284,6 @@ def _unreadable_command(text: str) -> InvalidInput:
         f"PERDURE_NOTIFY_COMMAND cannot be read: {text[:80]!r}.",
         cure='Write words, or a JSON list such as ["notify-send", "Perdure"].',
     )
-
-
-def _environment() -> dict[str, str]:
-    return {
-        name: value
-        for name, value in inherited_environment().items()
-        if not name.startswith(OUR_VARIABLES)
-    }
 
 
 def _last_words(said: IO[bytes]) -> str:

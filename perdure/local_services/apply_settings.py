@@ -33,7 +33,8 @@ def digests(files: HomeFiles, settings: Settings) -> dict[str, str]:
     """Name to digest of every variable that a worker of these settings would see."""
     salt = _salt(files)
     environment = settings.for_services()
-    keys = {server.key_variable for server in settings.providers.values()}
+    references = [server.key_reference or "" for server in settings.providers.values()]
+    keys = {one.removeprefix("env:") for one in references if one.startswith("env:")}
     named = {
         name: value
         for name, value in environment.items()

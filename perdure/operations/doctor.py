@@ -21,6 +21,7 @@ from perdure.interfaces.app_context import Connect
 from perdure.interfaces.services import Check
 from perdure.local_services.embedded import EmbeddedRuntime
 from perdure.local_services.temporal_server import connect_named, missing_attributes
+from perdure.operations import doctor_secrets
 from perdure.operations.doctor_checks import (
     BLOBS,
     RETENTION,
@@ -79,6 +80,7 @@ def _of_this_host(settings: Settings) -> Iterator[tuple[str, Look]]:
     yield "settings", _settings
     yield TELEMETRY, partial(telemetry, settings)
     yield "open runs", partial(_open_limits, settings)
+    yield doctor_secrets.NAME, partial(doctor_secrets.references, settings)
     yield "disk", partial(disk, settings)
     yield "sandbox", partial(_sandbox, settings)
 

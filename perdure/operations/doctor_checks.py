@@ -95,7 +95,10 @@ async def blobs(settings: Settings) -> AsyncIterator[Check]:
 async def _opened(settings: Settings) -> AsyncGenerator[Stores]:
     keys = encryption_keys(settings)
     opened = await open_stores(
-        settings.home, settings.database_url, encryption_keys=keys, blobs=settings.blobs
+        settings.home,
+        settings.secret("database_url"),
+        encryption_keys=keys,
+        blobs=settings.blobs,
     )
     try:
         yield opened

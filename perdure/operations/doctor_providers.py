@@ -58,6 +58,6 @@ async def _compatible(name: str, server: CompatibleServer, key: str | None) -> C
         return Check(name=name, state="warning", found=found, cure=AT_WORKER)
     # A server without that list is still one; only a refused key is sure to fail calls, too.
     if answer.status_code in {401, 403}:
-        cure = f"Check {server.key_variable or 'whether it wants a key (`key_variable`)'}."
+        cure = f"Check {server.key_variable or 'its `key`'}."
         return Check(name=name, state="warning", found=f"{server.url} refuses the key", cure=cure)
     return Check(name=name, state="ok", found=f"{server.url} answers")

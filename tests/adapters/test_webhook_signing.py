@@ -48,8 +48,8 @@ def test_an_id_has_no_dots() -> None:
 @pytest.mark.parametrize(
     ("secret", "said"),
     [
-        (None, "refers to no secret"),
-        ("", "refers to no secret"),
+        (None, "refers to env:HOOK_SIGNING, but that variable is not set"),
+        ("", "refers to env:HOOK_SIGNING, but it is empty"),
         ("whsec_???", "not base64"),
         ("whsec_c2hvcnQ=", "has 5 bytes"),
     ],

@@ -21,7 +21,7 @@ __all__ = ["faulty", "s3_server"]
 
 ALWAYS = {
     "python", "user", "versions", "settings", "telemetry", "disk", "sandbox", "stores", "claude",
-    "embedded model", "services", "search attributes",
+    "embedded model", "services", "search attributes", "secrets",
 }  # fmt: skip
 NEEDS_THE_STORE = {"rest api", "queues", "queue tasks", "deployment", "runs", "failing runs"}
 NOWHERE = "postgresql://perdure:secret@127.0.0.1:9/perdure"

@@ -8,16 +8,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 
-from pydantic import SecretStr
-
 from perdure.adapters.llm.clouds import CLOUDS, lacking_variables
 from perdure.adapters.llm.clouds import VARIABLES as CLOUD_VARIABLES
 from perdure.adapters.llm.embedded_facts import LOCAL_NAME, embedded_available
 from perdure.adapters.llm.model_names import lacking_package
 from perdure.adapters.plugin_modules import installed_plugins
 from perdure.adapters.settings.providers import CompatibleServer
+from perdure.adapters.settings.secret_references import referred
 from perdure.adapters.settings.variables import Settings, variable
 from perdure.adapters.stores.clock import utc_now
+from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.names import COMPATIBLE
 
 # The newest of each family, which is the default and what a model that ends is followed by; a test
@@ -123,31 +123,48 @@ class ModelAccess:
     azure: "KeyedAddress" = field(default_factory=lambda: KeyedAddress())
     servers: Mapping[str, CompatibleServer] = field(default_factory=dict[str, CompatibleServer])
     server_keys: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    lacking_keys: Mapping[str, str] = field(default_factory=dict[str, str])
     cloud_variables: frozenset[str] = frozenset()
 
 
 def access_from(settings: Settings) -> ModelAccess:
-    """The part of the settings that concerns models."""
+    """The part of the settings that concerns models.
+
+    A server of `PERDURE_PROVIDERS` whose key cannot be had lacks it, and hinders no other.
+
+    Raises:
+        InvalidInput: the key of a well-known provider is a reference that leads nowhere.
+    """
+    keys, lacking = _server_keys(settings.providers)
     return ModelAccess(
-        api_key=_plain(settings.anthropic_api_key),
-        auth_token=_plain(settings.anthropic_auth_token),
+        api_key=settings.secret("anthropic_api_key"),
+        auth_token=settings.secret("anthropic_auth_token"),
         base_url=settings.anthropic_base_url,
         local_url=settings.model_url,
         default=settings.model,
-        openai=KeyedAddress(settings.openai_base_url, _plain(settings.openai_api_key)),
-        azure=KeyedAddress(settings.azure_openai_endpoint, _plain(settings.azure_openai_api_key)),
+        openai=KeyedAddress(settings.openai_base_url, settings.secret("openai_api_key")),
+        azure=KeyedAddress(settings.azure_openai_endpoint, settings.secret("azure_openai_api_key")),
         servers=settings.providers,
-        server_keys={
-            name: key
-            for name, server in settings.providers.items()
-            if server.key_variable and (key := variable(server.key_variable))
-        },
+        server_keys=keys,
+        lacking_keys=lacking,
         cloud_variables=frozenset(name for name in CLOUD_VARIABLES if variable(name)),
     )
 
 
-def _plain(secret: SecretStr | None) -> str | None:
-    return secret.get_secret_value() if secret else None
+def _server_keys(
+    servers: Mapping[str, CompatibleServer],
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Keys by the name of a server, and why references lead nowhere."""
+    keys: dict[str, str] = {}
+    lacking: dict[str, str] = {}
+    for name, server in servers.items():
+        if server.key_reference is None:
+            continue
+        try:
+            keys[name] = referred(f"The key of the provider {name!r}", server.key_reference)
+        except InvalidInput as error:
+            lacking[name] = "" if server.key_variable else error.message
+    return keys, lacking
 
 
 def default_model(access: ModelAccess, *, today: date | None = None) -> str:
@@ -205,8 +222,10 @@ def lacking_key(access: ModelAccess, family: str) -> str:
             return lacking_variables(CLOUDS[family], access.cloud_variables)
         case _:
             name = family.partition(":")[2]
-            wanted = access.servers[name].key_variable
-            return f"Set {wanted}." if wanted and name not in access.server_keys else ""
+            entry = access.servers[name]
+            if entry.key_reference is None or name in access.server_keys:
+                return ""
+            return access.lacking_keys.get(name) or f"Set {entry.key_variable}."
 
 
 def plugin_names() -> frozenset[str]:

@@ -198,7 +198,7 @@ class ProviderModels:
             prefix=f"{COMPATIBLE}:{name}/",
             model=None if named.model else entry.model,
             base_url=entry.url,
-            api_key=access.server_keys.get(name) if entry.key_variable else NO_KEY_NEEDED,
+            api_key=access.server_keys.get(name) if entry.key_reference else NO_KEY_NEEDED,
             no_key=f"The server {name} of PERDURE_PROVIDERS cannot be called, so nothing was sent. "
             f"{lacking_key(access, f'{COMPATIBLE}:{name}')} {AT_WORKER}",
             dialect="chat",

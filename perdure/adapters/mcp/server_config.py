@@ -22,6 +22,7 @@ from perdure.domain.tools.mcp_servers import NAME, ServerSpec
 BOOK_FILE = "mcp.yaml"
 ServerAccess = Literal["read", "write", "execute", "network"]
 ServerName = Annotated[str, Field(pattern=NAME)]
+Reference = Annotated[str, Field(pattern=r"^(env|file|command):.")]
 
 
 class ToolPolicy(FrozenModel):
@@ -36,12 +37,14 @@ class ToolPolicy(FrozenModel):
 class ServerEntry(FrozenModel):
     """One server: how it is started or reached, and how much its tools are trusted.
 
-    `env` and the values of `headers_from` name environment variables of the worker. `cwd` is an
-    absolute folder, or `workspace` for the folder of the run; left out it is an empty one.
+    `env` and the values of `headers_from` name environment variables of the worker; a header may
+    also be a reference, as the values of `env_from` are. `cwd` is an absolute folder, or
+    `workspace` for the folder of the run; left out it is an empty one.
     """
 
     command: tuple[str, ...] | None = Field(default=None, min_length=1)
     env: tuple[str, ...] = ()
+    env_from: dict[str, Reference] = {}
     cwd: str | None = None
     url: str | None = Field(default=None, pattern=r"^https?://")
     headers_from: dict[str, str] = {}
@@ -57,8 +60,8 @@ class ServerEntry(FrozenModel):
     def _one_way(self) -> Self:
         if (self.command is None) == (self.url is None):
             raise ValueError("give either `command` (a local server) or `url` (a remote one)")
-        if self.url is not None and (self.env or self.cwd):
-            raise ValueError("`env` and `cwd` are for local servers")
+        if self.url is not None and (self.env or self.env_from or self.cwd):
+            raise ValueError("`env`, `env_from` and `cwd` are for local servers")
         if self.command is not None and self.headers_from:
             raise ValueError("`headers_from` is for servers with a `url`")
         return self
@@ -113,7 +116,10 @@ class AllowedServers(FrozenModel):
                 f"{', '.join(other)} differ from what its operator allows.",
                 cure=f"Name it alone (`mcp: [{spec.name}]`), or have the entry changed.",
             )
-        narrowed = {"env": spec.env, "headers_from": spec.headers_from}
+        narrowed: dict[str, object] = {"env": spec.env, "headers_from": spec.headers_from}
+        if spec.env is not None:
+            kept = {name: said for name, said in entry.env_from.items() if name in spec.env}
+            narrowed |= {"env": tuple(set(spec.env) - kept.keys()), "env_from": kept}
         return entry.model_copy(
             update={name: said for name, said in narrowed.items() if said is not None}
         )
@@ -163,7 +169,7 @@ def _compared(spec: ServerSpec, entry: ServerEntry) -> dict[str, bool]:
         "command": spec.command is None or spec.command == entry.command,
         "url": spec.url is None or spec.url == entry.url,
         "cwd": spec.cwd is None or spec.cwd == entry.cwd,
-        "env": set(spec.env or ()) <= set(entry.env),
+        "env": set(spec.env or ()) <= {*entry.env, *entry.env_from},
         "headers_from": headers.items() <= entry.headers_from.items(),
     }
 

@@ -4,7 +4,7 @@ A server that vanished, died in a call or changed a tool since is an honest resu
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -16,6 +16,7 @@ from perdure.adapters.logging.redacting import keep_secret, told
 from perdure.adapters.mcp.connections import Link, Links, Target, words_of
 from perdure.adapters.mcp.server_config import AllowedServers, ServerEntry
 from perdure.adapters.mcp.tool_results import as_text, declined
+from perdure.adapters.settings.secret_references import is_reference, referred
 from perdure.adapters.tools import execution
 from perdure.adapters.tools.arguments import refused
 from perdure.adapters.tools.execution import Finished, tool_output
@@ -122,7 +123,7 @@ class McpServers:
             wanted = self._wanted(envelope.name, grant)
             if why := refusal(wanted.fact, grant):
                 return Rehearsal(refused=tool_output("denied", why, code="denied"))
-            target = self._target(wanted.spec, wanted.entry, root=grant.root)
+            target = await self._target(wanted.spec, wanted.entry, root=grant.root)
             async with asyncio.timeout(DEFAULT_TIMEOUT_S):
                 tool = await self._as_pinned(target, wanted)
                 await _check(_fact(wanted.fact.name, tool, wanted.entry), envelope)
@@ -141,7 +142,7 @@ class McpServers:
     ) -> tuple[PinnedServer, tuple[ToolDefinition, ...]]:
         entry = self._book.admitted(spec)
         try:
-            async with self._links.to(self._target(spec, entry, root=root)) as link:
+            async with self._links.to(await self._target(spec, entry, root=root)) as link:
                 tools = await _listed(link)
         except (ToolFailure, MCPError) as error:
             raise InvalidInput(
@@ -177,7 +178,7 @@ class McpServers:
     async def _run(self, wanted: _Wanted, envelope: ToolInvocation, grant: ToolGrant) -> ToolOutput:
         rule = wanted.entry.rule(wanted.pinned.name)
         timeout_s = envelope.timeout_s or rule.timeout_s or DEFAULT_TIMEOUT_S
-        target = self._target(wanted.spec, wanted.entry, root=grant.root)
+        target = await self._target(wanted.spec, wanted.entry, root=grant.root)
         outcome = await execution.run(
             partial(self._talk, target, wanted, envelope),
             timeout_s=timeout_s,
@@ -235,14 +236,12 @@ class McpServers:
                     reason="server_unavailable",
                 ) from error
 
-    def _target(self, spec: ServerSpec, entry: ServerEntry, *, root: str) -> Target:
+    async def _target(self, spec: ServerSpec, entry: ServerEntry, *, root: str) -> Target:
         if entry.url is not None:
-            headers = {
-                header: self._value(spec, name) for header, name in entry.headers_from.items()
-            }
+            headers = await self._values(spec, entry.headers_from)
             keep_secret(headers.values())
             return Target(name=spec.name, url=entry.url, headers=headers)
-        environment = {name: self._value(spec, name) for name in entry.env}
+        environment = await self._values(spec, {name: name for name in entry.env} | entry.env_from)
         keep_secret(value for name, value in environment.items() if names_a_secret(name))
         return Target(
             name=spec.name,
@@ -251,7 +250,19 @@ class McpServers:
             environment=environment,
         )
 
+    async def _values(self, spec: ServerSpec, places: Mapping[str, str]) -> dict[str, str]:
+        # A reference may lead to a program that takes its time.
+        found = [await asyncio.to_thread(self._value, spec, place) for place in places.values()]
+        return dict(zip(places, found, strict=True))
+
     def _value(self, spec: ServerSpec, name: str) -> str:
+        if is_reference(name):
+            try:
+                return referred(f"An entry of the MCP server {spec.name!r}", name)
+            except InvalidInput as error:
+                raise ToolFailure(
+                    f"{error.message} Its operator can correct it.", reason="server_unavailable"
+                ) from None
         value = self._secret(name)
         if value is None:
             raise ToolFailure(

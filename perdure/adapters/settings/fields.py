@@ -45,7 +45,8 @@ class SettingFields(BaseSettings):
     home: Path = DEFAULT_HOME
     """Folder of the databases, blobs, working copies, logs and state."""
     database_url: str | None = None
-    """SQLAlchemy URL of the stores. Unset: an SQLite file in the home folder."""
+    """SQLAlchemy URL of the stores, or a [reference](security.md#secrets) to one. Unset: an SQLite
+    file in the home folder."""
     blobs: str | None = None
     """Object store for [blobs](operations.md#blobs-in-an-object-store): `s3://BUCKET/PREFIX`,
     `gs://…`, `az://…` or `file:///FOLDER`. Unset: files in the home folder beside SQLite, rows in
@@ -68,7 +69,8 @@ class SettingFields(BaseSettings):
     anthropic_api_key: SecretStr | None = Field(
         None, validation_alias=_standard("anthropic_api_key")
     )
-    """API key for the Messages API."""
+    """API key for the Messages API. Like every key here it may be a
+    [reference](security.md#secrets)."""
     anthropic_auth_token: SecretStr | None = Field(
         None, validation_alias=_standard("anthropic_auth_token")
     )
@@ -89,7 +91,7 @@ class SettingFields(BaseSettings):
     """Address of the Azure resource with them: `https://NAME.openai.azure.com`."""
     providers: dict[ServerName, CompatibleServer] = {}
     """Servers for the models `compat:NAME/MODEL`: a JSON object, or a mapping in `perdure.yaml`, of
-    names to entries with `url` and `key_variable`. See [models](models.md)."""
+    names to entries with `url`, and `key` or `key_variable`. See [models](models.md)."""
     model: str | None = None
     """Model of runs that name none. Unset: Claude if there is a key, else the embedded model."""
     local_model: Literal["auto", "on", "off"] = "auto"
@@ -169,17 +171,18 @@ class SettingFields(BaseSettings):
 
     # Notifications
     notify_webhook: SecretStr | None = None
-    """Address to which each notice of a waiting gate is sent as a JSON POST."""
+    """Address to which each notice of a waiting gate is sent as a JSON POST, or a reference to
+    it."""
     notify_secret: SecretStr | None = None
-    """Where to find the secret that signs webhooks: `env:NAME` or `file:PATH`. The secret is
-    `whsec_` and the base64 of 24 to 64 bytes."""
+    """Where to find the secret that signs webhooks: a [reference](security.md#secrets). The secret
+    is `whsec_` and the base64 of 24 to 64 bytes."""
     notify_command: str | None = None
     """Command that gets each notice on standard input: words or a JSON list, no shell."""
 
     # Encryption
     encryption_key: SecretStr | None = None
-    """Where to find the key for blobs and Temporal's payloads: `env:NAME` or `file:PATH`. The key
-    is the base64 of 32 bytes."""
+    """Where to find the key for blobs and Temporal's payloads: a [reference](security.md#secrets).
+    The key is the base64 of 32 bytes."""
     encryption_old_keys: Names = ()
     """Earlier keys, named the same way. They only decrypt."""
     encryption_plain: Literal["refused", "read"] = "refused"
@@ -190,8 +193,8 @@ class SettingFields(BaseSettings):
     ui_hosts: Names = ()
     """Host names, besides loopback, at which browsers may reach the embedded Web UI."""
     codec_token: SecretStr | None = None
-    """Where to find the token that callers of the codec server present: `env:NAME` or `file:PATH`.
-    Unset: one is made in `codec.token` of the home folder."""
+    """Where to find the token that callers of the codec server present: a
+    [reference](security.md#secrets). Unset: one is made in `codec.token` of the home folder."""
 
     # REST API
     api: Literal["auto", "on", "off"] = "auto"
@@ -228,7 +231,7 @@ class SettingFields(BaseSettings):
     """Id of this installation at the provider; its redirect address is
     `PAGE/sign-in/provider/back`."""
     oidc_client_secret: SecretStr | None = None
-    """Where to find the secret that goes with it: `env:NAME` or `file:PATH`."""
+    """Where to find the secret that goes with it: a [reference](security.md#secrets)."""
     oidc_groups: dict[str, tuple[Scope, ...]] = {}
     """Scopes by the name of a group at the provider: a JSON object, or a mapping in `perdure.yaml`.
     `*` is everybody who signs in."""

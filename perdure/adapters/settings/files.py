@@ -14,6 +14,7 @@ from pathlib import Path
 
 import yaml
 
+from perdure.adapters.settings.secret_references import WAYS, is_reference
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.problems import nearest_name
 
@@ -78,14 +79,14 @@ def misplaced(name: str, value: object) -> str:
         return f"{name}: no file names it, for the home has such a file itself; set {variable}"
     if name in NEVER:
         return f"{name}: the services set it by themselves"
-    if name in SECRETS:
-        return f"{name}: secrets are not written into files; export {variable}"
-    if name in REFERENCES and not str(value).startswith(("env:", "file:")):
-        return f"{name}: a file holds no secret, only where it is: env:NAME or file:PATH"
-    if name == "providers" and "@" in str(value):
-        return f"{name}: an address holds no key; name its variable as key_variable"
+    if name in SECRETS and not is_reference(str(value)):
+        return f"{name}: secrets are not written into files; export {variable}, or name {WAYS}"
+    if name in REFERENCES and not is_reference(str(value)):
+        return f"{name}: a file holds no secret, only where it is: {WAYS}"
+    if name == "providers" and _addresses_with_keys(value):
+        return f"{name}: an address holds no key; say where it is as key_variable or key"
     if name == "database_url" and _has_password(str(value)):
-        return f"{name}: it holds a password; export {variable}, or use a password file"
+        return f"{name}: it holds a password; export {variable}, or name {WAYS}"
     return ""
 
 
@@ -153,6 +154,12 @@ def _unknown(data: Mapping[str, object], known: frozenset[str]) -> list[str]:
         hint = f"; did you mean {near}?" if near else ""
         found.append(f"{name}: neither a setting nor a field of a task{hint}")
     return found
+
+
+def _addresses_with_keys(value: object) -> bool:
+    servers = value.values() if isinstance(value, Mapping) else ()
+    addresses = [one.get("url", "") if isinstance(one, Mapping) else one for one in servers]
+    return any("@" in str(address) for address in addresses or [value])
 
 
 def _has_password(url: str) -> bool:

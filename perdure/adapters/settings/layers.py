@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from perdure.adapters.settings.files import FILE, HOUSES, SettingsFile, is_trusted, read_settings
+from perdure.adapters.settings.secret_references import FILE as FILE_REFERENCE
 from perdure.domain.foundation.errors import InvalidInput
 
 PLUGINS = "plugins"
@@ -103,9 +104,20 @@ def _placed(name: str, value: object, layer: SettingsFile) -> object:
         return [_path(one, folder) for one in names_in(value)]
     if name in PLACES and isinstance(value, str):
         return ",".join(_path(one, folder) for one in names_in(value))
-    if isinstance(value, str) and value.startswith("file:"):
-        return f"file:{_path(value.removeprefix('file:'), folder)}"
-    return value
+    return _referring(value, folder)
+
+
+def _referring(value: object, folder: Path) -> object:
+    """References to files below a folder, also those inside lists and mappings, by whole paths."""
+    match value:
+        case str() if value.startswith(FILE_REFERENCE):
+            return f"{FILE_REFERENCE}{_path(value.removeprefix(FILE_REFERENCE), folder)}"
+        case list():
+            return [_referring(one, folder) for one in value]
+        case dict():
+            return {name: _referring(one, folder) for name, one in value.items()}
+        case _:
+            return value
 
 
 def _path(text: str, folder: Path) -> str:

@@ -1,9 +1,9 @@
 """Servers of models that speak OpenAI's chat completions: the entries of PERDURE_PROVIDERS."""
 
 import re
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import Field, StringConstraints
+from pydantic import Field, StringConstraints, model_validator
 
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.llm.requests import Effort
@@ -19,6 +19,7 @@ class CompatibleServer(FrozenModel):
     Attributes:
         url: its base URL, up to the version: `http://127.0.0.1:11434/v1`.
         key_variable: the environment variable with its key; none for a server that wants none.
+        key: where its key is instead: `env:NAME`, `file:PATH` or `command:PROGRAM …`.
         model: what `compat:NAME` alone means.
         tools: its models can choose tools by themselves.
         judges: they may evaluate.
@@ -35,6 +36,7 @@ class CompatibleServer(FrozenModel):
     key_variable: Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None = (
         None
     )
+    key: Annotated[str, StringConstraints(pattern=r"^(env|file|command):.")] | None = None
     model: str | None = None
     tools: bool = True
     judges: bool = True
@@ -45,3 +47,14 @@ class CompatibleServer(FrozenModel):
     window: int | None = Field(default=None, ge=1)
     max_output: int | None = Field(default=None, ge=1)
     effort: tuple[Effort, ...] = ()
+
+    @model_validator(mode="after")
+    def _one_key(self) -> Self:
+        if self.key and self.key_variable:
+            raise ValueError("give either `key` or `key_variable`")
+        return self
+
+    @property
+    def key_reference(self) -> str | None:
+        """Where its key is; None for a server that wants none."""
+        return self.key or (f"env:{self.key_variable}" if self.key_variable else None)

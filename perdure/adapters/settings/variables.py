@@ -25,6 +25,7 @@ from perdure.adapters.logging.redacting import keep_secret, secrets_of_url
 from perdure.adapters.settings.fields import DEFAULT_HOME, LIST, PREFIX, SettingFields
 from perdure.adapters.settings.files import HOUSES, REFERENCES, SECRETS
 from perdure.adapters.settings.layers import Layers, layers, names_in, variables_of
+from perdure.adapters.settings.secret_references import is_reference, secret_value
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.problems import allowed, shown
 from perdure.domain.foundation.redaction import names_a_secret
@@ -102,8 +103,9 @@ class Settings(SettingFields):
     def _secrets(self) -> Iterator[str]:
         """What no log, row or message may tell: of these settings, and of the environment."""
         values = (getattr(self, name) for name in type(self).model_fields)
-        # References to keys are no secrets, but a key may have been set in the place of one.
-        yield from (value.get_secret_value() for value in values if isinstance(value, SecretStr))
+        # References are no secrets, but a key may have been set in the place of one.
+        given = (value.get_secret_value() for value in values if isinstance(value, SecretStr))
+        yield from (text for text in given if not is_reference(text))
         urls = (
             self.database_url,
             self.anthropic_base_url,
@@ -117,16 +119,35 @@ class Settings(SettingFields):
         for server in self.providers.values():
             if key := os.environ.get(server.key_variable or ""):
                 yield key
-        if isinstance(self._temporal.api_key, str):
-            yield self._temporal.api_key
+        if isinstance(key := self._temporal.api_key, str) and not is_reference(key):
+            yield key
         for name, value in os.environ.items():
-            if names_a_secret(name) and not value.startswith(("env:", "file:", "/")):
+            if names_a_secret(name) and not (is_reference(value) or value.startswith("/")):
                 yield value
 
     @property
     def temporal(self) -> ClientConfigProfile:
-        """The named Temporal server; `address` is None when the embedded one is meant."""
-        return self._temporal
+        """The named Temporal server; `address` is None when the embedded one is meant.
+
+        Raises:
+            InvalidInput: its key is a reference that leads nowhere.
+        """
+        key = self._temporal.api_key
+        if not (isinstance(key, str) and is_reference(key)):
+            return self._temporal
+        return replace(self._temporal, api_key=secret_value("TEMPORAL_API_KEY", key))
+
+    def secret(self, name: str) -> str | None:
+        """The secret that a setting holds or refers to; None where it is not set.
+
+        Raises:
+            InvalidInput: its reference leads nowhere.
+        """
+        value = getattr(self, name)
+        if value is None:
+            return None
+        text = value.get_secret_value() if isinstance(value, SecretStr) else str(value)
+        return secret_value(_variable((name,)), text)
 
     @property
     def namespace(self) -> str:
@@ -134,8 +155,8 @@ class Settings(SettingFields):
 
     @property
     def store_url(self) -> str:
-        """SQLAlchemy URL of the stores."""
-        return self.database_url or f"sqlite+aiosqlite:///{self.home / 'perdure.sqlite'}"
+        """SQLAlchemy URL of the stores; raises as `secret`."""
+        return self.secret("database_url") or f"sqlite+aiosqlite:///{self.home / 'perdure.sqlite'}"
 
     @property
     def tells_people(self) -> bool:
@@ -194,20 +215,6 @@ class Settings(SettingFields):
     def _brought_plugins(self) -> tuple[str, ...]:
         of_home = Layers(home=self._layers.home).values.get("plugins")
         return tuple(name for name in self.plugins if name not in names_in(of_home))
-
-
-def secret_behind(reference: str) -> str | None:
-    """The text behind `env:NAME` or `file:PATH`, or None when it leads nowhere."""
-    kind, _, place = reference.partition(":")
-    if kind == "env":
-        found = os.environ.get(place)
-    else:
-        try:
-            found = Path(place).read_text(encoding="utf-8") if kind == "file" else None
-        except OSError:
-            found = None
-    keep_secret([found])
-    return found
 
 
 def variable(name: str) -> str | None:

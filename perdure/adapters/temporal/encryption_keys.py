@@ -9,20 +9,20 @@ from contextlib import suppress
 from pathlib import Path
 
 from perdure.adapters.logging.redacting import keep_secret
-from perdure.adapters.settings.variables import Settings, secret_behind
+from perdure.adapters.settings.secret_references import WAYS, referred
+from perdure.adapters.settings.variables import Settings
 from perdure.domain.foundation.errors import InvalidInput, StoreError
 
 KEY_BYTES = 32
 CODEC_TOKEN = "codec.token"
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{16,200}")
 CURE = (
-    "Set {variable} to env:NAME or file:PATH of a base64 key of 32 bytes; "
-    "`openssl rand -base64 32` makes one."
+    f"Set {{variable}} to {WAYS} of a base64 key of 32 bytes; `openssl rand -base64 32` makes one."
 )
 
 
 def encryption_keys(settings: Settings) -> tuple[bytes, ...]:
-    """The 32-byte keys behind `env:NAME` or `file:PATH` (base64), the current one first.
+    """The 32-byte keys behind their references (base64), the current one first.
 
     Without a current key there are none: old ones alone would leave new content open.
 
@@ -45,13 +45,11 @@ def codec_token(settings: Settings) -> str:
     """
     if settings.codec_token is None:
         return _token_of(settings.home)
-    found = (secret_behind(settings.codec_token.get_secret_value()) or "").strip()
-    if not _TOKEN.fullmatch(found):
-        raise InvalidInput(
-            "PERDURE_CODEC_TOKEN refers to no token.",
-            cure="Set it to env:NAME or file:PATH of 16 letters, digits, - or _ at least.",
-        )
-    return found
+    cure = f"Set PERDURE_CODEC_TOKEN to {WAYS} of 16 letters, digits, - or _ at least."
+    found = referred("PERDURE_CODEC_TOKEN", settings.codec_token.get_secret_value(), cure=cure)
+    if not _TOKEN.fullmatch(found.strip()):
+        raise InvalidInput("PERDURE_CODEC_TOKEN refers to no token.", cure=cure)
+    return found.strip()
 
 
 def _token_of(home: Path) -> str:
@@ -74,11 +72,8 @@ def _token_of(home: Path) -> str:
 
 
 def _key(reference: str, variable: str) -> bytes:
-    text = secret_behind(reference)
     cure = CURE.format(variable=variable)
-    if text is None:
-        # The reference itself may be a key that was set by mistake: it is not repeated.
-        raise InvalidInput(f"{variable} refers to no key.", cure=cure)
+    text = referred(variable, reference, cure=cure)
     try:
         key = base64.b64decode(text.strip(), validate=True)
     except (ValueError, binascii.Error):

@@ -232,3 +232,16 @@ async def test_a_question_in_the_middle_of_a_call_is_declined_and_told(probe) ->
     assert "human.ask" in answer.text
     again = await probe.call(servers, grant, "weather", city="Rome")
     assert "Which colour" not in again.text
+
+
+async def test_variables_come_by_reference(probe, tmp_path):
+    (tmp_path / "token").write_text("by-reference\n")
+    servers = probe.servers(env_from={"PROBE_TOKEN": f"file:{tmp_path / 'token'}"})
+    grant = await probe.pinned(servers)
+    assert "by-reference" in str(await probe.call(servers, grant, "where"))
+
+
+async def test_a_reference_that_leads_nowhere_is_an_honest_error(probe):
+    servers = probe.servers(env_from={"PROBE_TOKEN": "file:/no/such/file"})
+    with pytest.raises(InvalidInput, match="'probe' refers to file:/no/such/file"):
+        await probe.pinned(servers)

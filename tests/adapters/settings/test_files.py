@@ -103,7 +103,7 @@ WRONG = {
     "a typo": ("plugin: ./x.py", "plugin: neither a setting .* did you mean plugins"),
     "a typo of a task's field": ("rubrik: []", "did you mean rubric"),
     "a key": ("anthropic_api_key: sk-1", "export PERDURE_ANTHROPIC_API_KEY"),
-    "a key of encryption": ("encryption_key: aGVsbG8=", "env:NAME or file:PATH"),
+    "a key of encryption": ("encryption_key: aGVsbG8=", "env:NAME, file:PATH or command:PROGRAM"),
     "a password": ("database_url: postgresql+psycopg://me:secret@host/db", "password"),
     "the home": ("home: /tmp/x", "PERDURE_HOME"),
     "what the supervisor sets": ("ready_file: /tmp/x", "by themselves"),

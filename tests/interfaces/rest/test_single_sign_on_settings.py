@@ -55,7 +55,7 @@ def test_a_secret_that_is_not_there_is_not_repeated(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     given = settings(monkeypatch, tmp_path, PERDURE_OIDC_CLIENT_SECRET="the-secret-itself")
-    with pytest.raises(InvalidInput, match="CLIENT_SECRET leads to nothing") as caught:
+    with pytest.raises(InvalidInput, match="CLIENT_SECRET holds no reference") as caught:
         single_sign_on(given)
     assert "the-secret-itself" not in str(caught.value)
 

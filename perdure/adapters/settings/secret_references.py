@@ -1,0 +1,197 @@
+"""Secrets by reference: `env:NAME`, `file:PATH` or `command:PROGRAM …`, resolved here alone.
+
+A setting that takes a secret may say where it is instead. Values are known to the redactor before
+anybody else gets them; messages name the setting and the reference, never the value.
+"""
+
+import json
+import os
+import selectors
+import shlex
+import signal
+import subprocess
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from perdure.adapters.logging.redacting import keep_secret, secrets_of_url, told
+from perdure.domain.foundation.errors import InvalidInput
+
+ENV, FILE, COMMAND = "env:", "file:", "command:"
+KINDS = (ENV, FILE, COMMAND)
+WAYS = "env:NAME, file:PATH or command:PROGRAM"
+COMMAND_TIMEOUT_S = 10.0
+MOST_BYTES = 64 * 1024
+SHOWN_BYTES = 300
+TOO_LONG = f"it holds more than {MOST_BYTES} bytes"
+# A program of the operator's need not know the keys of what it is run for.
+OUR_VARIABLES = ("PERDURE_", "ANTHROPIC_", "AZURE_OPENAI_", "OPENAI_", "TEMPORAL_", "OTEL_")
+
+# A program that asks a vault runs once in a process: it may be slow, or ask a person.
+_answers: dict[str, str] = {}
+
+
+def is_reference(text: str) -> bool:
+    """Whether a text says where a secret is, instead of being one."""
+    return text.startswith(KINDS)
+
+
+def secret_value(setting: str, text: str) -> str:
+    """A secret that stands in a setting, or the one that it refers to.
+
+    Raises:
+        InvalidInput: the reference leads nowhere.
+    """
+    return referred(setting, text) if is_reference(text) else text
+
+
+def referred(setting: str, reference: str, *, cure: str = "") -> str:
+    """The secret behind a reference, without the line end of a file or of a program's output.
+
+    Args:
+        setting: what people call the place of the reference.
+        reference: `env:NAME`, `file:PATH`, or `command:` with words or a JSON list of them.
+        cure: what helps, in place of the usual words.
+
+    Raises:
+        InvalidInput: it is no reference, or leads nowhere.
+    """
+    if not is_reference(reference):
+        # It may be the secret itself, set by mistake: it is not repeated.
+        raise _nowhere(setting, "holds no reference", cure or f"Set it to {WAYS}.")
+    kind, _, place = reference.partition(":")
+    try:
+        value = _READERS[kind](place).strip("\r\n")
+        if not value.strip():
+            raise _Nothing("it is empty")
+    except _Nothing as nothing:
+        what = f"refers to {shown(reference)}, but {nothing}"
+        raise _nowhere(setting, what, cure or _CURES[kind].format(setting=setting)) from None
+    keep_secret([value, *secrets_of_url(value)])
+    return value
+
+
+def shown(reference: str) -> str:
+    """A reference as messages name it: of a command its program alone."""
+    kind, _, place = reference.partition(":")
+    if kind != "command":
+        return reference
+    try:
+        return f"{COMMAND}{_words(place)[0]} …"
+    except _Nothing:
+        return f"{COMMAND}…"
+
+
+def foreign_environment() -> dict[str, str]:
+    """This process's environment for a program of the operator's, without Perdure's own keys."""
+    return {name: text for name, text in os.environ.items() if not name.startswith(OUR_VARIABLES)}
+
+
+class _Nothing(Exception):
+    """Why a reference leads nowhere."""
+
+
+def _nowhere(setting: str, what: str, cure: str) -> InvalidInput:
+    return InvalidInput(f"{setting} {what}.", cure=cure)
+
+
+def _of_variable(name: str) -> str:
+    if name not in os.environ:
+        raise _Nothing("that variable is not set")
+    return os.environ[name]
+
+
+def _of_file(place: str) -> str:
+    try:
+        with Path(place).expanduser().open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise _Nothing(f"it cannot be read ({error.strerror})") from None
+    return _text(data)
+
+
+def _of_command(place: str) -> str:
+    if place not in _answers:
+        _answers[place] = _text(_output(_words(place)))
+    return _answers[place]
+
+
+def _text(data: bytes) -> str:
+    if len(data) > MOST_BYTES:
+        raise _Nothing(TOO_LONG)
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise _Nothing("it holds no UTF-8 text") from None
+
+
+def _words(place: str) -> list[str]:
+    """A command as its words, quoted as in a shell, which never runs; or a JSON list."""
+    try:
+        words: object = json.loads(place) if place.startswith("[") else shlex.split(place)
+    except ValueError:
+        words = None
+    if not (isinstance(words, list) and words and all(isinstance(word, str) for word in words)):
+        raise _Nothing("its words cannot be read")
+    return [str(word) for word in words]
+
+
+def _output(argv: list[str]) -> bytes:
+    """What a program prints, within its time and size; it and its children end with that."""
+    try:
+        process = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=foreign_environment(),
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise _Nothing(f"it cannot be started ({error.strerror})") from None
+    with process:
+        try:
+            out, err = _read(process)
+            code = process.wait(timeout=COMMAND_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            raise _Nothing(f"it took longer than {COMMAND_TIMEOUT_S:g} s") from None
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+    if code:
+        said = told(" ".join(err.decode(errors="replace").split()))
+        raise _Nothing(f"it ended with {code}" + (f": {said}" if said else ""))
+    return out
+
+
+def _read(process: "subprocess.Popen[bytes]") -> tuple[bytes, bytes]:
+    """Its output, and the last words of what it says of errors."""
+    assert process.stdout is not None
+    assert process.stderr is not None
+    late = time.monotonic() + COMMAND_TIMEOUT_S
+    out, err = b"", b""
+    with selectors.DefaultSelector() as streams:
+        for stream in (process.stdout, process.stderr):
+            streams.register(stream, selectors.EVENT_READ)
+        while streams.get_map():
+            if len(out) > MOST_BYTES:
+                raise _Nothing(TOO_LONG)
+            if not (ready := streams.select(late - time.monotonic())):
+                raise subprocess.TimeoutExpired(process.args, COMMAND_TIMEOUT_S)
+            for key, _ in ready:
+                data = os.read(key.fd, 4096)
+                if not data:
+                    streams.unregister(key.fileobj)
+                elif key.fileobj is process.stdout:
+                    out += data
+                else:
+                    err = (err + data)[-SHOWN_BYTES:]
+    return out, err
+
+
+_READERS = {"env": _of_variable, "file": _of_file, "command": _of_command}
+_CURES = {
+    "env": "Set that variable where this process starts, or correct {setting}.",
+    "file": "Write the secret into that file, readable by this user, or correct {setting}.",
+    "command": "Run that command by hand as this user; it must print the secret alone.",
+}
