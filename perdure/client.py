@@ -256,7 +256,9 @@ class Client:
             NoReadyWorker: nobody would work on it; nothing was started.
         """
         spec = await self._spec(task, flags or Flags())
-        run = await self.gateway.start(spec, run_id=run_id, idempotency_key=idempotency_key)
+        run = await self.gateway.start(
+            spec, run_id=run_id, idempotency_key=idempotency_key, by=self.by
+        )
         return self._handle(run)
 
     async def run(self, task: Task, *, flags: Flags | None = None) -> RunResult:
@@ -299,7 +301,12 @@ class Client:
         )
         spec = await store(changed, self.blobs)
         started = await self.gateway.fork(
-            run, from_iteration, spec, run_id=run_id, idempotency_key=idempotency_key
+            run,
+            from_iteration,
+            spec,
+            run_id=run_id,
+            idempotency_key=idempotency_key,
+            by=self.by,
         )
         return self._handle(started)
 

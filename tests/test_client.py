@@ -32,7 +32,12 @@ class Recorder:
     forked: list[tuple[str, int]] = field(default_factory=list)
 
     async def start(
-        self, spec: Spec, *, run_id: str | None = None, idempotency_key: str | None = None
+        self,
+        spec: Spec,
+        *,
+        run_id: str | None = None,
+        idempotency_key: str | None = None,
+        by: str = "",
     ) -> str:
         self.started.append((spec, run_id, idempotency_key))
         return run_id or "agent-1"
@@ -64,6 +69,7 @@ class Recorder:
         *,
         run_id: str | None = None,
         idempotency_key: str | None = None,
+        by: str = "",
     ) -> str:
         return await self.start(spec, run_id=run_id, idempotency_key=idempotency_key)
 

@@ -128,12 +128,17 @@ class Gateway:
         )
 
     async def start(
-        self, spec: Spec, *, run_id: str | None = None, idempotency_key: str | None = None
+        self,
+        spec: Spec,
+        *,
+        run_id: str | None = None,
+        idempotency_key: str | None = None,
+        by: str = "",
     ) -> str:
         """Start a run and return its id.
 
         The same id or key starts one run however often and however fast it is asked for, also when
-        its history is gone.
+        its history is gone. `by` is who starts it, for the audit trail.
 
         Raises:
             InvalidInput: the specification cannot be run here.
@@ -141,7 +146,8 @@ class Gateway:
             NotAllowed: the id or key belongs to another specification.
         """
         named = checked_id(run_id) if run_id is not None else None
-        return await self._parts.starter.start(spec, run=named, key=idempotency_key)
+        starting = self._parts.starter.start(spec, run=named, key=idempotency_key)
+        return await self._parts.witnessed(starting, run=named, by=by, about=spec.kind)
 
     def opening(
         self, read: "ReadSpec", *, lacks: Callable[[], Mapping[str, str]], admit: "Admit"
@@ -216,6 +222,7 @@ class Gateway:
         *,
         run_id: str | None = None,
         idempotency_key: str | None = None,
+        by: str = "",
     ) -> str:
         """Start a new run that goes on from an iteration of another, and return its id.
 
@@ -227,6 +234,7 @@ class Gateway:
             spec: what `fork_spec` gave, with the wanted changes.
             run_id: the id it gets; the same id twice is one run.
             idempotency_key: the same key is one run, whenever it is sent.
+            by: who starts it, for the audit trail.
 
         Raises:
             InvalidInput: there is no such iteration, or settings that do not fit it.
@@ -234,9 +242,11 @@ class Gateway:
             NoReadyWorker: nobody would work on it; nothing was started.
         """
         named = checked_id(run_id) if run_id is not None else None
-        return await self._parts.forking.fork(
+        starting = self._parts.forking.fork(
             run, iteration, spec, fork_id=named, key=idempotency_key
         )
+        about = f"{spec.kind}, from iteration {iteration} of {run}"
+        return await self._parts.witnessed(starting, run=named, by=by, about=about)
 
     async def readiness(self, spec: Spec) -> tuple[QueueState, ...]:
         """Whether somebody answers on each queue that a specification needs."""

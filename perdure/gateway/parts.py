@@ -4,7 +4,7 @@ A command uses one or two parts, and each imports much of the domain. `pause` sh
 the code that forks and repairs runs.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from perdure.domain.budget.journal import Journal
 from perdure.domain.evaluation.rubric import RubricProblems
+from perdure.domain.foundation.errors import PerdureError
 from perdure.domain.ports import BlobStore, RecordStore
 from perdure.domain.run.audit import VerbAudit
 from perdure.gateway.repair import WhyNot
@@ -59,6 +60,20 @@ class GatewayParts:
     audit: VerbAudit | None
     why_not: WhyNot
     links: Callable[[str], dict[str, str]]
+
+    async def witnessed(
+        self, starting: Awaitable[str], *, run: str | None, by: str, about: str
+    ) -> str:
+        """The run that a start leads to; the audit trail learns of it, and of a refusal."""
+        try:
+            started = await starting
+        except PerdureError as error:
+            if self.audit is not None:
+                await self.audit.started(run, by=by, about=about, refused=error.message)
+            raise
+        if self.audit is not None:
+            await self.audit.started(started, by=by, about=about)
+        return started
 
     @cached_property
     def server(self) -> TemporalGateway:

@@ -10,7 +10,15 @@ import structlog
 
 from perdure.domain.foundation.errors import PerdureError
 from perdure.domain.installation.access import ApiToken, Credentials
-from perdure.domain.run.audit import Action, AuditEntry, AuditStore, Outcome, settled, verb_entry
+from perdure.domain.run.audit import (
+    ABOUT_CHARACTERS,
+    Action,
+    AuditEntry,
+    AuditStore,
+    Outcome,
+    settled,
+    verb_entry,
+)
 from perdure.domain.run.messages import AnyMessage
 
 # Equal refusals of a minute, and uses of a token in an hour, are one entry.
@@ -18,6 +26,7 @@ REFUSAL_WINDOW_S = 60
 USE_WINDOW_S = 3_600
 CALLERS_KEPT = 64
 OTHERS = "other addresses"
+UNNAMED = "a program"
 
 _log = structlog.get_logger(__name__)
 
@@ -52,6 +61,12 @@ class AuditTrail:
         """A run took a verb, or refused it."""
         if entry is not None:
             await self._put(settled(entry, at=self._now(), refused=refused))
+
+    async def started(self, run: str | None, *, by: str, about: str, refused: str = "") -> None:
+        """A run was started, or its start was refused."""
+        outcome: Outcome = "refused" if refused else "allowed"
+        told = f"{about}: {refused}"[:ABOUT_CHARACTERS] if refused else about
+        await self._note("start", outcome, by or UNNAMED, told, run=run)
 
     async def token(self, action: Action, token: ApiToken, *, by: str) -> None:
         """A token was made, rotated or revoked, by somebody at this machine."""
@@ -121,7 +136,7 @@ class AuditTrail:
         run: str | None = None,
     ) -> None:
         now = self._now()
-        told = f"{action} {who} {about} {now.isoformat()}" if key is None else key
+        told = f"{action} {who} {about} {run} {now.isoformat()}" if key is None else key
         entry = AuditEntry(
             id=hashlib.sha256(told.encode(errors="replace")).hexdigest()[:32],
             at=now,

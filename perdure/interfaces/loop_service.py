@@ -113,7 +113,7 @@ class LoopService:
             held = await held_by(self.journal, started)
             share = await share_of(self.journal, caller=ask.caller, above=above, held=held)
             spec = _below(spec, ask.caller, above, share=share)
-        run = await self.gateway.start(spec, idempotency_key=ask.key)
+        run = await self.gateway.start(spec, idempotency_key=ask.key, by=self.by)
         return LoopStarted(id=run, notes=submission.notes)
 
     async def start_task(self, fields: Mapping[str, JsonValue], *, files: bool) -> LoopStarted:
@@ -132,7 +132,7 @@ class LoopService:
             around,
             self.gateway.default_model,
         )
-        run = await self.gateway.start(await store(submission, self.blobs))
+        run = await self.gateway.start(await store(submission, self.blobs), by=self.by)
         return LoopStarted(id=run, notes=submission.notes)
 
     async def _require_harmless(self, ask: LoopAsk, workspace: str | None) -> None:

@@ -93,7 +93,12 @@ class RunGateway(Protocol):
     """The runs, as interfaces reach them; `Gateway` is the real one."""
 
     async def start(
-        self, spec: Spec, *, run_id: str | None = None, idempotency_key: str | None = None
+        self,
+        spec: Spec,
+        *,
+        run_id: str | None = None,
+        idempotency_key: str | None = None,
+        by: str = "",
     ) -> str:
         """Start a run and return its id."""
         ...
@@ -118,6 +123,7 @@ class RunGateway(Protocol):
         *,
         run_id: str | None = None,
         idempotency_key: str | None = None,
+        by: str = "",
     ) -> str:
         """Start a new run that goes on from an iteration of another, and return its id."""
         ...

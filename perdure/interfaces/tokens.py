@@ -1,13 +1,14 @@
 """Whose token a request carries, what it reaches, and what a run of its would be trusted with."""
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple, get_args
 
 from pydantic import JsonValue
 
-from perdure.domain.foundation.errors import NotAllowed
+from perdure.domain.foundation.errors import NotAllowed, PerdureError
 from perdure.domain.foundation.tolerance import read_as
 from perdure.domain.installation.access import NO_DIGEST, AccessStore, ApiToken, Credentials, Ended
 from perdure.domain.roles.definition import Capability
@@ -40,7 +41,17 @@ async def caller_of(authorization: str | None, access: AccessStore, *, now: date
         id=credentials.id, name="nobody", scopes=(), digest=NO_DIGEST, created_at=now
     )
     standing = known.standing(credentials.secret, now)
-    return Shown(token=known) if standing == "usable" else Shown(ended=known.ended(standing))
+    if standing != "usable":
+        return Shown(ended=known.ended(standing))
+    await note_use(access, known, now=now)
+    return Shown(token=known)
+
+
+async def note_use(access: AccessStore, token: ApiToken, *, now: datetime) -> None:
+    """Remember when a token was used last; a store that takes no note refuses nobody."""
+    if token.unnoted(now):
+        with suppress(PerdureError):
+            await access.note_use(token.id, at=now)
 
 
 # Fields that let a run see what others left there.

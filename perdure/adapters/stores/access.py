@@ -6,10 +6,16 @@ The port is `perdure.domain.installation.access.AccessStore`.
 import secrets
 from datetime import datetime
 
-from sqlalchemy import delete, select, update
+from sqlalchemy import delete, exists, func, insert, select, type_coerce, update
 
 from perdure.adapters.stores.database import Database
-from perdure.adapters.stores.tables import api_starts, api_tokens, audit, signing_keys
+from perdure.adapters.stores.tables import (
+    UtcTime,
+    api_starts,
+    api_tokens,
+    audit,
+    signing_keys,
+)
 from perdure.domain.installation.access import ApiToken, IdempotencyRecord, scopes_of
 from perdure.domain.run.audit import AuditEntry, AuditFilter
 
@@ -55,6 +61,11 @@ class SqlAccess:
         change = update(api_tokens).where(*usable).values(revoked_at=at)
         async with self._database.write() as connection:
             return (await connection.execute(change)).rowcount == 1
+
+    async def note_use(self, token_id: str, *, at: datetime) -> None:
+        change = update(api_tokens).where(api_tokens.c.id == token_id).values(last_used_at=at)
+        async with self._database.write() as connection:
+            await connection.execute(change)
 
     async def claim_start(self, wanted: IdempotencyRecord) -> IdempotencyRecord:
         new = self._database.insert(api_starts).values(wanted.model_dump())
@@ -105,36 +116,34 @@ def _lines(text: object) -> tuple[str, ...]:
 
 
 class SqlAudit:
-    """`AuditStore` over one table; nothing but `forget` takes an entry away."""
+    """`AuditStore` over one table that only grows; the database refuses to change its rows."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def put(self, entry: AuditEntry) -> None:
-        new = self._database.insert(audit).values(entry.model_dump())
-        change = new.on_conflict_do_update(
-            index_elements=["id"],
-            set_={
-                "outcome": new.excluded.outcome,
-                "about": new.excluded.about,
-                "last_at": new.excluded.last_at,
-                "count": audit.c.count + new.excluded.count,
-            },
-        )
         async with self._database.write() as connection:
-            await connection.execute(change)
+            await connection.execute(insert(audit).values(entry.model_dump()))
 
     async def entries(self, wanted: AuditFilter) -> list[AuditEntry]:
-        query = select(audit).order_by(audit.c.last_at.desc(), audit.c.id)
+        row, later, same = audit, audit.alias("later"), audit.alias("same")
+        began = select(func.min(same.c.at)).where(same.c.id == row.c.id).scalar_subquery()
+        count = select(func.sum(same.c.count)).where(same.c.id == row.c.id).scalar_subquery()
+        newer = exists().where(later.c.id == row.c.id, later.c.seq > row.c.seq)
+        kept = [row.c[name] for name in ("id", "action", "outcome", "who", "run", "about")]
+        query = select(
+            *kept, row.c.last_at, type_coerce(began, UtcTime).label("at"), count.label("count")
+        ).where(~newer)
         for name in ("action", "outcome", "run", "who"):
             if (value := getattr(wanted, name)) is not None:
-                query = query.where(audit.c[name] == value)
+                query = query.where(row.c[name] == value)
         if wanted.since is not None:
-            query = query.where(audit.c.last_at >= wanted.since)
+            query = query.where(row.c.last_at >= wanted.since)
+        query = query.order_by(row.c.last_at.desc(), row.c.id)
         query = query.limit(wanted.limit).offset(wanted.offset)
         async with self._database.read() as connection:
             rows = (await connection.execute(query)).mappings()
-            return [AuditEntry.model_validate(dict(row)) for row in rows]
+            return [AuditEntry.model_validate(dict(found)) for found in rows]
 
     async def forget(self, *, before: datetime) -> int:
         async with self._database.write() as connection:

@@ -236,13 +236,15 @@ api_tokens = Table(
     metadata,
     _key("id"),
     *_texts("name", "scopes", "digest", "former_digest", "runs", "folders"),
-    *_times("created_at", "expires_at", "revoked_at", "former_until"),
+    *_times("created_at", "expires_at", "revoked_at", "former_until", "last_used_at"),
 )
 
 audit = Table(
     "audit",
     metadata,
-    _key("id"),
+    # Rows of one id are one entry: the first says when it began, the last how it ended.
+    _key("seq", Integer),
+    Column("id", Text),
     Column("at", UtcTime),
     *_texts("action", "outcome", "who", "run"),
     *_contents("audit", "about"),

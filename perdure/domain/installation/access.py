@@ -30,6 +30,7 @@ _BRINGS: dict[Scope, frozenset[Scope]] = {
 PREFIX = "perdure"
 NAME_CHARACTERS = 100
 OVERLAP_HOURS = 24
+USE_KNOWN_TO = timedelta(minutes=1)
 # The digest of no secret. A token without an earlier secret, or none at all, takes as long to
 # refuse as one with both.
 NO_DIGEST = "0" * 64
@@ -71,6 +72,7 @@ class ApiToken(FrozenModel):
     revoked_at: datetime | None = None
     former_digest: str | None = None
     former_until: datetime | None = None
+    last_used_at: datetime | None = None
     runs: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
 
@@ -78,6 +80,10 @@ class ApiToken(FrozenModel):
     def bound(self) -> bool:
         """Whether it reaches only some runs, instead of all of the installation."""
         return bool(self.runs or self.folders)
+
+    def unnoted(self, now: datetime) -> bool:
+        """Whether a use now is worth remembering: the last one is known to the minute."""
+        return self.last_used_at is None or now - self.last_used_at >= USE_KNOWN_TO
 
     @property
     def grants(self) -> frozenset[Scope]:
@@ -245,6 +251,10 @@ class AccessStore(Protocol):
 
     async def revoke_token(self, token_id: str, *, at: datetime) -> bool:
         """Make a token useless; False when there is none, or it is revoked already."""
+        ...
+
+    async def note_use(self, token_id: str, *, at: datetime) -> None:
+        """Remember when a token was used last."""
         ...
 
     async def claim_start(self, wanted: IdempotencyRecord) -> IdempotencyRecord:

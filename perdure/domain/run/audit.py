@@ -12,9 +12,9 @@ from perdure.domain.run.messages import VERB_OF, Amend, Answer, AnyMessage, Stop
 
 Action = Literal[
     "login", "token_used", "token_made", "token_rotated", "token_revoked", "access",
-    "library_approved", "library_rejected", "library_forgotten",
-    "schedule_created", "schedule_changed", "schedule_paused", "schedule_resumed",
-    "schedule_triggered", "schedule_deleted", "run_erased", Verb,
+    "library_approved", "library_rejected", "library_forgotten", "schedule_created",
+    "schedule_changed", "schedule_paused", "schedule_resumed", "schedule_triggered",
+    "schedule_deleted", "run_erased", "start", Verb,
 ]  # fmt: skip
 Outcome = Literal["asked", "allowed", "refused"]
 ABOUT_CHARACTERS = 500
@@ -51,10 +51,10 @@ class AuditFilter(FrozenModel):
 
 
 class AuditStore(Protocol):
-    """Entries, the newest first."""
+    """Entries, the newest first; what is kept is never changed."""
 
     async def put(self, entry: AuditEntry) -> None:
-        """Keep an entry; of one that is there, outcome, time and words change, and counts add."""
+        """Append to an entry: its last outcome, time and words are told, and counts add."""
         ...
 
     async def entries(self, wanted: AuditFilter) -> list[AuditEntry]:
@@ -67,7 +67,11 @@ class AuditStore(Protocol):
 
 
 class VerbAudit(Protocol):
-    """Writes down what a run is asked."""
+    """Writes down what a run is asked, and who started it."""
+
+    async def started(self, run: str | None, *, by: str, about: str, refused: str = "") -> None:
+        """A run was started, or was refused with these words."""
+        ...
 
     async def asked(self, run: str, message: AnyMessage) -> AuditEntry | None:
         """Record a command before it is sent."""

@@ -1,16 +1,21 @@
 """The audit trail: who asked what of runs and tokens, and whether it was allowed."""
 
+from collections.abc import AsyncIterator
 from datetime import datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Query
+from fastapi.responses import StreamingResponse
 
-from perdure.domain.run.audit import Action, AuditEntry, AuditFilter, Outcome
+from perdure.domain.run.audit import Action, AuditEntry, AuditFilter, AuditStore, Outcome
 from perdure.interfaces.rest.auth import Admin, Site
 from perdure.interfaces.rest.error_responses import invalid
 from perdure.interfaces.rest.paging import PAGE, CursorText, Limit, cursors
 from perdure.interfaces.rest.request_limits import BoundedRoute
 from perdure.interfaces.rest.schemas import Page
+
+NDJSON = "application/x-ndjson"
+EXPORT_PAGE = 1_000
 
 router = APIRouter(tags=["audit"], route_class=BoundedRoute)
 
@@ -34,12 +39,46 @@ async def read_audit(
     cursor: CursorText = None,
 ) -> AuditPage:
     """Refused logins, uses of tokens, and what runs were asked: by whom, when, with what end."""
-    if since is not None and since.tzinfo is None:
-        raise invalid("query.since", "has no time zone; allowed: 2026-01-31T12:00:00Z")
-    wanted = AuditFilter(action=action, outcome=outcome, run=run, who=who, since=since)
+    wanted = AuditFilter(action=action, outcome=outcome, run=run, who=who, since=_with_zone(since))
     pages = await cursors(site, "audit", wanted.model_dump(mode="json"))
     offset = pages.offset(cursor)
     asked = wanted.model_copy(update={"limit": limit + 1, "offset": offset})
     found = await site.services.audit.entries(asked)
     following = pages.after(offset, limit=limit, total=offset + len(found))
     return AuditPage(items=tuple(found[:limit]), cursor=following)
+
+
+@router.get(
+    "/api/v1/audit.jsonl",
+    response_class=StreamingResponse,
+    responses={200: {"content": {NDJSON: {"schema": {"type": "string"}}}}},
+)
+async def export_audit(
+    site: Site,
+    _: Admin,
+    action: Annotated[Action | None, Query()] = None,
+    outcome: Annotated[Outcome | None, Query()] = None,
+    run: Annotated[str | None, Query(max_length=200)] = None,
+    who: Annotated[str | None, Query(max_length=200)] = None,
+    since: Annotated[datetime | None, Query(description="Not before this moment.")] = None,
+) -> StreamingResponse:
+    """The whole trail that fits as lines of JSON, the newest first, to keep it elsewhere."""
+    wanted = AuditFilter(
+        action=action, outcome=outcome, run=run, who=who, since=_with_zone(since), limit=EXPORT_PAGE
+    )
+    return StreamingResponse(_lines(site.services.audit, wanted), media_type=NDJSON)
+
+
+async def _lines(trail: AuditStore, wanted: AuditFilter) -> AsyncIterator[str]:
+    """Entries that come meanwhile shift the pages: those that were told are left out."""
+    told: set[str] = set()
+    while page := await trail.entries(wanted):
+        yield "".join(f"{one.model_dump_json()}\n" for one in page if one.id not in told)
+        told = {one.id for one in page}
+        wanted = wanted.model_copy(update={"offset": wanted.offset + EXPORT_PAGE})
+
+
+def _with_zone(since: datetime | None) -> datetime | None:
+    if since is not None and since.tzinfo is None:
+        raise invalid("query.since", "has no time zone; allowed: 2026-01-31T12:00:00Z")
+    return since

@@ -51,7 +51,9 @@ async def fork(
     async with starts.joined(wanted) as claimed:
         require_same(claimed.claim, wanted)
         stored = await store(submission, site.services.blobs)
-        started = await gateway.fork(run, body.iteration, stored, run_id=claimed.claim.run)
+        started = await gateway.fork(
+            run, body.iteration, stored, run_id=claimed.claim.run, by=caller.name
+        )
         known = claimed.done()
     response.headers["location"] = f"{PREFIX}/{started}"
     response.status_code = 200 if known else 201

@@ -176,7 +176,7 @@ async def start(
     async with starts.joined(wanted) as claimed:
         require_same(claimed.claim, wanted)
         stored = await store(submission, site.services.blobs)
-        run = await site.services.gateway.start(stored, run_id=claimed.claim.run)
+        run = await site.services.gateway.start(stored, run_id=claimed.claim.run, by=caller.name)
         known = claimed.done()
     response.headers["location"] = f"{PREFIX}/{run}"
     response.status_code = 200 if known else 201

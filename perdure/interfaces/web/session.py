@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.installation.access import AccessStore, ApiToken
 from perdure.domain.installation.single_sign_on import Attempt
+from perdure.interfaces.tokens import note_use
 
 COOKIE = "perdure_session"
 SESSION_HOURS = 12
@@ -81,7 +82,10 @@ class Session(Signed):
         token = await access.token(self.token)
         if token is None or not token.usable(now):
             return None
-        return token if token.digest.startswith(self.digest) else None
+        if not token.digest.startswith(self.digest):
+            return None
+        await note_use(access, token, now=now)
+        return token
 
     def form_key(self, key: bytes) -> str:
         """What every form of this session carries, and no other page can know."""

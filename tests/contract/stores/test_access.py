@@ -105,3 +105,15 @@ async def test_the_signing_key_is_made_once(access: SqlAccess) -> None:
     keys = await asyncio.gather(*(access.signing_key() for _ in range(8)))
     assert len(set(keys)) == 1
     assert len(keys[0]) == 32
+
+
+async def test_the_last_use_of_a_token_is_remembered(access: SqlAccess) -> None:
+    await access.add_token(kept := token())
+    assert (found := await access.token(kept.id)) is not None
+    assert found.last_used_at is None
+    assert found.unnoted(NOW)
+    await access.note_use(kept.id, at=NOW)
+    assert (found := await access.token(kept.id)) is not None
+    assert found.last_used_at == NOW
+    assert not found.unnoted(NOW + timedelta(seconds=59))
+    assert found.unnoted(NOW + timedelta(minutes=1))

@@ -5,12 +5,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from sqlalchemy import text
 
 from perdure.adapters.stores.access import SqlAudit
 from perdure.adapters.stores.database import Database
 from perdure.domain.run.audit import AuditEntry, AuditFilter
 
-NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, UTC)
+# Old enough to be forgotten: the database keeps what is younger than a year.
+NOW = datetime(2024, 1, 2, 3, 4, 5, 678901, UTC)
 
 
 @pytest.fixture
@@ -24,7 +26,7 @@ def entry(id: str, *, hours: float = 0, **more: object) -> AuditEntry:
     return AuditEntry.model_validate({"id": id, "at": at, "last_at": at, **values, **more})
 
 
-async def test_an_entry_is_settled_in_place(audit: SqlAudit) -> None:
+async def test_an_entry_is_settled_by_a_further_row(audit: SqlAudit) -> None:
     await audit.put(entry("a"))
     await audit.put(entry("a", hours=1, outcome="refused", about="g1: closed", count=0))
     (kept,) = await audit.entries(AuditFilter())
@@ -64,3 +66,53 @@ async def test_old_entries_are_forgotten(audit: SqlAudit) -> None:
     await audit.put(entry("new", hours=2))
     assert await audit.forget(before=NOW + timedelta(hours=1)) == 1
     assert [kept.id for kept in await audit.entries(AuditFilter())] == ["new"]
+
+
+YOUNG: dict[str, Any] = {"at": datetime.now(UTC), "last_at": datetime.now(UTC)}
+FORGERIES = {
+    "another outcome": "UPDATE audit SET outcome = 'allowed'",
+    "another name": "UPDATE audit SET who = 'bob'",
+    "no run": "UPDATE audit SET run = NULL",
+    "other words": "UPDATE audit SET about = 'nothing'",
+    "an earlier time": "UPDATE audit SET last_at = '2020-01-01T00:00:00.000000+00:00'",
+    "gone": "DELETE FROM audit",
+    "gone by its name": "DELETE FROM audit WHERE who = 'ann'",
+}
+
+
+@pytest.mark.parametrize("sql", FORGERIES.values(), ids=FORGERIES)
+async def test_the_database_refuses_to_change_what_was_written(
+    audit: SqlAudit, database: Database, sql: str
+) -> None:
+    await audit.put(entry("a", outcome="refused", **YOUNG))
+    before = await audit.entries(AuditFilter())
+    with pytest.raises(Exception, match="append-only"):
+        async with database.write() as connection:
+            await connection.execute(text(sql))
+    assert await audit.entries(AuditFilter()) == before
+
+
+async def test_postgresql_refuses_to_empty_it(audit: SqlAudit, database: Database) -> None:
+    if database.dialect_name == "sqlite":
+        return  # it has no TRUNCATE
+    await audit.put(entry("a", **YOUNG))
+    with pytest.raises(Exception, match="append-only"):
+        async with database.write() as connection:
+            await connection.execute(text("TRUNCATE audit"))
+    assert len(await audit.entries(AuditFilter())) == 1
+
+
+async def test_what_is_young_is_never_forgotten(audit: SqlAudit) -> None:
+    await audit.put(entry("a", **YOUNG))
+    with pytest.raises(Exception, match="append-only"):
+        await audit.forget(before=datetime.now(UTC) + timedelta(days=1))
+    assert len(await audit.entries(AuditFilter())) == 1
+
+
+async def test_words_can_be_encrypted_again_and_nothing_else(
+    audit: SqlAudit, database: Database
+) -> None:
+    await audit.put(entry("a", about="plain", **YOUNG))
+    async with database.write() as connection:
+        with pytest.raises(Exception, match="append-only"):
+            await connection.execute(text("UPDATE audit SET about = '\x01sealed:AAAA'"))

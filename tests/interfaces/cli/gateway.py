@@ -75,7 +75,12 @@ class MemoryGateway:
     forked: list[tuple[str, int]] = field(default_factory=list)
 
     async def start(
-        self, spec: Spec, *, run_id: str | None = None, idempotency_key: str | None = None
+        self,
+        spec: Spec,
+        *,
+        run_id: str | None = None,
+        idempotency_key: str | None = None,
+        by: str = "",
     ) -> str:
         if self.start_error is not None:
             raise self.start_error
@@ -109,6 +114,7 @@ class MemoryGateway:
         *,
         run_id: str | None = None,
         idempotency_key: str | None = None,
+        by: str = "",
     ) -> str:
         return await self.start(spec, run_id=run_id, idempotency_key=idempotency_key)
 

@@ -1,5 +1,7 @@
 """The audit trail over REST: what is in it, and who may read it."""
 
+import json
+
 from rest import APPROVED, TASK, Rest, client_of
 
 AUDIT = "/api/v1/audit"
@@ -49,6 +51,7 @@ async def test_approvals_denials_and_amendments_are_told(asking: Rest) -> None:
         for entry in reversed(await entries(asking, run=run))
     ]
     assert told == [
+        ("start", "allowed", "agent"),
         ("amend", "allowed", "budget.model_calls = 9"),
         ("answer", "refused", f"gate {name}"),
         ("answer", "allowed", f"gate {name}"),
@@ -71,3 +74,16 @@ async def test_pages_of_the_trail(door: Rest) -> None:
     assert second["items"][0]["id"] != first["items"][0]["id"]
     for wrong in ({"action": "nothing"}, {"since": "yesterday"}, {"since": "2026-01-01T00:00:00"}):
         assert (await door.client.get(AUDIT, params=wrong)).status_code == 422
+
+
+async def test_the_trail_is_exported_as_lines(door: Rest) -> None:
+    # No worker takes it, which is told as well as a start that went well.
+    assert (await door.client.post(LOOPS, json=TASK)).status_code == 503
+    lines = (await door.client.get(f"{AUDIT}.jsonl", params={"action": "start"})).text.splitlines()
+    (told,) = [json.loads(line) for line in lines]
+    assert (told["outcome"], told["about"].split(":")[0]) == ("refused", "agent")
+    assert "test (" in told["who"]
+    async with door.caller("read") as reader:
+        assert (await reader.get(f"{AUDIT}.jsonl")).status_code == 403
+    no_zone = {"since": "2026-01-31T12:00:00"}
+    assert (await door.client.get(f"{AUDIT}.jsonl", params=no_zone)).status_code == 422

@@ -1,7 +1,7 @@
 """The audit trail at the command line."""
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, get_args
 
 from cyclopts import Parameter
@@ -38,7 +38,8 @@ def _about(entry: AuditEntry) -> str:
 
 
 ACTIONS: tuple[Action, ...] = get_args(Action)
-MOST = 100_000
+USUAL = 100
+MOST = 1_000_000
 LONGEST = timedelta(days=36_500)
 
 
@@ -49,7 +50,8 @@ async def audit(
     action: str | None = None,
     outcome: Annotated[Outcome | None, Parameter(show_choices=True)] = None,
     since: str | None = None,
-    limit: int = 100,
+    limit: int | None = None,
+    jsonl: bool = False,
     session: Given,
 ) -> None:
     """Show who requested what of runs and tokens, when, and whether it was allowed.
@@ -57,29 +59,39 @@ async def audit(
     Args:
         run: Only requests to this run.
         who: Only requests of this caller, as the list shows it.
-        action: Only one action: login, access, token_used, token_made, token_rotated,
+        action: Only one action: start, login, access, token_used, token_made, token_rotated,
             token_revoked, answer, amend, pause, resume, stop, escalate, retry, add_input.
         outcome: Only allowed or refused requests, or asked ones (the outcome is unknown).
-        since: Only the last days, hours or minutes, such as 7d, 12h or 30m.
-        limit: Most entries, newest first.
+        since: Only after a day or moment (2026-01-31, 2026-01-31T12:00Z), or the last days, hours
+            or minutes (7d, 12h, 30m).
+        limit: Most entries, newest first [100; with --jsonl all].
+        jsonl: Print each entry as a line of JSON, the oldest first, to keep them elsewhere.
     """
     chosen = None if action is None else _action(action)
-    if not 1 <= limit <= MOST:
+    most = limit if limit is not None else MOST if jsonl else USUAL
+    if not 1 <= most <= MOST:
         raise InvalidInput(f"--limit {limit} is out of range.", cure=f"Give 1 to {MOST}.")
     after = None if since is None else _since(since, session.context.now())
     async with session.connected() as services:
         whole = None if run is None else await services.gateway.resolve(run)
         wanted = AuditFilter(
-            action=chosen, outcome=outcome, run=whole, who=who, since=after, limit=limit
+            action=chosen, outcome=outcome, run=whole, who=who, since=after, limit=most
         )
         entries = await services.audit.entries(wanted)
+    if jsonl:
+        session.output.go_on("".join(f"{entry.model_dump_json()}\n" for entry in entries[::-1]))
+        return
     data = {"type": "audit", "entries": [entry.model_dump(mode="json") for entry in entries]}
     session.output.show(audit_view(entries, session.context.now()), data)
 
 
 def _since(text: str, now: datetime) -> datetime:
-    ago = interval_of(text, "--since")
-    return now - min(ago, LONGEST)
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        ago = interval_of(text, "--since")
+        return now - min(ago, LONGEST)
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
 def _action(name: str) -> Action:

@@ -79,7 +79,7 @@ async def demo(
 async def _show(
     session: Session, services: Services, spec: RefineSpec, *, is_temporary: bool
 ) -> int:
-    started = await services.gateway.start(spec)
+    started = await services.gateway.start(spec, by=session.context.user)
     ended = await follow(session, services, started)
     lingers = is_temporary and session.output.is_terminal and sys.stdin.isatty()
     # Nobody can open a page that goes with this command.

@@ -76,5 +76,7 @@ async def fork(
         spec = await store(submission, services.blobs)
         for note in submission.notes:
             session.output.note(note)
-        started = await gateway.fork(resolved, from_iteration, spec, run_id=id)
+        started = await gateway.fork(
+            resolved, from_iteration, spec, run_id=id, by=session.context.user
+        )
         return await follow_started(session, services, started, detach=detach)

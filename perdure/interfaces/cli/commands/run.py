@@ -58,7 +58,7 @@ async def run(
         gateway, name = services.gateway, submission.name
         # Named by its file: a task's goal begins with the same words whatever it is given.
         named = id or (gateway.fresh_id(spec.kind, name) if name else None)
-        started = await gateway.start(spec, run_id=named)
+        started = await gateway.start(spec, run_id=named, by=session.context.user)
         return await follow_started(session, services, started, detach=detach)
 
 

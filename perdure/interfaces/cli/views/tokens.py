@@ -29,11 +29,13 @@ def tokens_view(tokens: Sequence[ApiToken], now: datetime) -> RenderableType:
         return line("No tokens. Make one: perdure api token create NAME")
     rows = [
         (token.id, one_line(token.name), " ".join(token.scopes), _state(token, now),
-         _day(token), ago(token.created_at, now), _reach(token))
+         _day(token), ago(token.created_at, now), _used(token, now), _reach(token))
         for token in tokens
     ]  # fmt: skip
     return table(
-        ("id", "name", "scopes", "state", "expires", "made", "reaches"), rows, whole=("id",)
+        ("id", "name", "scopes", "state", "expires", "made", "used", "reaches"),
+        rows,
+        whole=("id",),
     )
 
 
@@ -47,6 +49,10 @@ def _ends(token: ApiToken) -> str:
 
 def _day(token: ApiToken) -> str:
     return "never" if token.expires_at is None else f"{token.expires_at.astimezone(UTC):%Y-%m-%d}"
+
+
+def _used(token: ApiToken, now: datetime) -> str:
+    return "never" if token.last_used_at is None else ago(token.last_used_at, now)
 
 
 def _state(token: ApiToken, now: datetime) -> Text:

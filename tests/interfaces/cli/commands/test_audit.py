@@ -35,6 +35,23 @@ def test_the_life_of_a_token_is_in_the_trail(world: Installation) -> None:
     assert "token revoked" not in world.out
 
 
+def test_the_trail_is_written_elsewhere_as_lines(world: Installation) -> None:
+    for name in ("one", "two", "three"):
+        assert world.run("api", "token", "create", name) == 0
+    assert world.run("audit", "--jsonl", "--since", "2020-01-01", "--action", "token_made") == 0
+    lines = [json.loads(line) for line in world.out.splitlines()]
+    assert [line["about"].split("'")[1] for line in lines] == ["one", "two", "three"]
+    assert {"id", "at", "last_at", "action", "outcome", "who", "about"} <= lines[0].keys()
+    assert world.run("audit", "--jsonl", "--since", "2999-01-01T00:00Z") == 0
+    assert world.out == ""
+
+
+def test_a_list_of_tokens_tells_when_each_was_used(world: Installation) -> None:
+    assert world.run("api", "token", "create", "page") == 0
+    assert world.run("api", "token", "list") == 0
+    assert "never" in world.out
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
