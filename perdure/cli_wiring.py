@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perdure.about import VERSION
-from perdure.adapters.llm.access import access_from, default_model, model_notes
+from perdure.adapters.llm.access import default_model_of, model_notes
 from perdure.adapters.logging.setup import configure_logging
 from perdure.adapters.settings.config_files import KNOWN, ConfigFiles
 from perdure.adapters.settings.variables import Settings
@@ -82,7 +82,7 @@ def app_context(settings: Settings | None = None) -> AppContext:
         folder=Path.cwd(),
         user=_user(),
         user_defaults=own.home / DEFAULTS_FILE,
-        default_model=default_model(access_from(own)),
+        default_model=default_model_of(own),
         now=utc_now,
         version=VERSION,
         rate_per_minute=own.api_rate_per_minute,

@@ -146,6 +146,7 @@ class _Client:
             todos=stores.todos,
             access=stores.access,
             audit=stores.audit,
+            notices=stores.notices,
             definitions=lambda: self._parts().loops,
             models=lambda: self._parts().models,
             endpoints=self._endpoints,

@@ -39,6 +39,7 @@ from perdure.activities.worker_results import MergeWork, ReadWork, ReviewWork
 from perdure.adapters.bounded_process.process import misfits_of
 from perdure.adapters.checks.builtin_checks import similarity
 from perdure.adapters.llm.access import access_from, lacking_models
+from perdure.adapters.notice_outbox import NoticeOutbox
 from perdure.adapters.notifiers import notifier
 from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.stores.waiting_stores import once_there, patiently
@@ -101,6 +102,10 @@ class Fleet:
         self._checks = Check(
             blobs=stores.blobs, frames=self._frames, checks=parts.checks, waiting=patiently
         )
+        self._channel = notifier(self._settings)
+        self._outbox = None
+        if self._settings.tells_people:
+            self._outbox = NoticeOutbox(stores.notices, self._channel, ended=self._has_ended)
         self._hooks = RunHook(blobs=stores.blobs, frames=self._frames, hooks=parts.hooks)
 
     def loops(self) -> Worker:
@@ -152,7 +157,7 @@ class Fleet:
                     blobs=stores.blobs, artifacts=stores.artifacts, frames=self._frames, now=utc_now
                 ).read_stage,
                 self._calls.pair_results,
-                Notify(notifier(self._settings)).notify,
+                Notify(self._outbox or self._channel).notify,
                 Ready(version=VERSION, workspace=None).ready,
             ],
             workflows=WORKFLOWS,
@@ -177,6 +182,14 @@ class Fleet:
             settle.settle_trial,
             NoteExperiment(store, now=utc_now).note_experiment,
         ]
+
+    async def _deliver_notices(self, stop: asyncio.Event) -> None:
+        if self._outbox is not None:
+            await self._outbox.serve(stop)
+
+    async def _has_ended(self, run: str) -> bool:
+        row = await self._parts.stores.records.run(run)
+        return row is None or row.ended_at is not None
 
     def opening(self) -> OpenTask:
         """The step that opens a task."""
@@ -322,6 +335,8 @@ class Fleet:
                 await stack.enter_async_context(worker)
             folders = await stack.enter_async_context(WorkspaceWorkers(self.tools))
             await folders.serve(_used(await once_there(records.workspace_uses, stop)))
+            delivering = asyncio.create_task(self._deliver_notices(stop))
+            stack.callback(delivering.cancel)
             await polling([*(worker.task_queue for worker in workers), *folders.queues])
             while not stop.is_set():
                 with contextlib.suppress(TimeoutError):
@@ -330,7 +345,9 @@ class Fleet:
                 with contextlib.suppress(StoreError):  # a locked store is asked again
                     await folders.serve(_used(await records.workspace_uses()))
             # All at once, so that the grace counts once and not once for each queue.
-            await asyncio.gather(folders.shutdown(), *(worker.shutdown() for worker in workers))
+            await asyncio.gather(
+                delivering, folders.shutdown(), *(worker.shutdown() for worker in workers)
+            )
 
     def _worker(
         self,

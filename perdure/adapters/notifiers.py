@@ -8,7 +8,6 @@ import asyncio
 import base64
 import binascii
 import contextlib
-import hashlib
 import hmac
 import json
 import os
@@ -20,13 +19,14 @@ from collections.abc import Mapping, Sequence
 from typing import IO
 
 import httpx2
-from pydantic import JsonValue, TypeAdapter
+from pydantic import TypeAdapter
 
 from perdure.adapters.logging.redacting import told, told_data
 from perdure.adapters.settings.secret_references import WAYS, foreign_environment, referred
 from perdure.adapters.settings.variables import Settings
 from perdure.domain.foundation.errors import InvalidInput, ServiceUnavailable
 from perdure.domain.ports import Notifier
+from perdure.domain.run.notices import Event, id_of, key_of
 
 SECRET_PREFIX = "whsec_"
 SHORTEST, LONGEST = 24, 64
@@ -67,7 +67,7 @@ def signed_headers(secret: bytes, *, key: str, at: int, body: bytes) -> dict[str
         at: the moment of this delivery, in seconds since 1970.
         body: exactly what is sent.
     """
-    name = f"msg_{hashlib.sha256(key.encode()).hexdigest()[:32]}"
+    name = id_of(key)
     signed = f"{name}.{at}.".encode() + body
     digest = base64.b64encode(hmac.digest(secret, signed, "sha256")).decode()
     return {
@@ -82,7 +82,6 @@ COMMAND_TIMEOUT_S = 30.0
 SHOWN_BYTES = 400
 WAITED_OUT_STATUS = frozenset({408, 425, 429})
 
-Event = dict[str, JsonValue]
 _EVENT: TypeAdapter[Event] = TypeAdapter(Event)
 
 
@@ -136,7 +135,7 @@ class WebhookNotices:
 
     def _headers(self, event: Event, body: bytes) -> Mapping[str, str]:
         # A repeat of the same notice is the same key, so that a receiver may drop it.
-        key = "/".join(str(event.get(name, "")) for name in ("run", "gate", "reminder"))
+        key = key_of(event)
         headers = {
             "content-type": "application/json",
             "idempotency-key": key.encode("ascii", "replace").decode(),

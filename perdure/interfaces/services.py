@@ -25,6 +25,7 @@ from perdure.domain.run.audit import AuditStore
 from perdure.domain.run.cost_report import CostReport
 from perdure.domain.run.events import Event
 from perdure.domain.run.messages import AnyMessage, Receipt
+from perdure.domain.run.notices import NoticeStore
 from perdure.domain.run.result import RunResult
 from perdure.domain.run.status import RunStatus
 from perdure.domain.specs import Spec
@@ -377,6 +378,7 @@ class Services:
     todos: TodoStore
     access: AccessStore
     audit: AuditStore
+    notices: NoticeStore
     definitions: Callable[[], DefinitionStore]
     models: Callable[[], ModelFacts]
     endpoints: Endpoints

@@ -8,7 +8,7 @@ from importlib.metadata import version
 
 from temporalio.service import RPCError
 
-from perdure.adapters.llm.access import access_from, default_model, model_notes
+from perdure.adapters.llm.access import default_model_of, model_notes
 from perdure.adapters.llm.embedded_facts import embedded_available
 from perdure.adapters.sandbox.commands import Allowance, LocalCommands
 from perdure.adapters.sandbox.identity import STRANGER, is_root
@@ -21,7 +21,7 @@ from perdure.interfaces.app_context import Connect
 from perdure.interfaces.services import Check
 from perdure.local_services.embedded import EmbeddedRuntime
 from perdure.local_services.temporal_server import connect_named, missing_attributes
-from perdure.operations import doctor_secrets
+from perdure.operations import doctor_notices, doctor_secrets
 from perdure.operations.doctor_checks import (
     BLOBS,
     RETENTION,
@@ -105,6 +105,7 @@ def _of_runs(settings: Settings, connect: Connect) -> Iterator[tuple[str, Look]]
     yield RETENTION, partial(retention, settings, connect)
     yield "runs", partial(waiting_runs, connect)
     yield "failing runs", partial(failing_runs, connect)
+    yield doctor_notices.NAME, partial(doctor_notices.notices, settings, connect)
 
 
 async def _alone(name: str, look: Look) -> AsyncIterator[Check]:
@@ -193,7 +194,7 @@ def _open_limits(settings: Settings) -> Check:
 
 
 def _model(settings: Settings) -> Check:
-    ending = model_notes((default_model(access_from(settings)),))
+    ending = model_notes((default_model_of(settings),))
     if ending:
         return Check(name="claude", state="warning", found=ending[0], cure=CHANGE_MODEL)
     if settings.anthropic_api_key or settings.anthropic_auth_token:

@@ -28,6 +28,7 @@ YOUNG = timedelta(hours=1)
 # that this store has served are not seen here.
 HISTORY_RETENTION = timedelta(days=30)
 AUDIT_KEPT = timedelta(days=400)
+NOTICES_KEPT = timedelta(days=90)
 PAYLOAD_MARK = b"json/plain"
 ALL_RUNS = 1_000_000
 
@@ -64,8 +65,8 @@ async def collect(
     """Drop (or, with `dry_run`, count) the blobs that nothing retained leads to.
 
     Working folders of ended runs go as well: what they hold is in the store. So do lines of the
-    audit trail that are older than it is kept. Calls that the journal knows as begun and no step is
-    waiting for, as in a store that was restored, are booked as lost.
+    audit trail and notices that are older than they are kept. Calls that the journal knows as
+    begun and no step is waiting for, as in a store that was restored, are booked as lost.
 
     Args:
         stores: what is cleaned up.
@@ -108,6 +109,7 @@ async def collect(
             await stores.objects.sweep(written_before=needs.cutoff, now=now)
         await _release_ended(stores, workspaces, open_runs=needs.open)
         await stores.audit.forget(before=now - AUDIT_KEPT)
+        await stores.notices.forget(before=now - NOTICES_KEPT)
         await stores.live.prune()
     kept += len(unneeded) - len(sizes)
     return Collected(

@@ -23,7 +23,9 @@ ALWAYS = {
     "python", "user", "versions", "settings", "telemetry", "disk", "sandbox", "stores", "claude",
     "embedded model", "services", "search attributes", "secrets",
 }  # fmt: skip
-NEEDS_THE_STORE = {"rest api", "queues", "queue tasks", "deployment", "runs", "failing runs"}
+NEEDS_THE_STORE = {
+    "rest api", "queues", "queue tasks", "deployment", "runs", "failing runs", "notices",
+}  # fmt: skip
 NOWHERE = "postgresql://perdure:secret@127.0.0.1:9/perdure"
 Outage = Callable[[Path], AbstractContextManager[object]]
 

@@ -172,11 +172,20 @@ def default_model(access: ModelAccess, *, today: date | None = None) -> str:
 
     From the day on which the provider ends that Claude model, it is its successor.
     """
-    if access.default:
-        return access.default
-    if not (access.api_key or access.auth_token):
-        return LOCAL_NAME
-    return current(DEFAULT_CLAUDE, today=today or utc_now().date())
+    has_key = bool(access.api_key or access.auth_token)
+    return _default(access.default, has_key=has_key, today=today)
+
+
+def default_model_of(settings: Settings) -> str:
+    """The same, as far as settings tell it without following references."""
+    has_key = bool(settings.anthropic_api_key or settings.anthropic_auth_token)
+    return _default(settings.model, has_key=has_key)
+
+
+def _default(named: str | None, *, has_key: bool, today: date | None = None) -> str:
+    if named:
+        return named
+    return current(DEFAULT_CLAUDE, today=today or utc_now().date()) if has_key else LOCAL_NAME
 
 
 def model_notes(models: Sequence[str]) -> tuple[str, ...]:

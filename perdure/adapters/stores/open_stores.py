@@ -22,6 +22,7 @@ from perdure.adapters.stores.ledger import SqlLedger
 from perdure.adapters.stores.live_texts import SqlLiveTexts
 from perdure.adapters.stores.memory import SqlMemory
 from perdure.adapters.stores.moved_blobs import MovedBlobs, UntoldObjects
+from perdure.adapters.stores.notices import SqlNotices
 from perdure.adapters.stores.object_blobs import ObjectShelf
 from perdure.adapters.stores.projects import SqlArtifacts, SqlProjects, SqlTodos
 from perdure.adapters.stores.records import SqlRecords
@@ -39,6 +40,7 @@ from perdure.domain.memory.store import MemoryStore
 from perdure.domain.ports import BlobStore, LiveTexts, RecordStore, TranscriptStore
 from perdure.domain.projects.ports import ArtifactStore, ProjectStore, SessionStore, TodoStore
 from perdure.domain.run.audit import AuditStore
+from perdure.domain.run.notices import NoticeStore
 
 if TYPE_CHECKING:  # read by few: commands start without it
     from perdure.domain.experiments.store import ExperimentStore
@@ -69,6 +71,7 @@ class Stores:
     made_tools: MadeToolStore
     access: AccessStore
     audit: AuditStore
+    notices: NoticeStore
     sessions: SessionStore
     projects: ProjectStore
     artifacts: ArtifactStore
@@ -138,6 +141,7 @@ async def open_stores(
         made_tools=SqlMadeTools(database),
         access=SqlAccess(database),
         audit=SqlAudit(database),
+        notices=SqlNotices(database),
         sessions=SqlProjects(database),
         projects=SqlProjects(database),
         artifacts=SqlArtifacts(database),

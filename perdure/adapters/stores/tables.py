@@ -252,6 +252,21 @@ audit = Table(
     Column("last_at", UtcTime),
 )
 
+notices = Table(
+    "notices",
+    metadata,
+    _key("id"),
+    *_texts("run", "gate"),
+    *_contents("notices", "event", "problem"),
+    Column("state", Text),
+    Column("attempts", Integer),
+    *_times("due_at", "made_at", "ended_at"),
+)
+
+encryption_keys = Table(
+    "encryption_keys", metadata, _key("id"), *_times("first_used_at", "retired_at")
+)
+
 api_starts = Table(
     "api_starts",
     metadata,

@@ -14,7 +14,7 @@ Action = Literal[
     "login", "token_used", "token_made", "token_rotated", "token_revoked", "access",
     "library_approved", "library_rejected", "library_forgotten", "schedule_created",
     "schedule_changed", "schedule_paused", "schedule_resumed", "schedule_triggered",
-    "schedule_deleted", "run_erased", "start", Verb,
+    "schedule_deleted", "run_erased", "start", "notice_resent", Verb,
 ]  # fmt: skip
 Outcome = Literal["asked", "allowed", "refused"]
 ABOUT_CHARACTERS = 500

@@ -90,6 +90,7 @@ GROUPS = {
         "deploy": "deploy:deploy_app",
         "api": "serve:api_app",
         "audit": "audit:audit",
+        "notices": "notices:notices_app",
         "mcp": "mcp_server:mcp",
         "config": "config:config",
         "codec": "installation:codec",

@@ -24,6 +24,7 @@ from perdure.interfaces.rest import (
     health,
     library,
     model_calls,
+    notices,
     plans,
     run_actions,
     run_reads,
@@ -66,6 +67,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     experiments.router,
     schedules.router,
     audit.router,
+    notices.router,
     health.router,
 )
 

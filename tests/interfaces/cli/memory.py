@@ -222,6 +222,7 @@ class Installation:
             todos=stores and stores.todos,
             access=stores and stores.access,
             audit=stores and stores.audit,
+            notices=stores and stores.notices,
             definitions=lambda: LoopFiles(self.folder / "home", parse),
             models=MemoryModels,
             endpoints=ENDPOINTS,

@@ -1,0 +1,113 @@
+"""Delivers notices until a channel takes them: they are rows first, so no death loses one.
+
+Every worker that has a channel looks for what is due. A notice is tried at once when its gate
+opens, then with growing pauses for days, and is dead after that: it stays in the list, from which
+a person can have it sent again.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from datetime import datetime
+
+import structlog
+
+from perdure.adapters.logging.redacting import told
+from perdure.adapters.stores.clock import utc_now
+from perdure.domain.foundation.errors import PerdureError
+from perdure.domain.ports import Notifier
+from perdure.domain.run.notices import (
+    LEASE,
+    Event,
+    Notice,
+    NoticeStore,
+    delivered,
+    dropped,
+    failed,
+    new_notice,
+)
+
+LOOKS_EVERY_S = 2.0
+AT_ONCE = 8
+ENDED = "The run has ended, so nobody is asked any more."
+
+_log = structlog.get_logger(__name__)
+
+
+class NoticeOutbox:
+    """A `Notifier` that keeps each notice and goes on trying.
+
+    Args:
+        store: where notices are kept.
+        channel: who delivers one.
+        ended: whether a run has ended; reminders of its gates are of no use then.
+        now: the clock.
+    """
+
+    def __init__(
+        self,
+        store: NoticeStore,
+        channel: Notifier,
+        *,
+        ended: Callable[[str], Awaitable[bool]],
+        now: Callable[[], datetime] = utc_now,
+    ) -> None:
+        self._store = store
+        self._channel = channel
+        self._ended = ended
+        self._now = now
+
+    async def notify(self, event: Event) -> bool:
+        """Keep a notice and try it once; whether a channel took it.
+
+        Raises:
+            StoreError: it cannot be kept.
+        """
+        notice = new_notice(event, now=self._now())
+        if not await self._store.put(notice):
+            known = await self._store.notice(notice.id)
+            return known is not None and known.state == "delivered"
+        return await self._attempt(notice)
+
+    async def serve(self, stop: asyncio.Event) -> None:
+        """Deliver what is due until `stop` is set; a store that is away is asked again."""
+        while not stop.is_set():
+            try:
+                await self.deliver_due()
+            except PerdureError as error:
+                _log.debug("notices_not_looked_at", why=error.message)
+            except Exception:
+                # Whatever it is, people must go on being told.
+                _log.exception("notices_failed")
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), LOOKS_EVERY_S)
+
+    async def deliver_due(self) -> int:
+        """Try every notice whose time has come; how many a channel took."""
+        due = await self._store.due(now=self._now(), limit=AT_ONCE)
+        return sum(await asyncio.gather(*(self._attempt(notice) for notice in due)))
+
+    async def _attempt(self, notice: Notice) -> bool:
+        now = self._now()
+        if not await self._store.claim(notice, until=now + LEASE):
+            return False
+        claimed = notice.model_copy(update={"attempts": notice.attempts + 1})
+        settled = await self._tried(claimed)
+        await self._store.settle(settled)
+        if settled.state == "dead":
+            _log.warning("notice_dead", id=settled.id, run=settled.run, why=settled.problem)
+        return settled.state == "delivered"
+
+    async def _tried(self, notice: Notice) -> Notice:
+        if notice.attempts > 1 and await self._ended(notice.run):
+            return dropped(notice, ENDED, now=self._now())
+        try:
+            took = await self._channel.notify(notice.event)
+        except PerdureError as error:
+            return failed(notice, error.message, now=self._now())
+        except Exception as error:
+            why = told(f"{type(error).__name__}: {error}")
+            return failed(notice, why, now=self._now())
+        if took:
+            return delivered(notice, now=self._now())
+        return failed(notice, "No channel is configured.", now=self._now())

@@ -1,0 +1,80 @@
+"""Notices as rows, from which several workers deliver.
+
+The port is `perdure.domain.run.notices.NoticeStore`.
+"""
+
+import json
+from datetime import datetime
+
+from sqlalchemy import RowMapping, delete, func, select, update
+
+from perdure.adapters.stores.database import Database
+from perdure.adapters.stores.tables import notices
+from perdure.domain.run.notices import Notice, NoticeState
+
+
+class SqlNotices:
+    """`NoticeStore` over one table."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def put(self, notice: Notice) -> bool:
+        new = self._database.insert(notices).values(_values(notice)).on_conflict_do_nothing()
+        async with self._database.write() as connection:
+            return (await connection.execute(new)).rowcount == 1
+
+    async def notice(self, id: str) -> Notice | None:
+        query = select(notices).where(notices.c.id == id)
+        async with self._database.read() as connection:
+            row = (await connection.execute(query)).mappings().first()
+        return None if row is None else _notice(row)
+
+    async def notices(self, state: NoticeState | None = None, *, limit: int = 100) -> list[Notice]:
+        query = select(notices).order_by(notices.c.made_at.desc(), notices.c.id).limit(limit)
+        if state is not None:
+            query = query.where(notices.c.state == state)
+        async with self._database.read() as connection:
+            return [_notice(row) for row in (await connection.execute(query)).mappings()]
+
+    async def counts(self) -> dict[NoticeState, int]:
+        query = select(notices.c.state, func.count().label("number")).group_by(notices.c.state)
+        async with self._database.read() as connection:
+            rows = await connection.execute(query)
+            return {row.state: row.number for row in rows}
+
+    async def due(self, *, now: datetime, limit: int) -> list[Notice]:
+        query = select(notices).where(notices.c.state == "waiting", notices.c.due_at <= now)
+        query = query.order_by(notices.c.due_at, notices.c.id).limit(limit)
+        async with self._database.read() as connection:
+            return [_notice(row) for row in (await connection.execute(query)).mappings()]
+
+    async def claim(self, notice: Notice, *, until: datetime) -> bool:
+        # Each attempt has its number, so of two workers one finds the row as it was.
+        same = (notices.c.id == notice.id, notices.c.state == "waiting")
+        change = (
+            update(notices)
+            .where(*same, notices.c.attempts == notice.attempts)
+            .values(attempts=notice.attempts + 1, due_at=until)
+        )
+        async with self._database.write() as connection:
+            return (await connection.execute(change)).rowcount == 1
+
+    async def settle(self, notice: Notice) -> None:
+        change = update(notices).where(notices.c.id == notice.id).values(_values(notice))
+        async with self._database.write() as connection:
+            await connection.execute(change)
+
+    async def forget(self, *, before: datetime) -> int:
+        change = delete(notices).where(notices.c.ended_at < before)
+        async with self._database.write() as connection:
+            return (await connection.execute(change)).rowcount
+
+
+def _values(notice: Notice) -> dict[str, object]:
+    return {**notice.model_dump(exclude={"event"}), "event": json.dumps(notice.event)}
+
+
+def _notice(row: RowMapping) -> Notice:
+    values = {str(name): value for name, value in row.items()}
+    return Notice.model_validate({**values, "event": json.loads(str(values["event"]))})

@@ -1,0 +1,118 @@
+"""Notices to people, from the moment a gate needs one until a channel took it, or none did."""
+
+import hashlib
+from datetime import datetime, timedelta
+from typing import Literal, Protocol
+
+from pydantic import JsonValue
+
+from perdure.domain.foundation.base import FrozenModel
+
+# As Standard Webhooks advises: soon at first, then for days.
+PAUSES_S = (5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400)
+MOST_ATTEMPTS = len(PAUSES_S) + 1
+# Who took a notice and died before saying so: another worker takes it after this time.
+LEASE = timedelta(seconds=45)
+
+NoticeState = Literal["waiting", "delivered", "dead"]
+Event = dict[str, JsonValue]
+
+
+class Notice(FrozenModel):
+    """One notice and what became of it.
+
+    Attributes:
+        id: the same for a repeat, and for a receiver the `webhook-id`.
+        event: what is sent.
+        attempts: how often it was tried; one that is under way counts.
+        due_at: when it is tried next, where it waits.
+        problem: why the last attempt failed.
+        ended_at: when a channel took it, or nobody was left to try.
+    """
+
+    id: str
+    run: str
+    gate: str
+    event: Event
+    state: NoticeState = "waiting"
+    attempts: int = 0
+    due_at: datetime
+    problem: str | None = None
+    made_at: datetime
+    ended_at: datetime | None = None
+
+
+class NoticeStore(Protocol):
+    """Notices by id; several workers may deliver from it."""
+
+    async def put(self, notice: Notice) -> bool:
+        """Keep a new notice; False where it is known."""
+        ...
+
+    async def notice(self, id: str) -> Notice | None:
+        """One notice by its id."""
+        ...
+
+    async def notices(self, state: NoticeState | None = None, *, limit: int = 100) -> list[Notice]:
+        """List notices, the newest first."""
+        ...
+
+    async def counts(self) -> dict[NoticeState, int]:
+        """How many there are in each state."""
+        ...
+
+    async def due(self, *, now: datetime, limit: int) -> list[Notice]:
+        """The waiting notices whose time has come."""
+        ...
+
+    async def claim(self, notice: Notice, *, until: datetime) -> bool:
+        """Count an attempt and keep others off until then; False where somebody was faster."""
+        ...
+
+    async def settle(self, notice: Notice) -> None:
+        """Write down what became of an attempt."""
+        ...
+
+    async def forget(self, *, before: datetime) -> int:
+        """Drop what ended before a moment, and say how much that was."""
+        ...
+
+
+def key_of(event: Event) -> str:
+    """The idempotency key of a notice: a reminder is another one."""
+    return "/".join(str(event.get(name, "")) for name in ("run", "gate", "reminder"))
+
+
+def id_of(key: str) -> str:
+    """The id of a notice, which has no dots and no words."""
+    return f"msg_{hashlib.sha256(key.encode()).hexdigest()[:32]}"
+
+
+def new_notice(event: Event, *, now: datetime) -> Notice:
+    """A notice that waits for its first attempt."""
+    run, gate = str(event.get("run", "")), str(event.get("gate", ""))
+    return Notice(id=id_of(key_of(event)), run=run, gate=gate, event=event, due_at=now, made_at=now)
+
+
+def delivered(notice: Notice, *, now: datetime) -> Notice:
+    """The notice once a channel took it."""
+    return notice.model_copy(update={"state": "delivered", "problem": None, "ended_at": now})
+
+
+def failed(notice: Notice, problem: str, *, now: datetime) -> Notice:
+    """The notice after an attempt that failed: it waits longer each time, and then is dead."""
+    if notice.attempts >= MOST_ATTEMPTS:
+        return dropped(notice, problem, now=now)
+    pause = timedelta(seconds=PAUSES_S[max(0, notice.attempts - 1)])
+    return notice.model_copy(update={"problem": problem, "due_at": now + pause})
+
+
+def dropped(notice: Notice, problem: str, *, now: datetime) -> Notice:
+    """The notice where nobody is to be told any more."""
+    return notice.model_copy(update={"state": "dead", "problem": problem, "ended_at": now})
+
+
+def sent_again(notice: Notice, *, now: datetime) -> Notice:
+    """The notice as if it were new."""
+    fresh = {"state": "waiting", "attempts": 0, "due_at": now, "problem": None, "ended_at": None}
+    return notice.model_copy(update=fresh)

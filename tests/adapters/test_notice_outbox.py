@@ -1,0 +1,159 @@
+"""Notices until a channel takes them: durable, once at a time, dead in the end, sent again."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from perdure.adapters.notice_outbox import ENDED, NoticeOutbox
+from perdure.adapters.notifiers import WebhookNotices
+from perdure.adapters.stores.open_stores import Stores, open_stores
+from perdure.domain.foundation.errors import ServiceUnavailable
+from perdure.domain.run.notices import (
+    LEASE,
+    MOST_ATTEMPTS,
+    PAUSES_S,
+    Event,
+    Notice,
+    failed,
+    id_of,
+    key_of,
+    new_notice,
+    sent_again,
+)
+from tests.adapters.test_notifiers import EVENT, Receiver, receiver
+
+__all__ = ["receiver"]
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+
+
+class Channel:
+    """Takes notices, or fails as often as it is told to."""
+
+    def __init__(self, failures: int = 0) -> None:
+        self.failures = failures
+        self.came: list[Event] = []
+        self.hold: asyncio.Event | None = None
+
+    async def notify(self, event: Event) -> bool:
+        self.came.append(event)
+        if self.hold is not None:
+            await self.hold.wait()
+        if len(self.came) <= self.failures:
+            raise ServiceUnavailable("The webhook at h answered 503.")
+        return True
+
+
+class World:
+    """A store, a channel, and a clock that a test moves."""
+
+    def __init__(self, stores: Stores, channel: Channel) -> None:
+        self.stores, self.channel, self.now = stores, channel, NOW
+        self.ended: set[str] = set()
+
+    def outbox(self) -> NoticeOutbox:
+        return NoticeOutbox(
+            self.stores.notices, self.channel, ended=self._has_ended, now=lambda: self.now
+        )
+
+    async def _has_ended(self, run: str) -> bool:
+        return run in self.ended
+
+    async def one(self) -> Notice:
+        (found,) = await self.stores.notices.notices()
+        return found
+
+
+@pytest.fixture
+async def world(tmp_path: Path):
+    stores = await open_stores(tmp_path)
+    yield World(stores, Channel())
+    await stores.close()
+
+
+def test_a_notice_waits_longer_each_time_and_dies_after_days() -> None:
+    notice, now, waited = new_notice(EVENT, now=NOW), NOW, []
+    while notice.state == "waiting":
+        notice = failed(notice.model_copy(update={"attempts": notice.attempts + 1}), "no", now=now)
+        waited.append((notice.due_at - now).total_seconds())
+        now = notice.due_at
+    assert waited[:-1] == list(PAUSES_S)
+    assert (notice.state, notice.attempts, notice.problem) == ("dead", MOST_ATTEMPTS, "no")
+    assert timedelta(days=2) < now - NOW < timedelta(days=4)
+    fresh = sent_again(notice, now=now)
+    assert (fresh.state, fresh.attempts, fresh.problem, fresh.id) == ("waiting", 0, None, notice.id)
+
+
+async def test_a_channel_that_takes_it_gets_it_once(world: World) -> None:
+    assert await world.outbox().notify(EVENT)
+    assert await world.outbox().notify(EVENT)
+    world.now += timedelta(days=9)
+    assert await world.outbox().deliver_due() == 0
+    assert world.channel.came == [EVENT]
+    assert (await world.one()).state == "delivered"
+
+
+async def test_what_failed_is_tried_when_its_time_has_come(world: World) -> None:
+    world.channel.failures = 2
+    assert not await world.outbox().notify(EVENT)
+    assert await world.outbox().deliver_due() == 0
+    assert len(world.channel.came) == 1
+    for pause in PAUSES_S[:2]:
+        world.now += timedelta(seconds=pause)
+        await world.outbox().deliver_due()
+    found = await world.one()
+    assert (found.state, found.attempts, found.problem) == ("delivered", 3, None)
+
+
+async def test_of_many_workers_one_sends(world: World) -> None:
+    await world.stores.notices.put(new_notice(EVENT, now=NOW))
+    took = await asyncio.gather(*(world.outbox().deliver_due() for _ in range(8)))
+    assert sum(took) == 1
+    assert len(world.channel.came) == 1
+
+
+async def test_who_dies_while_it_sends_is_followed_by_another(world: World) -> None:
+    world.channel.hold = asyncio.Event()
+    dying = asyncio.create_task(world.outbox().notify(EVENT))
+    while not world.channel.came:
+        await asyncio.sleep(0)
+    dying.cancel()
+    await asyncio.gather(dying, return_exceptions=True)
+    world.channel.hold = None
+    assert await world.outbox().deliver_due() == 0
+    world.now += LEASE
+    assert await world.outbox().deliver_due() == 1
+    assert len(world.channel.came) == 2
+
+
+async def test_nobody_is_told_again_of_a_run_that_has_ended(world: World) -> None:
+    world.channel.failures = 1
+    await world.outbox().notify(EVENT)
+    world.ended.add(str(EVENT["run"]))
+    world.now += timedelta(days=1)
+    assert await world.outbox().deliver_due() == 0
+    assert (await world.one()).problem == ENDED
+    assert len(world.channel.came) == 1
+
+
+async def test_the_list_has_the_id_that_the_receiver_saw(world: World, receiver: Receiver) -> None:
+    hook = WebhookNotices(receiver.url, secret=b"s" * 32)
+    box = NoticeOutbox(world.stores.notices, hook, ended=world._has_ended, now=lambda: world.now)
+    receiver.status = 503
+    assert not await box.notify(EVENT)
+    assert "answered 503" in ((await world.one()).problem or "")
+    receiver.status = 204
+    world.now += timedelta(seconds=PAUSES_S[0])
+    assert await box.deliver_due() == 1
+    (_, first, _), (_, again, _) = receiver.came
+    assert first["webhook-id"] == again["webhook-id"] == (await world.one()).id
+    assert id_of(key_of(EVENT)) == first["webhook-id"]
+
+
+async def test_old_notices_go_and_waiting_ones_stay(world: World) -> None:
+    await world.outbox().notify(EVENT)
+    world.channel.failures = 9
+    await world.outbox().notify({**EVENT, "gate": "g2"})
+    assert await world.stores.notices.forget(before=NOW + timedelta(days=1)) == 1
+    assert (await world.one()).gate == "g2"
