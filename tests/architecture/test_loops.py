@@ -9,6 +9,7 @@ from temporalio.workflow import _Definition  # the only place that lists a class
 
 from perdure.domain.foundation.names import (
     BETWEEN_RUNS,
+    COLLECTION_WORKFLOW,
     EXPERIMENT_WORKFLOW,
     MINING_WORKFLOW,
     QUERIES,
@@ -21,8 +22,8 @@ from tests.architecture.sources import modules
 
 # A closed run has no handlers: the gateway starts it anew.
 OF_THE_GATEWAY = {"retry"}
-# These run loops or look at them; they are none.
-NO_LOOPS = {MINING_WORKFLOW, EXPERIMENT_WORKFLOW}
+# These run loops, look at them or clean up after them; they are none.
+NO_LOOPS = {MINING_WORKFLOW, EXPERIMENT_WORKFLOW, COLLECTION_WORKFLOW}
 
 
 def loops() -> dict[str, _Definition]:

@@ -67,6 +67,8 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "tree": None,
             "adaptation": {},
         },
+        "CollectReport": {"runs": 0, "blobs": 0, "bytes": 0, "kept": 0, "calls": 0},
+        "CollectRequest": {},
         "FinishReport": {"stored": True, "output": None, "excerpt": False},
         "FinishRequest": {
             "run": "required",
@@ -227,6 +229,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "kind": "required",
             "task": "required",
             "chain": "required",
+            "schedule": "",
         },
         "OpenWorkspaceReport": {
             "grant": "required",

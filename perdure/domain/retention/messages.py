@@ -1,9 +1,9 @@
 """What the scheduled workflow `Collection` and its step say to each other."""
 
-from perdure.domain.foundation.base import ActivityMessage, WorkflowInput
+from perdure.domain.foundation.base import ActivityMessage, FrozenModel, WorkflowInput
 
 
-class CollectionInput(ActivityMessage, WorkflowInput):
+class CollectionInput(FrozenModel, WorkflowInput):
     """Input of `Collection`: where its step runs, and how long it may take."""
 
     queue: str

@@ -66,6 +66,8 @@ NEEDED: dict[tuple[str, str], Scope] = {
     **dict.fromkeys(OPERATE, "operate"),
     ("POST", f"{RUN}/gates/{{gate}}/answer"): "answer",
     ("GET", "/api/v1/audit"): "admin",
+    ("GET", f"{RUN}/erase"): "admin",
+    ("POST", f"{RUN}/erase"): "admin",
 }
 NAMES = {"run": "x", "gate": "g1", "iteration": "1", "ref": "r", "name": "n",
          "shelf": "skill", "entry": "x", "experiment": "x", "schedule": "x"}  # fmt: skip
@@ -153,6 +155,9 @@ BODIES: Mapping[tuple[str, str], Mapping[str, object]] = {
     ("POST", f"{EXPERIMENT}/resume"): {"cost_usd": 1},
     ("POST", f"{EXPERIMENT}/stop"): {"mode": "now"},
     ("POST", f"{EXPERIMENT}/inputs"): {"inputs": ["x"]},
+    ("POST", SCHEDULES): {"name": "n", "task": TASK, "times": {"every_s": 3600}},
+    ("POST", f"{SCHEDULE}/pause"): {"note": "x"},
+    ("POST", f"{SCHEDULE}/resume"): {"note": "x"},
     ("POST", DEFINITIONS): MINE,
     ("PUT", f"{DEFINITIONS}/{{name}}"): {**MINE, "name": "n"},
 }
