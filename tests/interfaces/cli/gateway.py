@@ -230,8 +230,18 @@ class MemoryGateway:
     async def history_export(self, run: str) -> bytes:
         return b'{"events": []}'
 
-    def retained(self) -> AsyncIterator[Retained]:
-        raise AssertionError("no command asks for it itself")
+    async def retained(self) -> AsyncIterator[Retained]:
+        for found in ():
+            yield found
+
+    async def collection_schedule(self) -> MiningSchedule | None:
+        return self.schedule
+
+    async def schedule_collection(self, every: timedelta) -> MiningSchedule:
+        return await self.schedule_mining(every)
+
+    async def unschedule_collection(self) -> bool:
+        return await self.unschedule_mining()
 
     def web_url(self, run: str) -> str | None:
         return f"http://127.0.0.1:8233/{run}"
