@@ -1,17 +1,29 @@
 """A check of `doctor`: whether people are told, and what no channel took."""
 
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import suppress
+
 from perdure.adapters.settings.variables import Settings
+from perdure.domain.foundation.errors import ServiceUnavailable
+from perdure.domain.run.notices import Notice, NoticeState
 from perdure.interfaces.app_context import Connect
 from perdure.interfaces.services import Check
 
 NAME = "notices"
 
 
-async def notices(settings: Settings, connect: Connect) -> Check:
+async def notices(settings: Settings, connect: Connect) -> AsyncIterator[Check]:
     """How many notices wait to be tried again, and how many are dead."""
-    async with connect(start=False, on_progress=lambda _: None) as services:
-        counts = await services.notices.counts()
-        waiting = await services.notices.notices("waiting", limit=1)
+    with suppress(ServiceUnavailable):  # an absent server was told already
+        async with connect(start=False, on_progress=lambda _: None) as services:
+            counts = await services.notices.counts()
+            waiting = await services.notices.notices("waiting", limit=1)
+            yield _found(settings, counts, waiting)
+
+
+def _found(
+    settings: Settings, counts: Mapping[NoticeState, int], waiting: Sequence[Notice]
+) -> Check:
     dead = counts.get("dead", 0)
     if dead:
         return Check(

@@ -61,7 +61,7 @@ async def test_everything_is_measured_and_written(tmp_path: Path) -> None:
     pages = report.pages
     assert pages is not None
     assert pages.first_requests >= 4
-    assert pages.renders >= pages.watchers, "each saw the run change"
+    assert pages.parts >= pages.watchers, "each saw the run change"
 
     beside = report.beside_peers
     assert beside is not None

@@ -25,7 +25,10 @@ async def _limited(
 ) -> AsyncGenerator[tuple[Installation, str]]:
     """An installation with limits, and a run of the tenant `acme` that its server counts."""
     address = server.client.service_client.config.target_host
-    async with installation(folder / "home", address, **settings) as site, site.worker():
+    async with (
+        installation(folder / "home", address, timing=None, **settings) as site,
+        site.worker(),
+    ):
         run = await _start(site, STAYS, tenant="acme")
 
         async def counted() -> bool:

@@ -7,7 +7,7 @@ as another one is left; with all of its layers off it succeeds, which shows that
 import asyncio
 import socket
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -210,7 +210,7 @@ LAYERS = (
 
 
 @contextmanager
-def without(layers: frozenset[str], host: Host, scratch: Path) -> Iterator[None]:
+def without(layers: frozenset[str], host: Host, scratch: Path) -> Generator[None]:
     """The sandbox of production, minus some layers."""
 
     def fewer(*given: object, **more: object) -> tuple[str, ...]:
