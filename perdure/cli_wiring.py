@@ -24,7 +24,7 @@ from perdure.adapters.temporal.encryption_keys import codec_token, encryption_ke
 from perdure.domain.evaluation.rubric import Rubric
 from perdure.domain.foundation.errors import InvalidInput, NotFound, RuntimeUnavailable
 from perdure.domain.foundation.problems import Problem
-from perdure.interfaces.app_context import AppContext
+from perdure.interfaces.app_context import AppContext, Connect
 from perdure.interfaces.services import (
     Check,
     Collected,
@@ -33,6 +33,7 @@ from perdure.interfaces.services import (
     MovedContent,
     OnProgress,
     Replayed,
+    Rewrapped,
     RuntimeView,
     Services,
 )
@@ -42,6 +43,7 @@ from perdure.local_services.logs import read_logs
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
+    from perdure.domain.installation.encryption_keys import KeyUse
     from perdure.domain.roles.definition_library import DefinitionStore
 
 DEFAULTS_FILE = "perdure.yaml"
@@ -70,6 +72,7 @@ def app_context(settings: Settings | None = None) -> AppContext:
         doctor=installation.doctor,
         collect=installation.collect,
         move_blobs=installation.move_blobs,
+        keys=_Keys(own, installation.connect),
         kill_worker=installation.kill_worker,
         lay_out=_lay_out,
         loops=installation.loops,
@@ -289,3 +292,37 @@ def _user() -> str:
         return getpass.getuser()
     except (KeyError, OSError):
         return "unknown"
+
+
+class _Keys:
+    """The encryption keys; a key that the settings lack must not keep people from looking."""
+
+    def __init__(self, settings: Settings, connect: Connect) -> None:
+        self._settings, self._connect = settings, connect
+
+    async def uses(self) -> "list[KeyUse]":
+        from perdure.operations import keys
+        from perdure.operations.doctor_checks import stores_of
+
+        async with (
+            self._connect(start=False, on_progress=lambda _: None) as found,
+            stores_of(self._settings) as stores,
+        ):
+            return await keys.key_uses(stores, found.gateway)
+
+    async def rewrap(self) -> Rewrapped:
+        from perdure.operations import keys
+        from perdure.operations.doctor_checks import stores_of
+
+        async with stores_of(self._settings) as stores:
+            return await keys.rewrap_all(stores)
+
+    async def retire(self, key: str, lost: bool) -> "KeyUse":
+        from perdure.operations import keys
+        from perdure.operations.doctor_checks import stores_of
+
+        async with (
+            self._connect(start=False, on_progress=lambda _: None) as found,
+            stores_of(self._settings) as stores,
+        ):
+            return await keys.retire(stores, found.gateway, key, now=utc_now(), lost=lost)

@@ -27,6 +27,8 @@ from perdure.adapters.sandbox.commands import Allowance, LocalCommands
 from perdure.adapters.sandbox.generated_tools import MadeToolSandbox
 from perdure.adapters.sandbox.python_sandbox import SnippetRunner
 from perdure.adapters.settings.variables import Settings, search_path, variable
+from perdure.adapters.stores.clock import utc_now
+from perdure.adapters.stores.key_use import require_known
 from perdure.adapters.stores.open_stores import Stores, open_stores
 from perdure.adapters.stores.waiting_stores import patient, patient_disk
 from perdure.adapters.telemetry import Telemetry, start_telemetry
@@ -108,6 +110,7 @@ async def open_parts(
             blobs=settings.blobs,
         )
         resources.push_async_callback(stores.close)
+        await require_known(stores.database, now=utc_now())
         # Of a worker alone: a command that looks at runs has nothing to count.
         address = settings.metrics_address if plugins else None
         telemetry = start_telemetry(metrics_address=address)

@@ -23,6 +23,8 @@ from perdure.gateway.types import Retained
 from perdure.gateway.visibility import every, quoted
 
 ALL_RUNS = 1_000_000
+# As payloads name their key.
+KEY_ID = "encryption-key-id"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,18 +84,20 @@ class Retaining:
                 execution.run, run_id=described.run_id
             ).fetch_history_events()
             content: set[bytes] = set()
+            keys: set[str] = set()
             codec = client.data_converter.payload_codec
             async for event in history:
-                content |= await _content(event, codec)
+                content |= await _content(event, codec, keys)
         raw = described.raw_description
         # Heartbeat details and last failures are not in the history, and may name blobs as well.
         for step in raw.pending_activities:
-            content |= await _content(step, codec)
+            content |= await _content(step, codec, keys)
         retained = Retained(
             run=execution.run,
             open=described.close_time is None,
             busy_since=_busy_since(described),
             content=frozenset(content),
+            keys=frozenset(keys),
             steps=frozenset(
                 f"{described.run_id}/{step.activity_id}" for step in raw.pending_activities
             ),
@@ -110,8 +114,13 @@ def _busy_since(described: WorkflowExecutionDescription) -> datetime | None:
     return min(began, default=None)
 
 
-async def _content(message: Message, codec: PayloadCodec | None) -> set[bytes]:
+async def _content(message: Message, codec: PayloadCodec | None, keys: set[str]) -> set[bytes]:
     payloads = list(_payloads(message))
+    keys |= {
+        payload.metadata[KEY_ID].decode(errors="replace")
+        for payload in payloads
+        if KEY_ID in payload.metadata
+    }
     # Decoded, because a sealed payload hides the addresses that it names. A key that is missing
     # must end the collection, not shorten its list.
     opened = payloads if codec is None else await codec.decode(payloads)

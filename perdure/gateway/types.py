@@ -258,6 +258,7 @@ class Retained:
     `content` is the bytes of every value in its history and of its steps' heartbeats. `busy_since`
     is when the oldest of its steps that are under way began: what such a step has stored is named
     nowhere yet. `steps` are the keys of all its steps that have not ended.
+    `keys` are the ids of the encryption keys that its values name.
     """
 
     run: str
@@ -265,3 +266,4 @@ class Retained:
     busy_since: datetime | None
     content: frozenset[bytes]
     steps: frozenset[str] = frozenset()
+    keys: frozenset[str] = frozenset()

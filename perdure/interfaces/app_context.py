@@ -20,12 +20,14 @@ from perdure.interfaces.services import (
     MovedContent,
     OnProgress,
     Replayed,
+    Rewrapped,
     RuntimeView,
     Services,
 )
 from perdure.submission.types import ModelNotes, no_notes
 
 if TYPE_CHECKING:
+    from perdure.domain.installation.encryption_keys import KeyUse
     from perdure.domain.roles.definition_library import DefinitionStore
 
 
@@ -86,6 +88,22 @@ class InHome(Protocol):
     def __call__(self, home: Path) -> "AppContext": ...
 
 
+class EncryptionKeys(Protocol):
+    """The encryption keys of an installation; `perdure.operations.keys` says more."""
+
+    async def uses(self) -> "list[KeyUse]":
+        """What needs each key."""
+        ...
+
+    async def rewrap(self) -> Rewrapped:
+        """Encrypt rows and blobs again with the current key."""
+        ...
+
+    async def retire(self, key: str, lost: bool) -> "KeyUse":
+        """Let a key go that nothing needs, or that is lost."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppContext:
     """What the command line gets.
@@ -106,6 +124,7 @@ class AppContext:
         doctor: looks at the installation, one check after the other.
         collect: drops blobs that nothing needs; with True it only counts them.
         move_blobs: brings blobs of before to the object store.
+        keys: what needs which encryption key, encrypting again, and retiring.
         kill_worker: kills the embedded worker without warning.
         lay_out: copies the example of a ready-made task from one folder into another.
         loops: opens the loop definitions, which need no server.
@@ -143,6 +162,7 @@ class AppContext:
     doctor: Callable[[], AsyncIterator[Check]]
     collect: Callable[[bool], Awaitable[Collected]]
     move_blobs: Callable[[], Awaitable[MovedContent]]
+    keys: EncryptionKeys
     kill_worker: Callable[[], Awaitable[Killed]]
     lay_out: Callable[[Path, Path], Awaitable[None]]
     loops: "Callable[[], DefinitionStore]"

@@ -79,6 +79,13 @@ class MovedContent(FrozenModel):
     bytes: int
 
 
+class Rewrapped(FrozenModel):
+    """How many values of rows, and how many blobs, were encrypted again."""
+
+    rows: int
+    blobs: int
+
+
 OnProgress = Callable[[str], None]
 
 

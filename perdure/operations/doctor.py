@@ -21,7 +21,7 @@ from perdure.interfaces.app_context import Connect
 from perdure.interfaces.services import Check
 from perdure.local_services.embedded import EmbeddedRuntime
 from perdure.local_services.temporal_server import connect_named, missing_attributes
-from perdure.operations import doctor_notices, doctor_secrets
+from perdure.operations import doctor_encryption, doctor_notices, doctor_secrets
 from perdure.operations.doctor_checks import (
     BLOBS,
     RETENTION,
@@ -105,7 +105,8 @@ def _of_runs(settings: Settings, connect: Connect) -> Iterator[tuple[str, Look]]
     yield RETENTION, partial(retention, settings, connect)
     yield "runs", partial(waiting_runs, connect)
     yield "failing runs", partial(failing_runs, connect)
-    yield doctor_notices.NAME, partial(doctor_notices.notices, settings, connect)
+    yield doctor_encryption.NAME, partial(doctor_encryption.encryption, settings, connect)
+    yield doctor_notices.NAME, partial(doctor_notices.notices, settings)
 
 
 async def _alone(name: str, look: Look) -> AsyncIterator[Check]:

@@ -55,7 +55,7 @@ async def stores(settings: Settings) -> Check:
     if is_new(settings):
         return Check(name=STORES, state="ok", found=f"none yet in {settings.home}")
     try:
-        async with _opened(settings) as opened:
+        async with stores_of(settings) as opened:
             runs = await opened.records.find_runs(limit=1)
             await try_writing(opened, settings.home)
     except StoreAway as error:
@@ -74,7 +74,7 @@ async def blobs(settings: Settings) -> AsyncIterator[Check]:
     if settings.blobs is None or is_new(settings):
         return
     try:
-        async with _opened(settings) as opened:
+        async with stores_of(settings) as opened:
             assert opened.objects is not None
             await opened.objects.try_writing()
             moved = await opened.objects.is_moved()
@@ -92,7 +92,8 @@ async def blobs(settings: Settings) -> AsyncIterator[Check]:
 
 
 @asynccontextmanager
-async def _opened(settings: Settings) -> AsyncGenerator[Stores]:
+async def stores_of(settings: Settings) -> AsyncGenerator[Stores]:
+    """The stores of an installation, for a look at them."""
     keys = encryption_keys(settings)
     opened = await open_stores(
         settings.home,
@@ -120,7 +121,7 @@ async def api(settings: Settings) -> Check:
     if is_new(settings):
         return _without_token("installed")
     try:
-        async with _opened(settings) as opened:
+        async with stores_of(settings) as opened:
             tokens = await opened.access.tokens()
     except PerdureError as error:
         return Check(name="rest api", state="failed", found=error.message, cure=error.cure)

@@ -1,29 +1,19 @@
 """A check of `doctor`: whether people are told, and what no channel took."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import suppress
-
 from perdure.adapters.settings.variables import Settings
-from perdure.domain.foundation.errors import ServiceUnavailable
-from perdure.domain.run.notices import Notice, NoticeState
-from perdure.interfaces.app_context import Connect
 from perdure.interfaces.services import Check
+from perdure.operations.doctor_checks import is_new, stores_of
 
 NAME = "notices"
 
 
-async def notices(settings: Settings, connect: Connect) -> AsyncIterator[Check]:
+async def notices(settings: Settings) -> Check:
     """How many notices wait to be tried again, and how many are dead."""
-    with suppress(ServiceUnavailable):  # an absent server was told already
-        async with connect(start=False, on_progress=lambda _: None) as services:
-            counts = await services.notices.counts()
-            waiting = await services.notices.notices("waiting", limit=1)
-            yield _found(settings, counts, waiting)
-
-
-def _found(
-    settings: Settings, counts: Mapping[NoticeState, int], waiting: Sequence[Notice]
-) -> Check:
+    if is_new(settings):
+        return Check(name=NAME, state="ok", found="none yet")
+    async with stores_of(settings) as stores:
+        counts = await stores.notices.counts()
+        waiting = await stores.notices.notices("waiting", limit=1)
     dead = counts.get("dead", 0)
     if dead:
         return Check(

@@ -20,12 +20,12 @@ from perdure.operations.doctor import diagnose
 __all__ = ["faulty", "s3_server"]
 
 ALWAYS = {
-    "python", "user", "versions", "settings", "telemetry", "disk", "sandbox", "stores", "claude",
-    "embedded model", "services", "search attributes", "secrets", "open runs",
+    "python", "user", "versions", "settings", "telemetry", "open runs", "disk", "sandbox", "stores",
+    "claude", "embedded model", "services", "search attributes", "secrets",
 }  # fmt: skip
 NEEDS_THE_STORE = {
     "rest api", "queues", "queue tasks", "deployment", "runs", "failing runs", "notices",
-    "retention", "schedules",
+    "encryption", "schedules", "retention",
 }  # fmt: skip
 NOWHERE = "postgresql://perdure:secret@127.0.0.1:9/perdure"
 Outage = Callable[[Path], AbstractContextManager[object]]

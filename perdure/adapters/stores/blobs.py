@@ -100,6 +100,24 @@ class VerifiedBlobStore:
     def addresses(self) -> AsyncIterator[tuple[str, int, datetime]]:
         return self._shelf.addresses()
 
+    async def key_of(self, address: str) -> str | None:
+        """The id of the key that encrypted a blob; None where no key here did, or it is gone."""
+        stored = await self._shelf.read(address)
+        if stored is None:
+            return None
+        return await asyncio.to_thread(self._vault.key_of, address, stored)
+
+    async def rewrap(self, address: str) -> bool:
+        """Encrypt a blob again with the current key; False where nothing is to be done."""
+        stored = await self._shelf.read(address)
+        if stored is None:
+            return False
+        fresh = await asyncio.to_thread(self._vault.rewrapped, address, stored)
+        if fresh is None:
+            return False
+        await self._shelf.write(address, fresh)
+        return True
+
 
 def encode(text: str) -> bytes:
     """UTF-8 bytes of `text`; raises `InvalidInput` for a lone surrogate."""

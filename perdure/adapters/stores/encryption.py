@@ -26,7 +26,10 @@ from perdure.domain.foundation.errors import InvalidInput, NotFound, StoreError
 
 KEY_BYTES = 32
 NONCE_BYTES = 12
+ID_BYTES = 8
 FORMAT = b"\x01"
+# Encrypted again under another key than the one that named it.
+REWRAPPED = b"\x02"
 OVERHEAD_BYTES = len(FORMAT) + NONCE_BYTES + 16
 PLAIN_BLOB = "sha256"
 SEALED_BLOB = "hmac"
@@ -38,6 +41,7 @@ _ADDRESS = re.compile(rf"({PLAIN_BLOB}|{SEALED_BLOB}):[0-9a-f]{{64}}")
 class _Lock:
     """What one key is used for: naming content and sealing it."""
 
+    id: str
     naming: bytes
     cipher: AESGCM
 
@@ -87,19 +91,42 @@ class Vault:
                 f"The blob {address} is encrypted, and this process has no key.",
                 cure="Set the encryption key that the blob was written with.",
             )
-        body = stored.removeprefix(FORMAT)
+        found = self._opened(address, stored)
+        if found is None:
+            raise StoreError(
+                f"The blob {address} cannot be decrypted: another key wrote it, or it is damaged.",
+                cure="Set the key it was written with, or restore the blob from a backup.",
+            )
+        lock, data = found
+        # What was encrypted again keeps the name that its first key gave it; the cipher vouches
+        # for both.
+        if not stored.startswith(REWRAPPED) and lock.address(data) != address:
+            raise _damaged(address)
+        return data
+
+    def key_of(self, address: str, stored: bytes) -> str | None:
+        """The id of the key that opens a sealed blob; None where no key here does."""
+        found = self._opened(address, stored)
+        return None if found is None else found[0].id
+
+    def rewrapped(self, address: str, stored: bytes) -> bytes | None:
+        """A sealed blob under the current key; None where it is, or where no key opens it."""
+        found = self._opened(address, stored)
+        if found is None or found[0] is self._locks[0]:
+            return None
+        nonce = os.urandom(NONCE_BYTES)
+        sealed = self._locks[0].cipher.encrypt(nonce, found[1], address.encode())
+        return REWRAPPED + nonce + sealed
+
+    def _opened(self, address: str, stored: bytes) -> tuple[_Lock, bytes] | None:
+        body = stored[len(FORMAT) :] if stored.startswith((FORMAT, REWRAPPED)) else stored
         for lock in self._locks:
             try:
                 data = lock.cipher.decrypt(body[:NONCE_BYTES], body[NONCE_BYTES:], address.encode())
             except (InvalidTag, ValueError):
                 continue
-            if lock.address(data) != address:
-                raise _damaged(address)
-            return data
-        raise StoreError(
-            f"The blob {address} cannot be decrypted: another key wrote it, or it is damaged.",
-            cure="Set the key it was written with, or restore the blob from a backup.",
-        )
+            return lock, data
+        return None
 
 
 def _lock(key: bytes) -> _Lock:
@@ -109,6 +136,7 @@ def _lock(key: bytes) -> _Lock:
             cure=f"Make one with: openssl rand -base64 {KEY_BYTES}.",
         )
     return _Lock(
+        id=public_id(key),
         naming=derive(key, b"perdure blob address"),
         cipher=AESGCM(derive(key, b"perdure blob content")),
     )
@@ -122,6 +150,11 @@ def kind(address: str) -> str:
             cure="An address is sha256: or hmac: with 64 hexadecimal digits.",
         )
     return address.partition(":")[0]
+
+
+def public_id(key: bytes) -> str:
+    """The name of a key in messages and payloads, which reveals nothing about it."""
+    return derive(key, b"perdure payload key id")[:ID_BYTES].hex()
 
 
 def derive(key: bytes, purpose: bytes) -> bytes:
@@ -142,6 +175,7 @@ DIGEST_CHARACTERS = 32
 
 @dataclass(frozen=True, slots=True)
 class _Key:
+    id: str
     cipher: AESGCM
     naming: bytes
 
@@ -157,6 +191,7 @@ class Cells:
     def __init__(self, *keys: bytes) -> None:
         self._keys = tuple(
             _Key(
+                id=public_id(key),
                 cipher=AESGCM(derive(key, b"perdure row content")),
                 naming=derive(key, b"perdure row digest"),
             )
@@ -167,6 +202,11 @@ class Cells:
     def sealing(self) -> bool:
         """Whether there is a key."""
         return bool(self._keys)
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The keys by their public ids, the current one first."""
+        return tuple(key.id for key in self._keys)
 
     def seal(self, column: str, text: str) -> str:
         """Encrypt a text for storage."""
@@ -185,21 +225,31 @@ class Cells:
         """A text as it was given; raises `StoreError` for one that no key opens."""
         if not stored.startswith(MARK):
             return stored
-        try:
-            body = base64.b64decode(stored.removeprefix(MARK), validate=True)
-        except binascii.Error:
-            body = b""
-        for key in self._keys:
-            try:
-                nonce, sealed = body[:NONCE_BYTES], body[NONCE_BYTES:]
-                return key.cipher.decrypt(nonce, sealed, column.encode()).decode()
-            except (InvalidTag, ValueError):
-                continue
+        if (found := self._opened(column, stored)) is not None:
+            return found[1]
         raise StoreError(
             f"A text in {column} is encrypted, and no key of this process opens it.",
             cure="Set the key it was written with in PERDURE_ENCRYPTION_KEY or"
             " PERDURE_ENCRYPTION_OLD_KEYS, or restore the database from a backup.",
         )
+
+    def key_of(self, column: str, stored: str) -> str | None:
+        """The id of the key that opens a sealed text; None where no key here does."""
+        found = self._opened(column, stored)
+        return None if found is None else found[0].id
+
+    def _opened(self, column: str, stored: str) -> tuple[_Key, str] | None:
+        try:
+            body = base64.b64decode(stored.removeprefix(MARK), validate=True)
+        except binascii.Error:
+            return None
+        nonce, sealed = body[:NONCE_BYTES], body[NONCE_BYTES:]
+        for key in self._keys:
+            try:
+                return key, key.cipher.decrypt(nonce, sealed, column.encode()).decode()
+            except (InvalidTag, ValueError):
+                continue
+        return None
 
     def digest(self, text: str) -> str:
         """The keyed digest that a text is looked up by; without a key, the text itself."""

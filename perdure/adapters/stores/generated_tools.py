@@ -33,7 +33,7 @@ class SqlMadeTools:
             stands = tool if known is None else _newer(known, tool)
             if known is None:
                 insert = self._database.insert(made_tools)
-                await connection.execute(insert.values(**_columns(tool, self._database.cells)))
+                await connection.execute(insert.values(**columns_of(tool, self._database.cells)))
             elif stands != known:
                 await self._write(connection, stands)
             makers = self._database.insert(made_tool_makers).values(
@@ -94,7 +94,7 @@ class SqlMadeTools:
             await self._write(connection, known.model_copy(update=decided))
 
     async def _write(self, connection: AsyncConnection, tool: GeneratedTool) -> None:
-        changed = _columns(tool, self._database.cells)
+        changed = columns_of(tool, self._database.cells)
         await connection.execute(
             update(made_tools).where(made_tools.c.hash == tool.hash).values(**changed)
         )
@@ -135,7 +135,8 @@ def _newer(known: GeneratedTool, tool: GeneratedTool) -> GeneratedTool:
     return tool.model_copy(update=decided)
 
 
-def _columns(tool: GeneratedTool, cells: Cells) -> dict[str, object]:
+def columns_of(tool: GeneratedTool, cells: Cells) -> dict[str, object]:
+    """The columns of a tool; it is looked up by a digest of its name where there is a key."""
     return {
         "hash": tool.hash,
         "name": cells.digest(tool.name),

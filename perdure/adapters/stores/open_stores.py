@@ -77,6 +77,7 @@ class Stores:
     artifacts: ArtifactStore
     todos: TodoStore
     database: Database
+    sealed: VerifiedBlobStore
     objects: MovedBlobs | None = None
 
     @property
@@ -147,6 +148,7 @@ async def open_stores(
         artifacts=SqlArtifacts(database),
         todos=SqlTodos(database),
         database=database,
+        sealed=verified,
         objects=moved,
     )
 

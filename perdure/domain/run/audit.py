@@ -14,7 +14,8 @@ Action = Literal[
     "login", "token_used", "token_made", "token_rotated", "token_revoked", "access",
     "library_approved", "library_rejected", "library_forgotten", "schedule_created",
     "schedule_changed", "schedule_paused", "schedule_resumed", "schedule_triggered",
-    "schedule_deleted", "run_erased", "start", "notice_resent", Verb,
+    "schedule_deleted", "run_erased", "start", "notice_resent", "keys_rewrapped", "key_retired",
+    Verb,
 ]  # fmt: skip
 Outcome = Literal["asked", "allowed", "refused"]
 ABOUT_CHARACTERS = 500

@@ -91,6 +91,7 @@ GROUPS = {
         "api": "serve:api_app",
         "audit": "audit:audit",
         "notices": "notices:notices_app",
+        "keys": "keys:keys_app",
         "mcp": "mcp_server:mcp",
         "config": "config:config",
         "codec": "installation:codec",

@@ -160,6 +160,7 @@ class Installation:
             doctor=self._doctor,
             collect=self._collect,
             move_blobs=self._move_blobs,
+            keys=None,  # pyright: ignore[reportArgumentType]
             kill_worker=self._kill,
             lay_out=lay_out,
             loops=lambda: LoopFiles(self.folder / "home", parse),
