@@ -8,6 +8,7 @@ import pytest
 
 from perdure.adapters.notice_outbox import ENDED, NoticeOutbox
 from perdure.adapters.notifiers import WebhookNotices
+from perdure.adapters.stores.erasure import SqlErasure
 from perdure.adapters.stores.open_stores import Stores, open_stores
 from perdure.domain.foundation.errors import ServiceUnavailable
 from perdure.domain.run.notices import (
@@ -157,3 +158,10 @@ async def test_old_notices_go_and_waiting_ones_stay(world: World) -> None:
     await world.outbox().notify({**EVENT, "gate": "g2"})
     assert await world.stores.notices.forget(before=NOW + timedelta(days=1)) == 1
     assert (await world.one()).gate == "g2"
+
+
+async def test_notices_of_an_erased_run_are_gone(world: World) -> None:
+    await world.outbox().notify(EVENT)
+    await world.outbox().notify({**EVENT, "run": "another"})
+    await SqlErasure(world.stores.database).drop([str(EVENT["run"])])
+    assert (await world.one()).run == "another"

@@ -6,7 +6,10 @@ from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.tables import UtcTime, metadata
 
 # One row each, or one a folder, or one a run that was watched within the hour.
-SMALL = frozenset({"installation", "workspaces", "signing_keys", "memory_totals", "live_watches"})
+SMALL = frozenset({
+    "installation", "workspaces", "signing_keys", "encryption_keys", "memory_totals",
+    "live_watches",
+})  # fmt: skip
 LONG_AGO = "'2020-01-01T00:00:00.000000+00:00'"
 WORDS = {
     ("attempts", "state"): "'answered'",

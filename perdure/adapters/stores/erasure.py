@@ -22,6 +22,7 @@ from perdure.adapters.stores.tables import (
     memory,
     memory_uses,
     metadata,
+    notices,
     replies,
     script_entries,
     sprints,
@@ -43,7 +44,9 @@ COUNTED = {
     "event": "events",
 }  # fmt: skip
 # Rows of one run; the journal and the savings are figures, which the books keep.
-OF_A_RUN = (iterations, live_texts, live_watches, script_entries, sprints, artifacts, todos)
+OF_A_RUN = (
+    iterations, live_texts, live_watches, script_entries, sprints, artifacts, todos, notices,
+)  # fmt: skip
 
 
 class SqlErasure:
