@@ -72,7 +72,7 @@ def test_a_setting_without_its_path_is_named(line: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "found"),
-    [("r", ("r", None)), (" r:2 ", ("r", 2)), ("r:", ("r", None)), ("r:x", ("r", None))],
+    [("r", ("r", None)), (" r:2 ", ("r", 2)), ("a:b:2", ("a:b", 2)), ("r:x", ("r:x", None))],
 )
 def test_sides_are_named_by_run_and_iteration(text: str, found: tuple[str, int | None]) -> None:
     assert named(text) == found

@@ -18,7 +18,6 @@ from tests.interfaces.cli.samples import RECORDS, RUN, gate, patch_result, resul
         (("status", "refine-st"), "executing · iteration 2/6"),
         (("history", RUN), "2★   0.89  accept"),
         (("costs", RUN), RUN),
-        (("costs",), RUN),
         (("result", "@last"), "[done] 2 iterations, 38k tokens, $0.32 · quality met"),
         (("list",), RUN),
         (("gates",), "Nothing waits for a person."),
