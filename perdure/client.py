@@ -40,8 +40,9 @@ from perdure.domain.run.result import RunResult
 from perdure.domain.run.status import RunStatus
 from perdure.domain.specs import Spec
 from perdure.domain.turns.records import IterationRecord
+from perdure.interfaces.gateways import RunGateway
 from perdure.interfaces.live_text import parts
-from perdure.interfaces.services import RunGateway, Services
+from perdure.interfaces.services import Services
 from perdure.submission.loading import load, load_data, revise, store
 from perdure.submission.types import Flags, Submission, Surroundings, as_workers_see
 

@@ -148,11 +148,10 @@ def build_parts(
     snippets, commands = SnippetRunner(), LocalCommands(_allowance(settings))
     resources.callback(snippets.close)
     mcp = _mcp_servers(settings) if plugins else None
-    if mcp is not None:
-        resources.push_async_callback(mcp.aclose)
-    loop_tools = LoopTools()
-    sandbox = MadeToolSandbox()
-    resources.push_async_callback(sandbox.aclose)
+    loop_tools, sandbox = LoopTools(), MadeToolSandbox()
+    for opened in (sandbox, mcp):
+        if opened is not None:
+            resources.push_async_callback(opened.aclose)
     made = MadeTools(store=stores.made_tools, blobs=stores.blobs, sandbox=sandbox)
     extra = (*(plugin_tools(settings.plugins) if plugins else ()), *brought.tools)
     return Parts(

@@ -1,9 +1,8 @@
 """The gateway to runs: start, read, follow, control, list."""
 
-import asyncio
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -18,7 +17,6 @@ from perdure.domain.run.audit import VerbAudit
 from perdure.domain.run.bookkeeping_messages import ServedModels
 from perdure.domain.run.cost_report import CostReport
 from perdure.domain.run.events import Event
-from perdure.domain.run.gates import Gate
 from perdure.domain.run.messages import AnyMessage, Receipt
 from perdure.domain.run.result import RunResult
 from perdure.domain.run.status import RunStatus
@@ -28,13 +26,11 @@ from perdure.gateway.claim_run_id import checked_id
 from perdure.gateway.parts import GatewayParts
 from perdure.gateway.project_assignment import as_it_is
 from perdure.gateway.repair import WhyNot, nothing_known
-from perdure.gateway.temporal_gateway import Connect, ExecutionInfo, Prepare
+from perdure.gateway.temporal_gateway import Connect, Prepare
 from perdure.gateway.types import (
     BulkReport,
     FailingRuns,
     InstallationInfo,
-    MiningSchedule,
-    OpenGate,
     OpenGates,
     QueueState,
     Repaired,
@@ -45,7 +41,6 @@ from perdure.gateway.types import (
     SettleRun,
     Waits,
 )
-from perdure.gateway.visibility import OURS, every
 
 if TYPE_CHECKING:
     from perdure.domain.experiments.store import ExperimentStore
@@ -55,9 +50,7 @@ if TYPE_CHECKING:
     from perdure.gateway.experiments import Experiments
     from perdure.gateway.open_task import Admit, ReadSpec, TaskOpening
     from perdure.gateway.schedules import Schedules
-
-GATES = list[Gate]
-WAITING = f"ExecutionStatus = 'Running' AND {OURS} AND PerdureLifecycle IN ('waiting', 'paused')"
+    from perdure.gateway.upkeep import Duty, Upkeep
 
 
 async def as_they_are(spec: Spec, _served: ServedModels | None = None, /) -> Spec:
@@ -316,19 +309,7 @@ class Gateway:
 
     async def gates(self) -> OpenGates:
         """All questions that wait for a person, oldest first."""
-        waiting = [look async for look in every(self._parts.server, WAITING)]
-        answers = await asyncio.gather(*(self._gates_of(look) for look in waiting))
-        unread = [look.id for look, gates in zip(waiting, answers, strict=True) if gates is None]
-        found = [
-            OpenGate(run=look.id, kind=look.kind, goal=look.memo.get("goal", ""), gate=gate)
-            for look, gates in zip(waiting, answers, strict=True)
-            for gate in gates or ()
-            if gate.open
-        ]
-        return OpenGates(
-            gates=tuple(sorted(found, key=lambda item: item.gate.opened_at)),
-            unread=tuple(unread),
-        )
+        return await self._parts.open_gates.read()
 
     async def list(self, wanted: RunFilter | None = None) -> RunPage:
         """One page of root runs: the server's, then those that only the store remembers."""
@@ -355,33 +336,16 @@ class Gateway:
         """
         return await self._parts.listing.resolve(name)
 
-    async def mining_schedule(self) -> MiningSchedule | None:
-        """When patterns are looked for, or None when nothing is scheduled."""
-        return await self._parts.mining.state()
-
-    async def schedule_mining(self, every: timedelta) -> MiningSchedule:
-        """Look for patterns at this interval; raises `InvalidInput` for one out of bounds."""
-        return await self._parts.mining.every(every)
-
-    async def unschedule_mining(self) -> bool:
-        """Look no more; False when nothing was scheduled."""
-        return await self._parts.mining.off()
+    def upkeep(self, duty: "Duty") -> "Upkeep":
+        """The schedule of pattern mining or garbage collection."""
+        return self._parts.upkeep(duty)
 
     async def mine(self) -> MineReport:
         """Look for patterns once, now; raises `NoReadyWorker` when nobody can."""
-        return await self._parts.mining.now()
+        from perdure.gateway.upkeep import mine_now
 
-    async def collection_schedule(self) -> MiningSchedule | None:
-        """When garbage is collected, or None when nothing is scheduled."""
-        return await self._parts.collecting.state()
-
-    async def schedule_collection(self, every: timedelta) -> MiningSchedule:
-        """Collect garbage at this interval; raises `InvalidInput` for one out of bounds."""
-        return await self._parts.collecting.every(every)
-
-    async def unschedule_collection(self) -> bool:
-        """Collect on no schedule; False when nothing was scheduled."""
-        return await self._parts.collecting.off()
+        readiness = self._parts.starter.readiness
+        return await mine_now(self.upkeep("mining"), server=self._parts.server, readiness=readiness)
 
     async def history_export(self, run: str) -> bytes:
         """The history of a run's newest execution as JSON, for replay."""
@@ -402,13 +366,6 @@ class Gateway:
         base = self._facts.ui_url.rstrip("/")
         namespace = quote(self._facts.namespace, safe="")
         return f"{base}/namespaces/{namespace}/workflows/{quote(run, safe='')}"
-
-    async def _gates_of(self, look: ExecutionInfo) -> "tuple[Gate, ...] | None":
-        try:
-            found = await self._parts.server.query(look.id, "gates", GATES)
-        except PerdureError:
-            return None
-        return tuple(found)
 
     def _links(self, run: str) -> dict[str, str]:
         url = self.web_url(run)

@@ -22,14 +22,13 @@ from perdure.gateway.types import InstallationInfo, ResolveModels, SettleRun, Wa
 if TYPE_CHECKING:
     from perdure.domain.experiments.store import ExperimentStore
     from perdure.domain.schedules.store import ScheduleStore
-    from perdure.gateway.collection_schedule import Collecting
     from perdure.gateway.control import Steering
     from perdure.gateway.deployments import Deployments
     from perdure.gateway.event_follower import Follower
     from perdure.gateway.experiments import Experiments
     from perdure.gateway.fork import Forking
+    from perdure.gateway.open_gates import GateReader
     from perdure.gateway.open_task import Admit, ReadSpec, TaskOpening
-    from perdure.gateway.pattern_schedule import Mining
     from perdure.gateway.repair import Repairing
     from perdure.gateway.retention import Deleting, Retaining
     from perdure.gateway.retry import Retrying
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from perdure.gateway.schedules import Schedules
     from perdure.gateway.server_load import LoadReader
     from perdure.gateway.start import Starter
+    from perdure.gateway.upkeep import Duty, Upkeep
     from perdure.gateway.visibility import Failing
 
 
@@ -183,18 +183,17 @@ class GatewayParts:
         return Listing(server=self.server, records=self.records, facts=self.facts)
 
     @cached_property
-    def mining(self) -> "Mining":
-        """Looks for patterns."""
-        from perdure.gateway.pattern_schedule import Mining
+    def open_gates(self) -> "GateReader":
+        """Finds what waits for a person."""
+        from perdure.gateway.open_gates import GateReader
 
-        return Mining(server=self.server, starter=self.starter, records=self.records)
+        return GateReader(server=self.server)
 
-    @cached_property
-    def collecting(self) -> "Collecting":
-        """Collects garbage on a schedule."""
-        from perdure.gateway.collection_schedule import Collecting
+    def upkeep(self, duty: "Duty") -> "Upkeep":
+        """Mines patterns or collects garbage by the clock."""
+        from perdure.gateway.upkeep import Upkeep
 
-        return Collecting(server=self.server, records=self.records)
+        return Upkeep(duty, server=self.server, records=self.records)
 
     def experiments(self, store: "ExperimentStore") -> "Experiments":
         """Runs experiments."""

@@ -205,8 +205,8 @@ class RunPage(FrozenModel):
     note: str = ""
 
 
-class MiningSchedule(FrozenModel):
-    """When patterns are looked for: how often, how many looks there were, the last and the next."""
+class UpkeepSchedule(FrozenModel):
+    """Upkeep by the clock: how often, how many times it was done, the last time and the next."""
 
     id: str
     every_s: float | None = None

@@ -19,7 +19,7 @@ from perdure.domain.run.figures import (
     added_up,
 )
 from perdure.domain.run.metrics import Metric
-from perdure.interfaces.services import RunGateway
+from perdure.interfaces.gateways import RunGateway
 
 STORE, SERVER = "store", "server"
 INPUT, CACHE_READ, OUTPUT = "input", "cache_read", "output"

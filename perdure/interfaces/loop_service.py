@@ -34,7 +34,7 @@ from perdure.domain.specs import RUN_SPEC, Spec
 from perdure.gateway.claim_run_id import key_digest
 from perdure.gateway.types import RunFilter
 from perdure.interfaces.envelopes import Below, Share, held_by, share_of
-from perdure.interfaces.services import RunGateway
+from perdure.interfaces.gateways import RunGateway
 from perdure.interfaces.tokens import trusted_places
 from perdure.submission.loading import load_data, store
 from perdure.submission.types import Flags, Submission, Surroundings, as_workers_see

@@ -10,7 +10,7 @@ from perdure.domain.run.child_runs import ChildStatus
 from perdure.domain.run.gates import Gate, read_name
 from perdure.domain.run.status import RunStatus
 from perdure.gateway.types import OpenGate, OpenGates
-from perdure.interfaces.services import RunGateway
+from perdure.interfaces.gateways import RunGateway
 
 MOST_LOOKS = 12
 SPAWNING = frozenset({"delegation", "roles"})

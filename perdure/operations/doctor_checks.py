@@ -19,8 +19,9 @@ from perdure.gateway.types import FailingRuns, RunFilter
 from perdure.gateway.worker_probe import workflow_pollers
 from perdure.interfaces.app_context import Connect
 from perdure.interfaces.formatting import duration, plural
+from perdure.interfaces.gateways import RunGateway
 from perdure.interfaces.schedule_words import trouble
-from perdure.interfaces.services import Check, RunGateway
+from perdure.interfaces.services import Check
 from perdure.local_services.service_commands import has_api
 from perdure.local_services.temporal_server import connect_named
 
@@ -235,7 +236,7 @@ async def retention(settings: Settings, connect: Connect) -> AsyncIterator[Check
     """Whether something applies the rules of retention; nothing is told where there are none."""
     with suppress(ServiceUnavailable):  # an absent server was told already
         async with connect(start=False, on_progress=lambda _: None) as services:
-            stands = await services.gateway.collection_schedule()
+            stands = await services.gateway.upkeep("collection").state()
             if stands is not None and stands.every_s is not None:
                 told = f"garbage is collected every {duration(stands.every_s)}"
                 yield Check(name=RETENTION, state="ok", found=told)

@@ -17,7 +17,7 @@ from perdure.domain.foundation.errors import InvalidInput, NotAllowed, NotFound
 from perdure.domain.foundation.refs import addresses_in
 from perdure.domain.retention.erasure import Erased, ForgottenEntries, Tombstone
 from perdure.domain.run.status import StoredRun
-from perdure.interfaces.services import RunGateway
+from perdure.interfaces.gateways import RunGateway
 from perdure.operations.gc import YOUNG, content, reachable, stone_of
 
 SHORTEST_SUBJECT = 3

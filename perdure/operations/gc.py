@@ -21,7 +21,8 @@ from perdure.domain.retention.rules import RetentionRule, is_expired
 from perdure.domain.run.status import StoredRun
 from perdure.domain.tools.workspaces import Workspaces
 from perdure.gateway.types import Retained
-from perdure.interfaces.services import Collected, RunGateway
+from perdure.interfaces.gateways import RunGateway
+from perdure.interfaces.services import Collected
 
 YOUNG = timedelta(hours=1)
 # Payloads that Temporal keeps through the store are named by its histories; those of another server
@@ -89,15 +90,8 @@ async def collect(
     # Closed histories count too: a reset or a replay may need what they name.
     async for found in gateway.retained():
         needs.add(found, young=young)
-    needed = await reachable(stores.blobs, needs.named | await named_by_rows(stores.database))
-    unneeded: dict[str, int] = {}
-    kept = 0
     erased = await stores.erasure().marked()
-    async for address, size in _candidates(stores.blobs, needs.cutoff, now=now, erased=erased):
-        if size is None or address in needed:
-            kept += 1
-        else:
-            unneeded[address] = size
+    unneeded, kept = await _unneeded(stores, needs, now=now, erased=erased)
     sizes = list(unneeded.values())
     orphaned = {row.key for row in begun} - needs.steps
     if not dry_run:
@@ -108,18 +102,37 @@ async def collect(
         if stores.objects is not None:
             await stores.objects.sweep(written_before=needs.cutoff, now=now)
         await _release_ended(stores, workspaces, open_runs=needs.open)
-        await stores.audit.forget(before=now - AUDIT_KEPT)
-        await stores.notices.forget(before=now - NOTICES_KEPT)
-        await stores.live.prune()
-    kept += len(unneeded) - len(sizes)
+        await _forget(stores, now)
     return Collected(
         blobs=len(sizes),
         bytes=sum(sizes),
-        kept=kept,
+        kept=kept + len(unneeded) - len(sizes),
         dry_run=dry_run,
         calls=len(orphaned),
         runs=expired,
     )
+
+
+async def _unneeded(
+    stores: Stores, needs: _Needs, *, now: datetime, erased: set[str]
+) -> tuple[dict[str, int], int]:
+    """The sizes of blobs that may go, by address; and how many stay."""
+    needed = await reachable(stores.blobs, needs.named | await named_by_rows(stores.database))
+    sizes: dict[str, int] = {}
+    kept = 0
+    async for address, size in _candidates(stores.blobs, needs.cutoff, now=now, erased=erased):
+        if size is None or address in needed:
+            kept += 1
+        else:
+            sizes[address] = size
+    return sizes, kept
+
+
+async def _forget(stores: Stores, now: datetime) -> None:
+    """Drop what is kept for a time, whatever names it."""
+    await stores.audit.forget(before=now - AUDIT_KEPT)
+    await stores.notices.forget(before=now - NOTICES_KEPT)
+    await stores.live.prune()
 
 
 async def _expire(

@@ -14,7 +14,8 @@ from perdure.adapters.stores.key_use import (
 from perdure.adapters.stores.open_stores import Stores
 from perdure.domain.foundation.errors import InvalidInput, NotFound
 from perdure.domain.installation.encryption_keys import KeyUse, require_retirable
-from perdure.interfaces.services import Rewrapped, RunGateway
+from perdure.interfaces.gateways import RunGateway
+from perdure.interfaces.services import Rewrapped
 
 NO_ENCRYPTION = "No encryption key is set."
 

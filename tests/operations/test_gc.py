@@ -13,7 +13,8 @@ from perdure.domain.generated_tools.record import GeneratedTool, ToolAuthor
 from perdure.domain.projects.records import Artifact, Membership
 from perdure.domain.tools.workspaces import Workspaces
 from perdure.gateway.types import Retained
-from perdure.interfaces.services import Collected, RunGateway
+from perdure.interfaces.gateways import RunGateway
+from perdure.interfaces.services import Collected
 from perdure.operations.gc import collect
 
 SCRIPT = {

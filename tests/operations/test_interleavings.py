@@ -25,7 +25,7 @@ from perdure.domain.ports import BlobStore
 from perdure.domain.run.status import StoredRun
 from perdure.domain.tools.workspaces import Workspaces
 from perdure.gateway.types import Retained
-from perdure.interfaces.services import RunGateway
+from perdure.interfaces.gateways import RunGateway
 from perdure.operations.erase import Eraser
 from perdure.operations.gc import collect
 

@@ -2,8 +2,9 @@
 
 from sqlalchemy import BigInteger, Boolean, Double, Integer, LargeBinary, Table, text
 
+from perdure.adapters.stores.columns import UtcTime
 from perdure.adapters.stores.database import Database
-from perdure.adapters.stores.tables import UtcTime, metadata
+from perdure.adapters.stores.tables import metadata
 
 # One row each, or one a folder, or one a run that was watched within the hour.
 SMALL = frozenset({

@@ -150,8 +150,8 @@ async def test_rules_of_retention_drop_what_is_old(site: Installation) -> None:
 
 async def test_collections_run_on_a_schedule(site: Installation) -> None:
     stray = await site.parts.stores.blobs.put(b"nobody names me")
-    assert await site.gateway.collection_schedule() is None
-    stands = await site.gateway.schedule_collection(timedelta(hours=24))
+    assert await site.gateway.upkeep("collection").state() is None
+    stands = await site.gateway.upkeep("collection").every(timedelta(hours=24))
     assert stands.every_s == 86_400
     await site.client.get_schedule_handle(stands.id).trigger()
 
@@ -161,5 +161,5 @@ async def test_collections_run_on_a_schedule(site: Installation) -> None:
 
     await eventually(ran)
     assert await site.parts.stores.blobs.exists(stray), "it is younger than an hour"
-    assert await site.gateway.unschedule_collection()
-    assert not await site.gateway.unschedule_collection()
+    assert await site.gateway.upkeep("collection").off()
+    assert not await site.gateway.upkeep("collection").off()

@@ -115,10 +115,9 @@ async def open_stores(
     """
     vault = Vault(*encryption_keys)
     await asyncio.to_thread(make_private, home)
-    database = await Database.open(
-        database_url or _default_url(home), cells=Cells(*encryption_keys)
-    )
-    records = SqlRecords(database)
+    url = database_url or _default_url(home)
+    database = await Database.open(url, cells=Cells(*encryption_keys))
+    records, projects = SqlRecords(database), SqlProjects(database)
     try:
         shelf = await _shelf(home, database)
         moved = None if blobs is None else _moved(blobs, database, records, shelf)
@@ -137,14 +136,14 @@ async def open_stores(
         erasure=partial(_erasure, database),
         records=records,
         live=SqlLiveTexts(database),
-        verdicts=SqlRecords(database),
+        verdicts=records,
         memory=SqlMemory(database),
         made_tools=SqlMadeTools(database),
         access=SqlAccess(database),
         audit=SqlAudit(database),
         notices=SqlNotices(database),
-        sessions=SqlProjects(database),
-        projects=SqlProjects(database),
+        sessions=projects,
+        projects=projects,
         artifacts=SqlArtifacts(database),
         todos=SqlTodos(database),
         database=database,

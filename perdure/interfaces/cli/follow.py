@@ -18,8 +18,9 @@ from perdure.interfaces.cli.views.layout import WARN, line
 from perdure.interfaces.cli.views.live import live_view
 from perdure.interfaces.cli.views.result import find_learned, result_view
 from perdure.interfaces.cli.views.status import moved_on
+from perdure.interfaces.gateways import RunGateway
 from perdure.interfaces.run_tree import Below, tree_below
-from perdure.interfaces.services import RunGateway, RuntimeView, Services
+from perdure.interfaces.services import RuntimeView, Services
 
 # A supervisor that died is started again after a second; on a busy machine that takes a while.
 GONE_AFTER_S = 20.0

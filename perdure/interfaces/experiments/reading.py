@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from perdure.domain.experiments.plan import Plan
 from perdure.domain.experiments.trials import Trial
 from perdure.interfaces.experiments.report import ExperimentReport, report
-from perdure.interfaces.services import ExperimentGateway
+from perdure.interfaces.gateways import ExperimentGateway
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

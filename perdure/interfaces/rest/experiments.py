@@ -16,6 +16,7 @@ from perdure.interfaces.experiments.bounds import bounded
 from perdure.interfaces.experiments.export import csv_of, markdown
 from perdure.interfaces.experiments.reading import read_report
 from perdure.interfaces.experiments.report import ExperimentReport
+from perdure.interfaces.gateways import ExperimentGateway
 from perdure.interfaces.rest.auth import Caller, Operator, Reader, Site
 from perdure.interfaces.rest.error_responses import invalid
 from perdure.interfaces.rest.paging import PAGE, CursorText, Limit, cursors
@@ -23,7 +24,6 @@ from perdure.interfaces.rest.request_limits import BoundedRoute, Fields
 from perdure.interfaces.rest.schemas import Page
 from perdure.interfaces.rest.scopes import require_trust
 from perdure.interfaces.rest.settings import ApiSite
-from perdure.interfaces.services import ExperimentGateway
 from perdure.submission.experiments import (
     ExperimentSubmission,
     experiment_of,

@@ -10,11 +10,11 @@ from perdure.domain.run.audit import Action
 from perdure.domain.schedules.plan import LONGEST_NAME, NAME, MonthlyBudget, Overlap, Times
 from perdure.domain.schedules.status import ScheduleStatus, Triggered
 from perdure.interfaces.audit_trail import AuditTrail
+from perdure.interfaces.gateways import ScheduleGateway
 from perdure.interfaces.rest.auth import Caller, Operator, Reader, Site
 from perdure.interfaces.rest.request_limits import BoundedRoute
 from perdure.interfaces.rest.scopes import require_trust
 from perdure.interfaces.rest.settings import ApiSite
-from perdure.interfaces.services import ScheduleGateway
 from perdure.submission.loading import load_data, store
 from perdure.submission.schedules import schedule_plan
 from perdure.submission.types import as_workers_see

@@ -22,7 +22,6 @@ from perdure.domain.turns.records import IterationRecord
 from perdure.gateway.types import (
     BulkReport,
     FailingRuns,
-    MiningSchedule,
     OpenGate,
     OpenGates,
     QueueState,
@@ -31,6 +30,7 @@ from perdure.gateway.types import (
     RunFilter,
     RunPage,
     RunRow,
+    UpkeepSchedule,
 )
 from tests.interfaces.cli.samples import RECORDS, RUN, event, result, status
 
@@ -68,7 +68,7 @@ class MemoryGateway:
     )
     make_result: Callable[[Spec, int], RunResult] | None = None
     attempts: list[AttemptRow] = field(default_factory=list)
-    schedule: MiningSchedule | None = None
+    schedule: UpkeepSchedule | None = None
     mined: MineReport = field(default_factory=lambda: MineReport(events=4, found=2, proposed=1))
     filled_in: Callable[[Spec], Spec] = field(default=lambda spec: spec)
     forkable: Spec | None = None
@@ -209,14 +209,18 @@ class MemoryGateway:
                 return run
         raise NotFound(f"There is no run {name}.", cure=f"Did you mean {RUN}?")
 
-    async def mining_schedule(self) -> MiningSchedule | None:
+    def upkeep(self, duty: str) -> "MemoryGateway":
+        del duty
+        return self
+
+    async def state(self) -> UpkeepSchedule | None:
         return self.schedule
 
-    async def schedule_mining(self, every: timedelta) -> MiningSchedule:
-        self.schedule = MiningSchedule(id="s", every_s=every.total_seconds())
+    async def every(self, interval: timedelta) -> UpkeepSchedule:
+        self.schedule = UpkeepSchedule(id="s", every_s=interval.total_seconds())
         return self.schedule
 
-    async def unschedule_mining(self) -> bool:
+    async def off(self) -> bool:
         was, self.schedule = self.schedule, None
         return was is not None
 
@@ -233,15 +237,6 @@ class MemoryGateway:
     async def retained(self) -> AsyncIterator[Retained]:
         for found in ():
             yield found
-
-    async def collection_schedule(self) -> MiningSchedule | None:
-        return self.schedule
-
-    async def schedule_collection(self, every: timedelta) -> MiningSchedule:
-        return await self.schedule_mining(every)
-
-    async def unschedule_collection(self) -> bool:
-        return await self.unschedule_mining()
 
     def web_url(self, run: str) -> str | None:
         return f"http://127.0.0.1:8233/{run}"

@@ -141,12 +141,12 @@ async def _schedule_gc(session: Session, *, every: str | None, off: bool) -> Non
     if every is not None and off:
         raise InvalidInput("--every and --off exclude each other.", cure="Give one of them.")
     async with session.connected(start=not off) as services:
-        gateway = services.gateway
+        collection = services.gateway.upkeep("collection")
         if every is not None:
-            await gateway.schedule_collection(interval_of(every))
-        elif not await gateway.unschedule_collection():
+            await collection.every(interval_of(every))
+        elif not await collection.off():
             session.output.note("Nothing was scheduled.")
-        stands = await gateway.collection_schedule()
+        stands = await collection.state()
         data = {"type": "schedule", "schedule": stands and stands.model_dump(mode="json")}
         told = "No collection is scheduled."
         if stands is not None and stands.every_s is not None:

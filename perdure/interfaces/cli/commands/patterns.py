@@ -91,16 +91,16 @@ async def schedule(
     interval = None if every is None else interval_of(every)
     clock = session.context.now()
     async with session.connected(start=interval is not None or now) as services:
-        gateway = services.gateway
-        if off and not await gateway.unschedule_mining():
+        mining = services.gateway.upkeep("mining")
+        if off and not await mining.off():
             session.output.note("Nothing was scheduled.")
         if interval is not None:
-            await gateway.schedule_mining(interval)
+            await mining.every(interval)
         if now:
-            report = await gateway.mine()
+            report = await services.gateway.mine()
             session.output.show(mined_view(report), {"type": "mined", **report.model_dump()})
         if every is not None or off or not now:
-            stands = await gateway.mining_schedule()
+            stands = await mining.state()
             facts = None if stands is None else stands.model_dump(mode="json")
             data = {"type": "schedule", "schedule": facts}
             session.output.show(schedule_view(stands, clock), data)

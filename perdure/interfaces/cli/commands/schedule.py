@@ -1,5 +1,6 @@
 """Schedules: a task that starts by the clock, within a budget of each month."""
 
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated
@@ -7,7 +8,7 @@ from typing import Annotated
 from cyclopts import App, Parameter
 from pydantic import JsonValue
 
-from perdure.domain.schedules.plan import HOUR_S, Overlap
+from perdure.domain.schedules.plan import Overlap
 from perdure.domain.schedules.status import ScheduleStatus
 from perdure.interfaces.cli.commands.load_task import Order, Wishes, submit_to
 from perdure.interfaces.cli.commands.parameters import Given
@@ -30,21 +31,64 @@ schedule_app = App(
 )
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clock:
+    """When a task starts, and what its runs may cost.
+
+    Args:
+        cron: When, as five fields: minute, hour, day, month, weekday ("0 9 * * MON-FRI"); may be
+            repeated.
+        every: How often, instead of --cron: 30m, 6h, 7d, counted from 1970 in UTC.
+        offset: With --every, how much later: --every 24h --offset 6h is at 06:00 UTC.
+        jitter: Start up to so much later, each time another.
+        time_zone: Of --cron and of the months of the budget, such as Europe/Berlin.
+        overlap: What becomes of a start while the run before is open.
+        catch_up: How late a start is made up for after the server was away. Default: 1h.
+        month_usd: What all its runs may spend in a calendar month, in USD.
+        month_tokens: The same in tokens.
+    """
+
+    cron: Annotated[tuple[str, ...], Parameter(negative="")] = ()
+    every: str | None = None
+    offset: str | None = None
+    jitter: str | None = None
+    time_zone: str = "UTC"
+    overlap: Overlap = "skip"
+    catch_up: str | None = None
+    month_usd: Decimal | None = None
+    month_tokens: int | None = None
+
+    def options(self) -> dict[str, JsonValue]:
+        """As fields of a plan."""
+
+        def seconds(text: str | None, option: str) -> float:
+            return 0.0 if text is None else interval_of(text, option).total_seconds()
+
+        return {
+            "times": {
+                "cron": [*self.cron],
+                "every_s": None if self.every is None else seconds(self.every, "--every"),
+                "offset_s": seconds(self.offset, "--offset"),
+                "jitter_s": seconds(self.jitter, "--jitter"),
+                "time_zone": self.time_zone,
+            },
+            "overlap": self.overlap,
+            "catch_up_s": seconds(self.catch_up or "1h", "--catch-up"),
+            "month": {
+                "cost_usd": None if self.month_usd is None else str(self.month_usd),
+                "tokens": self.month_tokens,
+            },
+        }
+
+
 @schedule_app.command
 async def create(
     name: Name,
     task: Annotated[str, Parameter(name="TASK")],
     /,
     *,
-    cron: Annotated[tuple[str, ...], Parameter(negative="")] = (),
-    every: str | None = None,
-    offset: str | None = None,
-    jitter: str | None = None,
-    time_zone: str = "UTC",
-    overlap: Overlap = "skip",
-    catch_up: str | None = None,
-    month_usd: Decimal | None = None,
-    month_tokens: int | None = None,
+    clock: Clock | None = None,
     paused: bool = False,
     replace: bool = False,
     wishes: Wishes | None = None,
@@ -58,40 +102,14 @@ async def create(
     Args:
         name: Names the schedule, and begins the ids of its runs: small letters, digits and dashes.
         task: A task file, the name of a ready-made task, or the goal in words.
-        cron: When, as five fields: minute, hour, day, month, weekday ("0 9 * * MON-FRI"); may be
-            repeated.
-        every: How often, instead of --cron: 30m, 6h, 7d, counted from 1970 in UTC.
-        offset: With --every, how much later: --every 24h --offset 6h is at 06:00 UTC.
-        jitter: Start up to so much later, each time another.
-        time_zone: Of --cron and of the months of the budget, such as Europe/Berlin.
-        overlap: What becomes of a start while the run before is open.
-        catch_up: How late a start is made up for after the server was away. Default: 1h.
-        month_usd: What all its runs may spend in a calendar month, in USD.
-        month_tokens: The same in tokens.
         paused: Start nothing until `perdure schedule resume`.
         replace: Change the schedule of this name, if there is one; its books stay.
     """
-
-    def seconds(text: str | None, option: str) -> float:
-        return 0.0 if text is None else interval_of(text, option).total_seconds()
-
     path = (session.context.folder / task).absolute()
     digest = file_digest(path)
     options: dict[str, JsonValue] = {
         "name": name,
-        "times": {
-            "cron": [*cron],
-            "every_s": seconds(every, "--every") if every is not None else None,
-            "offset_s": seconds(offset, "--offset"),
-            "jitter_s": seconds(jitter, "--jitter"),
-            "time_zone": time_zone,
-        },
-        "overlap": overlap,
-        "catch_up_s": HOUR_S if catch_up is None else seconds(catch_up, "--catch-up"),
-        "month": {
-            "cost_usd": None if month_usd is None else str(month_usd),
-            "tokens": month_tokens,
-        },
+        **(clock or Clock()).options(),
         "source": str(path) if digest else task[:200],
         "source_digest": digest,
     }

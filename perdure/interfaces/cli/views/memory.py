@@ -19,7 +19,7 @@ from perdure.domain.memory.patterns import MineReport, proposable
 from perdure.domain.memory.prompt_blocks import provenance
 from perdure.domain.memory.ranking import confidence_left
 from perdure.domain.memory.skills import proposals
-from perdure.gateway.types import MiningSchedule
+from perdure.gateway.types import UpkeepSchedule
 from perdure.interfaces.cli.views.layout import DIM, GOOD, WARN, Listing, line, pairs, stack
 from perdure.interfaces.formatting import ago, duration, one_line, plural, score
 
@@ -196,7 +196,7 @@ def patterns_view(patterns: Sequence[Pattern]) -> RenderableType:
     return stack(drawn, line((f"make a skill of one: {way}", DIM)))
 
 
-def schedule_view(schedule: MiningSchedule | None, now: datetime) -> RenderableType:
+def schedule_view(schedule: UpkeepSchedule | None, now: datetime) -> RenderableType:
     """How often patterns are looked for."""
     if schedule is None:
         return line(

@@ -1,0 +1,57 @@
+"""The kinds of columns that the tables of the stores are made of."""
+
+from datetime import UTC, datetime
+from decimal import Decimal
+
+from sqlalchemy import Column, Dialect, Integer, Text, TypeDecorator
+from sqlalchemy.schema import SchemaItem
+
+from perdure.adapters.stores.encryption import Content
+
+
+class Money(TypeDecorator[Decimal]):
+    """An exact decimal kept as text, since SQLite would round it to a float."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: Decimal | None, dialect: Dialect) -> str | None:
+        return None if value is None else str(value)
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> Decimal | None:
+        return None if value is None else Decimal(value)
+
+
+class UtcTime(TypeDecorator[datetime]):
+    """An aware time kept as text of one width, so that text order is time order."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> str | None:
+        if value is None:
+            return None
+        return value.astimezone(UTC).isoformat(timespec="microseconds")
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> datetime | None:
+        return None if value is None else datetime.fromisoformat(value)
+
+
+def key(name: str, kind: type[Text | Integer] = Text) -> SchemaItem:
+    """A column of the primary key."""
+    return Column(name, kind, primary_key=True)
+
+
+def texts(*names: str) -> list[SchemaItem]:
+    """Columns of plain text."""
+    return [Column(name, Text) for name in names]
+
+
+def contents(table: str, *names: str) -> list[SchemaItem]:
+    """Columns that are encrypted where the installation has a key."""
+    return [Column(name, Content(f"{table}.{name}")) for name in names]
+
+
+def times(*names: str) -> list[SchemaItem]:
+    """Columns of aware times."""
+    return [Column(name, UtcTime) for name in names]

@@ -1,0 +1,41 @@
+"""The questions of all open runs that wait for a person."""
+
+import asyncio
+
+from perdure.domain.foundation.errors import PerdureError
+from perdure.domain.run.gates import Gate
+from perdure.gateway.temporal_gateway import ExecutionInfo, TemporalGateway
+from perdure.gateway.types import OpenGate, OpenGates
+from perdure.gateway.visibility import OURS, every
+
+GATES = list[Gate]
+WAITING = f"ExecutionStatus = 'Running' AND {OURS} AND PerdureLifecycle IN ('waiting', 'paused')"
+
+
+class GateReader:
+    """Asks each run that waits what it waits for."""
+
+    def __init__(self, *, server: TemporalGateway) -> None:
+        self._server = server
+
+    async def read(self) -> OpenGates:
+        """The open questions, oldest first, and the runs that did not answer."""
+        waiting = [look async for look in every(self._server, WAITING)]
+        answers = await asyncio.gather(*(self._gates_of(look) for look in waiting))
+        unread = [look.id for look, gates in zip(waiting, answers, strict=True) if gates is None]
+        found = [
+            OpenGate(run=look.id, kind=look.kind, goal=look.memo.get("goal", ""), gate=gate)
+            for look, gates in zip(waiting, answers, strict=True)
+            for gate in gates or ()
+            if gate.open
+        ]
+        return OpenGates(
+            gates=tuple(sorted(found, key=lambda item: item.gate.opened_at)),
+            unread=tuple(unread),
+        )
+
+    async def _gates_of(self, look: ExecutionInfo) -> tuple[Gate, ...] | None:
+        try:
+            return tuple(await self._server.query(look.id, "gates", GATES))
+        except PerdureError:
+            return None

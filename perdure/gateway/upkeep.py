@@ -1,0 +1,189 @@
+"""Upkeep of an installation: pattern mining and garbage collection, by the clock or right now."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Literal
+
+from temporalio.client import (
+    Schedule,
+    ScheduleActionStartWorkflow,
+    ScheduleAlreadyRunningError,
+    ScheduleDescription,
+    ScheduleHandle,
+    ScheduleIntervalSpec,
+    ScheduleOverlapPolicy,
+    SchedulePolicy,
+    ScheduleSpec,
+    ScheduleUpdate,
+)
+from temporalio.common import WorkflowIDConflictPolicy
+from temporalio.service import RPCError, RPCStatusCode
+
+from perdure.domain.foundation.errors import InvalidInput, NoReadyWorker
+from perdure.domain.foundation.names import (
+    COLLECTION_WORKFLOW,
+    MINING_WORKFLOW,
+    collection_schedule_id,
+    loops_queue,
+    mining_schedule_id,
+)
+from perdure.domain.memory.patterns import MineReport, MiningInput
+from perdure.domain.ports import RecordStore
+from perdure.domain.retention.messages import CollectionInput
+from perdure.gateway.readiness import Readiness
+from perdure.gateway.temporal_gateway import TemporalGateway
+from perdure.gateway.types import QueueState, UpkeepSchedule, worker_command
+
+SHORTEST = timedelta(minutes=1)
+LONGEST = timedelta(days=366)
+LOOK_AT_MOST = timedelta(minutes=5)
+
+Duty = Literal["mining", "collection"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Work:
+    """What the schedule of a duty starts."""
+
+    workflow: str
+    id: str
+    given: MiningInput | CollectionInput
+    summary: str
+    refusal: str
+    at_most: timedelta | None = None
+
+
+class Upkeep:
+    """One duty of one installation, done by the clock."""
+
+    def __init__(self, duty: Duty, *, server: TemporalGateway, records: RecordStore) -> None:
+        self._duty = duty
+        self._server = server
+        self._records = records
+
+    async def state(self) -> UpkeepSchedule | None:
+        """The schedule as it stands, or None."""
+        handle = await self._handle()
+        with self._server.translated():
+            try:
+                return _state_of(await handle.describe())
+            except RPCError as error:
+                if error.status == RPCStatusCode.NOT_FOUND:
+                    return None
+                raise
+
+    async def every(self, interval: timedelta) -> UpkeepSchedule:
+        """Do it at this interval from now on; a schedule that is there is changed.
+
+        Raises:
+            InvalidInput: the interval is under a minute or over a year.
+        """
+        work = await self.work()
+        if not SHORTEST <= interval <= LONGEST:
+            raise InvalidInput(
+                f"{work.refusal} every {interval.total_seconds():g} seconds.",
+                cure="Give 1m to 366d, such as --every 24h.",
+            )
+        schedule, handle = _schedule(work, interval), await self._handle()
+        with self._server.translated():
+            client = await self._server.client()
+            try:
+                await client.create_schedule(handle.id, schedule)
+            except ScheduleAlreadyRunningError:
+                await handle.update(lambda _: ScheduleUpdate(schedule=schedule))
+            return _state_of(await handle.describe())
+
+    async def off(self) -> bool:
+        """End the schedule; False when there is none."""
+        handle = await self._handle()
+        with self._server.translated():
+            try:
+                await handle.delete()
+            except RPCError as error:
+                if error.status == RPCStatusCode.NOT_FOUND:
+                    return False
+                raise
+        return True
+
+    async def work(self) -> _Work:
+        """What is started each time."""
+        installation = await self._records.installation()
+        queue = loops_queue(installation)
+        if self._duty == "mining":
+            return _Work(
+                workflow=MINING_WORKFLOW,
+                id=mining_schedule_id(installation),
+                given=MiningInput(queue=queue),
+                summary="look for patterns",
+                refusal="Patterns cannot be mined",
+                at_most=LOOK_AT_MOST,
+            )
+        return _Work(
+            workflow=COLLECTION_WORKFLOW,
+            id=collection_schedule_id(installation),
+            given=CollectionInput(queue=queue),
+            summary="drop what is kept no longer",
+            refusal="Garbage cannot be collected",
+        )
+
+    async def _handle(self) -> ScheduleHandle:
+        with self._server.translated():
+            return (await self._server.client()).get_schedule_handle((await self.work()).id)
+
+
+async def mine_now(mining: Upkeep, *, server: TemporalGateway, readiness: Readiness) -> MineReport:
+    """Look for patterns once and wait for what it gave; two looks at once are one.
+
+    Raises:
+        NoReadyWorker: nobody works on the queue of the loops.
+    """
+    work = await mining.work()
+    found = await readiness.ask(QueueState(queue=work.given.queue, serves="loops"))
+    if not found.served:
+        raise NoReadyWorker(
+            "Nobody works on the queue that looks for patterns.",
+            cure=f"Start one with {worker_command(None)}.",
+        )
+    with server.translated():
+        client = await server.client()
+        return await client.execute_workflow(
+            work.workflow,
+            work.given,
+            id=f"{work.id}-now",
+            task_queue=work.given.queue,
+            result_type=MineReport,
+            id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+            execution_timeout=work.at_most,
+            static_summary=work.summary,
+        )
+
+
+def _schedule(work: _Work, interval: timedelta) -> Schedule:
+    return Schedule(
+        action=ScheduleActionStartWorkflow(
+            work.workflow,
+            work.given,
+            id=work.id,
+            task_queue=work.given.queue,
+            execution_timeout=work.at_most,
+            static_summary=work.summary,
+        ),
+        spec=ScheduleSpec(intervals=[ScheduleIntervalSpec(every=interval)]),
+        # Each sees everything there is, so that one that was missed need not be made up for.
+        policy=SchedulePolicy(
+            overlap=ScheduleOverlapPolicy.SKIP, catchup_window=timedelta(minutes=10)
+        ),
+    )
+
+
+def _state_of(described: ScheduleDescription) -> UpkeepSchedule:
+    info, intervals = described.info, described.schedule.spec.intervals
+    recent = [item.scheduled_at for item in info.recent_actions]
+    return UpkeepSchedule(
+        id=described.id,
+        every_s=intervals[0].every.total_seconds() if intervals else None,
+        paused=described.schedule.state.paused,
+        looks=info.num_actions,
+        last_at=max(recent, default=None),
+        next_at=min(info.next_action_times, default=None),
+    )
