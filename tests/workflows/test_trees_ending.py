@@ -17,6 +17,7 @@ from delegating import (
     works,
 )
 from installation import Installation, installation
+from temporalio.service import RPCError
 from temporalio.testing import WorkflowEnvironment
 from trees import (
     ALL_ENDED_S,
@@ -119,6 +120,42 @@ async def test_r16_a_cancelled_manager_ends_with_everything_below_it(quick: Inst
         ended = await quick.gateway.result(f"{run}.{child}")
         assert (ended.outcome, ended.reason) == ("stopped", "parent_closed")
     await books_of_the_tree_agree(quick, result)
+
+
+@pytest.mark.long
+async def test_a_child_that_continued_as_new_is_cancelled(
+    server: WorkflowEnvironment, tmp_path: Path
+) -> None:
+    """A handle of the child names its first execution alone; the call in the last one hears it."""
+    timing = Timing(heartbeat=2.0, stop_grace=2.0, roll_events=8)
+    address = server.client.service_client.config.target_host
+    looks = {"when": {"role": "worker"}, **calls(call("fs.list", path="."))}
+    opened = installation(tmp_path / "home", address, timing=timing, heartbeat_s=2.0)
+    async with opened as site, site.worker():
+        run = await site.start(
+            delegation(tools={"access": "readonly"}),
+            script(delegates("a"), looks, looks, works("a", delay_s=SLOW_S)),
+        )
+        child = site.handle(f"{run}.w1-a")
+        await eventually(lambda: _calls_in_a_later_execution(site, child.id))
+        await site.handle(run).cancel()
+        assert (await site.gateway.result(run)).reason == "stopped"
+        ended = await site.gateway.result(child.id)
+        children = (await site.status(run)).runs_below
+    # The child itself was asked, and brought its end in time; the parent did not give it up.
+    assert (ended.outcome, ended.reason) == ("stopped", "parent_closed")
+    assert [(one.outcome, one.reason) for one in children] == [("stopped", "parent_closed")]
+
+
+async def _calls_in_a_later_execution(site: Installation, run: str) -> bool:
+    try:
+        described = (await site.handle(run).describe()).raw_description
+    except RPCError:  # not started yet
+        return False
+    execution = described.workflow_execution_info
+    return execution.first_run_id != execution.execution.run_id and bool(
+        [one for one in described.pending_activities if one.activity_type.name == "call_model"]
+    )
 
 
 async def test_r17_nothing_runs_on_when_the_manager_is_terminated(quick: Installation) -> None:

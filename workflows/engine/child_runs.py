@@ -7,6 +7,7 @@ reservation is replaced by what it spent.
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -39,6 +40,7 @@ SUMMARY_CHARACTERS = 150
 # What each level of a tree needs to store its own end after the level below it ended.
 FINISH_S = 3.0
 BY_PARENT = "the run above it"
+CANCELLED_BY_ID = "children are cancelled by id"
 
 Handle = ChildWorkflowHandle[object, RunResult]
 
@@ -109,6 +111,9 @@ class _Running:
     end: ChildOutcome | None = None
 
 
+_Reserved = tuple[ChildSpec, str, LoopInput]
+
+
 class ChildRuns:
     """Starts child runs, and settles each of them once."""
 
@@ -145,9 +150,7 @@ class ChildRuns:
         self.run.apply_budget(budgets.work(self.run.state.budget, longest))
         return ended
 
-    def _reserve_child(
-        self, order: ChildSpec, *, siblings: int
-    ) -> "tuple[ChildSpec, str, LoopInput] | NotStarted":
+    def _reserve_child(self, order: ChildSpec, *, siblings: int) -> _Reserved | NotStarted:
         state = self.run.state
         run = rules.child_id(self.run.id, state.children_started + 1, order.name)
         reserved = rules.reserve_run(
@@ -190,9 +193,7 @@ class ChildRuns:
             }
         )
 
-    async def _begin_child(
-        self, begun: "tuple[ChildSpec, str, LoopInput] | NotStarted"
-    ) -> "_Running | ChildOutcome | NotStarted":
+    async def _begin_child(self, begun: _Reserved | NotStarted) -> _Running | NotStarted:
         if isinstance(begun, NotStarted):
             return begun
         order, run, given = begun
@@ -306,8 +307,9 @@ class ChildRuns:
 
     async def _cancel_children(self, open_ones: Sequence[_Running]) -> None:
         """Cancel the children and give them a limited time to report."""
+        by_id = workflow.patched(CANCELLED_BY_ID)
         for one in open_ones:
-            one.handle.cancel()
+            await _cancel(one.run) if by_id else one.handle.cancel()
         timing, levels = self.run.site.timing, self.run.state.budget.limits.depth + 1
         patience = timing.heartbeat + timing.stop_grace + FINISH_S * levels
         await workflow.wait([one.handle for one in open_ones], timeout=patience)
@@ -363,7 +365,7 @@ class ChildRuns:
         )
 
 
-def _end_of(started: "_Running | ChildOutcome | NotStarted") -> ChildOutcome | NotStarted:
+def _end_of(started: _Running | NotStarted) -> ChildOutcome | NotStarted:
     if not isinstance(started, _Running):
         return started
     if started.end is None:
@@ -382,6 +384,12 @@ async def _read(handle: Handle) -> tuple[RunResult | None, str]:
         return None, f"{type(cause).__name__}: {cause}"[:300] if cause else str(error)[:300]
     except asyncio.CancelledError:
         return None, "it was cancelled before it began"
+
+
+async def _cancel(run: str) -> None:
+    # Its handle would reach the execution that was started, and no later one of it.
+    with suppress(FailureError):  # it ended in this very moment
+        await workflow.get_external_workflow_handle(run).cancel()
 
 
 async def _signal(handle: Handle, verb: str, message: AnyMessage) -> None:
