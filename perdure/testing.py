@@ -5,19 +5,21 @@
         async with Worker(environment.client, task_queue="orders", workflows=[OrderWorkflow]):
             ...
 
-Nothing leaves the machine, nothing is kept, and no key is needed.
+Nothing leaves the machine, nothing is kept, and no key is needed. With `skip_time=True` workflows
+do not wait for their timers: a week passes in a second.
 """
 
 import tempfile
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 import yaml
 from pydantic import JsonValue
-from temporalio.client import Client, Plugin
-from temporalio.testing import WorkflowEnvironment
+from temporalio.client import Client, Plugin, WorkflowHandle
+from temporalio.testing import TimeSkipper, WorkflowEnvironment
 
 from perdure.adapters.settings.variables import Settings
 from perdure.adapters.stores.open_stores import open_stores
@@ -31,6 +33,8 @@ from perdure.tool_decorator import Tool
 
 __all__ = ["PerdureEnvironment", "ScriptedModel"]
 HEARTBEAT_S = 4.0
+# Off, unless a server is told; then each workflow has a clock of its own.
+MAY_SKIP = ("--dynamic-config-value", "frontend.WorkflowTimeSkippingEnabled=true")
 
 
 class ScriptedModel:
@@ -54,7 +58,8 @@ class PerdureEnvironment:
     """A Temporal server and an installation of their own, for as long as the block lasts.
 
     Args:
-        client: has the plugin, so workers made with it serve loops.
+        client: has the plugin, so workers made with it serve loops. With `skip_time` the workflows
+            that it starts, and the runs below them, skip the time in which they only wait.
         plugin: for clients of your own.
         settings: of the installation.
     """
@@ -76,6 +81,7 @@ class PerdureEnvironment:
         definitions: Sequence[Path | Mapping[str, JsonValue]] = (),
         queues: Sequence[str] = (),
         plugins: Sequence[Plugin] = (),
+        skip_time: bool = False,
     ) -> AsyncGenerator["PerdureEnvironment"]:
         """Start both; the server is Temporal's own (of `perdure[local]`), in memory.
 
@@ -88,9 +94,12 @@ class PerdureEnvironment:
             definitions: of loops of roles, as fields or as paths of their files.
             queues: where loops are started, if not on the queues of the workers.
             plugins: further plugins of the client.
+            skip_time: workflows that `client` starts jump over timers, deadlines and the pauses
+                between attempts. A gate with a deadline then runs out before a test can answer it;
+                leave this out, and call `fast_forward` when it is time.
         """
         server = await WorkflowEnvironment.start_local(
-            dev_server_existing_path=str(temporal_binary())
+            dev_server_existing_path=str(temporal_binary()), dev_server_extra_args=MAY_SKIP
         )
         with tempfile.TemporaryDirectory(prefix="perdure-") as folder:
             async with server:
@@ -110,7 +119,17 @@ class PerdureEnvironment:
                 )
                 address = server.client.service_client.config.target_host
                 client = await Client.connect(address, plugins=[plugin, *plugins])
-                yield cls(client, plugin, settings)
+                yield cls(TimeSkipper(client).client if skip_time else client, plugin, settings)
+
+    async def fast_forward(self, run: WorkflowHandle[object, object], duration: timedelta) -> None:
+        """Let this much time pass for one workflow, at once; it goes on as usual afterwards.
+
+        Args:
+            run: of a workflow of yours or of a loop. A loop that is the child of a workflow has a
+                clock of its own: take the handle of the loop.
+            duration: how far its clock goes forward.
+        """
+        await TimeSkipper(self.client).fast_forward(run, duration)
 
     async def model(self, model: ScriptedModel) -> str:
         """Keep a script, and return the name by which tasks use it as a model."""
