@@ -13,6 +13,8 @@ from typing import Any
 from temporalio.worker import _workflow
 
 from perdure.adapters.stores.journal import SqlJournal
+from perdure.gateway.claim_run_id import Claims
+from perdure.gateway.open_task import TaskOpening
 
 _passed = 0
 
@@ -55,6 +57,14 @@ match os.environ.get("KILL_POINT", "").partition(":")[0]:
         SqlJournal.answer = _before(SqlJournal.answer)  # type: ignore[method-assign]
     case "after_commit":
         SqlJournal.answer = _after(SqlJournal.answer)  # type: ignore[method-assign]
+    case "before_open":
+        TaskOpening.open = _before(TaskOpening.open)  # type: ignore[method-assign]
+    case "before_claim":
+        Claims.claim = _before(Claims.claim)  # type: ignore[method-assign]
+    case "after_claim":
+        Claims.claim = _after(Claims.claim)  # type: ignore[method-assign]
+    case "after_open":
+        TaskOpening.open = _after(TaskOpening.open)  # type: ignore[method-assign]
     case "in_workflow_task":
         worker = _workflow._WorkflowWorker
         worker._handle_activation = _before(worker._handle_activation)  # type: ignore[method-assign]
