@@ -210,7 +210,7 @@ class Client:
         return cls(
             gateway=services.gateway,
             blobs=services.blobs,
-            live=services.live,
+            live=services.live(),
             surroundings=Surroundings(
                 folder=Path.cwd(),
                 user_defaults=Path(services.endpoints.home) / DEFAULTS_FILE,

@@ -81,7 +81,7 @@ class Fleet:
         shown = self._settings.trace_content == "on"
         models: Models = TracedModels(parts.models) if shown else parts.models
         self._tools: ToolHost = TracedTools(parts.tools) if shown else parts.tools
-        self._live = LiveTextWriter(stores.live, on_failure=_not_shown)
+        self._live = LiveTextWriter(stores.live(), on_failure=_not_shown)
         metered = JournaledModel(
             models=models,
             journal=stores.journal,
@@ -105,7 +105,7 @@ class Fleet:
         self._channel = notifier(self._settings)
         self._outbox = None
         if self._settings.tells_people:
-            self._outbox = NoticeOutbox(stores.notices, self._channel, ended=self._has_ended)
+            self._outbox = NoticeOutbox(stores.notices(), self._channel, ended=self._has_ended)
         self._hooks = RunHook(blobs=stores.blobs, frames=self._frames, hooks=parts.hooks)
 
     def loops(self) -> Worker:

@@ -21,7 +21,7 @@ async def send_again(
         InvalidInput: a beginning fits several.
         NotAllowed: one waits already.
     """
-    known = await services.notices.notices("dead" if ids is None else None, limit=ALL)
+    known = await services.notices().notices("dead" if ids is None else None, limit=ALL)
     chosen = known if ids is None else [_named(one, known) for one in ids]
     if waiting := [one.id for one in chosen if one.state == "waiting"]:
         raise NotAllowed(
@@ -31,7 +31,7 @@ async def send_again(
     trail = AuditTrail(services.audit, now=lambda: now)
     sent = [sent_again(one, now=now) for one in chosen]
     for notice in sent:
-        await services.notices.settle(notice)
+        await services.notices().settle(notice)
         about = f"notice {notice.id} of gate {notice.gate}"
         await trail.decided("notice_resent", about, by=by, run=notice.run)
     return sent

@@ -19,13 +19,13 @@ from perdure.domain.ports import BlobStore, Endpoints, LiveTexts, RecordStore, T
 from perdure.domain.projects.ports import ArtifactStore, ProjectStore, SessionStore, TodoStore
 from perdure.domain.roles.definition_library import DefinitionStore
 from perdure.domain.run.audit import AuditStore
-from perdure.domain.run.notices import NoticeStore
 from perdure.domain.tools.workspaces import Workspaces
 from perdure.interfaces.gateways import ExperimentGateway, RunGateway, ScheduleGateway
 
 if TYPE_CHECKING:  # read by few: commands start without it
     from perdure.domain.retention.erasure import Erased
     from perdure.domain.run.figures import StoreFigures
+    from perdure.domain.run.notices import NoticeStore
     from perdure.interfaces.deployments import DeploymentGateway
     from perdure.interfaces.metrics_outlet import LookAtFigures, MetricsOutlet
 
@@ -102,7 +102,7 @@ class Services:
     started: Start
     blobs: BlobStore
     records: RecordStore
-    live: LiveTexts
+    live: Callable[[], LiveTexts]
     journal: Journal
     ledger: Callable[[], Ledger]
     figures: "Callable[[], StoreFigures]"
@@ -121,7 +121,7 @@ class Services:
     todos: TodoStore
     access: AccessStore
     audit: AuditStore
-    notices: NoticeStore
+    notices: "Callable[[], NoticeStore]"
     definitions: Callable[[], DefinitionStore]
     models: Callable[[], ModelFacts]
     endpoints: Endpoints

@@ -12,8 +12,8 @@ async def notices(settings: Settings) -> Check:
     if is_new(settings):
         return Check(name=NAME, state="ok", found="none yet")
     async with stores_of(settings) as stores:
-        counts = await stores.notices.counts()
-        waiting = await stores.notices.notices("waiting", limit=1)
+        counts = await stores.notices().counts()
+        waiting = await stores.notices().notices("waiting", limit=1)
     dead = counts.get("dead", 0)
     if dead:
         return Check(

@@ -131,8 +131,8 @@ async def _unneeded(
 async def _forget(stores: Stores, now: datetime) -> None:
     """Drop what is kept for a time, whatever names it."""
     await stores.audit.forget(before=now - AUDIT_KEPT)
-    await stores.notices.forget(before=now - NOTICES_KEPT)
-    await stores.live.prune()
+    await stores.notices().forget(before=now - NOTICES_KEPT)
+    await stores.live().prune()
 
 
 async def _expire(

@@ -55,14 +55,14 @@ class World:
 
     def outbox(self) -> NoticeOutbox:
         return NoticeOutbox(
-            self.stores.notices, self.channel, ended=self._has_ended, now=lambda: self.now
+            self.stores.notices(), self.channel, ended=self._has_ended, now=lambda: self.now
         )
 
     async def _has_ended(self, run: str) -> bool:
         return run in self.ended
 
     async def one(self) -> Notice:
-        (found,) = await self.stores.notices.notices()
+        (found,) = await self.stores.notices().notices()
         return found
 
 
@@ -108,7 +108,7 @@ async def test_what_failed_is_tried_when_its_time_has_come(world: World) -> None
 
 
 async def test_of_many_workers_one_sends(world: World) -> None:
-    await world.stores.notices.put(new_notice(EVENT, now=NOW))
+    await world.stores.notices().put(new_notice(EVENT, now=NOW))
     took = await asyncio.gather(*(world.outbox().deliver_due() for _ in range(8)))
     assert sum(took) == 1
     assert len(world.channel.came) == 1
@@ -140,7 +140,7 @@ async def test_nobody_is_told_again_of_a_run_that_has_ended(world: World) -> Non
 
 async def test_the_list_has_the_id_that_the_receiver_saw(world: World, receiver: Receiver) -> None:
     hook = WebhookNotices(receiver.url, secret=b"s" * 32)
-    box = NoticeOutbox(world.stores.notices, hook, ended=world._has_ended, now=lambda: world.now)
+    box = NoticeOutbox(world.stores.notices(), hook, ended=world._has_ended, now=lambda: world.now)
     receiver.status = 503
     assert not await box.notify(EVENT)
     assert "answered 503" in ((await world.one()).problem or "")
@@ -156,7 +156,7 @@ async def test_old_notices_go_and_waiting_ones_stay(world: World) -> None:
     await world.outbox().notify(EVENT)
     world.channel.failures = 9
     await world.outbox().notify({**EVENT, "gate": "g2"})
-    assert await world.stores.notices.forget(before=NOW + timedelta(days=1)) == 1
+    assert await world.stores.notices().forget(before=NOW + timedelta(days=1)) == 1
     assert (await world.one()).gate == "g2"
 
 

@@ -37,7 +37,7 @@ async def test_the_example_answers_and_reads_the_result(site: Installation, tmp_
     client = Client(
         gateway=site.gateway,
         blobs=site.parts.stores.blobs,
-        live=site.parts.stores.live,
+        live=site.parts.stores.live(),
         surroundings=Surroundings(
             folder=tmp_path, user_defaults=tmp_path / "none.yaml", default_model="local"
         ),

@@ -196,7 +196,7 @@ async def no_leftovers(site: Installation, run: str) -> None:
     described = await site.handle(run).describe()
     assert not described.raw_description.pending_activities
     assert not described.raw_description.pending_children
-    live = site.parts.stores.live
+    live = site.parts.stores.live()
 
     async def forgotten() -> bool:
         return not await live.below(run)

@@ -26,7 +26,7 @@ async def test_a_notice_outlives_its_worker(
     address = server.client.service_client.config.target_host
     told = {"PERDURE_NOTIFY_WEBHOOK": receiver.url}
     async with installation(tmp_path / "home", address) as site:
-        notices = site.parts.stores.notices
+        notices = site.parts.stores.notices()
         async with site.worker_process(**told) as first:
             run = await site.start(agent_runs.task(), agent_runs.script(ASKS, {"text": "done"}))
             await eventually(lambda: len(receiver.came) >= 1)
@@ -44,7 +44,7 @@ async def test_a_notice_outlives_its_worker(
             assert json.loads(receiver.came[-1][2])["run"] == run
             # A person may have it sent once more, whatever became of it.
             (one,) = await notices.notices()
-            doors = SimpleNamespace(notices=notices, audit=site.parts.stores.audit)
+            doors = SimpleNamespace(notices=lambda: notices, audit=site.parts.stores.audit)
             await send_again(doors, [one.id], by="ann", now=one.made_at)  # pyright: ignore[reportArgumentType]
             await eventually(lambda: len(receiver.came) == before + 2)
             await eventually(delivered)

@@ -57,7 +57,7 @@ async def _content(site: Installation) -> list[str]:
     await stores.sessions.add_session(Session(id="s", title=CANARY, created_at=NOW))
     await stores.memory.put(_skill())
     await stores.verdicts.put_verdict("k", CANARY)
-    await stores.live.show([live_call(text=CANARY)])
+    await stores.live().show([live_call(text=CANARY)])
     return runs
 
 

@@ -23,11 +23,11 @@ def script(delay_s: float, *first: Mapping[str, object]) -> dict[str, object]:
 
 
 async def watched(site: Installation, run: str) -> bool:
-    return run in await site.parts.stores.live.watched()
+    return run in await site.parts.stores.live().watched()
 
 
 def handle(site: Installation, run: str) -> RunHandle:
-    return RunHandle(run, gateway=site.gateway, live=site.parts.stores.live, by="test")
+    return RunHandle(run, gateway=site.gateway, live=site.parts.stores.live(), by="test")
 
 
 def together(parts: list[LivePart]) -> str:

@@ -19,10 +19,8 @@ from perdure.adapters.stores.file_blobs import FileShelf
 from perdure.adapters.stores.generated_tools import SqlMadeTools
 from perdure.adapters.stores.journal import SqlJournal
 from perdure.adapters.stores.ledger import SqlLedger
-from perdure.adapters.stores.live_texts import SqlLiveTexts
 from perdure.adapters.stores.memory import SqlMemory
 from perdure.adapters.stores.moved_blobs import MovedBlobs, UntoldObjects
-from perdure.adapters.stores.notices import SqlNotices
 from perdure.adapters.stores.object_blobs import ObjectShelf
 from perdure.adapters.stores.projects import SqlArtifacts, SqlProjects, SqlTodos
 from perdure.adapters.stores.records import SqlRecords
@@ -40,12 +38,12 @@ from perdure.domain.memory.store import MemoryStore
 from perdure.domain.ports import BlobStore, LiveTexts, RecordStore, TranscriptStore
 from perdure.domain.projects.ports import ArtifactStore, ProjectStore, SessionStore, TodoStore
 from perdure.domain.run.audit import AuditStore
-from perdure.domain.run.notices import NoticeStore
 
 if TYPE_CHECKING:  # read by few: commands start without it
     from perdure.domain.experiments.store import ExperimentStore
     from perdure.domain.retention.erasure import ErasureStore
     from perdure.domain.run.figures import StoreFigures
+    from perdure.domain.run.notices import NoticeStore
     from perdure.domain.schedules.store import ScheduleStore
 
 DATABASE_FILE = "perdure.sqlite"
@@ -65,13 +63,13 @@ class Stores:
     schedules: "Callable[[], ScheduleStore]"
     erasure: "Callable[[], ErasureStore]"
     records: RecordStore
-    live: LiveTexts
+    live: "Callable[[], LiveTexts]"
     verdicts: VerdictStore
     memory: MemoryStore
     made_tools: MadeToolStore
     access: AccessStore
     audit: AuditStore
-    notices: NoticeStore
+    notices: "Callable[[], NoticeStore]"
     sessions: SessionStore
     projects: ProjectStore
     artifacts: ArtifactStore
@@ -135,13 +133,13 @@ async def open_stores(
         schedules=partial(_schedules, database),
         erasure=partial(_erasure, database),
         records=records,
-        live=SqlLiveTexts(database),
+        live=partial(_live, database),
         verdicts=records,
         memory=SqlMemory(database),
         made_tools=SqlMadeTools(database),
         access=SqlAccess(database),
         audit=SqlAudit(database),
-        notices=SqlNotices(database),
+        notices=partial(_notices, database),
         sessions=projects,
         projects=projects,
         artifacts=SqlArtifacts(database),
@@ -168,6 +166,18 @@ def _schedules(database: Database) -> "ScheduleStore":
     from perdure.adapters.stores.schedules import SqlSchedules
 
     return SqlSchedules(database)
+
+
+def _live(database: Database) -> "LiveTexts":
+    from perdure.adapters.stores.live_texts import SqlLiveTexts
+
+    return SqlLiveTexts(database)
+
+
+def _notices(database: Database) -> "NoticeStore":
+    from perdure.adapters.stores.notices import SqlNotices
+
+    return SqlNotices(database)
 
 
 def _erasure(database: Database) -> "ErasureStore":

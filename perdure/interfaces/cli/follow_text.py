@@ -16,7 +16,7 @@ async def follow_text(session: Session, services: Services, run: str) -> int:
     session.following = run
     told = lasting_events(session, services.gateway, run, on_trouble=session.output.note)
     printed = _Printed(session.output)
-    async for part in parts(services.live, run, told):
+    async for part in parts(services.live(), run, told):
         printed.take(part)
     printed.close()
     result = await services.gateway.result(run, wait=True)

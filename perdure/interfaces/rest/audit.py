@@ -4,10 +4,11 @@ from collections.abc import AsyncIterator
 from datetime import datetime
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import StreamingResponse
 
 from perdure.domain.run.audit import Action, AuditEntry, AuditFilter, AuditStore, Outcome
+from perdure.interfaces.places import Hide
 from perdure.interfaces.rest.auth import Admin, Site
 from perdure.interfaces.rest.error_responses import invalid
 from perdure.interfaces.rest.paging import PAGE, CursorText, Limit, cursors
@@ -28,6 +29,7 @@ class AuditPage(Page):
 
 @router.get("/api/v1/audit")
 async def read_audit(
+    request: Request,
     site: Site,
     _: Admin,
     action: Annotated[Action | None, Query()] = None,
@@ -45,7 +47,8 @@ async def read_audit(
     asked = wanted.model_copy(update={"limit": limit + 1, "offset": offset})
     found = await site.services.audit.entries(asked)
     following = pages.after(offset, limit=limit, total=offset + len(found))
-    return AuditPage(items=tuple(found[:limit]), cursor=following)
+    shown = (told(entry, request.app.state.hide) for entry in found[:limit])
+    return AuditPage(items=tuple(shown), cursor=following)
 
 
 @router.get(
@@ -54,6 +57,7 @@ async def read_audit(
     responses={200: {"content": {NDJSON: {"schema": {"type": "string"}}}}},
 )
 async def export_audit(
+    request: Request,
     site: Site,
     _: Admin,
     action: Annotated[Action | None, Query()] = None,
@@ -66,15 +70,22 @@ async def export_audit(
     wanted = AuditFilter(
         action=action, outcome=outcome, run=run, who=who, since=_with_zone(since), limit=EXPORT_PAGE
     )
-    return StreamingResponse(_lines(site.services.audit, wanted), media_type=NDJSON)
+    lines = _lines(site.services.audit, wanted, request.app.state.hide)
+    return StreamingResponse(lines, media_type=NDJSON)
 
 
-async def _lines(trail: AuditStore, wanted: AuditFilter) -> AsyncIterator[str]:
-    """Entries that come meanwhile shift the pages: those that were told are left out."""
-    told: set[str] = set()
+def told(entry: AuditEntry, hide: Hide) -> AuditEntry:
+    """An entry without folders of this host, which a refusal may have named."""
+    return entry.model_copy(update={"about": hide(entry.about)})
+
+
+async def _lines(trail: AuditStore, wanted: AuditFilter, hide: Hide) -> AsyncIterator[str]:
+    """Entries that come meanwhile shift the pages: those that were sent are left out."""
+    sent: set[str] = set()
     while page := await trail.entries(wanted):
-        yield "".join(f"{one.model_dump_json()}\n" for one in page if one.id not in told)
-        told = {one.id for one in page}
+        new = [told(one, hide) for one in page if one.id not in sent]
+        yield "".join(f"{one.model_dump_json()}\n" for one in new)
+        sent = {one.id for one in page}
         wanted = wanted.model_copy(update={"offset": wanted.offset + EXPORT_PAGE})
 
 

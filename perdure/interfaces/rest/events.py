@@ -143,7 +143,7 @@ class Feeds:
         feed.news.tell()
 
     async def _read_texts(self, feed: Feed, over: asyncio.Event) -> None:
-        async for calls in looks(self._services.live, feed.run, over):
+        async for calls in looks(self._services.live(), feed.run, over):
             feed.show(calls)
 
 

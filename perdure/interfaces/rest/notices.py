@@ -29,7 +29,7 @@ async def list_notices(
     limit: Limit = PAGE,
 ) -> NoticePage:
     """Notices that wait to be tried again, were delivered, or that no channel took."""
-    return NoticePage(items=tuple(await site.services.notices.notices(state, limit=limit)))
+    return NoticePage(items=tuple(await site.services.notices().notices(state, limit=limit)))
 
 
 @router.post("/{notice}/resend")

@@ -64,7 +64,7 @@ async def attempted(stores: Stores, provider: Counted, *, attempt: int) -> Answe
         models=provider,
         journal=stores.journal,
         blobs=stores.blobs,
-        live=LiveTextWriter(stores.live, on_failure=pytest.fail),
+        live=LiveTextWriter(stores.live(), on_failure=pytest.fail),
         backoff=Backoff(),
     )
     step = ModelCallRequest(

@@ -86,7 +86,7 @@ async def stores(tmp_path: Path) -> AsyncIterator[Stores]:
 
 
 async def test_a_watched_call_is_shown_named_ended_and_forgotten(stores: Stores) -> None:
-    writer, live = LiveTextWriter(stores.live, on_failure=pytest.fail), stores.live
+    writer, live = LiveTextWriter(stores.live(), on_failure=pytest.fail), stores.live()
 
     async def seen(text: str, ended: bool = False) -> bool:
         return [(one.text, one.ended) for one in await live.below("r")] == [(text, ended)]

@@ -204,7 +204,7 @@ class Installation:
             started=self._started,
             blobs=self.blobs,
             records=stores and stores.records,
-            live=self.live or (stores and stores.live),
+            live=lambda: self.live or (stores and stores.live()),
             journal=self.journal or MemoryJournal(self.gateway),  # pyright: ignore[reportArgumentType]
             ledger=stores and stores.ledger,
             figures=stores and stores.figures,

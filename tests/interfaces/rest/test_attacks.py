@@ -66,11 +66,15 @@ NEEDED: dict[tuple[str, str], Scope] = {
     **dict.fromkeys(OPERATE, "operate"),
     ("POST", f"{RUN}/gates/{{gate}}/answer"): "answer",
     ("GET", "/api/v1/audit"): "admin",
+    ("GET", "/api/v1/audit.jsonl"): "admin",
+    ("GET", "/api/v1/notices"): "admin",
+    ("POST", "/api/v1/notices/{notice}/resend"): "admin",
     ("GET", f"{RUN}/erase"): "admin",
     ("POST", f"{RUN}/erase"): "admin",
 }
 NAMES = {"run": "x", "gate": "g1", "iteration": "1", "ref": "r", "name": "n",
-         "shelf": "skill", "entry": "x", "experiment": "x", "schedule": "x"}  # fmt: skip
+         "shelf": "skill", "entry": "x", "experiment": "x", "schedule": "x",
+         "notice": "x"}  # fmt: skip
 COMMAND = {"name": "c", "evaluator": {"check": "command", "argv": ["make"]}}
 MINE = {
     "name": "mine",

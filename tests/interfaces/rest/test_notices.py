@@ -11,7 +11,7 @@ NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
 
 async def test_what_no_channel_took_is_sent_again_by_an_admin(door: Rest) -> None:
-    kept = door.api.services.notices
+    kept = door.api.services.notices()
     notice = new_notice({"run": "r1", "gate": "g1", "reminder": 0}, now=NOW)
     await kept.put(notice)
     await kept.settle(dropped(notice, "The webhook at h answered 500.", now=NOW))

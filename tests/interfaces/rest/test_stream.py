@@ -93,7 +93,7 @@ async def test_a_call_is_heard_while_it_speaks_and_to_its_end(
 async def test_a_stream_of_a_run_has_the_calls_below_it_by_name(rest: Rest) -> None:
     run = await rest.start(TASK)
     await rest.ended(run)
-    live = rest.site.parts.stores.live
+    live = rest.site.parts.stores.live()
     below = live_call(run=f"{run}.w1-reader", text="deep", role="judge", worker="reader")
     await live.show([below, live_call("foreign", run="another", text="no")])
     found, _ = await heard(rest, run)

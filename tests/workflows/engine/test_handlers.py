@@ -301,7 +301,7 @@ async def test_the_panel_and_events_tell_the_run(site: Installation) -> None:
 @pytest.mark.long
 async def test_live_text_is_there_during_the_call_and_gone_after(site: Installation) -> None:
     run = await site.start(spec(), {"replies": [{"text": "word " * 200, "delay_s": 2}]})
-    live = site.parts.stores.live
+    live = site.parts.stores.live()
     await live.watch(run)
 
     async def growing() -> bool:

@@ -39,7 +39,7 @@ async def list_notices(
     if not 1 <= limit <= MOST:
         raise InvalidInput(f"--limit {limit} is out of range.", cure=f"Give 1 to {MOST}.")
     async with session.connected() as services:
-        found = await services.notices.notices(state, limit=limit)
+        found = await services.notices().notices(state, limit=limit)
     data = {"type": "notices", "notices": [one.model_dump(mode="json") for one in found]}
     session.output.show(_view(found, session.context.now()), data)
 

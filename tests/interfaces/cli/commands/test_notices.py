@@ -24,8 +24,8 @@ async def _filled(home: Path) -> None:
     stores = await open_stores(home)
     for gate in ("g1", "g2"):
         notice = new_notice({"run": "r1", "gate": gate, "reminder": 0}, now=NOW)
-        await stores.notices.put(notice)
-        await stores.notices.settle(dropped(notice, "The webhook at h answered 500.", now=NOW))
+        await stores.notices().put(notice)
+        await stores.notices().settle(dropped(notice, "The webhook at h answered 500.", now=NOW))
     await stores.close()
 
 
