@@ -220,7 +220,7 @@ async def test_connect_composes_by_name_and_closes(
         yield SimpleNamespace(
             gateway=gateway,
             blobs=blobs,
-            live=Texts(),
+            live=Texts,
             endpoints=SimpleNamespace(home=str(tmp_path)),
         )
         seen.append("closed")

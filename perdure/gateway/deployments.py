@@ -1,5 +1,7 @@
 """Rolling versions of the workers: what serves, what begins new runs, what may end."""
 
+import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 
@@ -24,6 +26,8 @@ from perdure.gateway.worker_probe import workers_by_build
 Change = Callable[[Client, str], Awaitable[None]]
 UNNAMED = "PERDURE_DEPLOYMENT is not set: workers register no version, and any takes any run."
 NAME_IT = "Name a deployment, the same for all workers and commands of this installation."
+REGISTERED_WITHIN_S = 15.0
+REGISTERED_LOOK_S = 0.5
 # The server refuses a build that nobody serves, and a change that meets another one.
 _REFUSED = frozenset({RPCStatusCode.FAILED_PRECONDITION, RPCStatusCode.ABORTED})
 
@@ -73,34 +77,37 @@ class Deployments:
             NotFound: no such build has registered.
             NotAllowed: nobody serves it, or somebody changed the deployment meanwhile.
         """
-        described = await self._described()
-        chosen = self._found(described, build or self._own)
-        await self._change(
-            lambda client, name: deployment_calls.set_current(
+        wanted = build or self._own
+
+        async def change(client: Client, name: str) -> None:
+            described = await self._described()
+            chosen = self._found(described, wanted)
+            await deployment_calls.set_current(
                 client, name, chosen.id, token=described.token, by=client.identity
-            ),
-            chosen.id,
-        )
+            )
+
+        await self._change(change, wanted)
         return await self.status()
 
     async def ramp(self, build: str, percent: float) -> Deployment:
         """Let a build begin a part of the new runs; 0 ends that. Raises as `promote`."""
         if not 0 <= percent <= 100:
             raise InvalidInput(f"{percent:g} is no percentage.", cure="Give 0 to 100.")
-        described = await self._described()
-        chosen = self._found(described, build)
-        if chosen.status == "current":
-            raise NotAllowed(
-                f"{chosen.id} is current: it begins all runs that no ramp takes.",
-                cure="Ramp the build that is to follow it.",
-            )
-        await self._change(
-            lambda client, name: deployment_calls.set_ramping(
+
+        async def change(client: Client, name: str) -> None:
+            described = await self._described()
+            chosen = self._found(described, build)
+            if chosen.status == "current":
+                raise NotAllowed(
+                    f"{chosen.id} is current: it begins all runs that no ramp takes.",
+                    cure="Ramp the build that is to follow it.",
+                )
+            await deployment_calls.set_ramping(
                 client, name, chosen.id if percent else "", percent,
                 token=described.token, by=client.identity,
-            ),
-            chosen.id,
-        )  # fmt: skip
+            )  # fmt: skip
+
+        await self._change(change, build)
         return await self.status()
 
     async def drain(self, build: str, *, move: bool = False) -> Drained:
@@ -184,19 +191,26 @@ class Deployments:
     def _found(self, described: Described, build: str) -> Build:
         return _only(Deployment(name="", own=self._own, builds=described.builds), build)
 
-    async def _change(self, call: Change, build: str) -> None:
+    async def _change(self, change: Change, build: str) -> None:
         client, name = await self._server.client(), self._chosen_name()
+        # A worker registers one task queue after the other, and the server refuses a build that
+        # lacks a queue of the current one. Whoever promotes right after a start waits for that.
+        patient_until = time.monotonic() + REGISTERED_WITHIN_S
         with self._server.translated():
-            try:
-                await call(client, name)
-            except RPCError as error:
-                if error.status not in _REFUSED:
-                    raise
-                raise NotAllowed(
-                    f"The server refuses {build}: {error.message}",
-                    cure="Start workers of that build, look at `perdure deploy status`, and try "
-                    "again.",
-                ) from error
+            while True:
+                try:
+                    return await change(client, name)
+                except RPCError as error:
+                    if error.status not in _REFUSED:
+                        raise
+                    incomplete = error.status == RPCStatusCode.FAILED_PRECONDITION
+                    if not incomplete or time.monotonic() > patient_until:
+                        raise NotAllowed(
+                            f"The server refuses {build}: {error.message}",
+                            cure="Start workers of that build, look at `perdure deploy status`, "
+                            "and try again.",
+                        ) from error
+                await asyncio.sleep(REGISTERED_LOOK_S)
 
     async def _counted(self, described: Described) -> Deployment:
         name, client = self._chosen_name(), await self._server.client()

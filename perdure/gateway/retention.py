@@ -13,6 +13,7 @@ from google.protobuf.message import Message
 from temporalio.api.common.v1 import Payload
 from temporalio.client import Client, WorkflowExecutionDescription
 from temporalio.converter import PayloadCodec
+from temporalio.service import RPCError, RPCStatusCode
 
 from perdure.domain.foundation.errors import NotAllowed, NotFound
 from perdure.domain.foundation.names import loops_queue
@@ -47,20 +48,27 @@ class Retaining:
 
         Raises:
             ServiceUnavailable: the server does not answer.
+            NotAllowed: it knows none of the runs that the store calls open, so it is another one.
             StoreError: something is sealed with a key that is not known here.
         """
         client = await self._server.client()
         waiting = [execution async for execution in self._known()]
-        seen: set[str] = set()
+        seen, missing = set[str](), list[str]()
         while waiting:
             execution = waiting.pop()
-            try:
-                found, children = await self._read(client, execution, seen)
-            except NotFound:
-                continue  # it was dropped meanwhile, or a start that never happened
+            with self._server.translated():
+                try:
+                    found, children = await self._read(client, execution, seen)
+                except RPCError as error:
+                    if error.status != RPCStatusCode.NOT_FOUND:
+                        raise
+                    missing.append(execution.run)  # dropped meanwhile, or it never began
+                    continue
             waiting += [_Execution(child, None) for child in children]
             if found is not None:
                 yield found
+        if missing and not seen:
+            raise _another_server(client, missing)
 
     async def _known(self) -> AsyncIterator[_Execution]:
         queue = loops_queue(await self._records.installation())
@@ -74,20 +82,19 @@ class Retaining:
         self, client: Client, execution: _Execution, seen: set[str]
     ) -> tuple[Retained | None, Sequence[str]]:
         handle = client.get_workflow_handle(execution.run, run_id=execution.id)
-        with self._server.translated():
-            # In this order: a step that ends between the two is in the history.
-            described = await handle.describe()
-            if described.run_id in seen:
-                return None, ()
-            seen.add(described.run_id)
-            history = client.get_workflow_handle(
-                execution.run, run_id=described.run_id
-            ).fetch_history_events()
-            content: set[bytes] = set()
-            keys: set[str] = set()
-            codec = client.data_converter.payload_codec
-            async for event in history:
-                content |= await _content(event, codec, keys)
+        # In this order: a step that ends between the two is in the history.
+        described = await handle.describe()
+        if described.run_id in seen:
+            return None, ()
+        seen.add(described.run_id)
+        history = client.get_workflow_handle(
+            execution.run, run_id=described.run_id
+        ).fetch_history_events()
+        content: set[bytes] = set()
+        keys: set[str] = set()
+        codec = client.data_converter.payload_codec
+        async for event in history:
+            content |= await _content(event, codec, keys)
         raw = described.raw_description
         # Heartbeat details and last failures are not in the history, and may name blobs as well.
         for step in raw.pending_activities:
@@ -103,6 +110,17 @@ class Retaining:
             ),
         )
         return retained, [child.workflow_id for child in raw.pending_children]
+
+
+def _another_server(client: Client, missing: Sequence[str]) -> NotAllowed:
+    address, namespace = client.service_client.config.target_host, client.namespace
+    return NotAllowed(
+        f"The store has {len(missing)} open run(s), as {missing[0]}, but the namespace {namespace} "
+        f"of the Temporal server at {address} knows no run of this installation. What they need "
+        "is unknown, so nothing was deleted.",
+        cure="Correct TEMPORAL_ADDRESS or TEMPORAL_NAMESPACE. If they are gone for good: "
+        "`perdure delete RUN`.",
+    )
 
 
 def _busy_since(described: WorkflowExecutionDescription) -> datetime | None:

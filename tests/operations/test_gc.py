@@ -8,9 +8,10 @@ from typing import cast
 import pytest
 from installation import Installation
 
-from perdure.domain.foundation.errors import StoreError
+from perdure.domain.foundation.errors import NotAllowed, StoreError
 from perdure.domain.generated_tools.record import GeneratedTool, ToolAuthor
 from perdure.domain.projects.records import Artifact, Membership
+from perdure.domain.run.status import StoredRun
 from perdure.domain.tools.workspaces import Workspaces
 from perdure.gateway.types import Retained
 from perdure.interfaces.gateways import RunGateway
@@ -59,6 +60,33 @@ async def test_young_blobs_stay_because_a_step_may_be_about_to_name_them(
     young = await site.parts.stores.blobs.put(b"written just now")
     await _collect(site, now=datetime.now(UTC), dry_run=False)
     assert await site.parts.stores.blobs.exists(young)
+
+
+def _open_row(run: str) -> StoredRun:
+    return StoredRun(
+        id=run, kind="agent", goal="look", label=None, lifecycle="running", outcome=None,
+        started_at=LATER - timedelta(days=2),
+    )  # fmt: skip
+
+
+async def test_a_run_that_the_server_has_dropped_is_passed_over(site: Installation) -> None:
+    gate = {"replies": [{"text": "x", "delay_s": 600}]}
+    await site.start({"kind": "agent", "goal": "Wait."}, gate)
+    await site.parts.stores.records.put_run(_open_row("agent-dropped"))
+    collected = await _collect(site, now=LATER, dry_run=False)
+    assert collected.kept > 0
+
+
+async def test_nothing_is_dropped_on_the_word_of_another_server(site: Installation) -> None:
+    await site.parts.stores.records.put_run(_open_row("agent-elsewhere"))
+    needed = await site.parts.stores.blobs.put(b"named in a history of the other namespace")
+    with pytest.raises(NotAllowed, match="agent-elsewhere.*knows no run.*nothing was") as refused:
+        await _collect(site, now=LATER, dry_run=False)
+    assert "TEMPORAL_NAMESPACE" in (refused.value.cure or "")
+    assert await site.parts.stores.blobs.exists(needed)
+    await site.gateway.delete("agent-elsewhere")
+    await _collect(site, now=LATER, dry_run=False)
+    assert not await site.parts.stores.blobs.exists(needed)
 
 
 @pytest.mark.long

@@ -47,6 +47,9 @@ FAST_SERVER = (
     "--dynamic-config-value", "history.timerProcessorMaxPollRPS=2000",
     "--dynamic-config-value", 'history.timerProcessorMaxTimeShift="10ms"',
     "--dynamic-config-value", 'history.workflowIdReuseMinimalInterval="0s"',
+    # An execution is deleted once the queues have noted that its close is done: every 30 s.
+    "--dynamic-config-value", 'history.transferProcessorUpdateAckInterval="1s"',
+    "--dynamic-config-value", 'history.visibilityProcessorUpdateAckInterval="1s"',
 )  # fmt: skip
 # A worker on a busy machine takes its time; who waits for an answer that comes loses nothing.
 PATIENT = Waits(ready=15.0, query=10.0, update=20.0)

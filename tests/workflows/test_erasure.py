@@ -40,10 +40,14 @@ async def contents(site: Installation) -> str:
 
 
 async def closed(site: Installation, run: str) -> None:
-    """A result is in the store a moment before the server closes the execution."""
+    """A result is in the store a moment before the server has closed and listed the execution.
+
+    A server that is to delete an execution before that tries again much later.
+    """
 
     async def is_closed() -> bool:
-        return (await site.handle(run).describe()).close_time is not None
+        listed = site.client.list_workflows(f"WorkflowId = '{run}' AND CloseTime IS NOT NULL")
+        return any([True async for _ in listed])
 
     await eventually(is_closed)
 
