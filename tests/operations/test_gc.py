@@ -80,7 +80,7 @@ async def test_a_run_that_the_server_has_dropped_is_passed_over(site: Installati
 async def test_nothing_is_dropped_on_the_word_of_another_server(site: Installation) -> None:
     await site.parts.stores.records.put_run(_open_row("agent-elsewhere"))
     needed = await site.parts.stores.blobs.put(b"named in a history of the other namespace")
-    with pytest.raises(NotAllowed, match="agent-elsewhere.*knows no run.*nothing was") as refused:
+    with pytest.raises(NotAllowed, match=r"agent-elsewhere.*knows no run.*nothing was") as refused:
         await _collect(site, now=LATER, dry_run=False)
     assert "TEMPORAL_NAMESPACE" in (refused.value.cure or "")
     assert await site.parts.stores.blobs.exists(needed)
