@@ -46,6 +46,7 @@ _REQUESTS: tuple[tuple[str, str], ...] = (
     (rf"perdure retry {_RUN}", f"POST {LOOPS}/{{run}}/retry"),
     (rf"perdure stop {_RUN}", f"POST {LOOPS}/{{run}}/stop"),
     (rf"perdure resume {_RUN}", f"POST {LOOPS}/{{run}}/resume"),
+    (rf"perdure delete {_RUN}", f"DELETE {LOOPS}/{{run}}"),
     (r"perdure experiment list", f"GET {EXPERIMENTS}"),
     (rf"perdure experiment report {_RUN}", f"GET {EXPERIMENTS}/{{run}}/report"),
     (rf"perdure experiment resume {_RUN}", f"POST {EXPERIMENTS}/{{run}}/resume"),
