@@ -8,7 +8,7 @@ from pydantic import JsonValue, ValidationError
 
 from perdure.domain.evaluation.rubric import Rubric, RubricProblems
 from perdure.domain.foundation.errors import InvalidInput, NotAllowed, NotFound, PerdureError
-from perdure.domain.foundation.names import LoopKind
+from perdure.domain.foundation.names import LoopKind, loops_queue
 from perdure.domain.foundation.tolerance import read_as
 from perdure.domain.ports import BlobStore, RecordStore
 from perdure.domain.run.amend_spec import edited
@@ -117,7 +117,9 @@ class Steering:
             # Children follow the run above them.
             wanted = "ParentWorkflowId IS NULL"
         by_kind = f" AND PerdureKind = {quoted(kind)}" if kind else ""
-        query = f"ExecutionStatus = 'Running' AND {OURS} AND {wanted}{by_kind}"
+        queue = loops_queue(await self._records.installation())
+        own = f"{OURS} AND TaskQueue = {quoted(queue)}"
+        query = f"ExecutionStatus = 'Running' AND {own} AND {wanted}{by_kind}"
         found = [look.id async for look in every(self._server, query)]
         # Each update waits for a workflow task of its run; hundreds at once would only queue up at
         # the workers.

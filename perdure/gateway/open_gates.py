@@ -3,10 +3,12 @@
 import asyncio
 
 from perdure.domain.foundation.errors import PerdureError
+from perdure.domain.foundation.names import loops_queue
+from perdure.domain.ports import RecordStore
 from perdure.domain.run.gates import Gate
 from perdure.gateway.temporal_gateway import ExecutionInfo, TemporalGateway
 from perdure.gateway.types import OpenGate, OpenGates
-from perdure.gateway.visibility import OURS, every
+from perdure.gateway.visibility import OURS, every, quoted
 
 GATES = list[Gate]
 WAITING = f"ExecutionStatus = 'Running' AND {OURS} AND PerdureLifecycle IN ('waiting', 'paused')"
@@ -15,12 +17,16 @@ WAITING = f"ExecutionStatus = 'Running' AND {OURS} AND PerdureLifecycle IN ('wai
 class GateReader:
     """Asks each run that waits what it waits for."""
 
-    def __init__(self, *, server: TemporalGateway) -> None:
+    def __init__(self, *, server: TemporalGateway, records: RecordStore) -> None:
         self._server = server
+        self._records = records
 
     async def read(self) -> OpenGates:
         """The open questions, oldest first, and the runs that did not answer."""
-        waiting = [look async for look in every(self._server, WAITING)]
+        # Others in this namespace have people of their own, who answer them.
+        queue = loops_queue(await self._records.installation())
+        query = f"{WAITING} AND TaskQueue = {quoted(queue)}"
+        waiting = [look async for look in every(self._server, query)]
         answers = await asyncio.gather(*(self._gates_of(look) for look in waiting))
         unread = [look.id for look, gates in zip(waiting, answers, strict=True) if gates is None]
         found = [

@@ -187,7 +187,7 @@ class GatewayParts:
         """Finds what waits for a person."""
         from perdure.gateway.open_gates import GateReader
 
-        return GateReader(server=self.server)
+        return GateReader(server=self.server, records=self.records)
 
     def upkeep(self, duty: "Duty") -> "Upkeep":
         """Mines patterns or collects garbage by the clock."""

@@ -16,8 +16,8 @@ from perdure.gateway.temporal_gateway import ExecutionInfo, TemporalGateway
 from perdure.gateway.types import InstallationInfo, RunFilter, RunPage, RunRow
 from perdure.gateway.visibility import (
     ONE_EACH,
-    OURS,
     fits,
+    ours,
     query_of,
     quoted,
     row_of,
@@ -74,10 +74,13 @@ class Listing:
         self._records = records
         self._facts = facts
 
-    def _query(self, wanted: RunFilter) -> str:
+    async def _query(self, wanted: RunFilter) -> str:
         """The filter in the words that the server knows."""
         told = wanted.model_copy(update={"label": self._facts.marked(wanted.label)})
-        return query_of(told, task_queue=self._facts.task_queue)
+        return query_of(told, loops=await self._loops(), task_queue=self._facts.task_queue)
+
+    async def _loops(self) -> str:
+        return loops_queue(await self._records.installation())
 
     async def page(self, wanted: RunFilter) -> RunPage:
         """One page of runs; see `Gateway.list`."""
@@ -87,7 +90,7 @@ class Listing:
             return await self._stored(wanted, limit=limit, offset=cursor.offset, note="")
         try:
             found, token = await self._server.page(
-                self._query(wanted), limit=limit, cursor=cursor.token
+                await self._query(wanted), limit=limit, cursor=cursor.token
             )
         except ServiceUnavailable:
             return await self._stored(wanted, limit=limit, offset=0, note=AWAY_NOTE)
@@ -103,8 +106,8 @@ class Listing:
 
     async def count(self, wanted: RunFilter) -> int:
         """How many runs of this installation the server lists for a filter."""
-        queue = loops_queue(await self._records.installation())
-        return await self._server.count(f"{self._query(wanted)} AND TaskQueue = {quoted(queue)}")
+        opened = f"TaskQueue = {quoted(await self._loops())}"
+        return await self._server.count(f"{await self._query(wanted)} AND {opened}")
 
     async def _current(self, found: Sequence[ExecutionInfo]) -> list[ExecutionInfo]:
         """Each run once, by its newest execution: a retry and a reset leave older ones behind."""
@@ -157,8 +160,9 @@ class Listing:
     async def _starting_with(self, prefix: str) -> list[str]:
         roots = await self._records.find_runs(prefix=prefix, roots=True)
         found = [row.id for row in roots or await self._records.find_runs(prefix=prefix)]
-        ours = f"({OURS} OR {unopened(self._facts.task_queue)})"
-        query = f"{ours} AND {ONE_EACH} AND WorkflowId STARTS_WITH {quoted(prefix)}"
+        queue = self._facts.task_queue
+        known = f"({ours(await self._loops(), queue)} OR {unopened(queue)})"
+        query = f"{known} AND {ONE_EACH} AND WorkflowId STARTS_WITH {quoted(prefix)}"
         try:
             looks, _ = await self._server.page(query, limit=100)
         except ServiceUnavailable:

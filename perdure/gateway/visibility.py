@@ -51,26 +51,40 @@ def unopened(task_queue: str) -> str:
     )
 
 
-def query_of(wanted: RunFilter, *, task_queue: str = TASK_QUEUE) -> str:
+def ours(loops: str, task_queue: str) -> str:
+    """Runs of this installation that have told the server of themselves.
+
+    Several installations may share a namespace; their runs have other keys, stores and workers.
+
+    Args:
+        loops: the queue on which the runs of this installation live.
+        task_queue: where Temporal clients start them, and where they are until they are opened.
+    """
+    return f"({OURS} AND TaskQueue IN ({quoted(loops)}, {quoted(task_queue)}))"
+
+
+def query_of(wanted: RunFilter, *, loops: str, task_queue: str = TASK_QUEUE) -> str:
     """The visibility query of a filter: root runs, each chain of executions once.
 
     Args:
         wanted: the filter. What it asks of a run is not known of one that waits for a worker, so
             such runs are there only where at most `running` is asked for.
-        task_queue: where Temporal clients start runs.
+        loops: as for `ours`.
+        task_queue: as for `ours`.
     """
     tree = "ParentWorkflowId IS NULL"
     if wanted.root is not None:
         tree = f"RootWorkflowId = {quoted(wanted.root)}"
-    ours = _ours(wanted)
-    if wanted.status in {None, "running"} and ours == _ours(RunFilter(status=wanted.status)):
-        ours = f"({ours} OR {unopened(task_queue)})"
-    return f"{ONE_EACH} AND {tree} AND {ours}"
+    asked = _asked(wanted)
+    found = " AND ".join((ours(loops, task_queue), *asked))
+    if wanted.status in {None, "running"} and asked == _asked(RunFilter(status=wanted.status)):
+        found = f"({found} OR {unopened(task_queue)})"
+    return f"{ONE_EACH} AND {tree} AND {found}"
 
 
-def _ours(wanted: RunFilter) -> str:
+def _asked(wanted: RunFilter) -> list[str]:
     """What a filter asks of runs that have told the server of themselves."""
-    parts, status = [OURS], lifecycle_of(wanted)
+    parts, status = list[str](), lifecycle_of(wanted)
     if status is not None:
         parts.append(f"PerdureLifecycle = {quoted(status)}")
         if status in OPEN:
@@ -82,7 +96,7 @@ def _ours(wanted: RunFilter) -> str:
         "PerdurePhase": wanted.phase,
     }
     parts += [f"{name} = {quoted(value)}" for name, value in named.items() if value is not None]
-    return f"({' AND '.join(parts)})"
+    return parts
 
 
 def lifecycle_of(wanted: RunFilter) -> str | None:
@@ -183,7 +197,7 @@ class Failing:
         # A run of a type that no worker knows, or with an input that none can read, has no
         # attributes of ours: its queue says whose it is.
         theirs = f"TaskQueue = {quoted(queue)} OR {unopened(self._task_queue)}"
-        running = f"ExecutionStatus = 'Running' AND ({OURS} OR {theirs})"
+        running = f"ExecutionStatus = 'Running' AND ({theirs})"
         named = await self._named(running, limit=limit)
         newest = await self._pages(running, limit=limit)
         ids = list(dict.fromkeys(look.id for look in (*(named or ()), *newest)))

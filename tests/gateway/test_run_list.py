@@ -26,15 +26,16 @@ ENDED = datetime(2026, 1, 2, tzinfo=UTC)
     ],
 )
 def test_a_filter_becomes_a_query_of_root_runs(wanted: RunFilter, part: str) -> None:
-    query = query_of(wanted)
+    query = query_of(wanted, loops="theirs")
     assert part in query
+    assert "TaskQueue IN ('theirs', 'perdure')" in query
     assert "ParentWorkflowId IS NULL" in query
 
 
 @pytest.mark.parametrize("label", ["' OR 1=1", 'a"b', "a\\b", "a\nb", "x" * 513])
 def test_a_label_cannot_leave_its_literal(label: str) -> None:
     with pytest.raises(InvalidInput, match="cannot be searched for"):
-        query_of(RunFilter(label=label))
+        query_of(RunFilter(label=label), loops="theirs")
 
 
 @pytest.mark.parametrize("text", ["", "store.x", "store.-5", "elsewhere.1", "run.%%%"])
