@@ -9,7 +9,7 @@ import pytest
 from agent_runs import answer, call, calls, gate_of, script, task
 from delegating import completes, delegates, delegation, works
 from delegating import script as delegation_script
-from installation import PATIENCE, Installation, installation
+from installation import PATIENT, Installation, installation
 from invariants import executions
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.workflowservice.v1 import SignalWorkflowExecutionRequest
@@ -82,7 +82,7 @@ async def test_a_sealed_run_does_not_hide_the_others_from_who_lacks_its_key(
     await sealed.gateway.result(run)
     async with installation(tmp_path / "stranger", sealed.address) as stranger:
         keyless = TemporalGateway(
-            partial(_itself, stranger.client), address=stranger.address, waits=PATIENCE
+            partial(_itself, stranger.client), address=stranger.address, waits=PATIENT
         )
 
         async def listed() -> list[str]:
