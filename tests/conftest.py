@@ -68,7 +68,8 @@ async def server() -> AsyncIterator[WorkflowEnvironment]:
 async def bare(server: WorkflowEnvironment, tmp_path: Path) -> AsyncIterator[Installation]:
     """An installation without workers."""
     address = server.client.service_client.config.target_host
-    async with installation(tmp_path / "home", address) as made:
+    # A worker inside a test process that stands for seconds is not gone.
+    async with installation(tmp_path / "home", address, heartbeat_s=10.0) as made:
         yield made
 
 

@@ -53,6 +53,8 @@ FAST_SERVER = (
 )  # fmt: skip
 # A worker on a busy machine takes its time; who waits for an answer that comes loses nothing.
 PATIENT = Waits(ready=15.0, query=10.0, update=20.0)
+# For tests that never have a worker: what they wait for does not come.
+IN_VAIN = Waits(ready=2.0, query=2.0, update=2.0)
 
 
 @dataclass
@@ -240,9 +242,18 @@ async def dev_server(
 
 @asynccontextmanager
 async def installation(
-    home: Path, address: str, *, timing: Timing | None = None, **settings: object
+    home: Path,
+    address: str,
+    *,
+    timing: Timing | None = None,
+    **settings: object,
 ) -> AsyncGenerator[Installation]:
-    """An installation over an empty home; without workers until a test starts one."""
+    """An installation over an empty home; without workers until a test starts one.
+
+    `waits`, among the settings, are those of its gateway.
+    """
+    waits = settings.pop("waits", PATIENT)
+    assert isinstance(waits, Waits)
     merged = {
         "heartbeat_s": 4.0,
         "sticky_s": 1.0,
@@ -289,7 +300,7 @@ async def installation(
                 words=facts.words,
             ).settle,
             rubric_problems=check_problems,
-            waits=PATIENT,
+            waits=waits,
             prepare=register_search_attributes,
             audit=AuditTrail(parts.stores.audit, now=utc_now),
             why_not=partial(replayed_by, loaded, parts.stores.blobs),

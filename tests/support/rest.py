@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx2
 import yaml
-from installation import Installation, installation
+from installation import PATIENT, Installation, installation
 from pydantic import JsonValue
 
 from perdure import client_services
@@ -21,6 +21,7 @@ from perdure.adapters.checks import check_problems
 from perdure.domain.installation.access import ApiToken, Credentials, Scope, digest_of
 from perdure.domain.installation.single_sign_on import SingleSignOn
 from perdure.domain.ports import Endpoints
+from perdure.gateway.types import Waits
 from perdure.interfaces.rest.app import build_app
 from perdure.interfaces.rest.server import serve
 from perdure.interfaces.rest.settings import ApiRules, ApiSite
@@ -34,6 +35,8 @@ APPROVED = TASK | {"tools": {"access": "full", "approve": ["fs.write"]}}
 WRITTEN: dict[str, JsonValue] = {"path": "a.txt", "content": "x", "expected_hash": "absent"}
 WRITE: dict[str, JsonValue] = {"name": "fs.write", "arguments": WRITTEN}
 ASKING = {"replies": [{"tool_calls": [WRITE]}, {"text": "done"}], "exhausted": "repeat_last"}
+
+ANSWERS = {"replies": [{"text": "an answer"}], "exhausted": "repeat_last"}
 
 
 @dataclass
@@ -160,11 +163,17 @@ async def served(
 
 @asynccontextmanager
 async def scripted(
-    home: Path, address: str, script: Mapping[str, object], **settings: str
+    home: Path,
+    address: str,
+    script: Mapping[str, object],
+    waits: Waits = PATIENT,
+    **settings: str,
 ) -> AsyncGenerator[Installation]:
     """An installation whose default model plays a script: over REST nobody may name one."""
     text = yaml.safe_dump(dict(script)).encode()
     model = f"scripted:sha256:{hashlib.sha256(text).hexdigest()}"
-    async with installation(home, address, timing=None, model=model, **settings) as site:
+    async with installation(
+        home, address, timing=None, waits=waits, model=model, **settings
+    ) as site:
         assert await site.parts.stores.blobs.put(text) == model.removeprefix("scripted:")
         yield site

@@ -4,33 +4,36 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from installation import Installation
-from rest import ASKING, Rest, scripted, served
+from installation import IN_VAIN, Installation
+from rest import ANSWERS, ASKING, Rest, scripted, served
 from temporalio.testing import WorkflowEnvironment
 
 from perdure.interfaces.rest.settings import ApiRules
-
-ANSWERS = {"replies": [{"text": "an answer"}], "exhausted": "repeat_last"}
 
 
 @pytest.fixture
 async def unmanned(server: WorkflowEnvironment, tmp_path: Path) -> AsyncIterator[Installation]:
     """An installation without workers."""
     address = server.client.service_client.config.target_host
-    async with scripted(tmp_path / "home", address, ANSWERS) as made:
+    async with scripted(tmp_path / "home", address, ANSWERS, waits=IN_VAIN) as made:
         yield made
 
 
 @pytest.fixture
-async def rest(unmanned: Installation) -> AsyncIterator[Rest]:
-    """Its REST door, with one worker behind it."""
-    async with unmanned.worker(), served(unmanned) as door:
+async def rest(server: WorkflowEnvironment, tmp_path: Path) -> AsyncIterator[Rest]:
+    """The REST door of an installation with one worker."""
+    address = server.client.service_client.config.target_host
+    async with (
+        scripted(tmp_path / "home", address, ANSWERS) as made,
+        made.worker(),
+        served(made) as door,
+    ):
         yield door
 
 
 @pytest.fixture
 async def door(unmanned: Installation) -> AsyncIterator[Rest]:
-    """Its REST door, without any worker."""
+    """The REST door of an installation without workers."""
     async with served(unmanned) as made:
         yield made
 

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from installation import Installation
-from rest import Rest, served
+from rest import ANSWERS, Rest, scripted, served
+from temporalio.testing import WorkflowEnvironment
 
 from perdure.interfaces.rest.settings import ApiRules
 
@@ -38,10 +38,15 @@ async def probed(rest: Rest, folder: Path, *options: str) -> tuple[int, str]:
 
 
 @pytest.fixture
-async def rest(unmanned: Installation) -> AsyncIterator[Rest]:
+async def rest(server: WorkflowEnvironment, tmp_path: Path) -> AsyncIterator[Rest]:
     """A door whose document anybody may read, since the tool reads it without a token."""
     rules = ApiRules(rate_per_minute=1_000_000, public=frozenset({"docs"}))
-    async with unmanned.worker(), served(unmanned, rules) as door:
+    address = server.client.service_client.config.target_host
+    async with (
+        scripted(tmp_path / "home", address, ANSWERS) as site,
+        site.worker(),
+        served(site, rules) as door,
+    ):
         yield door
 
 

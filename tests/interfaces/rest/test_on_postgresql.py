@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 from postgresql import postgresql
-from rest import Rest, client_of, scripted, served
+from rest import ANSWERS, Rest, client_of, scripted, served
 from temporalio.testing import WorkflowEnvironment
 
-ANSWERS = {"replies": [{"text": "an answer"}], "exhausted": "repeat_last"}
 AGENT = {"kind": "agent", "goal": "say something", "learn": False}
 LOOPS = "/api/v1/loops"
 DEFINITION = {
