@@ -21,7 +21,7 @@ from perdure.check_decorator import CheckFailed
 
 SECONDS = 10.0
 MEMORY_BYTES = 2 << 30
-Task = Literal["differences", "document", "schema"]
+Task = Literal["differences", "document", "schema", "pages"]
 
 
 class TooMuch(Exception):

@@ -59,6 +59,28 @@ def schema(wanted: dict[str, JsonValue], value: JsonValue) -> JsonValue:
         return {"unusable": str(error)}
 
 
+def pages(content: str) -> JsonValue:
+    """How many pages a PDF in base64 has, or why it cannot be read, with the cure."""
+    import base64
+    import io
+    import logging
+
+    import pypdf
+    from pypdf.errors import PyPdfError
+
+    # It warns of every slip that it mends, and a child has nobody to tell.
+    logging.getLogger("pypdf").setLevel(logging.CRITICAL)
+    try:
+        reader = pypdf.PdfReader(io.BytesIO(base64.b64decode(content)))
+        if reader.is_encrypted:
+            return "it is encrypted; save it without a password"
+        count = len(reader.pages)
+    except (PyPdfError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+        why = " ".join(str(error).split()) or type(error).__name__
+        return f"{why.rstrip('.')[:200]}; print it to a new PDF"
+    return count or "it has no page; print it to a new PDF"
+
+
 def _yaml(text: str) -> None:
     import yaml
 
@@ -75,4 +97,5 @@ TASKS = {
     "differences": Work(differences, harmless=2_000),
     "document": Work(document, harmless=4_000),
     "schema": Work(schema, harmless=8_000),
+    "pages": Work(pages, harmless=0),
 }

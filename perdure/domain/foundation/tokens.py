@@ -21,21 +21,38 @@ _CODE_SHARE = 0.06
 
 
 class TokenSizes(FrozenModel):
-    """Estimated tokens of a text, split by content class."""
+    """Estimated tokens of a text, split by content class; `media` is the most of images and PDFs.
+
+    The calibration of a model is for text alone: nothing may make an upper bound smaller.
+    """
 
     prose: int = 0
     code: int = 0
     cjk: int = 0
+    media: int = 0
 
     def __add__(self, other: Self) -> "TokenSizes":
         return TokenSizes(
-            prose=self.prose + other.prose, code=self.code + other.code, cjk=self.cjk + other.cjk
+            prose=self.prose + other.prose,
+            code=self.code + other.code,
+            cjk=self.cjk + other.cjk,
+            media=self.media + other.media,
         )
 
     @property
     def total(self) -> int:
         """All classes together, in tokens."""
+        return self.text + self.media
+
+    @property
+    def text(self) -> int:
+        """What the calibration of a model is for: all but images and PDFs."""
         return self.prose + self.code + self.cjk
+
+    @property
+    def likely(self) -> int:
+        """What it will probably take: images and PDFs seldom reach half of their bound."""
+        return self.text + self.media // 2
 
 
 def estimate(text: str) -> TokenSizes:

@@ -1,11 +1,13 @@
 """A model call and its reply, independent of any provider; prices of models."""
 
+import math
 from decimal import Decimal
 from typing import Literal
 
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
 from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.llm.file_signatures import AttachmentKind
 from perdure.domain.llm.transcript import Message
 from perdure.domain.llm.usage import Usage
 
@@ -101,7 +103,8 @@ class ModelRequest(FrozenModel):
     `tool_choice`: `auto`, `none`, `any`, or the name of one tool. `json_schema` asks for
     structured output of that schema. `temperature` is sent only to models that take it. `thinking`
     is `off`, `adaptive`, or the most tokens of it; None leaves it to the model, as with `effort`.
-    `cache` says what is marked for the provider's prompt cache, `cache_life` for how long.
+    `cache` says what is marked for the provider's prompt cache, `cache_life` for how long. `files`
+    holds the content of every image and PDF in the messages, by address.
     """
 
     model: str
@@ -118,6 +121,7 @@ class ModelRequest(FrozenModel):
     effort: Effort | None = None
     cache: CacheUse = "none"
     cache_life: CacheLife = "5m"
+    files: dict[str, bytes] = Field(default={}, exclude=True, repr=False)
 
 
 class ModelReply(FrozenModel):
@@ -176,7 +180,8 @@ class ModelProfile(FrozenModel):
     `tools` says whether it can choose tools by itself, `judges` whether it may evaluate. `thinking`
     and `effort` are what it can be told of them, `sampling` whether it takes a temperature; None
     where nobody here knows: then it is sent, and the provider says. So with `cache`: how long it
-    can be told to keep the beginning of prompts.
+    can be told to keep the beginning of prompts. `attachments` are what it can be shown beside
+    text; its provider charges at most `attachment_factor` times the usual bound for them.
     """
 
     name: str
@@ -190,6 +195,12 @@ class ModelProfile(FrozenModel):
     effort: tuple[Effort, ...] | None = None
     sampling: bool | None = None
     cache: tuple[CacheLife, ...] | None = None
+    attachments: tuple[AttachmentKind, ...] = ()
+    attachment_factor: float = 1.0
+
+    def attachment_tokens(self, media: int) -> int:
+        """The most that images and PDFs take of this model's prompt, by their usual bound."""
+        return math.ceil(media * self.attachment_factor)
 
     def cached_for(self, life: CacheLife) -> "ModelProfile":
         """The card for a run that asks for such a cache: what a prompt may cost covers it."""

@@ -12,6 +12,7 @@ from pydantic import Field, JsonValue
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.foundation.tokens import MESSAGE_OVERHEAD_TOKENS, TokenSizes, estimate
+from perdure.domain.llm.attachments import Attachment
 
 ToolOutcome = Literal["ok", "error", "denied", "effect_uncertain", "interrupted"]
 
@@ -45,7 +46,10 @@ class ToolUseBlock(FrozenModel):
 
 
 class ToolResultBlock(FrozenModel):
-    """What a tool call gave: an excerpt as the model sees it, and the whole by reference."""
+    """What a tool call gave: an excerpt as the model sees it, and the whole by reference.
+
+    `attachments` are the images and PDFs that the model is shown with it.
+    """
 
     type: Literal["tool_result"]
     call_id: str
@@ -53,10 +57,19 @@ class ToolResultBlock(FrozenModel):
     outcome: ToolOutcome
     text: str
     ref: BlobRef | None = None
+    attachments: tuple[Attachment, ...] = ()
+
+
+class AttachmentBlock(FrozenModel):
+    """An image or PDF that the user shows; its content is loaded when a provider is called."""
+
+    type: Literal["attachment"]
+    file: Attachment
 
 
 Block = Annotated[
-    TextBlock | ThinkingBlock | ToolUseBlock | ToolResultBlock, Field(discriminator="type")
+    TextBlock | ThinkingBlock | ToolUseBlock | ToolResultBlock | AttachmentBlock,
+    Field(discriminator="type"),
 ]
 
 
@@ -76,6 +89,11 @@ class Message(FrozenModel):
     def tool_uses(self) -> tuple[ToolUseBlock, ...]:
         """The tool calls in this message, in order."""
         return tuple(block for block in self.blocks if isinstance(block, ToolUseBlock))
+
+    @property
+    def attachments(self) -> tuple[Attachment, ...]:
+        """The images and PDFs in this message, in order; those of tool results among them."""
+        return tuple(one for block in self.blocks for one in attachments_of(block))
 
 
 class Link(FrozenModel):
@@ -100,6 +118,12 @@ def user_text(*texts: str, pinned: bool = False) -> Message:
     said = [text for text in texts if text] or [""]
     blocks = tuple(TextBlock(type="text", text=text) for text in said)
     return Message(role="user", blocks=blocks, pinned=pinned)
+
+
+def with_attachments(message: Message, attachments: Sequence[Attachment]) -> Message:
+    """The message with images and PDFs in front: models read them best before the question."""
+    shown = tuple(AttachmentBlock(type="attachment", file=one) for one in attachments)
+    return message.model_copy(update={"blocks": (*shown, *message.blocks)}) if shown else message
 
 
 def assistant_text(text: str) -> Message:
@@ -135,8 +159,27 @@ def message_tokens(message: Message) -> TokenSizes:
     """Estimated tokens of one message, its framing included."""
     sizes = TokenSizes(prose=MESSAGE_OVERHEAD_TOKENS)
     for block in message.blocks:
-        sizes = sizes + estimate(_visible(block))
+        sizes = sizes + block_tokens(block)
     return sizes
+
+
+def block_tokens(block: Block) -> TokenSizes:
+    """Estimated tokens of one block; of images and PDFs the most that they can take."""
+    sizes = estimate(_visible(block))
+    for one in attachments_of(block):
+        sizes = sizes + one.tokens
+    return sizes
+
+
+def attachments_of(block: Block) -> tuple[Attachment, ...]:
+    """The images and PDFs of one block."""
+    match block:
+        case AttachmentBlock():
+            return (block.file,)
+        case ToolResultBlock():
+            return block.attachments
+        case _:
+            return ()
 
 
 def _visible(block: Block) -> str:
@@ -147,3 +190,5 @@ def _visible(block: Block) -> str:
             return str(block.native)
         case ToolUseBlock():
             return f"{block.name} {block.arguments}"
+        case AttachmentBlock():
+            return block.file.words
