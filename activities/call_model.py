@@ -8,7 +8,7 @@ from temporalio import activity
 from perdure.activities.support.context_cache import Frames
 from perdure.activities.support.error_mapping import translated
 from perdure.activities.support.journaled_model import Answered, JournaledModel, NotSent
-from perdure.activities.support.model_attempts import call_context, offers_of
+from perdure.activities.support.model_attempts import call_context, estimates, offers_of
 from perdure.activities.support.prompt_builder import PromptBuilder
 from perdure.activities.support.record_writer import RecordKeeper
 from perdure.domain.foundation.errors import PerdureError
@@ -22,7 +22,8 @@ from perdure.domain.llm.requests import (
     ToolOffer,
     cache_use,
 )
-from perdure.domain.llm.transcript import Message, ToolUseBlock, TranscriptRef, message_tokens
+from perdure.domain.llm.shown_attachments import as_shown
+from perdure.domain.llm.transcript import Message, ToolUseBlock, TranscriptRef
 from perdure.domain.ports import BlobStore, RecordStore, TranscriptStore
 from perdure.domain.run.activity_messages import (
     Frame,
@@ -141,9 +142,9 @@ class CallModel:
         request = request.model_copy(update={"context": context})
         if temperature is not None and frame.cards[step.model].sampling is not False:
             request = request.model_copy(update={"temperature": temperature})
-        told = prompt_estimate(request, head=before, short=step.room is not None)
-        factored = round(told * step.allowance.factor)
-        outcome = await self._metered.call(step, request, frame=frame, estimate=factored)
+        request = request.model_copy(update={"files": await self._files(request.messages)})
+        told, most = estimates(step, request, head=before, card=frame.cards[step.model])
+        outcome = await self._metered.call(step, request, frame=frame, estimate=most)
         match outcome:
             case NotSent():
                 return ModelCallReport(
@@ -171,6 +172,11 @@ class CallModel:
         records = [whole(short, carrier) for short in step.records]
         await keeper.write(frame.run, records, state_ref=address)
 
+    async def _files(self, messages: Sequence[Message]) -> dict[str, bytes]:
+        """The content of all that the messages show; it goes to the provider and nowhere else."""
+        shown = {one.ref for message in messages for one in message.attachments}
+        return {address: await self._blobs.get(address) for address in sorted(shown)}
+
     async def _append(self, step: ModelCallRequest, *, frame: Frame) -> TranscriptRef:
         composed = await self._composer.messages(
             step.append, frame=frame, small_model=frame.cards[step.model].small
@@ -197,7 +203,7 @@ class CallModel:
         return ModelRequest(
             model=step.model,
             system=frame.system if system is None else system,
-            messages=tuple(messages),
+            messages=as_shown(messages, frame.cards[step.model]),
             max_tokens=step.allowance.max_tokens,
             context=call_context(step, run=frame.run),
             tools=() if json_schema else offers,
@@ -312,15 +318,6 @@ def closing_request(request: ModelRequest, *, room: int) -> ModelRequest:
     said = closing_messages(request.messages, room=room - estimate(system).total)
     short = {"system": system, "messages": said, "tools": (), "tool_choice": "none"}
     return request.model_copy(update=short)
-
-
-def prompt_estimate(request: ModelRequest, *, head: TranscriptRef, short: bool = False) -> int:
-    """Tokens of the whole prompt by our own count, before calibration."""
-    said = sum(message_tokens(one).total for one in request.messages) if short else 0
-    fixed = estimate(request.system).total
-    for tool in request.tools:
-        fixed += estimate(f"{tool.name} {tool.description} {tool.parameters}").total
-    return (said if short else head.tokens.total) + fixed
 
 
 def normalized(message: Message, *, frame: Frame, mended: Mended) -> Message:

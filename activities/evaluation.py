@@ -290,7 +290,7 @@ def question_key(step: JudgeRequest, frame: Frame) -> str | None:
     scope = scope_of(step.cache, run=frame.run, model=step.call.model)
     if len(entries) != 1 or entries[0].problems or scope is None:
         return None
-    question = {
+    question: dict[str, object] = {
         "rubric": refine_frame(frame).rubric.digest,
         "model": step.call.model,
         "goal": frame.goal,
@@ -299,6 +299,8 @@ def question_key(step: JudgeRequest, frame: Frame) -> str | None:
         "pass_score": step.pass_score,
         "run": scope,
     }
+    if frame.attachments:
+        question["attachments"] = [one.ref for one in frame.attachments]
     return hashlib.sha256(json.dumps(question, sort_keys=True).encode()).hexdigest()
 
 

@@ -35,6 +35,7 @@ from perdure.domain.evaluation.verifier_ports import CommandRunner
 from perdure.domain.foundation.errors import NotAllowed
 from perdure.domain.foundation.json_extraction import as_text
 from perdure.domain.foundation.plain_text import quoted
+from perdure.domain.llm.attachments import attachment_in
 from perdure.domain.ports import BlobStore
 from perdure.domain.projects.ports import ArtifactStore
 from perdure.domain.projects.records import ROLLING_SUMMARY, Artifact, Reach
@@ -127,6 +128,9 @@ class Shelve:
         values: dict[str, JsonValue] = {}
         shown: dict[str, str] = {}
         for name, value in step.values.items():
+            if (attached := attachment_in(value)) is not None:
+                shown[name], values[name] = attached.words, value
+                continue
             address = input_address(value)
             text = input_text(value) if address is None else await self._blobs.get_text(address)
             shown[name] = beginning(text)
@@ -179,6 +183,8 @@ class Brief:
         return "\n\n".join((told, quoted("your result so far", before), given.repair))
 
     async def _whole(self, value: JsonValue) -> JsonValue:
+        if (attached := attachment_in(value)) is not None:
+            return attached.words
         address = input_address(value)
         return value if address is None else await self._blobs.get_text(address)
 

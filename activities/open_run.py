@@ -1,6 +1,7 @@
 """The activities `open_run` and `reframe`: write a run's frame and first messages, or amend it."""
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 
 from temporalio import activity
@@ -8,9 +9,25 @@ from temporalio import activity
 from perdure.activities.support.context_cache import Frames
 from perdure.activities.support.error_mapping import translated
 from perdure.domain.budget.journal import Journal
+from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.tokens import estimate
+from perdure.domain.llm.attachments import (
+    Attachment,
+    Measure,
+    attachment_in,
+    examined,
+    not_measured,
+    too_much,
+)
 from perdure.domain.llm.requests import ModelProfile
-from perdure.domain.llm.transcript import Message, TextBlock, TranscriptRef, closed, user_text
+from perdure.domain.llm.transcript import (
+    Message,
+    TextBlock,
+    TranscriptRef,
+    closed,
+    user_text,
+    with_attachments,
+)
 from perdure.domain.ports import BlobStore, Models, RecordStore, TranscriptStore
 from perdure.domain.refine.prompts import executor_system
 from perdure.domain.refine.state import ReframeReport, ReframeRequest
@@ -41,6 +58,7 @@ class OpenRun:
         journal: Journal,
         records: RecordStore,
         notifies: bool = False,
+        measure: Measure = not_measured,
     ) -> None:
         self._blobs = blobs
         self._transcripts = transcripts
@@ -48,13 +66,15 @@ class OpenRun:
         self._journal = journal
         self._records = records
         self._notifies = notifies
+        self._measure = measure
 
     @activity.defn
     @translated
     async def open_run(self, step: OpenRunRequest) -> OpenRunReport:
         """Write the frame blob and, for runs that converse, the opening transcript."""
         cards = {name: await self._card(name, step) for name in _names(step.chains)}
-        inputs = await self._inputs(step)
+        attachments = await self._attachments(step)
+        inputs = await self._inputs(step, attachments)
         frame = Frame(
             run=step.run,
             root=step.root or step.run,
@@ -70,12 +90,13 @@ class OpenRun:
             extra=step.extra,
             temperature=step.commission.temperature if step.commission else None,
             output_schema=step.output_schema,
+            attachments=tuple(attachments.values()),
         )
         # A blob named by its hash: a retried attempt writes the same frame under the same name.
         address = await self._put(frame)
         # Before the first call, so that listings and `gc` know every child that spends.
         await self._register(step)
-        head, tallies = await self._conversation(step, inputs)
+        head, tallies = await self._conversation(step, frame)
         return OpenRunReport(
             frame=address,
             head=head,
@@ -86,6 +107,7 @@ class OpenRun:
             failing=await self._failing(step),
             seats={name: await self._seat(frame, order) for name, order in step.seats.items()},
             notifies=self._notifies,
+            task_media=sum(one.tokens.media for one in frame.attachments),
         )
 
     async def _put(self, frame: Frame) -> str:
@@ -147,9 +169,36 @@ class OpenRun:
             card = card.model_copy(update={"price": stand_in.price})
         return card.cached_for(step.cache_life)
 
-    async def _inputs(self, step: OpenRunRequest) -> dict[str, str]:
+    async def _attachments(self, step: OpenRunRequest) -> dict[str, Attachment]:
+        """The images and PDFs of the task, by input; what a client wrote of them is not trusted.
+
+        Raises:
+            InvalidInput: the content is no image or PDF that a model can be shown.
+        """
+        given = {name: attachment_in(value) for name, value in step.context.items()}
+        found: dict[str, Attachment] = {}
+        for name, said in given.items():
+            if said is None:
+                continue
+            data = await self._blobs.get(said.ref)
+            one = await asyncio.to_thread(
+                examined, data, name=said.name, ref=said.ref, measure=self._measure
+            )
+            if isinstance(one, str):
+                raise InvalidInput(f"context.{name}: {said.name or 'the file'}: {one}.")
+            found[name] = one
+        if why := too_much(tuple(found.values())):
+            raise InvalidInput(f"context: {why}.")
+        return found
+
+    async def _inputs(
+        self, step: OpenRunRequest, attachments: Mapping[str, Attachment]
+    ) -> dict[str, str]:
         inputs: dict[str, str] = {}
         for name, value in step.context.items():
+            if name in attachments:
+                inputs[name] = attachments[name].words
+                continue
             address = input_address(value)
             inputs[name] = input_text(value) if address is None else await self._read(address)
         return inputs
@@ -158,14 +207,14 @@ class OpenRun:
         return await self._blobs.get_text(address)
 
     async def _conversation(
-        self, step: OpenRunRequest, inputs: dict[str, str]
+        self, step: OpenRunRequest, frame: Frame
     ) -> tuple[TranscriptRef | None, ToolCounters | None]:
         """The transcript that the first call continues."""
         if step.resume is not None:
             return await self._resumed(step.resume, goes_on=step.goes_on)
         if not step.converses:
             return None, None
-        return await self._opening(step, inputs), None
+        return await self._opening(step, frame), None
 
     async def _resumed(
         self, head: TranscriptRef, *, goes_on: bool
@@ -182,7 +231,7 @@ class OpenRun:
             head = await self._transcripts.append(None, ready)
         return head, recounted(ready)
 
-    async def _opening(self, step: OpenRunRequest, inputs: dict[str, str]) -> TranscriptRef:
+    async def _opening(self, step: OpenRunRequest, frame: Frame) -> TranscriptRef:
         head: TranscriptRef | None = None
         if step.transcript is not None:
             given_before = await self._transcripts.load(step.transcript)
@@ -193,8 +242,9 @@ class OpenRun:
         ]
         briefing = step.commission.briefing if step.commission else None
         told = step.goal if briefing is None else await self._read(briefing)
-        task = user_text(task_text(told, inputs), pinned=True)
-        return await self._transcripts.append(head, [*given, task])
+        task = user_text(task_text(told, frame.inputs), pinned=True)
+        shown = with_attachments(task, frame.attachments)
+        return await self._transcripts.append(head, [*given, shown])
 
 
 def _with_schema(step: OpenRunRequest, system: str) -> str:

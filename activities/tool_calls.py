@@ -1,5 +1,7 @@
 """The activities `check_call` and `call_tool`: check a requested tool call, or run it."""
 
+import asyncio
+
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
@@ -14,14 +16,22 @@ from perdure.activities.support.heartbeat import (
     within,
 )
 from perdure.domain.evaluation.termination import leading_number
-from perdure.domain.foundation.errors import NotAllowed, NotFound, PerdureError, StoreAway
+from perdure.domain.foundation.errors import (
+    InvalidInput,
+    NotAllowed,
+    NotFound,
+    PerdureError,
+    StoreAway,
+)
 from perdure.domain.foundation.json_extraction import encodable
 from perdure.domain.foundation.refs import BlobRef
+from perdure.domain.llm.attachments import Attachment, Measure, examined, not_measured
 from perdure.domain.llm.transcript import ToolUseBlock
 from perdure.domain.ports import BlobStore, ToolHost, TranscriptStore
 from perdure.domain.run.activity_messages import KeepResultRequest, ToolCallReport, ToolCallRequest
 from perdure.domain.tools.definitions import (
     CheckCallReport,
+    ShownFile,
     ToolGrant,
     ToolInvocation,
     ToolOutput,
@@ -112,9 +122,16 @@ class CallTool:
     """Runs tools. Arguments come from the transcript, never through the history."""
 
     def __init__(
-        self, *, blobs: BlobStore, transcripts: TranscriptStore, frames: Frames, host: ToolHost
+        self,
+        *,
+        blobs: BlobStore,
+        transcripts: TranscriptStore,
+        frames: Frames,
+        host: ToolHost,
+        measure: Measure = not_measured,
     ) -> None:
         self._blobs = blobs
+        self._measure = measure
         self._calls = AskedCalls(transcripts=transcripts, frames=frames)
         self._host = host
 
@@ -151,7 +168,22 @@ class CallTool:
             told=in_brief(encodable(given.text)),
             held=given.held,
             handed_over=given.handed_over,
+            attachments=tuple([await to_the_end(self._attached(one)) for one in given.files]),
         )
+
+    async def _attached(self, file: ShownFile) -> Attachment:
+        """Store a file that a tool shows, and say what it is.
+
+        Raises:
+            InvalidInput: no model can be shown it; a tool of ours has said so before.
+        """
+        ref = await self._blobs.put(file.data)
+        found = await asyncio.to_thread(
+            examined, file.data, name=file.name, ref=ref, measure=self._measure
+        )
+        if isinstance(found, str):
+            raise InvalidInput(f"{file.name}: {found}.")
+        return found
 
     async def _kept(self, name: str, text: str) -> BlobRef:
         """Store the result of a tool that has run; it is the only trace of its effect.

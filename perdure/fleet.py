@@ -38,6 +38,7 @@ from perdure.activities.worker_probe import Ready
 from perdure.activities.worker_results import MergeWork, ReadWork, ReviewWork
 from perdure.adapters.bounded_process.process import misfits_of
 from perdure.adapters.checks.builtin_checks import similarity
+from perdure.adapters.files.measures import measured
 from perdure.adapters.llm.access import access_from, lacking_models
 from perdure.adapters.notice_outbox import NoticeOutbox
 from perdure.adapters.notifiers import notifier
@@ -118,6 +119,7 @@ class Fleet:
             journal=stores.journal,
             records=stores.records,
             notifies=self._settings.tells_people,
+            measure=measured,
         )
         review = Review(
             records=stores.records,
@@ -273,6 +275,7 @@ class Fleet:
             transcripts=stores.transcripts,
             frames=self._frames,
             host=self._tools,
+            measure=measured,
         )
         asked = AskedCalls(transcripts=stores.transcripts, frames=self._frames)
         look = CheckCall(blobs=stores.blobs, calls=asked, host=self._tools)

@@ -11,7 +11,9 @@ from temporalio import activity
 from perdure.domain.budget.allowances import presumed
 from perdure.domain.budget.envelope import worst_cost
 from perdure.domain.budget.journal import Attempt
-from perdure.domain.llm.requests import CallContext, ModelRequest, Price
+from perdure.domain.foundation.tokens import estimate
+from perdure.domain.llm.requests import CallContext, ModelProfile, ModelRequest, Price
+from perdure.domain.llm.transcript import TranscriptRef, message_tokens
 from perdure.domain.llm.usage import Usage
 from perdure.domain.run.activity_messages import Frame, ModelCallRequest
 
@@ -77,6 +79,29 @@ def offers_of(frame: Frame, names: Sequence[str] | None) -> list[str]:
     # order.
     known = [tool.name for tool in frame.tools]
     return known if names is None else [name for name in known if name in names]
+
+
+def estimates(
+    step: ModelCallRequest, request: ModelRequest, *, head: TranscriptRef, card: ModelProfile
+) -> tuple[int, int]:
+    """What the model's calibration learns from, and the tokens to expect of the whole prompt.
+
+    Nothing is learned from a prompt with images: their part is a bound, no estimate.
+    """
+    short = step.room is not None
+    text, media = prompt_estimate(request, head=head, short=short), head.tokens.media
+    if short or not media:
+        return text, round(text * step.allowance.factor)
+    return 0, round(text * step.allowance.factor) + card.attachment_tokens(media)
+
+
+def prompt_estimate(request: ModelRequest, *, head: TranscriptRef, short: bool = False) -> int:
+    """Tokens of the prompt's text by our own count, before calibration."""
+    said = sum(message_tokens(one).text for one in request.messages) if short else 0
+    fixed = estimate(request.system).total
+    for tool in request.tools:
+        fixed += estimate(f"{tool.name} {tool.description} {tool.parameters}").total
+    return (said if short else head.tokens.text) + fixed
 
 
 def terms_of(

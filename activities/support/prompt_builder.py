@@ -3,7 +3,13 @@
 from collections.abc import Iterable, Sequence
 from typing import assert_never
 
-from perdure.domain.llm.transcript import Message, TextBlock, ToolResultBlock, user_text
+from perdure.domain.llm.transcript import (
+    Message,
+    TextBlock,
+    ToolResultBlock,
+    user_text,
+    with_attachments,
+)
 from perdure.domain.outputs.compression import Compressed
 from perdure.domain.outputs.parts import part_text
 from perdure.domain.ports import BlobStore
@@ -205,21 +211,33 @@ class PromptBuilder:
                 case ResultsEntry():
                     blocks = [await self._result(result) for result in entry.results]
                     composed.append(Message(role="user", blocks=tuple(blocks)))
-                case RefineEntry():
-                    composed.extend(
-                        await self._refine.iteration(entry, frame=frame, small_model=small_model)
-                    )
-                case PlanEntry():
-                    composed.extend(await self._refine.planning(entry, frame=frame))
-                case JudgeEntry():
-                    composed.extend(await self._refine.judgement(entry, frame=frame))
-                case StageEntry():
-                    composed.extend(await self._roles.stage(entry, frame=frame))
-                case GoalEntry():
-                    composed.extend(await self._roles.goal(entry, frame=frame))
+                case RefineEntry() | PlanEntry() | JudgeEntry() | StageEntry() | GoalEntry():
+                    told = await self._task(entry, frame=frame, small_model=small_model)
+                    # Whoever is told the task is shown what belongs to it.
+                    composed += [with_attachments(told[0], frame.attachments), *told[1:]]
                 case _:
                     assert_never(entry)
         return composed
+
+    async def _task(
+        self,
+        entry: RefineEntry | PlanEntry | JudgeEntry | StageEntry | GoalEntry,
+        *,
+        frame: Frame,
+        small_model: bool,
+    ) -> tuple[Message, ...]:
+        """The messages that tell the task to one who does, plans or judges it."""
+        match entry:
+            case RefineEntry():
+                return await self._refine.iteration(entry, frame=frame, small_model=small_model)
+            case PlanEntry():
+                return await self._refine.planning(entry, frame=frame)
+            case JudgeEntry():
+                return await self._refine.judgement(entry, frame=frame)
+            case StageEntry():
+                return await self._roles.stage(entry, frame=frame)
+            case GoalEntry():
+                return await self._roles.goal(entry, frame=frame)
 
     async def _say(self, entry: SayEntry) -> Message:
         text = entry.text if entry.ref is None else await self._blobs.get_text(entry.ref)
@@ -241,4 +259,5 @@ class PromptBuilder:
             outcome=entry.outcome,
             text=shown or "(no output)",
             ref=entry.ref,
+            attachments=entry.attachments,
         )

@@ -86,7 +86,9 @@ class WorkerInputs:
                 managed = site.model_copy(update={"managed": True})
                 return DelegationInput(run=run, site=managed, spec=below)
             site = site.model_copy(update={"briefing": briefing})
-            worker = worker_spec(envelope, spec, tools=tools, limits=limits)
+            worker = worker_spec(
+                envelope, spec, tools=tools, limits=limits, handed_on=given.inherited
+            )
             return AgentInput(run=run, site=site, spec=worker)
 
         default = spec.delegation.submanagers.fraction if manages else None

@@ -8,7 +8,7 @@ from perdure.domain.budget.envelope import MIN_OUTPUT_TOKENS, Budget, CallFit, L
 from perdure.domain.foundation.retry_policies import RECOVERY_ATTEMPTS
 from perdure.domain.llm.call_settings import CallSettings, reply_limit
 from perdure.domain.llm.requests import ModelProfile
-from perdure.domain.run.prompt_size import entries_tokens
+from perdure.domain.run.prompt_size import entries_media, entries_tokens
 from perdure.workflows.engine.model_call_spec import ModelCallSpec
 from perdure.workflows.engine.model_selection import ModelSelection
 from perdure.workflows.engine.run import AnyRun
@@ -93,12 +93,26 @@ class Fitting:
         )
 
     def prompt_of(self, ask: ModelCallSpec, model: str) -> int:
-        """The tokens of a prompt, by our own count and the model's calibration."""
+        """The tokens of a prompt, by our own count and the model's calibration.
+
+        Of images and PDFs it is the most that they take, which no calibration makes less.
+        """
         # References carry their token counts, so a workflow can estimate a prompt without reading
         # any of it.
-        own = (ask.head.tokens.total if ask.head else 0) + self.run.state.system_tokens
+        own = (ask.head.tokens.text if ask.head else 0) + self.run.state.system_tokens
         told = own + entries_tokens(ask.entries) + ask.extra_tokens
-        return round(told * self.run.state.factors.get(model, 1.0))
+        text = round(told * self.run.state.factors.get(model, 1.0))
+        return text + self.run.state.cards[model].attachment_tokens(self._media(ask))
+
+    def likely_of(self, ask: ModelCallSpec, model: str) -> int:
+        """What a prompt will probably take of the window: bounds are for money alone."""
+        media = self.run.state.cards[model].attachment_tokens(self._media(ask))
+        return self.prompt_of(ask, model) - media // 2
+
+    def _media(self, ask: ModelCallSpec) -> int:
+        """The most that images and PDFs take, in what was said and in what is appended."""
+        said = ask.head.tokens.media if ask.head else 0
+        return said + entries_media(ask.entries, task_media=self.run.state.task_media)
 
     def _reply_limit(self, ask: ModelCallSpec, card: ModelProfile) -> int:
         return reply_limit(

@@ -1,5 +1,7 @@
 """What judging a draft costs, known before the draft is written."""
 
+from collections.abc import Iterable
+
 from perdure.domain.budget.allowances import judging, least_output
 from perdure.domain.budget.envelope import LimitReached, Reservation
 from perdure.domain.evaluation.rubric import Rubric
@@ -34,7 +36,14 @@ class JudgingCosts:
         # Judges may be different models that count tokens differently; the largest factor is the
         # safe one.
         factors = [state.factors.get(name, 1.0) for name in self._names(rubric)]
-        return judging(replies, prompt_tokens=round(prompt * max(factors, default=1.0)))
+        text = round(prompt * max(factors, default=1.0))
+        return judging(replies, prompt_tokens=text + self.shown(self._names(rubric)))
+
+    def shown(self, models: Iterable[str]) -> int:
+        """The most that images and PDFs of the task take of a prompt, with the dearest of them."""
+        state = self.run.state
+        cards = [state.cards[name] for name in models if name in state.cards]
+        return max((card.attachment_tokens(state.task_media) for card in cards), default=0)
 
     def prices(self, rubric: Rubric) -> tuple[Price | None, ...]:
         """What each judge of a rubric costs."""
@@ -55,8 +64,9 @@ class JudgingCosts:
         state, share, judges = self.run.state, self.scoring.evaluator_share, len(rubric.judges)
         if not judges:
             return None
-        factor = state.factors.get(self.selection.model_of("evaluator"), 1.0)
-        prompt = round(self.prompt(draft_tokens) * factor)
+        judge = self.selection.model_of("evaluator")
+        prompt = round(self.prompt(draft_tokens) * state.factors.get(judge, 1.0))
+        prompt += self.shown([judge])
         room = judge_room(state, share=share, prompt_tokens=prompt * judges)
         if room is None or room >= LEAST_JUDGE_TOKENS * judges:
             return None

@@ -227,7 +227,8 @@ class ModelCaller:
         fit, room = self.fitting.fitted(ask, card, prompt=prompt, outgrown=tries.outgrown)
         if isinstance(fit, LimitReached):
             return fit
-        if not compact and ask.head and not room and compaction.is_due(prompt, window=card.window):
+        likely = max(tries.counted, self.fitting.likely_of(ask, model))
+        if not compact and ask.head and not room and compaction.is_due(likely, window=card.window):
             compact = True
             self.run.record_event("context_pressure", model=model, cure="compacted near the window")
         # Before the reservation: it is what the call itself may use.

@@ -171,6 +171,7 @@ class Scorer:
         )
         extra = self.costs.prompt(question.output.tokens.total)
         prompt = self.fitting.estimated(extra, role="evaluator", model=question.model)
+        prompt += self.costs.shown([question.model or self.selection.model_of("evaluator")])
         # Judging has a share of its own, so that a talkative judge cannot use up the drafts'
         # tokens.
         room = judge_room(self.run.state, share=share, prompt_tokens=prompt, apart=self.unshared)

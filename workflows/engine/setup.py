@@ -69,6 +69,7 @@ class Setup:
         report, state = opened.report, self.run.state
         state.frame, state.cards = report.frame, report.cards
         state.system_tokens, state.task_tokens = report.system_tokens, report.task_tokens
+        state.task_media = report.task_media
         state.root, state.base_tree = workspace.report.grant.root, workspace.report.base_tree
         # The tools' policies are pinned here: a plugin that is upgraded while a run works must not
         # change what the run may do.

@@ -237,6 +237,7 @@ class ToolCalls:
                 ms=round(report.seconds * 1000),
                 number=report.number,
                 gone=report.code == UNKNOWN_TOOL,
+                attachments=report.attachments,
             )
         else:
             settled = self.calls.lost_call(entry, done)
@@ -342,6 +343,7 @@ class ToolCalls:
             outcome=settled.outcome,
             ref=settled.ref,
             note=note,
+            attachments=settled.attachments,
         )
 
     def _record_batch(self, state: TurnState, batch: Batch) -> None:

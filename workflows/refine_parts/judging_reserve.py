@@ -37,7 +37,8 @@ class JudgingReserve:
         tokens = state.system_tokens + state.task_tokens
         fit = fit_call(
             self._without_judging(),
-            prompt_tokens=round(tokens * state.factors.get(model, 1.0)),
+            prompt_tokens=round(tokens * state.factors.get(model, 1.0))
+            + state.cards[model].attachment_tokens(state.task_media),
             wanted=expected,
             price=state.cards[model].price,
         )

@@ -14,6 +14,7 @@ from typing import Literal
 from perdure.adapters.llm.error_kinds import refused
 from perdure.domain.llm.requests import ModelRequest
 from perdure.domain.llm.transcript import (
+    AttachmentBlock,
     Block,
     Message,
     TextBlock,
@@ -118,7 +119,7 @@ def _is_sent(block: Block, model: str) -> bool:
             return bool(block.text.strip())
         case ThinkingBlock():
             return block.model == model
-        case ToolUseBlock() | ToolResultBlock():
+        case ToolUseBlock() | ToolResultBlock() | AttachmentBlock():
             return True
 
 

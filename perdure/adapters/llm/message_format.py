@@ -7,6 +7,8 @@ from anthropic.types import (
     AssistantMessageParam,
     CacheControlEphemeralParam,
     ContentBlockParam,
+    DocumentBlockParam,
+    ImageBlockParam,
     MessageParam,
     TextBlockParam,
     ThinkingBlockParam,
@@ -16,8 +18,10 @@ from anthropic.types import (
 )
 
 from perdure.adapters.llm.conversation import NO_OUTPUT, Role, Turn, turns_of, wire_id, wire_name
+from perdure.adapters.llm.wire_files import Files, messages_block
 from perdure.domain.llm.requests import CacheLife, CacheUse
 from perdure.domain.llm.transcript import (
+    AttachmentBlock,
     Block,
     Message,
     TextBlock,
@@ -34,7 +38,12 @@ MARKS: Mapping[CacheLife, CacheControlEphemeralParam] = {
 
 
 def wire_messages(
-    messages: Sequence[Message], *, model: str, cache: CacheUse, life: CacheLife = "5m"
+    messages: Sequence[Message],
+    *,
+    model: str,
+    cache: CacheUse,
+    life: CacheLife = "5m",
+    files: Files | None = None,
 ) -> list[MessageParam]:
     """The messages as they are sent.
 
@@ -43,13 +52,14 @@ def wire_messages(
         model: whose thinking blocks may stay.
         cache: what is marked for the provider's prompt cache.
         life: for how long.
+        files: the content of what the messages show, by address.
 
     Raises:
         ModelError: kind `bad_request`, nothing sent: no message with content, a tool call without
             its result, or a result without its call.
     """
     turns = turns_of(messages, model=model)
-    contents = [[_wire(block) for block in turn.blocks] for turn in turns]
+    contents = [[_wire(block, files or {}) for block in turn.blocks] for turn in turns]
     _mark_prefix(turns, contents, cache, MARKS[life])
     return [_said_by(turn.role, content) for turn, content in zip(turns, contents, strict=True)]
 
@@ -60,7 +70,7 @@ def _said_by(role: Role, content: list[ContentBlockParam]) -> MessageParam:
     return AssistantMessageParam(role=role, content=content)
 
 
-def _wire(block: Block) -> ContentBlockParam:
+def _wire(block: Block, files: Files) -> ContentBlockParam:
     match block:
         case TextBlock():
             return TextBlockParam(type="text", text=block.text)
@@ -78,9 +88,21 @@ def _wire(block: Block) -> ContentBlockParam:
             return ToolResultBlockParam(
                 type="tool_result",
                 tool_use_id=wire_id(block.call_id),
-                content=block.text or NO_OUTPUT,
+                content=_result(block, files),
                 is_error=block.outcome != "ok",
             )
+        case AttachmentBlock():
+            return messages_block(block.file, files)
+
+
+def _result(
+    block: ToolResultBlock, files: Files
+) -> str | list[TextBlockParam | ImageBlockParam | DocumentBlockParam]:
+    text = block.text or NO_OUTPUT
+    if not block.attachments:
+        return text
+    shown = [messages_block(one, files) for one in block.attachments]
+    return [TextBlockParam(type="text", text=text), *shown]
 
 
 def _mark_prefix(
@@ -91,13 +113,15 @@ def _mark_prefix(
 ) -> None:
     """Mark the ends of the last two user messages: one is read from the cache, one is written.
 
-    A conversation that begins with several blocks begins with what stays the same in others too:
-    then its first block is marked instead of the message before the last.
+    A conversation that begins with several texts begins with what stays the same in others too:
+    then its first text is marked instead of the message before the last. What is shown stands
+    before it, and is kept with it.
     """
     if cache in {"none", "fixed"}:
         return
     users = [content for turn, content in zip(turns, contents, strict=True) if turn.role == "user"]
-    first, several = users[0][0], len(users[0]) > 1
+    constant = [block for block in users[0] if block["type"] not in {"image", "document"}]
+    first, several = constant[0] if constant else users[0][0], len(constant) > 1
     if several and first["type"] == "text":
         first["cache_control"] = mark
     match cache:

@@ -24,6 +24,7 @@ from perdure.adapters.llm.call_failures import (
 )
 from perdure.adapters.llm.clouds import CLOUDS, maker
 from perdure.adapters.llm.error_kinds import refused
+from perdure.adapters.llm.pricing import unknown_card
 from perdure.adapters.llm.request import CLAUDE, Dialect, WireRequest, wire_request
 from perdure.adapters.llm.stream_answer import failed, read_answer, reply_of
 from perdure.adapters.llm.stream_reader import StreamState
@@ -102,7 +103,7 @@ class MessagesModel:
 
     async def card(self, model: str) -> ModelProfile:
         """Facts about the model; one that the price book does not know has no price."""
-        return self._cards(model) or ModelProfile(name=model, price=None, sampling=False)
+        return self._cards(model) or unknown_card(model)
 
     async def count(self, request: ModelRequest) -> int | None:
         """The prompt's tokens by the provider's own count, free of charge; None on any failure."""

@@ -11,6 +11,7 @@ from genai_prices import calc_price
 from genai_prices.types import PriceCalculation, TieredPrices
 
 from perdure.adapters.llm.abilities import abilities_of, max_output_of, openai_facts
+from perdure.adapters.llm.vision import vision_of
 from perdure.adapters.settings.providers import CompatibleServer
 from perdure.domain.llm.requests import ModelProfile, Price
 
@@ -35,7 +36,7 @@ def snapshot_card(model: str, *, wire: str, provider: str) -> ModelProfile | Non
 def _claude_card(model: str, found: PriceCalculation) -> ModelProfile:
     units = _units(found)
     name = _family_name(found.model.id)
-    abilities = abilities_of(name)
+    abilities, vision = abilities_of(name), vision_of(name)
     return ModelProfile(
         name=model,
         price=_base_price(units),
@@ -44,6 +45,8 @@ def _claude_card(model: str, found: PriceCalculation) -> ModelProfile:
         thinking=abilities.thinking,
         effort=abilities.effort,
         sampling=False,
+        attachments=vision.takes,
+        attachment_factor=vision.factor,
     )
 
 
@@ -55,7 +58,7 @@ def _family_name(name: str) -> str:
 
 def _openai_card(model: str, wire: str, found: PriceCalculation) -> ModelProfile:
     units = _units(found)
-    facts = openai_facts(wire)
+    facts, vision = openai_facts(wire), vision_of(wire)
     window = _window(found, units, otherwise=DEFAULT_OPEN_WINDOW)
     return ModelProfile(
         name=model,
@@ -66,6 +69,8 @@ def _openai_card(model: str, wire: str, found: PriceCalculation) -> ModelProfile
         effort=facts.effort,
         sampling=facts.sampling,
         cache=(),
+        attachments=vision.takes,
+        attachment_factor=vision.factor,
     )
 
 
@@ -93,6 +98,8 @@ def compatible_card(model: str, wire: str, server: CompatibleServer) -> ModelPro
         thinking=(),
         effort=server.effort,
         cache=(),
+        attachments=server.attachments,
+        attachment_factor=server.attachment_factor,
     )
 
 

@@ -15,11 +15,13 @@ from pydantic import Field, ValidationError
 from perdure.adapters.llm.embedded_facts import CARD, LOCAL_NAME, MODEL_NAME
 from perdure.adapters.llm.model_cards import compatible_card, snapshot_card
 from perdure.adapters.llm.model_names import PRICED_AS, model_name
+from perdure.adapters.llm.vision import vision_of
 from perdure.adapters.settings.providers import CompatibleServer
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.names import COMPATIBLE
 from perdure.domain.foundation.problems import problems_of
+from perdure.domain.llm.file_signatures import AttachmentKind
 from perdure.domain.llm.requests import Effort, ModelProfile, Price, ThinkingWay
 
 PROVIDER = "anthropic"
@@ -41,6 +43,8 @@ class SheetEntry(FrozenModel):
     thinking: tuple[ThinkingWay, ...] | None = None
     effort: tuple[Effort, ...] | None = None
     sampling: bool | None = None
+    attachments: tuple[AttachmentKind, ...] | None = None
+    attachment_factor: float | None = Field(default=None, gt=0)
 
 
 class PriceSheet(FrozenModel):
@@ -100,7 +104,14 @@ def unknown_card(model: str) -> ModelProfile:
 
     The newest models take no temperature, so that nobody is sent one unasked.
     """
-    return ModelProfile(name=model, price=None, sampling=False)
+    vision = vision_of(model_name(model).model or model)
+    return ModelProfile(
+        name=model,
+        price=None,
+        sampling=False,
+        attachments=vision.takes,
+        attachment_factor=vision.factor,
+    )
 
 
 def load_price_sheet(path: Path) -> PriceSheet:

@@ -19,6 +19,7 @@ from pydantic import JsonValue
 from perdure.adapters.llm.conversation import check_request, names_back, wire_name
 from perdure.adapters.llm.error_kinds import refused
 from perdure.adapters.llm.message_format import MARKS, wire_messages
+from perdure.adapters.llm.wire_files import refuse_files
 from perdure.domain.llm.call_settings import LEAST_THINKING_TOKENS
 from perdure.domain.llm.requests import CacheUse, ModelRequest, ToolOffer
 from perdure.domain.llm.transcript import ThinkingBlock
@@ -34,16 +35,18 @@ class Dialect:
             a grammar that enforces lengths too.
         sampling: seeds are sent too; a temperature goes to whoever is asked with one.
         chooses_tools: the model can decide by itself whether to call a tool.
+        sees: images and PDFs can be sent.
     """
 
     cache: bool
     strict_schema: bool
     sampling: bool
     chooses_tools: bool
+    sees: bool = True
 
 
 CLAUDE = Dialect(cache=True, strict_schema=True, sampling=False, chooses_tools=True)
-EMBEDDED = Dialect(cache=False, strict_schema=False, sampling=True, chooses_tools=False)
+EMBEDDED = Dialect(cache=False, strict_schema=False, sampling=True, chooses_tools=False, sees=False)
 
 
 # What is left to answer with behind the thoughts.
@@ -80,7 +83,9 @@ def wire_request(request: ModelRequest, dialect: Dialect) -> WireRequest:
     return WireRequest(
         model=request.model,
         max_tokens=request.max_tokens,
-        messages=wire_messages(request.messages, model=request.model, cache=cache, life=life),
+        messages=wire_messages(
+            request.messages, model=request.model, cache=cache, life=life, files=request.files
+        ),
         system=_system(request.system, mark),
         tools=_tools(offered, mark) if offered else omit,
         tool_choice=_tool_choice(request.tool_choice) if offered else omit,
@@ -93,6 +98,8 @@ def wire_request(request: ModelRequest, dialect: Dialect) -> WireRequest:
 
 def _check(request: ModelRequest, dialect: Dialect) -> None:
     check_request(request)
+    if not dialect.sees:
+        refuse_files(request.messages, model=request.model)
     if request.tools and request.tool_choice == "auto" and not dialect.chooses_tools:
         raise refused(
             "The embedded model cannot choose tools by itself. "

@@ -10,6 +10,7 @@ from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.problems import Problem, problems_of
 from perdure.domain.llm.errors import ModelErrorKind
+from perdure.domain.llm.file_signatures import AttachmentKind, MediaType
 from perdure.domain.llm.requests import Price, StopReason
 from perdure.domain.llm.usage import Usage
 
@@ -53,7 +54,7 @@ class When(FrozenModel):
     """Which calls an entry is for; what is left out does not matter.
 
     `model` is the label behind `#` in `scripted:FILE#label`, or the model's full name; `contains`
-    is looked for in the system prompt and all messages.
+    is looked for in the system prompt and all messages, `sees` among the images and PDFs in them.
     """
 
     role: str | None = None
@@ -61,6 +62,7 @@ class When(FrozenModel):
     model: str | None = None
     worker: str | None = None
     contains: str | None = None
+    sees: MediaType | None = None
 
 
 class ScriptToolCall(FrozenModel):
@@ -131,12 +133,16 @@ class Defaults(FrozenModel):
 
 
 class Script(FrozenModel):
-    """A whole script, as `docs/scripted-model.md` describes it."""
+    """A whole script, as `docs/scripted-model.md` describes it.
+
+    `attachments` are what the model can be shown beside text; an empty list for one that cannot.
+    """
 
     price: ScriptPrice = ScriptPrice()
     defaults: Defaults = Defaults()
     window: int = Field(default=LARGE_WINDOW, ge=1)
     max_output: int = Field(default=LARGE_OUTPUT, ge=1)
+    attachments: tuple[AttachmentKind, ...] = ("image", "pdf")
     replies: tuple[Entry, ...] = Field(min_length=1)
     exhausted: Literal["error", "repeat_last"] = "error"
 

@@ -13,7 +13,13 @@ from perdure.adapters.llm.script import Entry, Script, When
 from perdure.adapters.stores.waiting_stores import in_store
 from perdure.domain.foundation.retry_policies import impatient
 from perdure.domain.llm.requests import CallContext, ModelRequest
-from perdure.domain.llm.transcript import Message, TextBlock, ToolResultBlock, ToolUseBlock
+from perdure.domain.llm.transcript import (
+    AttachmentBlock,
+    Message,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+)
 from perdure.domain.ports import RecordStore
 
 LABEL = "#"
@@ -84,7 +90,14 @@ def matches(when: When, request: ModelRequest) -> bool:
         return False
     if when.model is not None and when.model not in {request.model, label_of(request.model)}:
         return False
+    if when.sees is not None and when.sees not in _seen(request):
+        return False
     return when.contains is None or when.contains in visible_text(request)
+
+
+def _seen(request: ModelRequest) -> set[str]:
+    """The types of what the model is shown beside text."""
+    return {one.media_type for message in request.messages for one in message.attachments}
 
 
 def _names(context: CallContext, address: str) -> tuple[str, str]:
@@ -113,6 +126,8 @@ def _shown(message: Message) -> str:
                 parts.append(block.text)
             case ToolUseBlock():
                 parts.append(f"{block.name} {block.arguments}")
+            case AttachmentBlock():
+                parts.append(block.file.words)
             case _:
                 pass
     return "\n".join(parts)

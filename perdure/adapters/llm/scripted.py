@@ -55,6 +55,7 @@ class ScriptedModel:
             price=script.price.price(),
             window=script.window,
             max_output=script.max_output,
+            attachments=script.attachments,
         )
 
     async def count(self, request: ModelRequest) -> int | None:
@@ -178,9 +179,18 @@ def _estimated(request: ModelRequest, blocks: tuple[Block, ...]) -> Usage:
     said = Message(role="assistant", blocks=blocks)
     calls = "".join(f"{call.name} {json.dumps(call.arguments)}" for call in said.tool_uses)
     return Usage(
-        input_tokens=estimate(visible_text(request)).total,
+        input_tokens=estimate(visible_text(request)).total + _seen(request),
         output_tokens=estimate(said.text + calls).total,
     )
+
+
+def _seen(request: ModelRequest) -> int:
+    """The tokens of what is shown, by its bound; it must be there, as for any provider."""
+    shown = [one for message in request.messages for one in message.attachments]
+    missing = [one for one in shown if one.ref not in request.files]
+    if missing:
+        raise refused(f"The content of {missing[0].described} was not loaded.")
+    return sum(one.tokens.media for one in shown)
 
 
 async def _stream(

@@ -6,6 +6,7 @@ from typing import Annotated, Self
 from pydantic import Field, StringConstraints, model_validator
 
 from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.llm.file_signatures import AttachmentKind
 from perdure.domain.llm.requests import Effort
 
 # A name stands between `compat:` and the model's own name.
@@ -30,6 +31,8 @@ class CompatibleServer(FrozenModel):
         window: tokens of its context.
         max_output: the longest reply in tokens.
         effort: the levels of effort that it takes.
+        attachments: what its models can be shown beside text: `image`, `pdf`.
+        attachment_factor: how many times the usual bound of tokens they take for it.
     """
 
     url: Annotated[str, StringConstraints(pattern=r"^https?://[^\s]+$")]
@@ -47,6 +50,8 @@ class CompatibleServer(FrozenModel):
     window: int | None = Field(default=None, ge=1)
     max_output: int | None = Field(default=None, ge=1)
     effort: tuple[Effort, ...] = ()
+    attachments: tuple[AttachmentKind, ...] = ()
+    attachment_factor: float = Field(default=1.0, gt=0)
 
     @model_validator(mode="after")
     def _one_key(self) -> Self:

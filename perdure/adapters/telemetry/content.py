@@ -15,6 +15,7 @@ from perdure.adapters.logging.redacting import told, told_data
 from perdure.adapters.telemetry import conventions as names
 from perdure.domain.llm.requests import ModelProfile, ModelReply, ModelRequest
 from perdure.domain.llm.transcript import (
+    AttachmentBlock,
     Block,
     Message,
     TextBlock,
@@ -137,8 +138,13 @@ def _part(block: Block) -> dict[str, object]:
             arguments = given if given.endswith(CUT) else json.loads(given)
             return {"type": "tool_call", "id": block.id, "name": block.name, "arguments": arguments}
         case ToolResultBlock():
-            response = _shortened(block.text)
+            response = _shortened(
+                "\n".join([block.text, *(one.words for one in block.attachments)])
+            )
             return {"type": "tool_call_response", "id": block.call_id, "response": response}
+        case AttachmentBlock():
+            # In words: a trace is no place for the content.
+            return _text(block.file.words)
 
 
 def _arguments(given: dict[str, JsonValue]) -> str:

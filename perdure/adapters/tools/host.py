@@ -22,6 +22,7 @@ from perdure.domain.tools.definitions import (
     UNKNOWN_TOOL,
     HeldBy,
     Rehearsal,
+    Showing,
     ToolDefinition,
     ToolGrant,
     ToolInvocation,
@@ -181,6 +182,8 @@ class LocalToolHost:
         match outcome:
             case Finished(value=HeldBy(value=value, held=held)):
                 return tool_output("ok", _as_text(value)).model_copy(update={"held": held})
+            case Finished(value=Showing(text=text, files=files)):
+                return tool_output("ok", text).model_copy(update={"files": files})
             case Finished(value=value):
                 return tool_output("ok", _as_text(value))
             case Late(abandoned=abandoned):

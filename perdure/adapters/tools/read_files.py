@@ -8,11 +8,19 @@ from typing import Annotated
 from pydantic import Field
 
 from perdure.adapters.files.links import inside
+from perdure.adapters.files.measures import measured
 from perdure.adapters.files.paths import is_dotenv, parse, protected, shown
 from perdure.adapters.files.rooted_files import Entry, Parts, RootedDirectory
 from perdure.adapters.tools.regex import Finder, finder, glob_matcher
 from perdure.domain.foundation.errors import ToolFailure
-from perdure.domain.tools.definitions import OUTPUT_CAP_BYTES, OUTPUT_CAP_LINES
+from perdure.domain.llm.attachments import examined
+from perdure.domain.llm.file_signatures import media_type_of
+from perdure.domain.tools.definitions import (
+    OUTPUT_CAP_BYTES,
+    OUTPUT_CAP_LINES,
+    Showing,
+    ShownFile,
+)
 from perdure.tool_decorator import ToolContext, tool
 
 SKIPPED_FOLDERS = frozenset(
@@ -30,8 +38,10 @@ def fs_read(
     context: ToolContext,
     offset: Annotated[int, Field(ge=0)] = 0,
     limit: Annotated[int, Field(ge=1, le=OUTPUT_CAP_LINES)] = OUTPUT_CAP_LINES,
-) -> str:
-    """Read a text file of the workspace; the last line says what is left and gives the hash.
+) -> str | Showing:
+    """Read a file of the workspace; of a text, the last line says what is left and gives the hash.
+
+    An image or PDF is shown whole.
 
     Args:
         path: the file, relative to the workspace.
@@ -41,6 +51,8 @@ def fs_read(
     parts = parse(path, use="read")
     with RootedDirectory(context.grant.root, guarded=True) as files:
         data = files.read(inside(files, parts))
+    if media_type_of(data) is not None:
+        return _shown(path, data)
     lines = as_text(path, data).splitlines(keepends=True)
     if offset > len(lines):
         raise ToolFailure(
@@ -50,6 +62,16 @@ def fs_read(
     kept, cut = _within_bytes(lines[offset : offset + limit])
     footer = _footer(path, data, lines=len(lines), start=offset, count=len(kept), cut=cut)
     return _closed("".join(kept)) + footer
+
+
+def _shown(path: str, data: bytes) -> Showing:
+    """An image or PDF to look at; the words say what it is, for models that cannot."""
+    name = shown(path)
+    found = examined(data, name=name, ref="", measure=measured)
+    if isinstance(found, str):
+        raise ToolFailure(f"{name} cannot be shown: {found}.", reason="binary")
+    text = f"{found.words}\n[{name}: shown as a whole; sha256 {content_hash(data)}]"
+    return Showing(text=text, files=(ShownFile(name=name, data=data),))
 
 
 @tool(name="fs.list", idempotent=True, aliases=("list_dir", "list_files"))

@@ -13,6 +13,7 @@ from perdure.domain.delegation.plan import TaskPlan
 from perdure.domain.delegation.prompts import WORKER_SYSTEM
 from perdure.domain.delegation.spec import DelegationSpec
 from perdure.domain.generated_tools.tool_registry import making_tools
+from perdure.domain.llm.attachments import attachment_in
 from perdure.domain.run.hooks import Hooks
 from perdure.domain.turns.settings import AgentSettings, ToolsSpec
 from perdure.domain.turns.tool_call_rules import ToolPolicy
@@ -167,15 +168,26 @@ def allowed_model(envelope: Envelope, spec: DelegationSpec) -> str | None:
 
 
 def worker_spec(
-    envelope: Envelope, spec: DelegationSpec, *, tools: ToolsSpec, limits: BudgetLimits
+    envelope: Envelope,
+    spec: DelegationSpec,
+    *,
+    tools: ToolsSpec,
+    limits: BudgetLimits,
+    handed_on: Mapping[str, JsonValue] | None = None,
 ) -> AgentSpec:
-    """The specification of a worker; its whole task is its briefing."""
+    """The specification of a worker; its whole task is its briefing.
+
+    Of the inputs that are `handed_on` it is shown the images and PDFs; the others are texts, which
+    the briefing has.
+    """
+    shown = {name: value for name, value in (handed_on or {}).items() if attachment_in(value)}
     model = allowed_model(envelope, spec)
     models = spec.models.model_copy(update={"worker": model}) if model else spec.models
     system = f"{WORKER_SYSTEM} {making_tools(spec.delegation.tools_factory)}".strip()
     return AgentSpec(
         kind="agent",
         goal=short_goal(envelope.instructions),
+        context=shown,
         category=spec.category,
         workspace=spec.workspace,
         models=models,

@@ -16,6 +16,7 @@ from perdure.domain.evaluation.rubric import WorkerRequirements
 from perdure.domain.evaluation.scores import DimensionScore
 from perdure.domain.foundation.base import ActivityMessage, FrozenModel
 from perdure.domain.foundation.refs import BlobRef
+from perdure.domain.llm.attachments import Attachment
 from perdure.domain.llm.call_settings import CallSettings
 from perdure.domain.llm.errors import ModelFacts
 from perdure.domain.llm.requests import CacheLife, ModelProfile
@@ -68,7 +69,8 @@ class StageContext(ActivityMessage):
 class Frame(FrozenModel):
     """What stays the same over a run; stored as one blob, cached by workers.
 
-    `inputs` are the named inputs of the task as text, `output_schema` is what its answer is to fit.
+    `inputs` are the named inputs of the task as text, `attachments` those that are images or PDFs:
+    in the text they are named. `output_schema` is what its answer is to fit.
     `extra` holds what a loop kind adds, as JSON of that kind's own model.
     """
 
@@ -86,6 +88,7 @@ class Frame(FrozenModel):
     extra: dict[str, JsonValue] = {}
     temperature: float | None = None
     output_schema: dict[str, JsonValue] | None = None
+    attachments: tuple[Attachment, ...] = ()
 
 
 class OpenWorkspaceRequest(ActivityMessage):
@@ -167,7 +170,8 @@ class OpenRunReport(ActivityMessage):
 
     `failing` are models of the chains that failed for other runs a moment ago; `tallies` what the
     tool calls of a resumed transcript add up to; `notifies` whether the workers have a channel that
-    tells people of gates (None: this one did not say).
+    tells people of gates (None: this one did not say). `task_media` is the most that images and
+    PDFs of the task take of a prompt.
     """
 
     frame: str
@@ -179,6 +183,7 @@ class OpenRunReport(ActivityMessage):
     tallies: ToolCounters | None = None
     seats: dict[str, StageContext] = {}
     notifies: bool | None = None
+    task_media: int = 0
 
 
 class ModelCallRequest(ActivityMessage):
@@ -322,7 +327,7 @@ class ToolCallReport(ActivityMessage):
 
     `told` is the beginning of it, for people who watch. `held` is what runs that this run started
     hold of its budget; None where nobody looked. `handed_over` are the arguments of an activity
-    that the loop schedules now; nothing has run.
+    that the loop schedules now; nothing has run. `attachments` are what the model is shown with it.
     """
 
     outcome: ToolOutcome = "ok"
@@ -333,6 +338,7 @@ class ToolCallReport(ActivityMessage):
     told: str = ""
     held: dict[str, Reservation] | None = None
     handed_over: tuple[JsonValue, ...] | None = None
+    attachments: tuple[Attachment, ...] = ()
 
 
 class KeepResultRequest(ActivityMessage):

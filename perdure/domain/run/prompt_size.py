@@ -25,6 +25,28 @@ def entries_tokens(entries: Sequence[Entry]) -> int:
     return sum(_entry_tokens(entry) for entry in entries)
 
 
+def entries_media(entries: Sequence[Entry], *, task_media: int) -> int:
+    """The most that images and PDFs among the entries take.
+
+    Args:
+        entries: what is appended.
+        task_media: what those of the task take, wherever an entry tells the task anew.
+    """
+    total = 0
+    for entry in entries:
+        match entry:
+            case ResultsEntry():
+                shown = [one for result in entry.results for one in result.attachments]
+                total += sum(one.tokens.media for one in shown)
+            case RefineEntry() | PlanEntry() | JudgeEntry() | StageEntry() | GoalEntry():
+                total += task_media
+            case SayEntry():
+                pass
+            case _:
+                assert_never(entry)
+    return total
+
+
 def _entry_tokens(entry: Entry) -> int:
     match entry:
         case SayEntry():

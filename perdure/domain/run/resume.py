@@ -65,6 +65,7 @@ def slim(state: S, *, whole_control: bool = False) -> S:
             "chain_index": {},
             "system_tokens": 0,
             "task_tokens": 0,
+            "task_media": 0,
             "by_phase": {},
             "by_model": {},
             "records": [],

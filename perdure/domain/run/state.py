@@ -68,6 +68,7 @@ class LoopState(BaseModel):
     chain_index: dict[str, int] = {}
     system_tokens: int = 0
     task_tokens: int = 0
+    task_media: int = 0
     models_used: list[str] = []
     by_phase: dict[str, SpendSlice] = {}
     by_model: dict[str, SpendSlice] = {}

@@ -5,7 +5,7 @@ import json
 from dataclasses import dataclass
 from typing import Literal
 
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
 from perdure.domain.budget.envelope import Reservation
 from perdure.domain.foundation.base import ActivityMessage, FrozenModel
@@ -117,11 +117,19 @@ UNKNOWN_TOOL = "unknown_tool"
 """The code of an answer by a host that does not know the tool, or knows it no longer."""
 
 
+class ShownFile(FrozenModel):
+    """An image or PDF as a tool shows it; the caller looks at it and stores it."""
+
+    name: str
+    data: bytes = Field(repr=False)
+
+
 class ToolOutput(FrozenModel):
     """What one tool call gave: the whole text; the caller stores it and makes the excerpt.
 
     `held` is what runs that the caller started hold of its budget; None where it did not look.
     `handed_over` are the arguments, checked and in order, with which the loop runs an activity.
+    `files` are shown beside the text, to models that take them.
     """
 
     outcome: ToolOutcome
@@ -130,6 +138,7 @@ class ToolOutput(FrozenModel):
     truncated: bool = False
     held: dict[str, Reservation] | None = None
     handed_over: tuple[JsonValue, ...] | None = None
+    files: tuple[ShownFile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +147,14 @@ class HeldBy:
 
     value: object
     held: dict[str, Reservation]
+
+
+@dataclass(frozen=True, slots=True)
+class Showing:
+    """What a tool gives that shows files beside its text."""
+
+    text: str
+    files: tuple[ShownFile, ...]
 
 
 class Rehearsal(FrozenModel):

@@ -11,10 +11,12 @@ from collections.abc import Sequence
 
 from perdure.domain.foundation.tokens import estimate
 from perdure.domain.llm.transcript import (
+    AttachmentBlock,
     Message,
     TextBlock,
     ToolResultBlock,
     ToolUseBlock,
+    block_tokens,
     message_tokens,
 )
 
@@ -74,6 +76,8 @@ def _lines(messages: Sequence[Message]) -> list[str]:
                     where = f" ({block.ref.hash})" if block.ref else ""
                     brought = _short(block.text, _FOUND)
                     found.append(f"- {block.name} ended {block.outcome}{where}: {brought}")
+                case AttachmentBlock():
+                    found.append(f"- You were shown {block.file.described}")
                 case _:
                     pass
     return found
@@ -134,7 +138,12 @@ def _reserve(window: int) -> int:
 
 
 def _total(messages: Sequence[Message]) -> int:
-    return sum(message_tokens(message).total for message in messages)
+    return sum(_size(message) for message in messages)
+
+
+def _size(message: Message) -> int:
+    """What a message will probably take: by its bound, one PDF would crowd out all else."""
+    return message_tokens(message).likely
 
 
 def _placeholders(messages: Sequence[Message], *, limit: int, protected: int) -> list[Message]:
@@ -149,9 +158,9 @@ def _placeholders(messages: Sequence[Message], *, limit: int, protected: int) ->
             _placeholder(block) if isinstance(block, ToolResultBlock) else block
             for block in kept[index].blocks
         )
-        total -= message_tokens(kept[index]).total
+        total -= _size(kept[index])
         kept[index] = kept[index].model_copy(update={"blocks": blocks})
-        total += message_tokens(kept[index]).total
+        total += _size(kept[index])
     return kept
 
 
@@ -164,7 +173,7 @@ def _first_protected(messages: Sequence[Message], protected: int) -> int:
         results = [block for block in messages[index].blocks if isinstance(block, ToolResultBlock)]
         if not results:
             continue
-        room -= sum(estimate(block.text).total for block in results)
+        room -= sum(block_tokens(block).likely for block in results)
         if room < 0 and first < len(messages):
             return first
         first = index
@@ -173,16 +182,19 @@ def _first_protected(messages: Sequence[Message], protected: int) -> int:
 
 def _placeholder(block: ToolResultBlock) -> ToolResultBlock:
     where = f'; read it with artifact.read {{"ref": "{block.ref.hash}"}}' if block.ref else ""
-    note = f"[result of {block.name}, {len(block.text)} characters, left out{where}]"
-    if estimate(block.text).total <= estimate(note).total:
+    told = "".join(f", {one.described}" for one in block.attachments)
+    if told:
+        where = "; read it again to see it"
+    note = f"[result of {block.name}, {len(block.text)} characters{told}, left out{where}]"
+    if block_tokens(block).likely <= estimate(note).total:
         return block
-    return block.model_copy(update={"text": note})
+    return block.model_copy(update={"text": note, "attachments": ()})
 
 
 def _summarized(messages: Sequence[Message], *, limit: int) -> list[Message]:
     """Make a summary of whole turns after the first message until the rest is within `limit`."""
     room = min(MOST_SUMMARY_TOKENS, limit // SUMMARY_SHARE)
-    sizes = [message_tokens(message).total for message in messages]
+    sizes = [_size(message) for message in messages]
     total, cut = sum(sizes), 1
     starts = [index for index in range(1, len(messages)) if messages[index].role == "assistant"]
     for start in starts:

@@ -8,6 +8,7 @@ from perdure.domain.evaluation.rubric import Part
 from perdure.domain.evaluation.scores import Evaluation, Finding
 from perdure.domain.foundation.base import ActivityMessage
 from perdure.domain.foundation.refs import BlobRef
+from perdure.domain.llm.attachments import Attachment
 from perdure.domain.llm.transcript import ToolOutcome
 from perdure.domain.turns.records import StageStatus
 
@@ -75,13 +76,17 @@ class SayEntry(ActivityMessage):
 
 
 class ToolResultEntry(ActivityMessage):
-    """The result of one call to append; `note` is shown to the model before it."""
+    """The result of one call to append; `note` is shown to the model before it.
+
+    `attachments` are images and PDFs that are shown with it.
+    """
 
     call_id: str
     name: str
     outcome: ToolOutcome = "ok"
     ref: BlobRef | None = None
     note: str = ""
+    attachments: tuple[Attachment, ...] = ()
 
 
 class ResultsEntry(ActivityMessage):

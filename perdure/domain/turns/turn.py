@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict
 from perdure.domain.evaluation.outcomes import Outcome
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.foundation.refs import BlobRef
+from perdure.domain.llm.attachments import Attachment
 from perdure.domain.llm.requests import CUT_SHORT, UNFINISHED
 from perdure.domain.llm.transcript import ToolOutcome, TranscriptRef
 from perdure.domain.turns.entries import Entry
@@ -27,6 +28,7 @@ class CallOutcome(FrozenModel):
     """A call of the current batch that has its result.
 
     `gone` means that its host knows the tool no longer, which counts like a tool not on offer.
+    `attachments` are images and PDFs that the model is shown with it.
     """
 
     call_id: str
@@ -36,6 +38,7 @@ class CallOutcome(FrozenModel):
     ms: int = 0
     number: float | None = None
     gone: bool = False
+    attachments: tuple[Attachment, ...] = ()
 
 
 class Batch(BaseModel):

@@ -17,9 +17,16 @@ from perdure.adapters.llm.openai_dialects.events import (
 )
 from perdure.adapters.llm.openai_dialects.structured import ANSWER, in_prompt, takes_strictly
 from perdure.adapters.llm.openai_dialects.tool_calls import OpenCall, with_own_ids
+from perdure.adapters.llm.wire_files import FROM_TOOLS, Files, chat_part
 from perdure.domain.foundation.tokens import estimate
 from perdure.domain.llm.requests import CUT_SHORT, ModelRequest, StopReason, ToolOffer
-from perdure.domain.llm.transcript import Block, TextBlock, ToolResultBlock, ToolUseBlock
+from perdure.domain.llm.transcript import (
+    AttachmentBlock,
+    Block,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+)
 from perdure.domain.llm.usage import Usage
 
 PATH = "/chat/completions"
@@ -106,17 +113,20 @@ def _tool(tool: ToolOffer) -> JsonValue:
 def _messages(request: ModelRequest) -> Iterator[JsonValue]:
     # No thoughts are sent: the dialect has no place for them.
     for turn in turns_of(request.messages, model=""):
-        yield from _said(turn)
+        yield from _said(turn, request.files)
 
 
-def _said(turn: Turn) -> Iterator[JsonValue]:
+def _said(turn: Turn, files: Files) -> Iterator[JsonValue]:
     text = "\n\n".join(block.text for block in turn.blocks if isinstance(block, TextBlock))
     if turn.role == "user":
         for block in turn.blocks:
             if isinstance(block, ToolResultBlock):
                 called = wire_id(block.call_id)
                 yield {"role": "tool", "tool_call_id": called, "content": result_text(block)}
-        if text:
+        if shown := _shown(turn, files):
+            asked: list[JsonValue] = [{"type": "text", "text": text}] if text else []
+            yield {"role": "user", "content": [*shown, *asked]}
+        elif text:
             yield {"role": "user", "content": text}
         return
     calls: list[JsonValue] = [
@@ -132,6 +142,20 @@ def _said(turn: Turn) -> Iterator[JsonValue]:
     if calls:
         message["tool_calls"] = calls
     yield message
+
+
+def _shown(turn: Turn, files: Files) -> list[JsonValue]:
+    """The images and PDFs of a turn; a tool message is text alone, so its own follow behind it."""
+    of_tools: list[JsonValue] = [
+        chat_part(one, files)
+        for block in turn.blocks
+        if isinstance(block, ToolResultBlock)
+        for one in block.attachments
+    ]
+    own: list[JsonValue] = [
+        chat_part(block.file, files) for block in turn.blocks if isinstance(block, AttachmentBlock)
+    ]
+    return [*([{"type": "text", "text": FROM_TOOLS}] if of_tools else []), *of_tools, *own]
 
 
 def written(call: ToolUseBlock) -> str:

@@ -27,9 +27,11 @@ from perdure.adapters.llm.openai_dialects.events import (
 )
 from perdure.adapters.llm.openai_dialects.structured import ANSWER, takes_strictly
 from perdure.adapters.llm.openai_dialects.tool_calls import OpenCall, with_own_ids
+from perdure.adapters.llm.wire_files import Files, responses_part
 from perdure.domain.foundation.tokens import estimate
 from perdure.domain.llm.requests import CUT_SHORT, ModelProfile, ModelRequest, StopReason
 from perdure.domain.llm.transcript import (
+    AttachmentBlock,
     Block,
     TextBlock,
     ThinkingBlock,
@@ -117,10 +119,10 @@ def _effort(request: ModelRequest) -> str | None:
 
 def _input(request: ModelRequest) -> Iterator[JsonValue]:
     for turn in turns_of(request.messages, model=request.model):
-        yield from _items(turn)
+        yield from _items(turn, request.files)
 
 
-def _items(turn: Turn) -> Iterator[JsonValue]:
+def _items(turn: Turn, files: Files) -> Iterator[JsonValue]:
     for at, block in enumerate(turn.blocks):
         match block:
             case TextBlock():
@@ -140,8 +142,18 @@ def _items(turn: Turn) -> Iterator[JsonValue]:
                 yield {
                     "type": "function_call_output",
                     "call_id": wire_id(block.call_id),
-                    "output": result_text(block),
+                    "output": _output(block, files),
                 }
+            case AttachmentBlock():
+                yield {"role": turn.role, "content": [responses_part(block.file, files)]}
+
+
+def _output(block: ToolResultBlock, files: Files) -> JsonValue:
+    text = result_text(block)
+    if not block.attachments:
+        return text
+    shown = [responses_part(one, files) for one in block.attachments]
+    return [{"type": "input_text", "text": text}, *shown]
 
 
 @dataclass(slots=True)

@@ -10,7 +10,9 @@ from pydantic import JsonValue
 from rich.console import RenderableType
 from rich.text import Text
 
+from perdure.domain.llm.attachments import Attachment
 from perdure.domain.llm.transcript import (
+    AttachmentBlock,
     Block,
     Message,
     TextBlock,
@@ -63,9 +65,16 @@ def _block(block: Block) -> RenderableType:
         case ToolResultBlock():
             whole = f"  whole: {block.ref.hash}" if block.ref else ""
             head = line((f"← {block.name} {block.outcome}", WARN), (whole, DIM))
-            return stack(head, Text(block.text))
+            shown = (_shown(one) for one in block.attachments)
+            return stack(head, Text(block.text), *shown)
+        case AttachmentBlock():
+            return _shown(block.file)
         case _:
             assert_never(block)
+
+
+def _shown(one: Attachment) -> RenderableType:
+    return line((one.words, WARN), (f"  {one.ref}", DIM))
 
 
 _Cell = Callable[[IterationRecord], str]

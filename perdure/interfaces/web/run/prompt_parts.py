@@ -8,12 +8,14 @@ from pydantic import JsonValue
 
 from perdure.domain.foundation.tokens import estimate
 from perdure.domain.llm.transcript import (
+    AttachmentBlock,
     Block,
     Message,
     TextBlock,
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
+    block_tokens,
 )
 
 # How prompts begin what comes from elsewhere than the task.
@@ -56,6 +58,11 @@ def part_of(title: str, text: str) -> Part:
     return Part(title, text, estimate(text).total)
 
 
+def measured_part(title: str, text: str, block: Block) -> Part:
+    """A part whose images and PDFs count beside its text."""
+    return Part(title, text, estimate(text).total + block_tokens(block).media)
+
+
 def _user_parts(text: str, title: str) -> Iterable[Part]:
     kept: list[str] = []
     for section in text.split("\n\n"):
@@ -78,7 +85,12 @@ def _block_part(block: Block) -> Part:
             told = block.unreadable or _as_json(block.arguments)
             return part_of(f"Call of {block.name}", told)
         case ToolResultBlock():
-            return part_of(f"Result of {block.name} ({block.outcome})", block.text)
+            said = "\n".join([block.text, *(one.words for one in block.attachments)])
+            return measured_part(f"Result of {block.name} ({block.outcome})", said, block)
+        case AttachmentBlock():
+            return measured_part(
+                "Image" if block.file.kind == "image" else "PDF", block.file.words, block
+            )
 
 
 def _as_json(value: JsonValue) -> str:
