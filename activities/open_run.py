@@ -1,7 +1,7 @@
 """The activities `open_run` and `reframe`: write a run's frame and first messages, or amend it."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 
 from temporalio import activity
@@ -20,6 +20,7 @@ from perdure.domain.llm.attachments import (
     too_much,
 )
 from perdure.domain.llm.requests import ModelProfile
+from perdure.domain.llm.shown_attachments import unseen
 from perdure.domain.llm.transcript import (
     Message,
     TextBlock,
@@ -74,6 +75,7 @@ class OpenRun:
         """Write the frame blob and, for runs that converse, the opening transcript."""
         cards = {name: await self._card(name, step) for name in _names(step.chains)}
         attachments = await self._attachments(step)
+        _require_sight(tuple(attachments.values()), step, cards)
         inputs = await self._inputs(step, attachments)
         frame = Frame(
             run=step.run,
@@ -245,6 +247,19 @@ class OpenRun:
         task = user_text(task_text(told, frame.inputs), pinned=True)
         shown = with_attachments(task, frame.attachments)
         return await self._transcripts.append(head, [*given, shown])
+
+
+def _require_sight(
+    attachments: Sequence[Attachment], step: OpenRunRequest, cards: Mapping[str, ModelProfile]
+) -> None:
+    """Refuse images and PDFs that nobody could look at; whoever submitted may not know the models.
+
+    Raises:
+        InvalidInput: no model of the run can be shown them.
+    """
+    problems = [unseen(attachments, [name], cards) for name in _names(step.chains)]
+    if problems and all(problems):
+        raise InvalidInput(f"context: {problems[0]}.")
 
 
 def _with_schema(step: OpenRunRequest, system: str) -> str:

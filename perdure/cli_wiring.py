@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from perdure.domain.installation.encryption_keys import KeyUse
+    from perdure.domain.llm.attachments import Measures
+    from perdure.domain.llm.file_signatures import MediaType
     from perdure.domain.roles.definition_library import DefinitionStore
 
 DEFAULTS_FILE = "perdure.yaml"
@@ -95,6 +97,7 @@ def app_context(settings: Settings | None = None) -> AppContext:
         stdin=sys.stdin,
         rubric_problems=_rubric_problems,
         model_notes=model_notes,
+        measure=_measure,
         file_formats=_file_formats,
     )
 
@@ -279,6 +282,12 @@ async def _setup_model(on_progress: OnProgress) -> str:
     from perdure.operations.setup_model import setup_model
 
     return await setup_model(on_progress)
+
+
+def _measure(data: bytes, media_type: "MediaType") -> "Measures":
+    from perdure.adapters.files.measures import measured
+
+    return measured(data, media_type)
 
 
 def _rubric_problems(rubric: Rubric) -> Sequence[Problem]:

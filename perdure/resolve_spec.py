@@ -11,7 +11,9 @@ from perdure.domain.evaluation.conditions import ToolBound, placed_leaves
 from perdure.domain.evaluation.rubric import RubricProblems, no_problems, unknown_checks
 from perdure.domain.foundation.errors import InvalidInput, PerdureError
 from perdure.domain.foundation.problems import nearest_name
+from perdure.domain.llm.attachments import attachment_in
 from perdure.domain.llm.requests import ModelProfile
+from perdure.domain.llm.shown_attachments import unseen
 from perdure.domain.ports import ModelClient, Models, ToolHost
 from perdure.domain.refine.spec import RefineSpec, StrategyTools
 from perdure.domain.roles.definition import LoopDefinition, LoopSnapshot, capabilities
@@ -147,6 +149,7 @@ class Resolver:
         problems += (*_judges(spec, models, cards), *_goal_judges(spec, models, cards))
         problems += _unusable_schemas(spec)
         problems += (*_strange_settings(spec), *_unable(spec, models, cards))
+        problems += _blind(spec, models, cards)
         problems += self._unusable_checks(spec)
         problems += unusable_hooks(spec.kind, spec.hooks, self._plugins.hooks)
         problems += () if self._plugins.tools else _beyond(spec, selection.names)
@@ -350,6 +353,23 @@ def _unable(spec: Spec, models: ModelsSpec, cards: dict[str, ModelProfile]) -> l
         if name in cards
         for field, why in settings.unable(cards[name])
     ]
+
+
+def _blind(spec: Spec, models: ModelsSpec, cards: dict[str, ModelProfile]) -> list[str]:
+    """Models that are to do the task and cannot be shown what it shows.
+
+    Others, such as judges, read in words what is there. Of the stages of roles one has to see it.
+    """
+    shown = [one for value in spec.context.values() if (one := attachment_in(value)) is not None]
+    if not shown:
+        return []
+    role = "worker" if isinstance(spec, DelegationSpec) else "executor"
+    path, chains = f"models.{role}", [models.chain(role)]
+    if isinstance(spec, RolesSpec) and (defined := _definitions(spec)):
+        own = [role.models for one in defined for role in one.roles]
+        chains = [tuple(chain) or models.chain("executor") for chain in own]
+    problems = [unseen(shown, chain, cards) for chain in chains]
+    return [f"{path}: {problems[0]}"] if all(problems) else []
 
 
 def _judges(spec: Spec, models: ModelsSpec, cards: dict[str, ModelProfile]) -> list[str]:

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from perdure.domain.evaluation.rubric import RubricProblems, no_problems
 from perdure.domain.installation.configuration import Setting
+from perdure.domain.llm.attachments import Measure, not_measured
 from perdure.domain.ports import Endpoints
 from perdure.interfaces.services import (
     Check,
@@ -142,6 +143,7 @@ class AppContext:
         rubric_problems: finds patterns and schemas of a rubric that cannot be used.
         file_formats: models of files that adapters read, for their schemas.
         model_notes: says which models end soon.
+        measure: reads pixels and pages of images and PDFs.
         stdout: where output goes; progress and errors go to `stderr`.
         stdin: where a person answers questions in place; None: nobody does.
         rate_per_minute: requests of one token a minute, over HTTP.
@@ -186,3 +188,4 @@ class AppContext:
     setting_names: frozenset[str] = frozenset()
     file_formats: Callable[[], Mapping[str, type[BaseModel]]] = dict
     model_notes: ModelNotes = no_notes
+    measure: Measure = not_measured

@@ -1,5 +1,10 @@
-"""Files that a specification refers to: read inside one folder only, and kept as blobs."""
+"""Files that a specification refers to or carries: read inside one folder only, kept as blobs.
 
+What a file is, its content says: an image or PDF becomes an attachment, anything else is text.
+"""
+
+import base64
+import binascii
 import hashlib
 import os
 import re
@@ -10,6 +15,17 @@ from pathlib import Path, PurePosixPath
 from pydantic import JsonValue
 
 from perdure.domain.foundation.problems import Problem, shown
+from perdure.domain.llm.attachments import (
+    MOST_PDF_BYTES,
+    Attachment,
+    Measure,
+    attachment_in,
+    attachment_value,
+    examined,
+    not_measured,
+    too_much,
+)
+from perdure.domain.llm.file_signatures import SUPPORTED, media_type_of, named_as
 from perdure.submission.layers import Fields, Layer
 
 FILE = "file:"
@@ -18,27 +34,33 @@ STORED = ("scripted:sha256:", "scripted:hmac:")
 LABEL_CHARACTERS = 40
 INLINE_BYTES = 8 * 1024
 MAX_BYTES = 4 * 1024 * 1024
+NAME_CHARACTERS = 120
 INSIDE = "a file inside the folder of the task, without links and `..`"
-NO_FILES = "no files: this interface reads none, send the text itself"
+NO_FILES = (
+    "no files: this interface reads none; send the text itself, or the content of an image or PDF "
+    "as {base64: …, name: …}"
+)
 _LABEL = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 class References:
-    """Resolves the references of layers; `blobs` and `problems` grow as it goes."""
+    """Resolves the references of layers; `blobs` and `problems` grow as it goes.
 
-    def __init__(self) -> None:
+    Args:
+        measure: reads pixels and pages of the images and PDFs among the inputs.
+    """
+
+    def __init__(self, measure: Measure = not_measured) -> None:
         self.blobs: dict[str, bytes] = {}
         self.problems: list[Problem] = []
+        self._measure = measure
 
     def resolved(self, layer: Layer) -> Layer:
         """The layer with addresses, texts and an absolute workspace in place of references."""
         fields = dict(layer.fields)
         context, models = fields.get("context"), fields.get("models")
         if isinstance(context, dict):
-            fields["context"] = {
-                name: self._input(value, f"context.{name}", layer.folder)
-                for name, value in context.items()
-            }
+            fields["context"] = self._inputs(context, layer.folder)
         if isinstance(models, dict):
             fields["models"] = {
                 name: self._model(value, f"models.{name}", layer.folder)
@@ -51,19 +73,56 @@ class References:
             fields["workspace"] = self._workspace(str(fields["workspace"]), layer.folder)
         return Layer(name=layer.name, fields=fields, folder=layer.folder, defaults=layer.defaults)
 
+    def _inputs(self, context: Fields, folder: Path | None) -> Fields:
+        given: Fields = {
+            name: self._input(value, f"context.{name}", folder) for name, value in context.items()
+        }
+        shown_files = [found for value in given.values() if (found := attachment_in(value))]
+        if why := too_much(shown_files):
+            self.problems.append(Problem(path="context", found="images and PDFs", why=why))
+        return given
+
     def _input(self, value: JsonValue, path: str, folder: Path | None) -> JsonValue:
-        name = _file_of(value)
-        if name is None:
-            return value
-        data = self._read(name, path, folder)
-        if data is None:
-            return value
+        if (name := _file_of(value)) is not None:
+            data = self._read(name, path, folder, limit=MOST_PDF_BYTES)
+            return value if data is None else self._content(data, name, path)
+        match value:
+            case {"base64": str(encoded), **others} if not others.keys() - {"name"}:
+                data = self._decoded(encoded, path)
+                return value if data is None else self._content(data, others.get("name"), path)
+            case _:
+                return value
+
+    def _content(self, data: bytes, name: JsonValue, path: str) -> JsonValue:
+        """What a file gives: its text, short or by address, or an attachment."""
+        called = PurePosixPath(name).name[:NAME_CHARACTERS] if isinstance(name, str) else ""
+        if media_type_of(data) is not None or named_as(called) is not None:
+            return self._attached(data, called, path)
+        if len(data) > MAX_BYTES:
+            self._problem(path, called, f"a text of at most {MAX_BYTES} bytes")
+            return ""
         try:
             text = data.decode("utf-8")
         except UnicodeDecodeError:
-            self._problem(path, name, "a file of UTF-8 text")
-            return value
+            self._problem(path, called, f"UTF-8 text, {SUPPORTED}")
+            return ""
         return text if len(data) <= INLINE_BYTES else {"ref": self._kept(data)}
+
+    def _attached(self, data: bytes, name: str, path: str) -> JsonValue:
+        found = examined(data, name=name, ref=_address(data), measure=self._measure)
+        if isinstance(found, Attachment):
+            self._kept(data)
+            return attachment_value(found)
+        self.problems.append(Problem(path=path, found=name or "the file", why=found))
+        return ""
+
+    def _decoded(self, encoded: str, path: str) -> bytes | None:
+        try:
+            # Line breaks, as `base64` writes them, are allowed.
+            return base64.b64decode("".join(encoded.split()), validate=True)
+        except (binascii.Error, ValueError) as error:
+            self._problem(f"{path}.base64", encoded, f"base64 ({error})")
+            return None
 
     def _model(self, value: JsonValue, path: str, folder: Path | None) -> JsonValue:
         if isinstance(value, list):
@@ -88,22 +147,24 @@ class References:
             self._problem("workspace", str(path), "a folder that exists")
         return str(path)
 
-    def _read(self, name: str, path: str, folder: Path | None) -> bytes | None:
+    def _read(
+        self, name: str, path: str, folder: Path | None, *, limit: int = MAX_BYTES
+    ) -> bytes | None:
         if folder is None:
             self._problem(path, name, NO_FILES)
             return None
         try:
-            return read_beneath(folder, name)
+            return read_beneath(folder, name, limit=limit)
         except FileNotFoundError:
             self._problem(path, name, f"a file that exists in {folder}")
         except IsADirectoryError:
-            self._problem(path, name, f"a plain file of at most {MAX_BYTES} bytes")
+            self._problem(path, name, f"a plain file of at most {limit} bytes")
         except OSError:
             self._problem(path, name, INSIDE)
         return None
 
     def _kept(self, data: bytes) -> str:
-        address = f"sha256:{hashlib.sha256(data).hexdigest()}"
+        address = _address(data)
         self.blobs[address] = data
         return address
 
@@ -111,7 +172,11 @@ class References:
         self.problems.append(Problem(path=path, found=shown(found), allowed=allowed))
 
 
-def read_beneath(folder: Path, name: str) -> bytes:
+def _address(data: bytes) -> str:
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"
+
+
+def read_beneath(folder: Path, name: str, *, limit: int = MAX_BYTES) -> bytes:
     """Read a regular file below a folder, component by component, following no link.
 
     Raises:
@@ -132,9 +197,9 @@ def read_beneath(folder: Path, name: str) -> bytes:
         os.close(at)
     with os.fdopen(file, "rb") as opened:
         facts = os.fstat(opened.fileno())
-        if not stat.S_ISREG(facts.st_mode) or facts.st_size > MAX_BYTES:
+        if not stat.S_ISREG(facts.st_mode) or facts.st_size > limit:
             raise IsADirectoryError(name)
-        return opened.read(MAX_BYTES)
+        return opened.read(limit)
 
 
 def with_addresses(fields: Fields, moved: Callable[[str], str]) -> Fields:
@@ -190,8 +255,8 @@ def _with_strategies(fields: Fields, change: Callable[[JsonValue, str], JsonValu
 
 def _moved_input(value: JsonValue, moved: Callable[[str], str]) -> JsonValue:
     match value:
-        case {"ref": str(address)}:
-            return {"ref": moved(address)}
+        case {"ref": str(address)} if len(value) == 1 or attachment_in(value) is not None:
+            return {**value, "ref": moved(address)}
         case _:
             return value
 

@@ -84,7 +84,7 @@ def _submitted(
         given.append(Layer(name=str(example), fields=read_file(example), folder=example.parent))
     said, problems = flag_fields(flags, kind)
     given.append(Layer(name="the flags", fields=said, folder=surroundings.folder))
-    references = References()
+    references = References(surroundings.measure)
     layers = [references.resolved(layer) for layer in given]
     whole = with_lists(merged(layers, kind), flags)
     wrong = [*problems, *references.problems, *open_inputs(whole)]
@@ -160,7 +160,7 @@ def revise(
     told: Fields = {} if goal is None else {"goal": goal}
     if label is not None:
         told["metadata"] = {"label": label}
-    references = References()
+    references = References(surroundings.measure)
     flagged = Layer(name="the flags", fields=said, folder=surroundings.folder)
     layers = [own, references.resolved(flagged), Layer(name="the flags", fields=told)]
     fields = with_lists(merged(layers, spec.kind), flags)

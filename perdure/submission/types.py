@@ -9,6 +9,7 @@ from pydantic import JsonValue
 from perdure.domain.evaluation.rubric import RubricProblems, no_problems
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.names import LOCAL_MODELS, LoopKind
+from perdure.domain.llm.attachments import Measure, not_measured
 from perdure.domain.specs import Spec
 
 ModelNotes = Callable[[Sequence[str]], tuple[str, ...]]
@@ -58,6 +59,7 @@ class Surroundings:
         definitions: the folder of the ready-made tasks, which are known by name.
         rubric_problems: finds patterns and schemas of a rubric that cannot be used.
         model_notes: says which models end soon.
+        measure: reads pixels and pages of images and PDFs; where it does not, a run's opening does.
         settings: keys of a `perdure.yaml` that are settings of the installation, no fields.
     """
 
@@ -68,6 +70,7 @@ class Surroundings:
     definitions: Path | None = None
     rubric_problems: RubricProblems = no_problems
     model_notes: ModelNotes = no_notes
+    measure: Measure = not_measured
     settings: frozenset[str] = frozenset()
 
 

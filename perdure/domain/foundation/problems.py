@@ -160,12 +160,14 @@ class Problem(FrozenModel):
     """One defect of an input, for a person.
 
     `path` looks like `rubric[2].evaluator.max`; `nearest` is the right name of a probable typo.
+    `why` says what is wrong, with the cure, where more than another value is needed.
     """
 
     path: str
     found: str
-    allowed: str
+    allowed: str = ""
     nearest: str | None = None
+    why: str = ""
 
     def __str__(self) -> str:
         return f"{self.path}: {self.words}"
@@ -173,6 +175,8 @@ class Problem(FrozenModel):
     @property
     def words(self) -> str:
         """What is wrong there, without the place."""
+        if self.why:
+            return f"{self.found}: {self.why}."
         hint = f" Did you mean {self.nearest}?" if self.nearest else ""
         return f"found {self.found}; allowed: {self.allowed}.{hint}"
 

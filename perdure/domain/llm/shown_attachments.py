@@ -4,7 +4,7 @@ A conversation is kept as it was, whichever model answers next. So what a model 
 what is more than one call may carry, is replaced when the call is made and never in the transcript.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from perdure.domain.llm.attachments import (
     MOST_BYTES_IN_A_CALL,
@@ -82,6 +82,25 @@ def instead(one: Attachment, card: ModelProfile) -> str:
     """What a model reads in the place of an image or PDF that it is not shown."""
     why = TOO_MUCH if one.kind in card.attachments else cannot_see(one, card)
     return f"[{one.described}: {why}]"
+
+
+def unseen(
+    attachments: Sequence[Attachment], names: Sequence[str], cards: Mapping[str, ModelProfile]
+) -> str:
+    """Why these models cannot do a task that shows all this, with the cure; empty where they can.
+
+    Args:
+        attachments: the images and PDFs of the task.
+        names: the models; of one without a card nobody here knows what it can be shown.
+        cards: the models' cards by name.
+    """
+    for name in names:
+        for one in attachments:
+            if name in cards and one.kind not in cards[name].attachments:
+                what = "images" if one.kind == "image" else "PDFs"
+                told = f"{cannot_see(one, cards[name])}, but the task has {one.words}"
+                return f"{told}; name a model that takes {what}, or give the content as text"
+    return ""
 
 
 def cannot_see(one: Attachment, card: ModelProfile) -> str:

@@ -57,7 +57,7 @@ TALK = (TASK, call_message("a"), READ)
 
 
 def shown(model: str, messages: tuple[Message, ...] = TALK, **changes: Any) -> ModelRequest:
-    values = {"messages": messages, "files": FILES, "tools": (READ_TOOL,)}
+    values: dict[str, Any] = {"messages": messages, "files": FILES, "tools": (READ_TOOL,)}
     return request(model, **(values | changes))
 
 

@@ -124,6 +124,7 @@ def surroundings(session: Session) -> Surroundings:
         definitions=DEFINITIONS,
         rubric_problems=context.rubric_problems,
         model_notes=context.model_notes,
+        measure=context.measure,
         settings=context.setting_names,
     )
 
