@@ -30,7 +30,7 @@ SEES = {"sees": "image/png"}
 async def _run(
     site: Installation, spec: Mapping[str, Any], played: Mapping[str, object]
 ) -> RunResult:
-    given = {"context": {"chart": CHART}, **spec}
+    given: dict[str, Any] = {"context": {"chart": CHART}, **spec}
     given["models"] = {"executor": await site.script(played), **given.get("models", {})}
     submission = load_data(given, surroundings=Surroundings(folder=None))
     ready = await store(submission, site.parts.stores.blobs)
