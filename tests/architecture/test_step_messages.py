@@ -200,6 +200,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "tallies": None,
             "seats": {},
             "notifies": None,
+            "task_media": 0,
         },
         "OpenRunRequest": {
             "run": "required",
@@ -355,6 +356,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "told": "",
             "held": None,
             "handed_over": None,
+            "attachments": [],
         },
         "ToolCallRequest": {
             "frame": "required",

@@ -129,6 +129,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "outcome": "ok",
             "ref": None,
             "note": "",
+            "attachments": [],
         },
     }
 )

@@ -1,6 +1,5 @@
 """What a file is by its first bytes, and whether its end is there; names are never trusted."""
 
-from pathlib import PurePosixPath
 from typing import Literal
 
 MediaType = Literal["image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf"]
@@ -37,7 +36,8 @@ def media_type_of(data: bytes) -> MediaType | None:
 
 def named_as(name: str) -> MediaType | None:
     """The type that a file's name promises; its content decides."""
-    return _NAMED.get(PurePosixPath(name).suffix.lower())
+    _, dot, ending = name.rpartition(".")
+    return _NAMED.get(f"{dot}{ending.lower()}")
 
 
 def kind_of(media_type: MediaType) -> AttachmentKind:
