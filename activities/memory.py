@@ -15,6 +15,7 @@ from perdure.domain.foundation.errors import NotAllowed, NotFound
 from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.foundation.tokens import estimate
 from perdure.domain.foundation.tolerance import read
+from perdure.domain.installation.model_rates import QueuesOf, no_queues
 from perdure.domain.memory.entries import Event, Learning, Skill
 from perdure.domain.memory.learn_messages import (
     ExtractReport,
@@ -103,12 +104,14 @@ class Review:
         blobs: BlobStore,
         frames: Frames,
         trusts_skills: bool = False,
+        queues: QueuesOf = no_queues,
     ) -> None:
         self._records = records
         self._memory = memory
         self._blobs = blobs
         self._frames = frames
         self._trusts_skills = trusts_skills
+        self._queues = queues
 
     @activity.defn
     @translated
@@ -155,6 +158,7 @@ class Review:
             update={
                 "frame": await self._blobs.put(frame.model_dump_json().encode()),
                 "cards": frame.cards,
+                "queues": self._queues(tuple(frame.cards)),
                 "system_tokens": estimate(LEARNER_SYSTEM).total,
                 "question": await self._blobs.put_text(learner_prompt(course)),
             }

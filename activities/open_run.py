@@ -11,6 +11,7 @@ from perdure.activities.support.error_mapping import translated
 from perdure.domain.budget.journal import Journal
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.tokens import estimate
+from perdure.domain.installation.model_rates import QueuesOf, no_queues
 from perdure.domain.llm.attachments import (
     Attachment,
     Measure,
@@ -60,6 +61,7 @@ class OpenRun:
         records: RecordStore,
         notifies: bool = False,
         measure: Measure = not_measured,
+        queues: QueuesOf = no_queues,
     ) -> None:
         self._blobs = blobs
         self._transcripts = transcripts
@@ -68,6 +70,7 @@ class OpenRun:
         self._records = records
         self._notifies = notifies
         self._measure = measure
+        self._queues = queues
 
     @activity.defn
     @translated
@@ -110,6 +113,7 @@ class OpenRun:
             seats={name: await self._seat(frame, order) for name, order in step.seats.items()},
             notifies=self._notifies,
             task_media=sum(one.tokens.media for one in frame.attachments),
+            queues=self._queues(tuple(cards)),
         )
 
     async def _put(self, frame: Frame) -> str:

@@ -207,6 +207,7 @@ class _Client:
             digest=self._stores.digest,
             task_queue=settings.task_queue,
             limits=settings.open_limits,
+            rates=tuple(settings.model_rates),
         )
 
     async def _connect(self) -> Client:

@@ -54,6 +54,7 @@ from perdure.domain.foundation.names import (
     tools_queue,
     worker_identity,
 )
+from perdure.domain.installation.model_rates import queue_of_rate, queues_of
 from perdure.domain.installation.workspace_use import WorkspaceUse, served
 from perdure.domain.ports import Models, ToolHost
 from perdure.domain.run.bookkeeping_messages import ServedModels
@@ -120,6 +121,7 @@ class Fleet:
             records=stores.records,
             notifies=self._settings.tells_people,
             measure=measured,
+            queues=self._queues_of,
         )
         review = Review(
             records=stores.records,
@@ -127,6 +129,7 @@ class Fleet:
             blobs=stores.blobs,
             frames=self._frames,
             trusts_skills=self._settings.trust_skills,
+            queues=self._queues_of,
         )
         finish = Finish(
             records=stores.records,
@@ -210,8 +213,23 @@ class Fleet:
             shared=True,
         )
 
-    def models(self) -> Worker:
-        """Model calls and judgements, limited in rate across all workers of the queue."""
+    def _queues_of(self, models: Sequence[str]) -> dict[str, str]:
+        return queues_of(models, self._settings.model_rates, installation=self._installation)
+
+    def models(self) -> list[Worker]:
+        """Model calls and judgements: on the usual queue, and on one for each rate.
+
+        The server holds the rate of a queue, across all workers that fetch from it.
+        """
+        rates = {models_queue(self._installation): self._settings.model_calls_per_second}
+        for pattern, rate in self._settings.model_rates.items():
+            rates[queue_of_rate(self._installation, pattern)] = rate
+        steps = self._model_steps()
+        return [
+            self._worker(queue, activities=steps, per_second=rate) for queue, rate in rates.items()
+        ]
+
+    def _model_steps(self) -> list[Activity]:
         stores = self._parts.stores
         structured = StructuredCalls(calls=self._calls, blobs=stores.blobs)
         judge = Judge(
@@ -228,22 +246,18 @@ class Fleet:
             frames=self._frames,
             now=utc_now,
         )
-        return self._worker(
-            models_queue(self._installation),
-            activities=[
-                self._calls.call_model,
-                judge.judge,
-                Plan(structured).plan,
-                verdicts.ask_verdict,
-                verdicts.judge_goal,
-                Extract(structured).extract,
-                RepairTool(structured, blobs=stores.blobs).repair_tool,
-                manage.manage,
-                ReviewWork(structured).review_work,
-                Ready(version=VERSION, workspace=None, lacks=self._lacks, models=self._known).ready,
-            ],
-            per_second=self._settings.model_calls_per_second,
-        )
+        return [
+            self._calls.call_model,
+            judge.judge,
+            Plan(structured).plan,
+            verdicts.ask_verdict,
+            verdicts.judge_goal,
+            Extract(structured).extract,
+            RepairTool(structured, blobs=stores.blobs).repair_tool,
+            manage.manage,
+            ReviewWork(structured).review_work,
+            Ready(version=VERSION, workspace=None, lacks=self._lacks, models=self._known).ready,
+        ]
 
     def _lacks(self) -> dict[str, str]:
         return lacking_models(access_from(self._settings))
@@ -313,9 +327,9 @@ class Fleet:
             ],
         )
 
-    def steps(self) -> tuple[Worker, Worker]:
+    def steps(self) -> list[Worker]:
         """Model calls, and tools for scratch folders."""
-        return self.models(), self.tools(None, None)
+        return [*self.models(), self.tools(None, None)]
 
     async def serve(
         self,

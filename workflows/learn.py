@@ -110,11 +110,8 @@ class LearnLoop(ControlHandlers):
         state, report = self.run.state, reviewed.report
         state.reviewed, state.question, state.note = True, report.question, report.note
         state.kept, state.reinforced, state.heard = report.kept, report.reinforced, report.heard
-        state.frame, state.cards, state.system_tokens = (
-            report.frame,
-            report.cards,
-            report.system_tokens,
-        )
+        state.frame, state.cards, state.queues = report.frame, report.cards, report.queues
+        state.system_tokens = report.system_tokens
         return None
 
     async def _ask_model(self, question: BlobRef) -> None:

@@ -241,7 +241,7 @@ class GatewayParts:
         """Says what waits at the server."""
         from perdure.gateway.server_load import LoadReader
 
-        return LoadReader(server=self.server, records=self.records)
+        return LoadReader(server=self.server, records=self.records, rates=self.facts.rates)
 
     @cached_property
     def repairing(self) -> "Repairing":

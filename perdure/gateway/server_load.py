@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from perdure.domain.foundation.errors import PerdureError, ServiceUnavailable, StoreError
 from perdure.domain.foundation.names import loops_queue, models_queue, tools_queue
+from perdure.domain.installation.model_rates import queue_of_rate
 from perdure.domain.ports import RecordStore
 from perdure.domain.run.figures import QueueLoad, ServerLoad
 from perdure.gateway.diagnostics import REPORTED
@@ -24,8 +25,11 @@ class LoadReader:
     activity, and monitoring asks several times a minute.
     """
 
-    def __init__(self, *, server: TemporalGateway, records: RecordStore) -> None:
+    def __init__(
+        self, *, server: TemporalGateway, records: RecordStore, rates: Sequence[str] = ()
+    ) -> None:
         self._server = server
+        self._rates = rates
         self._records = records
         self._installation: str | None = None
 
@@ -37,23 +41,27 @@ class LoadReader:
         loops = loops_queue(installation)
         running = f"TaskQueue = {quoted(loops)} AND ExecutionStatus = 'Running'"
         tools = [tools_queue(installation, one) for one in (None, *await self._workspaces())]
+        models = [
+            models_queue(installation),
+            *(queue_of_rate(installation, one) for one in self._rates),
+        ]
         waiting, failing = await asyncio.gather(
             self._server.count(f"{running} AND PerdureLifecycle = 'waiting'"),
             self._failing(running),
         )
         ask = self._server.backlog
-        decided, of_loops, of_models, *of_tools = await asyncio.gather(
+        decided, of_loops, *of_steps = await asyncio.gather(
             ask(loops, workflows=True),
             ask(loops),
-            ask(models_queue(installation)),
-            *(ask(queue) for queue in tools),
+            *(ask(queue) for queue in (*models, *tools)),
         )
+        of_models, of_tools = of_steps[: len(models)], of_steps[len(models) :]
         return ServerLoad(
             waiting=waiting,
             failing=failing,
             queues=(
                 _together(LOOPS, [decided, of_loops]),
-                _together(MODELS, [of_models]),
+                _together(MODELS, of_models),
                 _together(TOOLS, of_tools),
             ),
         )

@@ -50,6 +50,7 @@ class InstallationInfo:
             the server has to be told; ids then have no words of goals.
         task_queue: where Temporal clients start runs with their task alone.
         limits: how many runs may be open at once.
+        rates: patterns of models that are limited in rate, each with a queue of its own.
     """
 
     address: str
@@ -62,6 +63,7 @@ class InstallationInfo:
     digest: Callable[[str], str] | None = None
     task_queue: str = TASK_QUEUE
     limits: OpenLimits = field(default_factory=OpenLimits)
+    rates: tuple[str, ...] = ()
 
     def marked(self, label: str | None) -> str | None:
         """The label in the form that the server stores."""

@@ -24,6 +24,7 @@ from perdure.local_services.temporal_server import connect_named, missing_attrib
 from perdure.operations import doctor_encryption, doctor_notices, doctor_secrets
 from perdure.operations.doctor_checks import (
     BLOBS,
+    MODEL_RATES,
     RETENTION,
     SCHEDULES,
     STORES,
@@ -32,6 +33,7 @@ from perdure.operations.doctor_checks import (
     blobs,
     disk,
     failing_runs,
+    model_rates,
     retention,
     schedules,
     stores,
@@ -100,6 +102,7 @@ def _of_runs(settings: Settings, connect: Connect) -> Iterator[tuple[str, Look]]
     yield "rest api", partial(api, settings)
     yield "queues", partial(_queues, connect)
     yield TASK_QUEUE_CHECK, partial(task_queue, settings, connect)
+    yield MODEL_RATES, partial(model_rates, settings, connect)
     yield DEPLOYMENT, partial(deployment, settings, connect)
     yield SCHEDULES, partial(schedules, connect)
     yield RETENTION, partial(retention, settings, connect)

@@ -13,10 +13,11 @@ from perdure.adapters.stores.open_stores import DATABASE_FILE, Stores, open_stor
 from perdure.adapters.temporal.encryption_keys import encryption_keys
 from perdure.domain.foundation.errors import NotFound, PerdureError, ServiceUnavailable, StoreAway
 from perdure.domain.foundation.names import installation_of
+from perdure.domain.installation.model_rates import queue_of_rate
 from perdure.domain.run.status import RunStatus
 from perdure.gateway.store_waits import WAITS_FOR_STORE
 from perdure.gateway.types import FailingRuns, RunFilter
-from perdure.gateway.worker_probe import workflow_pollers
+from perdure.gateway.worker_probe import polled, workflow_pollers
 from perdure.interfaces.app_context import Connect
 from perdure.interfaces.formatting import duration, plural
 from perdure.interfaces.gateways import RunGateway
@@ -30,6 +31,7 @@ BLOBS = "blobs"
 SCHEDULES = "schedules"
 RETENTION = "retention"
 TASK_QUEUE_CHECK = "queue tasks"
+MODEL_RATES = "model rates"
 LOW_DISK_BYTES = 1024**3
 WEEK = timedelta(days=7)
 WAITING = "Runs wait for it and lose nothing; nothing has to be restarted when it is back."
@@ -211,6 +213,31 @@ def _shared(queue: str, others: list[str], *, served: bool) -> Check:
             cure="Start one with `perdure worker`; what was sent there waits.",
         )
     return Check(name=TASK_QUEUE_CHECK, state="ok", found=f"{queue}, served by this installation")
+
+
+async def model_rates(settings: Settings, connect: Connect) -> AsyncIterator[Check]:
+    """Whether the calls of each model that is limited in rate find a worker."""
+    rates = settings.model_rates
+    if not rates:
+        found = "no model is limited by itself (PERDURE_MODEL_RATES)"
+        yield Check(name=MODEL_RATES, state="ok", found=found)
+        return
+    with suppress(ServiceUnavailable):  # an absent server was told already
+        async with connect(start=False, on_progress=lambda _: None) as services:
+            own = await services.records.installation()
+            client = await connect_named(settings.at(services.endpoints).temporal)
+        for pattern, rate in rates.items():
+            queue = queue_of_rate(own, pattern)
+            told = f"{pattern}: " + ("no limit" if rate is None else f"{rate:g} calls a second")
+            if await polled(client, queue, now=utc_now()):
+                yield Check(name=MODEL_RATES, state="ok", found=told)
+            else:
+                yield Check(
+                    name=MODEL_RATES,
+                    state="warning",
+                    found=f"{told}, but no worker fetches its calls from {queue}",
+                    cure="Set PERDURE_MODEL_RATES alike for all workers, and start them again.",
+                )
 
 
 async def schedules(connect: Connect) -> AsyncIterator[Check]:

@@ -27,15 +27,20 @@ NOTICE_S = 60.0
 VERIFICATION_S = 3_600.0
 
 
-def model_call(site: Placement, *, summary: str, role: str, activity_id: str) -> ActivityConfig:
-    """A model call: long, streamed, with heartbeats. The recovery model has half a minute."""
+def model_call(
+    site: Placement, *, summary: str, role: str, activity_id: str, queue: str | None = None
+) -> ActivityConfig:
+    """A model call: long, streamed, with heartbeats. The recovery model has half a minute.
+
+    `queue` is that of a model that is limited in rate.
+    """
     # A recovery text comes after every model has failed: a long wait for it would only delay the
     # end.
     seconds = RECOVERY_S if role == "recovery" else site.timing.model_call
     return _config(
         site,
         "model",
-        queue=site.models,
+        queue=queue or site.models,
         activity_id=activity_id,
         summary=summary,
         seconds=seconds + MODEL_SLACK_S,

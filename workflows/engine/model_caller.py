@@ -301,7 +301,11 @@ class ModelCaller:
     ) -> Performed:
         summary = f"{ask.summary} · {short_model_name(request.model)}"
         config = activity_options.model_call(
-            self.run.site, summary=summary, role=ask.role, activity_id=activity_id
+            self.run.site,
+            summary=summary,
+            role=ask.role,
+            activity_id=activity_id,
+            queue=self.run.state.queues.get(request.model),
         )
         self.run.set_step(summary)
         if ask.structured is not None:

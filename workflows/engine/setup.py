@@ -67,7 +67,7 @@ class Setup:
         if isinstance(opened, StepFailed):
             return self._unopened(opened)
         report, state = opened.report, self.run.state
-        state.frame, state.cards = report.frame, report.cards
+        state.frame, state.cards, state.queues = report.frame, report.cards, report.queues
         state.system_tokens, state.task_tokens = report.system_tokens, report.task_tokens
         state.task_media = report.task_media
         state.root, state.base_tree = workspace.report.grant.root, workspace.report.base_tree

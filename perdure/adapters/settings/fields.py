@@ -21,6 +21,7 @@ from perdure.domain.foundation.retry_policies import (
 )
 from perdure.domain.installation.access import Scope
 from perdure.domain.installation.blob_place import BlobPlace
+from perdure.domain.installation.model_rates import CallRate, ModelPattern
 from perdure.domain.installation.open_limits import Above
 
 DEFAULT_HOME = Path("~/.perdure")
@@ -145,6 +146,9 @@ class SettingFields(BaseSettings):
     """Runs that a worker keeps in memory. `0`: replay the history for each task."""
     model_calls_per_second: float | None = Field(None, gt=0)
     """Rate limit of the models queue, over all workers."""
+    model_rates: dict[ModelPattern, CallRate | None] = {}
+    """[Rate limits](operations.md#rate-limits) by provider or model, in calls per second over all
+    workers: `{"openai:*": 5, "claude-opus-*": 0.5}`."""
     allow_commands: Names = ()
     """Programs that checks may run (`command`, `tests`, `lint`) in the sandbox. Add `shell.full`
     to offer that tool."""

@@ -63,8 +63,8 @@ class ReviewRequest(ActivityMessage):
 class ReviewReport(ActivityMessage):
     """What the rules put into memory, and the question that is left for a model.
 
-    `frame` and `cards` are there with a `question`; `note` says why there is none; `heard` counts
-    the entries that heard how the run ended which they were used in.
+    `frame`, `cards` and `queues` are there with a `question`; `note` says why there is none;
+    `heard` counts the entries that heard how the run ended which they were used in.
     """
 
     kept: int = 0
@@ -72,6 +72,7 @@ class ReviewReport(ActivityMessage):
     heard: int = 0
     frame: str | None = None
     cards: dict[str, ModelProfile] = {}
+    queues: dict[str, str] = {}
     system_tokens: int = 0
     question: BlobRef | None = None
     note: str = ""

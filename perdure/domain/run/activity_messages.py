@@ -171,7 +171,7 @@ class OpenRunReport(ActivityMessage):
     `failing` are models of the chains that failed for other runs a moment ago; `tallies` what the
     tool calls of a resumed transcript add up to; `notifies` whether the workers have a channel that
     tells people of gates (None: this one did not say). `task_media` is the most that images and
-    PDFs of the task take of a prompt.
+    PDFs of the task take of a prompt. `queues` are those of models that are limited in rate.
     """
 
     frame: str
@@ -184,6 +184,7 @@ class OpenRunReport(ActivityMessage):
     seats: dict[str, StageContext] = {}
     notifies: bool | None = None
     task_media: int = 0
+    queues: dict[str, str] = {}
 
 
 class ModelCallRequest(ActivityMessage):

@@ -62,6 +62,7 @@ def slim(state: S, *, whole_control: bool = False) -> S:
             "root": "",
             "terms": [],
             "cards": {},
+            "queues": {},
             "chain_index": {},
             "system_tokens": 0,
             "task_tokens": 0,

@@ -63,6 +63,7 @@ class LoopState(BaseModel):
     tree: str | None = None
     terms: list[ToolPolicy] = []
     cards: dict[str, ModelProfile] = {}
+    queues: dict[str, str] = {}
     factors: dict[str, float] = {}
     replies: dict[str, tuple[int, int]] = {}
     chain_index: dict[str, int] = {}
