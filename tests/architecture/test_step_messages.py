@@ -201,6 +201,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "seats": {},
             "notifies": None,
             "task_media": 0,
+            "queues": {},
         },
         "OpenRunRequest": {
             "run": "required",

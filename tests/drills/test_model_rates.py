@@ -1,0 +1,114 @@
+"""A rate of a model holds over all workers, and keeps no other model waiting: real queues."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+
+from agent_runs import script, task
+from installation import Installation, installation
+from temporalio.testing import WorkflowEnvironment
+from waiting import eventually
+
+from perdure.client_services import services
+from perdure.domain.installation.model_rates import queue_of_rate
+from perdure.domain.run.messages import Stop
+from perdure.operations.doctor_checks import model_rates
+
+PATTERN = "*#slow"
+RATE = 2.0
+RUNS = 12
+# A server may hand out this many seconds of a rate at once.
+BURST_S = 2.0
+ANSWERS = script({"text": "done"}, exhausted="repeat_last")
+LIMITED = {"PERDURE_MODEL_RATES": json.dumps({PATTERN: RATE})}
+
+
+async def _model(site: Installation, label: str) -> str:
+    return f"{(await site.script(ANSWERS)).partition('#')[0]}#{label}"
+
+
+async def _calls(site: Installation, runs: Sequence[str]) -> list[tuple[datetime, str]]:
+    """When the calls of runs were begun, and on which queues they waited."""
+    found: list[tuple[datetime, str]] = []
+    for run in runs:
+        history = await site.client.get_workflow_handle(run).fetch_history()
+        queues = dict[int, str]()
+        for event in history.events:
+            asked = event.activity_task_scheduled_event_attributes
+            if asked.activity_type.name == "call_model":
+                queues[event.event_id] = asked.task_queue.name
+            begun = event.activity_task_started_event_attributes
+            if begun.scheduled_event_id in queues:
+                at = event.event_time.ToDatetime()
+                found.append((at, queues[begun.scheduled_event_id]))
+    return sorted(found)
+
+
+async def test_two_workers_keep_the_rate_of_one(
+    server: WorkflowEnvironment, tmp_path: Path
+) -> None:
+    address = server.client.service_client.config.target_host
+    async with (
+        installation(tmp_path / "home", address, heartbeat_s=10.0) as site,
+        site.worker_process(**LIMITED),
+        site.worker_process(**LIMITED),
+    ):
+        limited, free = await _model(site, "slow"), await _model(site, "fast")
+        slow = [await site.start(task(models={"executor": limited})) for _ in range(RUNS)]
+        fast = [await site.start(task(models={"executor": free})) for _ in range(RUNS)]
+        results = await asyncio.gather(*(site.gateway.result(run) for run in (*slow, *fast)))
+        assert {one.outcome for one in results} == {"accepted"}
+        told, others = await _calls(site, slow), await _calls(site, fast)
+        own = queue_of_rate(await site.parts.stores.records.installation(), PATTERN)
+    assert {queue for _, queue in told} == {own}
+    assert own not in {queue for _, queue in others}
+    took = (told[-1][0] - told[0][0]).total_seconds()
+    assert took >= RUNS / RATE - BURST_S - 1, "the workers called more often than the rate"
+    assert others[-1][0] < told[-1][0], "the others waited for those that are limited"
+
+
+async def test_a_call_that_waits_for_its_turn_is_stopped_at_once(
+    server: WorkflowEnvironment, tmp_path: Path
+) -> None:
+    address = server.client.service_client.config.target_host
+    rates = {PATTERN: 0.001}
+    async with (
+        installation(tmp_path / "home", address, model_rates=rates) as site,
+        site.worker(),
+    ):
+        limited = await _model(site, "slow")
+        runs = [await site.start(task(models={"executor": limited})) for _ in range(4)]
+
+        async def left() -> list[str]:
+            rows = [await site.gateway.status(run) for run in runs]
+            waiting = [row.id for row in rows if row.outcome is None]
+            return waiting if len(waiting) == len(runs) - 1 else []
+
+        # One call is let through at once; the next would come in a quarter of an hour.
+        for run in await eventually(left):
+            await site.gateway.verb(run, Stop(mode="now", by="test"))
+        results = [await site.gateway.result(run) for run in runs]
+    stopped = [one for one in results if one.outcome != "accepted"]
+    assert len(stopped) == len(runs) - 1
+    assert all(one.spend.model_calls == 0 for one in stopped)
+
+
+async def test_doctor_names_a_rate_that_no_worker_serves(
+    server: WorkflowEnvironment, tmp_path: Path
+) -> None:
+    address = server.client.service_client.config.target_host
+    rates = {"a:*": 5, "b": None}
+    async with installation(tmp_path / "home", address, model_rates=rates) as site:
+        connected = partial(services, site.settings)
+        alone = [check async for check in model_rates(site.settings, connected)]
+        async with site.worker():
+            served = [check async for check in model_rates(site.settings, connected)]
+    assert [one.state for one in alone] == ["warning", "warning"]
+    assert alone[0].found.startswith("a:*: 5 calls a second, but no worker fetches its calls from")
+    assert [(one.state, one.found) for one in served] == [
+        ("ok", "a:*: 5 calls a second"),
+        ("ok", "b: no limit"),
+    ]
