@@ -14,28 +14,25 @@ from temporalio.worker import Worker
 from perdure.about import VERSION
 from perdure.activities.call_model import CallModel
 from perdure.activities.collection import Collect
-from perdure.activities.evaluation import Check, Judge, Verify
-from perdure.activities.experiments import NoteExperiment, OpenTrial, SettleTrial, TrialRuns
-from perdure.activities.generated_tools import MakeTool, RepairTool
+from perdure.activities.evaluation import Check, Verify
+from perdure.activities.generated_tools import MakeTool
 from perdure.activities.hooks import RunHook
-from perdure.activities.manager import Brief, InspectWork, Manage, Shelve
-from perdure.activities.memory import Extract, KeepLearnings, Mine, Recall, Review
+from perdure.activities.manager import Brief, InspectWork, Shelve
+from perdure.activities.memory import KeepLearnings, Mine, Recall, Review
 from perdure.activities.open_run import OpenRun, Reframe
 from perdure.activities.open_task import OpenTask
 from perdure.activities.open_workspace import OpenWorkspace
-from perdure.activities.plan import Plan
-from perdure.activities.roles import AskVerdict, ReadStage
+from perdure.activities.roles import ReadStage
 from perdure.activities.run_lifecycle import Finish, Notify, Reconcile, Snapshot
-from perdure.activities.skills import OfferSkills, ReadSkills, SaveSkills
+from perdure.activities.skills import OfferSkills
 from perdure.activities.support.context_cache import Frames
 from perdure.activities.support.journaled_model import Backoff, JournaledModel
 from perdure.activities.support.live_text_writer import LiveTextWriter
 from perdure.activities.support.prompt_builder import PromptBuilder
-from perdure.activities.support.structured_calls import StructuredCalls
 from perdure.activities.take_over import SettleChild, TakeOver
 from perdure.activities.tool_calls import AskedCalls, CallTool, CheckCall
 from perdure.activities.worker_probe import Ready
-from perdure.activities.worker_results import MergeWork, ReadWork, ReviewWork
+from perdure.activities.worker_results import MergeWork, ReadWork
 from perdure.adapters.bounded_process.process import misfits_of
 from perdure.adapters.checks.builtin_checks import similarity
 from perdure.adapters.files.measures import measured
@@ -58,12 +55,12 @@ from perdure.domain.installation.model_rates import queue_of_rate, queues_of
 from perdure.domain.installation.workspace_use import WorkspaceUse, served
 from perdure.domain.ports import Models, ToolHost
 from perdure.domain.run.bookkeeping_messages import ServedModels
+from perdure.served_steps import Activity, experiment_steps, model_steps, skill_steps
 from perdure.worker_deployment import OwnBuild
 from perdure.workflow_registry import TASK_STARTS, WORKFLOWS, allow_long_tasks, workflow_runner
 from perdure.workspace_workers import WorkspaceWorkers
 
 REGISTRY_POLL_S = 1.0
-Activity = Callable[..., object]
 _log = structlog.get_logger(__name__)
 Polling = Callable[[list[str]], Awaitable[None]]
 
@@ -140,7 +137,7 @@ class Fleet:
         return self._worker(
             loops_queue(self._installation),
             activities=[
-                *self._experiments(),
+                *experiment_steps(self._parts, lacks=self._lacks),
                 open_run.open_run,
                 Reframe(blobs=stores.blobs, frames=self._frames).reframe,
                 Reconcile(stores.journal).reconcile,
@@ -167,26 +164,6 @@ class Fleet:
             ],
             workflows=WORKFLOWS,
         )
-
-    def _experiments(self) -> list[Activity]:
-        """The steps of experiments."""
-        stores = self._parts.stores
-        store = stores.experiments()
-        opened = opening_of(self._parts, lacks=self._lacks).open
-        runs = TrialRuns(opened, records=stores.records)
-        settle = SettleTrial(
-            store,
-            records=stores.records,
-            journal=stores.journal,
-            blobs=stores.blobs,
-            checks=self._parts.checks,
-            opening=runs,
-        )
-        return [
-            OpenTrial(store, runs).open_trial,
-            settle.settle_trial,
-            NoteExperiment(store, now=utc_now).note_experiment,
-        ]
 
     async def _deliver_notices(self, stop: asyncio.Event) -> None:
         if self._outbox is not None:
@@ -221,42 +198,14 @@ class Fleet:
 
         The server holds the rate of a queue, across all workers that fetch from it.
         """
+        stores = self._parts.stores
         rates = {models_queue(self._installation): self._settings.model_calls_per_second}
         for pattern, rate in self._settings.model_rates.items():
             rates[queue_of_rate(self._installation, pattern)] = rate
-        steps = self._model_steps()
+        ready = Ready(version=VERSION, workspace=None, lacks=self._lacks, models=self._known)
+        steps = [*model_steps(stores, calls=self._calls, frames=self._frames), ready.ready]
         return [
             self._worker(queue, activities=steps, per_second=rate) for queue, rate in rates.items()
-        ]
-
-    def _model_steps(self) -> list[Activity]:
-        stores = self._parts.stores
-        structured = StructuredCalls(calls=self._calls, blobs=stores.blobs)
-        judge = Judge(
-            structured=structured,
-            frames=self._frames,
-            verdicts=stores.verdicts,
-            journal=stores.journal,
-        )
-        verdicts = AskVerdict(structured)
-        manage = Manage(
-            structured=structured,
-            blobs=stores.blobs,
-            artifacts=stores.artifacts,
-            frames=self._frames,
-            now=utc_now,
-        )
-        return [
-            self._calls.call_model,
-            judge.judge,
-            Plan(structured).plan,
-            verdicts.ask_verdict,
-            verdicts.judge_goal,
-            Extract(structured).extract,
-            RepairTool(structured, blobs=stores.blobs).repair_tool,
-            manage.manage,
-            ReviewWork(structured).review_work,
-            Ready(version=VERSION, workspace=None, lacks=self._lacks, models=self._known).ready,
         ]
 
     def _lacks(self) -> dict[str, str]:
@@ -299,13 +248,10 @@ class Fleet:
             workspaces=parts.workspaces,
             verifier=parts.verifier,
         )
-        save = SaveSkills(blobs=stores.blobs, memory=stores.memory, folder=parts.skill_folder)
-        read = ReadSkills(blobs=stores.blobs, folder=parts.skill_folder)
         return self._worker(
             tools_queue(self._installation, workspace),
             activities=[
-                read.read_skills,
-                save.save_skills,
+                *skill_steps(parts),
                 opening.open_workspace,
                 tool.call_tool,
                 tool.keep_result,

@@ -25,7 +25,7 @@ ALWAYS = {
 }  # fmt: skip
 NEEDS_THE_STORE = {
     "rest api", "queues", "queue tasks", "deployment", "runs", "failing runs", "notices",
-    "encryption", "schedules", "retention",
+    "encryption", "schedules", "retention", "model rates",
 }  # fmt: skip
 NOWHERE = "postgresql://perdure:secret@127.0.0.1:9/perdure"
 Outage = Callable[[Path], AbstractContextManager[object]]

@@ -12,7 +12,12 @@ from pydantic import AliasChoices, Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from perdure.adapters.settings.layers import names_in, plugin_place
-from perdure.adapters.settings.providers import CompatibleServer, ServerName
+from perdure.adapters.settings.providers import (
+    CallRate,
+    CompatibleServer,
+    ModelPattern,
+    ServerName,
+)
 from perdure.domain.foundation.names import TASK_QUEUE
 from perdure.domain.foundation.retry_policies import (
     FAILOVER_AFTER_S,
@@ -21,7 +26,6 @@ from perdure.domain.foundation.retry_policies import (
 )
 from perdure.domain.installation.access import Scope
 from perdure.domain.installation.blob_place import BlobPlace
-from perdure.domain.installation.model_rates import CallRate, ModelPattern
 from perdure.domain.installation.open_limits import Above
 
 DEFAULT_HOME = Path("~/.perdure")

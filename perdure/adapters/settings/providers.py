@@ -12,6 +12,9 @@ from perdure.domain.llm.requests import Effort
 # A name stands between `compat:` and the model's own name.
 SERVER_NAME = re.compile(r"^[a-z0-9][a-z0-9_-]{0,31}$")
 ServerName = Annotated[str, StringConstraints(pattern=SERVER_NAME.pattern)]
+# A model as tasks name it; `*` stands for any characters.
+ModelPattern = Annotated[str, StringConstraints(pattern=r"^[^\s?\[\]]{1,100}$")]
+CallRate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class CompatibleServer(FrozenModel):

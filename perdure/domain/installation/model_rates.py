@@ -8,15 +8,9 @@ import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Annotated
-
-from pydantic import Field, StringConstraints
 
 from perdure.domain.foundation.names import models_queue
 
-# A model as tasks name it; `*` stands for any characters.
-ModelPattern = Annotated[str, StringConstraints(pattern=r"^[^\s?\[\]]{1,100}$")]
-CallRate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 ModelRates = Mapping[str, float | None]
 QueuesOf = Callable[[Sequence[str]], dict[str, str]]
 SLUG_CHARACTERS = 40
