@@ -46,7 +46,9 @@ def load(task: str, flags: Flags = NO_FLAGS, *, surroundings: Surroundings) -> S
         return _submitted(own, flags, surroundings, defaults_folder=here)
     # A ready-made task works where it is called: its `workspace: .` is the folder of the command.
     folder = here if path.parent == surroundings.definitions else path.parent
-    own = Layer(name=str(path), fields=read_file(path), folder=folder)
+    fields = read_file(path)
+    _require_no_script(fields, path)
+    own = Layer(name=str(path), fields=fields, folder=folder)
     found = _submitted(own, flags, surroundings, defaults_folder=folder)
     return replace(found, name=path.stem)
 
@@ -116,6 +118,15 @@ def _defaults(around: Surroundings, folder: Path | None) -> tuple[list[Layer], l
                 f"{path}: {', '.join(settings)} count for commands that are given in that folder"
             )
     return layers, notes
+
+
+def _require_no_script(fields: Fields, path: Path) -> None:
+    """Refuse a script of the scripted model, which lies beside tasks and looks like one."""
+    if "replies" in fields and "goal" not in fields:
+        raise InvalidInput(
+            f"{path} is a script of the scripted model, not a task.",
+            cure=f'Let it play the model of one: perdure run "a goal" --model scripted:{path.name}',
+        )
 
 
 def _task_file(task: str, surroundings: Surroundings) -> Path | None:

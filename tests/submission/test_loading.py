@@ -261,3 +261,10 @@ def test_a_typo_in_the_kind_alone_is_one_problem(home: Path, submit: Load) -> No
 def test_an_unknown_kind_lists_the_known_ones(kind: str | int) -> None:
     with pytest.raises(InvalidInput, match="agent, refine"):
         load_data({"kind": kind, "goal": "g"}, surroundings=Surroundings(folder=None))
+
+
+def test_a_script_is_told_from_a_task(home: Path, submit: Load) -> None:
+    write(home / "work" / "played.yaml", "replies: [{text: hello}]")
+    with pytest.raises(InvalidInput, match="is a script of the scripted model") as caught:
+        submit("played.yaml")
+    assert "--model scripted:played.yaml" in str(caught.value.cure)
