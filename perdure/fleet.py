@@ -61,6 +61,8 @@ from perdure.workflow_registry import TASK_STARTS, WORKFLOWS, allow_long_tasks, 
 from perdure.workspace_workers import WorkspaceWorkers
 
 REGISTRY_POLL_S = 1.0
+# Said aloud: of a worker that says nothing, the server keeps the limit that it was told before.
+NO_LIMIT = 100_000.0
 _log = structlog.get_logger(__name__)
 Polling = Callable[[list[str]], Awaitable[None]]
 
@@ -201,7 +203,7 @@ class Fleet:
         stores = self._parts.stores
         rates = {models_queue(self._installation): self._settings.model_calls_per_second}
         for pattern, rate in self._settings.model_rates.items():
-            rates[queue_of_rate(self._installation, pattern)] = rate
+            rates[queue_of_rate(self._installation, pattern)] = rate or NO_LIMIT
         ready = Ready(version=VERSION, workspace=None, lacks=self._lacks, models=self._known)
         steps = [*model_steps(stores, calls=self._calls, frames=self._frames), ready.ready]
         return [

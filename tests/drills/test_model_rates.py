@@ -30,6 +30,10 @@ async def _model(site: Installation, label: str) -> str:
     return f"{(await site.script(ANSWERS)).partition('#')[0]}#{label}"
 
 
+async def _one_has_ended(site: Installation, runs: Sequence[str]) -> bool:
+    return any([(await site.gateway.status(run)).outcome for run in runs])
+
+
 async def _calls(site: Installation, runs: Sequence[str]) -> list[tuple[datetime, str]]:
     """When the calls of runs were begun, and on which queues they waited."""
     found: list[tuple[datetime, str]] = []
@@ -95,6 +99,20 @@ async def test_who_waits_for_a_turn_keeps_no_other_model_waiting_and_can_be_stop
     stopped = [one for one in results if one.outcome != "accepted"]
     assert len(stopped) == len(runs) - 1
     assert all(one.spend.model_calls == 0 for one in stopped)
+
+
+async def test_null_lifts_a_limit_for_calls_that_wait_already(
+    server: WorkflowEnvironment, tmp_path: Path
+) -> None:
+    address = server.client.service_client.config.target_host
+    async with installation(tmp_path / "home", address) as site:
+        limited = await _model(site, "slow")
+        async with site.worker(model_rates={PATTERN: 0.001}):
+            runs = [await site.start(task(models={"executor": limited})) for _ in range(4)]
+            await eventually(partial(_one_has_ended, site, runs))
+        async with site.worker(model_rates={PATTERN: None}):
+            results = await asyncio.gather(*(site.gateway.result(run) for run in runs))
+    assert {one.outcome for one in results} == {"accepted"}
 
 
 async def test_doctor_names_a_rate_that_no_worker_serves(
