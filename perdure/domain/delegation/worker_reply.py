@@ -13,6 +13,8 @@ from perdure.domain.memory.skills import title_of
 
 _RESULTS = ("result", "final_result", "answer", "summary", "output", "analysis")
 _HONEST = ("confidence", "defects")
+# What the contract asks of a worker: an object of these fields alone is a reply, never its content.
+_CONTRACT = frozenset({*_RESULTS, *WorkerResult.model_fields}) - {"unread", "unread_tools"}
 MOST_ITEMS = 50
 FINDING_LIMIT = 600
 
@@ -22,16 +24,34 @@ def read_worker(text: str) -> WorkerResult:
 
     An object that has a result or findings counts as structured; of a reply that was cut off, what
     is whole. One that says how sure the worker is, or what is wrong, counts as well when it has no
-    result: that is how a worker honestly fails.
+    result: that is how a worker honestly fails. Beside fields of another shape these two count too.
     """
     objects = [found.fields for found in objects_in(text)]
     for fields in objects:
         if any(fields.get(key) not in (None, "", [], {}) for key in (*_RESULTS, "findings")):
             return _structured(fields)
     for fields in objects:
-        if any(key in fields for key in _RESULTS) and any(key in fields for key in _HONEST):
+        if _is_honest(fields, text):
             return _structured(fields)
-    return WorkerResult(result=value_of(text) if text.strip() else None)
+    return _of_another_shape(text)
+
+
+def _is_honest(fields: dict[str, JsonValue], text: str) -> bool:
+    """Whether an object without a result is a worker's reply all the same."""
+    said = [key for key in _HONEST if key in fields]
+    if any(key in fields for key in _RESULTS):
+        return bool(said)
+    # Between words, one of the two alone may be a quotation.
+    enough = len(said) == len(_HONEST) or (bool(said) and value_of(text) == fields)
+    return enough and _CONTRACT.issuperset(fields)
+
+
+def _of_another_shape(text: str) -> WorkerResult:
+    whole = value_of(text) if text.strip() else None
+    if not isinstance(whole, dict):
+        return WorkerResult(result=whole)
+    said = {key: whole[key] for key in _HONEST if key in whole}
+    return _structured(said).model_copy(update={"result": whole})
 
 
 def _structured(fields: dict[str, JsonValue]) -> WorkerResult:

@@ -71,6 +71,15 @@ def test_the_shape_of_the_contract_is_read() -> None:
         {"result": None, "confidence": 0.0, "defects": ["the file is not there"]},
         {"result": {}, "findings": [], "confidence": 0.0, "defects": ["the file is not there"]},
         {"answer": "", "confidence": 0, "defects": [{"title": "the file is not there"}]},
+        {"confidence": 0.0, "defects": ["the file is not there"]},
+        {"confidence": "0%", "defects": "the file is not there", "findings": []},
+        {
+            "artifacts": [],
+            "tools_needed": [],
+            "confidence": 0,
+            "defects": ["the file is not there"],
+        },
+        {"result": [], "confidence": "none", "defects": ["the file is not there"]},
     ],
 )
 @pytest.mark.parametrize("form", ["{}", "I could not do it.\n```json\n{}\n```", "So: {} Sorry."])
@@ -79,6 +88,47 @@ def test_an_honest_failure_is_no_result(reply: dict[str, JsonValue], form: str) 
     assert not usable(found)
     assert found.confidence == 0.0
     assert [defect.title for defect in found.defects] == ["the file is not there"]
+
+
+def test_a_confidence_alone_is_no_result() -> None:
+    found = read_worker('{"confidence": 0.0}')
+    assert (usable(found), found.confidence) == (False, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("fields", "confidence", "defects"),
+    [
+        ({"status": "failed", "confidence": 0.0, "defects": ["no file"]}, 0.0, ["no file"]),
+        ({"label": "cat", "confidence": 0.9}, 0.9, []),
+        ({"error": "no file", "confidence": "low"}, 0.2, []),
+        ({"words": 7, "defects": ["only a guess"]}, None, ["only a guess"]),
+        ({"reason": "no access", "confidence": "0/10", "defects": []}, 0.0, []),
+        ({"words": 7}, None, []),
+    ],
+    ids=["a status", "a label", "an error", "a value", "a reason", "neither of them"],
+)
+def test_confidence_and_defects_count_beside_a_result_of_another_shape(
+    fields: dict[str, JsonValue], confidence: float | None, defects: list[str]
+) -> None:
+    found = read_worker(json.dumps(fields))
+    assert (found.result, found.confidence) == (fields, confidence)
+    assert [defect.title for defect in found.defects] == defects
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'The log holds {"confidence": 0.1, "line": 3} and ends.',
+        '```python\nsure = {"confidence": 0.0, "label": "cat"}\n```',
+        '[{"confidence": 0.1, "line": 3}]',
+        'Each entry ends with {"confidence": 0.1}, which is too little.',
+    ],
+    ids=["a quotation", "code", "a list", "a field of the form"],
+)
+def test_what_a_text_quotes_says_nothing_of_its_worker(text: str) -> None:
+    found = read_worker(text)
+    assert usable(found)
+    assert found.confidence is None
 
 
 @pytest.mark.parametrize(
