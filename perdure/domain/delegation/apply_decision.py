@@ -34,7 +34,7 @@ from perdure.domain.delegation.next_step import (
     phase_refusal,
 )
 from perdure.domain.delegation.parse_decision import MOST_UNREADABLE
-from perdure.domain.delegation.plan import plan_problems, replanned
+from perdure.domain.delegation.plan import as_measured, plan_problems, replanned
 from perdure.domain.delegation.progress import ManagerProgress, diagnosis_refusal
 from perdure.domain.delegation.repeat_detection import repeat_refusal
 from perdure.domain.delegation.spec import DelegationSettings
@@ -203,7 +203,7 @@ def unrated(course: ManagerProgress, why: str) -> tuple[ManagerProgress, AfterCh
 def _delegate(course: ManagerProgress, decision: Delegate, settings: DelegationSettings) -> Step:
     cap = settings.workers_per_iteration or len(decision.delegations)
     now, later = decision.delegations[:cap], decision.delegations[cap:]
-    refusal = repeat_refusal(course.past, now)
+    refusal = repeat_refusal(course.past, as_measured(now, course.plan))
     if refusal is not None:
         return _refused(course, refusal)
     deferred = tuple(envelope.worker for envelope in later)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from typing import Literal
 
-from perdure.domain.delegation.decisions import MOST_SUBTASKS, Subtask
+from perdure.domain.delegation.decisions import MOST_SUBTASKS, Envelope, Subtask
 from perdure.domain.foundation.base import FrozenModel
 
 Status = Literal["pending", "done", "failed"]
@@ -177,3 +177,16 @@ def _cycle(subtasks: Sequence[Subtask]) -> tuple[str, ...]:
         path: list[str] = error.args[1]
         return tuple(reversed(path))
     return ()
+
+
+def acceptance_of(envelope: Envelope, plan: TaskPlan) -> str:
+    """What the result is measured by: the envelope's own words, else those of its subtask."""
+    node = plan.node(envelope.subtask)
+    return envelope.acceptance or (node.acceptance if node is not None else "")
+
+
+def as_measured(envelopes: Sequence[Envelope], plan: TaskPlan) -> tuple[Envelope, ...]:
+    """Envelopes with what their results are measured by, as their workers see them."""
+    return tuple(
+        item.model_copy(update={"acceptance": acceptance_of(item, plan)}) for item in envelopes
+    )

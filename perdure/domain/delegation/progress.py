@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from perdure.domain.delegation.completion import Breaker
 from perdure.domain.delegation.confidence import iteration_confidence, mean_rating
 from perdure.domain.delegation.decisions import DecisionName, Envelope
-from perdure.domain.delegation.plan import TaskPlan
+from perdure.domain.delegation.plan import TaskPlan, as_measured
 from perdure.domain.delegation.repeat_detection import PastWork, repeat_warning
 from perdure.domain.delegation.results import WorkerReport
 from perdure.domain.delegation.spec import DelegationSettings
@@ -212,7 +212,9 @@ def after_delegation(
             "plan": plan.progressed() if moved else plan,
             "diagnoses": course.diagnoses.after_delegation(),
             "past": course.past.after(
-                envelopes, iteration=course.iteration, confidence=mean_rating(reports)
+                as_measured(envelopes, course.plan),
+                iteration=course.iteration,
+                confidence=mean_rating(reports),
             ),
             "progress": progress,
             "breaker": course.breaker.after_progress() if moved else course.breaker,

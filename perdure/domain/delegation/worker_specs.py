@@ -124,12 +124,6 @@ def inherited(envelope: Envelope, inputs: Mapping[str, JsonValue]) -> dict[str, 
     }
 
 
-def acceptance_of(envelope: Envelope, plan: TaskPlan) -> str:
-    """What the result is measured by: the envelope's own words, else those of its subtask."""
-    node = plan.node(envelope.subtask)
-    return envelope.acceptance or (node.acceptance if node is not None else "")
-
-
 def tools_for(
     envelope: Envelope,
     spec: DelegationSpec,

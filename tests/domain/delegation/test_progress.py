@@ -2,6 +2,8 @@
 
 import pytest
 
+from perdure.domain.delegation.decisions import MakePlan, Subtask
+from perdure.domain.delegation.next_step import CompletionRefused, Planned, Work
 from perdure.domain.delegation.progress import (
     ManagerProgress,
     after_delegation,
@@ -69,6 +71,27 @@ def test_whether_work_was_poor_says_its_reviewer_first(critique: float | None, a
         course, order.delegations, [report], output=None, similarity=None, settings=SETTINGS
     )
     assert (repeat_refusal(course.past, order.delegations) is None) is again
+
+
+def measured(acceptance: str) -> MakePlan:
+    subtask = Subtask(id="s1", title="Count.", acceptance=acceptance)
+    return MakePlan(decision="plan", subtasks=(subtask,))
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "refused"),
+    [("exact", "exact", True), ("exact", "within 5", False), ("", "exact", False)],
+    ids=["measured as before", "measured by something else", "measured now"],
+)
+def test_work_that_is_measured_by_something_else_is_other_work(
+    first: str, then: str, refused: bool
+) -> None:
+    order = work("a", subtask="s1")
+    course = worked(step(ManagerProgress(), measured(first))[0], order, confidence=0.2)
+    course, directive = step(course, measured(then))
+    assert directive == Planned()
+    _, directive = step(course, order)
+    assert isinstance(directive, CompletionRefused if refused else Work)
 
 
 def test_a_stuck_run_is_told_then_switched_then_ended() -> None:
