@@ -4,6 +4,8 @@ They keep to what structured output of the Messages API takes: every object is c
 fields, nothing is recursive. What is free in form travels as text that holds JSON.
 """
 
+from collections.abc import Mapping
+
 from pydantic import JsonValue
 
 from perdure.domain.delegation.decisions import DECISION_NAMES, PRIORITIES
@@ -47,6 +49,31 @@ _ENVELOPE = {
     "temperature": "From 0 to 2; ignored where the model takes none.",
     "priority": "How much depends on it.",
 }
+_DECISION = {
+    "decision": "What happens next; it says which of the other fields count.",
+    "reason": "Why, in a sentence; people read it.",
+    "delegations": "delegate: the pieces of work that workers do at the same time.",
+    "subtasks": "plan: at most 10 subtasks, each with what it waits for.",
+    "hypotheses": "diagnose: up to three guesses at why work is stuck.",
+    "final_result": "complete: the result whole, as it is handed over.",
+    "confidence": "complete: how sure you are of it, from 0 to 1.",
+    "deliverables": "complete: paths of the files to hand over.",
+    "question": "escalate: what only a person can decide.",
+    "choices": "escalate: answers to choose from, where there are some.",
+    "why": "fail: why the task cannot be done.",
+}
+_SUBTASK = {
+    "id": "A short name; delegations and other subtasks name it.",
+    "title": "What is to be done.",
+    "depends_on": "Ids of subtasks that must be done before.",
+    "acceptance": "What shows that it is done; a reviewer measures the work by it.",
+}
+_HYPOTHESIS = {
+    "id": "A short name.",
+    "statement": "What may be the cause.",
+    "test": "How one worker can find out at little cost.",
+}
+_INPUT = {"name": "What it is called.", "value": "The fact itself."}
 
 
 def decision_schema() -> Schema:
@@ -55,14 +82,16 @@ def decision_schema() -> Schema:
     A union at the root would say it more exactly, but tool schemas, which some providers make of
     it, must be objects there.
     """
-    fields: Schema = {
+    fields: dict[str, Schema] = {
         "decision": {"enum": list(DECISION_NAMES)},
         "reason": _TEXT,
         "delegations": _list(_envelope()),
         "subtasks": _list(
-            _object({"id": _TEXT, "title": _TEXT, "depends_on": _TEXTS, "acceptance": _TEXT})
+            _told(
+                _SUBTASK, {"id": _TEXT, "title": _TEXT, "depends_on": _TEXTS, "acceptance": _TEXT}
+            )
         ),
-        "hypotheses": _list(_object({"id": _TEXT, "statement": _TEXT, "test": _TEXT})),
+        "hypotheses": _list(_told(_HYPOTHESIS, {"id": _TEXT, "statement": _TEXT, "test": _TEXT})),
         "final_result": _TEXT,
         "confidence": _NUMBER,
         "deliverables": _TEXTS,
@@ -70,7 +99,8 @@ def decision_schema() -> Schema:
         "choices": _TEXTS,
         "why": _TEXT,
     }
-    return _object(fields, optional=tuple(name for name in fields if name not in _ALWAYS))
+    optional = tuple(name for name in fields if name not in _ALWAYS)
+    return _told(_DECISION, fields, optional=optional)
 
 
 def critique_schema() -> Schema:
@@ -87,8 +117,8 @@ def criteria_schema() -> Schema:
 
 
 def _envelope() -> Schema:
-    named = _object({"name": _TEXT, "value": _TEXT})
-    fields: dict[str, dict[str, JsonValue]] = {
+    named = _told(_INPUT, {"name": _TEXT, "value": _TEXT})
+    fields: dict[str, Schema] = {
         "worker": _TEXT,
         "subtask": _TEXT,
         "instructions": _TEXT,
@@ -105,10 +135,15 @@ def _envelope() -> Schema:
         "temperature": _NUMBER,
         "priority": {"enum": list(PRIORITIES)},
     }
-    told: Schema = {
-        name: {**field, "description": _ENVELOPE[name]} for name, field in fields.items()
-    }
-    return _object(told, optional=_OPTIONAL)
+    return _told(_ENVELOPE, fields, optional=_OPTIONAL)
+
+
+def _told(
+    words: Mapping[str, str], fields: Mapping[str, Schema], *, optional: tuple[str, ...] = ()
+) -> Schema:
+    """An object whose fields say what they are for."""
+    told: Schema = {name: {**field, "description": words[name]} for name, field in fields.items()}
+    return _object(told, optional=optional)
 
 
 def _list(items: Schema) -> Schema:

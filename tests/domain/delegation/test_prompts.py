@@ -8,7 +8,15 @@ import pytest
 from inline_snapshot import snapshot
 from pydantic import JsonValue
 
-from perdure.domain.delegation.decisions import DECISION_NAMES, Envelope, Subtask
+from perdure.domain.delegation.decisions import (
+    DECISION_NAMES,
+    Complete,
+    Envelope,
+    Escalate,
+    Fail,
+    Hypothesis,
+    Subtask,
+)
 from perdure.domain.delegation.parse_decision import read_decision
 from perdure.domain.delegation.plan import TaskPlan, replanned
 from perdure.domain.delegation.progress import ManagerProgress
@@ -30,6 +38,7 @@ from perdure.domain.delegation.schemas import (
 from perdure.domain.delegation.spec import DelegationSettings
 from perdure.domain.delegation.stall import Progress
 from perdure.domain.delegation.summary import Round
+from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.llm.structured_replies import BadReply
 
 SETTINGS = DelegationSettings(success_criteria=("two sources",), deliverables=("report.md",))
@@ -248,6 +257,47 @@ def test_schemas_keep_to_what_structured_output_takes() -> None:
         text = json.dumps(schema)
         for unsupported in ("minimum", "maxLength", "pattern", "$ref", "oneOf", "default"):
             assert f'"{unsupported}"' not in text
+
+
+def untold(schema: JsonValue, at: str = "") -> list[str]:
+    """The paths of fields that do not say what they are for."""
+    found: list[str] = []
+    if not isinstance(schema, dict):
+        return found
+    properties = schema.get("properties")
+    for name, field in properties.items() if isinstance(properties, dict) else ():
+        told = field.get("description") if isinstance(field, dict) else None
+        found += [f"{at}.{name}"] * (not isinstance(told, str) or len(told.split()) < 3)
+        found += untold(field, f"{at}.{name}")
+    return found + untold(schema.get("items"), at)
+
+
+def test_the_managers_schema_explains_each_field() -> None:
+    assert untold(decision_schema()) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "parts"),
+    [
+        ("delegations", Envelope),
+        ("subtasks", Subtask),
+        ("hypotheses", Hypothesis),
+        (None, Complete),
+        (None, Escalate),
+        (None, Fail),
+    ],
+    ids=["work", "a plan", "a diagnosis", "a completion", "a question", "giving up"],
+)
+def test_the_managers_schema_lacks_nothing_that_is_read(
+    kind: str | None, parts: type[FrozenModel]
+) -> None:
+    found = sample(decision_schema())
+    assert isinstance(found, dict)
+    if kind is not None:
+        items = found[kind]
+        assert isinstance(items, list) and isinstance(items[0], dict)
+        found = items[0]
+    assert set(parts.model_fields) <= set(found)
 
 
 def sample(schema: JsonValue) -> JsonValue:
