@@ -10,7 +10,7 @@ from perdure.domain.roles.definition import LoopDefinition, LoopSnapshot
 from perdure.domain.specs import RUN_SPEC, Spec
 from perdure.gateway.types import QueueState
 from perdure.interfaces.plan import iteration_limit, models_of, plan_run
-from perdure.interfaces.planned_stages import ends_when
+from perdure.interfaces.planned_stages import ASSUMED, ends_when
 from perdure.interfaces.worst_case import worst_case
 
 PRICE = Price(input_per_million=Decimal(3), output_per_million=Decimal(15))
@@ -166,8 +166,9 @@ def test_the_dearest_model_of_any_stage_makes_the_worst_case() -> None:
             },
             "(the review approves, or after 4 iterations) and after 2 iterations",
         ),
+        ({"type": "evaluation_bound"}, f'assumed ("{ASSUMED}"), or after 3 iterations'),
     ],
-    ids=["goal", "time", "work", "moment", "tool", "manual", "both"],
+    ids=["goal", "time", "work", "moment", "tool", "manual", "both", "assumed"],
 )
 def test_what_ends_a_loop_is_told_in_words(condition: dict[str, object], told: str) -> None:
     snapshot = loop({"role": "coder", "prompt": "p"}, condition=condition)

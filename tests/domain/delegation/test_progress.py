@@ -2,6 +2,7 @@
 
 import pytest
 
+from perdure.domain.delegation.completion import Breaker
 from perdure.domain.delegation.decisions import MakePlan, Subtask
 from perdure.domain.delegation.next_step import CompletionRefused, Planned, Work
 from perdure.domain.delegation.progress import (
@@ -14,7 +15,7 @@ from perdure.domain.delegation.repeat_detection import repeat_refusal
 from perdure.domain.delegation.results import WorkerReport
 from perdure.domain.delegation.spec import DelegationSettings
 from perdure.domain.evaluation.outcomes import RunEnd
-from tests.domain.delegation.playing import SETTINGS, plan, step, work, worked
+from tests.domain.delegation.playing import REJECTION, SETTINGS, plan, step, work, worked
 
 
 @pytest.mark.parametrize(
@@ -92,6 +93,31 @@ def test_work_that_is_measured_by_something_else_is_other_work(
     assert directive == Planned()
     _, directive = step(course, order)
     assert isinstance(directive, CompletionRefused if refused else Work)
+
+
+@pytest.mark.parametrize(
+    ("usable", "trips"),
+    [
+        ([True], False),
+        ([True, True], False),
+        ([False, True], False),
+        ([True, False], False),
+        ([], True),
+        ([False], True),
+        ([False, False], True),
+    ],
+    ids=[
+        "useful work", "twice", "at the second try", "and then nothing",
+        "no work", "nothing came back", "twice nothing",
+    ],
+)  # fmt: skip
+def test_useful_work_between_two_refused_completions_resets_the_breaker(
+    usable: list[bool], trips: bool
+) -> None:
+    course = ManagerProgress(breaker=Breaker().after(REJECTION, cap=2)[0])
+    for number, one in enumerate(usable):
+        course = worked(course, work(f"a{number}"), usable=one)
+    assert course.breaker.after(REJECTION, cap=2)[1] is trips
 
 
 def test_a_stuck_run_is_told_then_switched_then_ended() -> None:

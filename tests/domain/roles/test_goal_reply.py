@@ -60,6 +60,29 @@ def test_a_plain_no_is_clear(text: str) -> None:
     assert read_goal(text).clear
 
 
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("NOT_ACHIEVED: two tests fail.", "two tests fail."),
+        ("**NOT ACHIEVED** - the page is blank", "the page is blank"),
+        ("Verdict: NOT_ACHIEVED\n\nNobody tested it.", "Nobody tested it."),
+        ("The parser is missing.\n\nNOT_ACHIEVED", "The parser is missing. NOT_ACHIEVED"),
+        ("The goal is not yet achieved: no table.", "The goal is not yet achieved: no table."),
+        ("ACHIEVED. Every test passes.", "Every test passes."),
+        ("It works, but I cannot tell.", "It works, but I cannot tell."),
+        ('No table.\n{"achieved": false}', "No table."),
+        ('{"achieved": false, "rationale": " No table. "}', "No table."),
+        ('Look:\n{"achieved": false, "rationale": "No table."}', "No table."),
+    ],
+    ids=[
+        "a word and a colon", "bold", "a label", "the word at the end", "a sentence",
+        "achieved", "unclear", "beside a structure without one", "structured", "structured wins",
+    ],
+)  # fmt: skip
+def test_a_judge_loses_its_reason_in_no_form(text: str, reason: str) -> None:
+    assert read_goal(text).rationale == reason
+
+
 @given(text=st.one_of(st.text(), st.sampled_from(sorted(ACHIEVED.values()))))
 def test_what_is_taken_back_is_not_achieved(text: str) -> None:
     assert not read_goal(f"{text}\n\nNOT ACHIEVED").achieved

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from perdure.domain.roles.definition import (
+    Capability,
     LoopDefinition,
     LoopSnapshot,
     capabilities,
@@ -239,6 +240,35 @@ def test_what_a_definition_requires_is_met_by_what_the_worker_can_use(
 ) -> None:
     found = unusable({"a.requires": ("shell", "memory")}, tools)
     assert found == ({} if why is None else {"a.requires": why})
+
+
+@pytest.mark.parametrize(
+    ("capability", "name"),
+    [
+        ("artifacts", "artifact.read"),
+        ("todos", "todo.add"),
+        ("sprint", "sprint.read"),
+        ("projects", "sprint.read"),
+        ("skills", "skill.read"),
+        ("memory", "memory.note"),
+        ("web", "web.fetch"),
+        ("shell", "shell.full"),
+    ],
+)
+def test_no_capability_is_met_by_the_name_of_a_tool_alone(
+    capability: Capability, name: str
+) -> None:
+    required = {"a.requires": (capability,)}
+    told = {"a.requires": f"{capability} cannot be used on this worker: off"}
+    assert unusable(required, [tool(name, "off"), tool("fs.read")]) == told
+    assert unusable(required, [tool(name)]) == {}
+
+
+def test_all_that_cannot_be_used_is_told_at_once() -> None:
+    tools = [tool("shell.full", "no sandbox"), tool("web.fetch", "offline")]
+    told = unusable({"a.requires": ("web", "shell"), "b.requires": ("shell",)}, tools)
+    assert "web cannot" in told["a.requires"] and "shell cannot" in told["a.requires"]
+    assert told["b.requires"] == "shell cannot be used on this worker: no sandbox"
 
 
 def test_requirements_of_nested_loops_are_told_with_the_outer_ones() -> None:
