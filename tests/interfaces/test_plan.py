@@ -1,14 +1,17 @@
 """What a run would do and could cost at most."""
 
 from decimal import Decimal
+from io import StringIO
 
 import pytest
+from rich.console import Console
 
 from perdure.domain.delegation.spec import DelegationSettings
 from perdure.domain.llm.requests import ModelProfile, Price
 from perdure.domain.roles.definition import LoopDefinition, LoopSnapshot
 from perdure.domain.specs import RUN_SPEC, Spec
 from perdure.gateway.types import QueueState
+from perdure.interfaces.cli.views.plan import plan_view
 from perdure.interfaces.plan import iteration_limit, models_of, plan_run
 from perdure.interfaces.planned_stages import ASSUMED, ends_when
 from perdure.interfaces.worst_case import worst_case
@@ -166,7 +169,7 @@ def test_the_dearest_model_of_any_stage_makes_the_worst_case() -> None:
             },
             "(the review approves, or after 4 iterations) and after 2 iterations",
         ),
-        ({"type": "evaluation_bound"}, f'assumed ("{ASSUMED}"), or after 3 iterations'),
+        ({"type": "evaluation_bound"}, f'assumed ("{ASSUMED}"), or after 5 iterations'),
     ],
     ids=["goal", "time", "work", "moment", "tool", "manual", "both", "assumed"],
 )
@@ -201,6 +204,61 @@ def test_a_plan_of_a_delegation_names_its_people_and_how_many_there_may_be() -> 
     )
     names = [one.role for one in plan_run(alone, cards={}, queues=(), default_model="m").models]
     assert names == ["manager", "worker"]
+
+
+DELEGATED = {"kind": "delegation", "goal": "g"}
+
+
+@pytest.mark.parametrize(
+    ("agent", "told"),
+    [
+        ({}, "each 90 s of work (agent.active_time), 30 s a tool call (agent.tool_timeout)"),
+        ({"active_time": 600}, "each 600 s of work (agent.active_time), 30 s a tool call"),
+        ({"tool_timeout": 2.5}, "90 s of work (agent.active_time), 2.5 s a tool call"),
+        ({"active_time": 5, "tool_timeout": 1}, "5 s of work (agent.active_time), 1 s a tool call"),
+        ({"profile": "agent"}, "each 90 s of work"),
+    ],
+    ids=["the profile's", "its work", "its tools", "both", "workers are delegates"],
+)
+def test_a_plan_tells_the_clocks_of_workers(agent: dict[str, object], told: str) -> None:
+    given = RUN_SPEC.validate_python({**DELEGATED, "agent": agent})
+    crew = plan_run(given, cards={}, queues=(), default_model="m").crew
+    assert crew is not None and told in crew
+
+
+REFINED = {"kind": "refine", "goal": "g", "rubric": [{"name": "good", "evaluator": {"judge": {}}}]}
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"kind": "agent", "goal": "g"}, "30 d in all"),
+        (REFINED, "30 d in all"),
+        ({"kind": "roles", "goal": "g", "roles": {"definition": "coding-team"}}, "30 d in all"),
+        (DELEGATED, "30 d in all"),
+        ({**DELEGATED, "budget": {"tokens": 5}}, "30 d in all"),
+        ({**DELEGATED, "budget": {"wall_time": 60}}, "1 min in all"),
+        (DELEGATED, "after 7 d a call is denied, and any other question ends the run"),
+        ({**DELEGATED, "gates": {"on_expiry": "end"}}, "after 7 d a question ends the run"),
+        ({**DELEGATED, "gates": {"timeout_s": 60}}, "after 1 min a call is denied"),
+        (
+            {**DELEGATED, "gates": {"on_expiry": "wait"}},
+            "until somebody answers, or the run",
+        ),
+        ({**DELEGATED, "gates": {"timeout_s": None}}, "until somebody answers, or the run"),
+        (
+            {**DELEGATED, "gates": {"on_expiry": "default:stop"}},
+            "after 7 d a call is denied, and any other question is answered 'stop'",
+        ),
+    ],
+)
+def test_a_plan_tells_when_a_run_that_nobody_looks_after_ends(
+    given: dict[str, object], told: str
+) -> None:
+    plan = plan_run(RUN_SPEC.validate_python(given), cards={}, queues=(), default_model="m")
+    console = Console(width=400, file=StringIO())
+    console.print(plan_view(plan))
+    assert isinstance(console.file, StringIO) and told in console.file.getvalue()
 
 
 def test_a_missing_worker_makes_it_not_ready() -> None:

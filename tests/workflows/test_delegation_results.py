@@ -152,6 +152,20 @@ async def test_what_nobody_can_read_of_a_worker_is_told(site: Installation) -> N
     assert [event.data["stage"] for event in refused] == ["draft"]
 
 
+async def test_a_first_sign_of_a_stall_is_told(site: Installation) -> None:
+    texts = ("A bottle of steel.", "Half a litre fits.", "Nobody knows who made it.")
+    work = [
+        part
+        for number, text in enumerate(texts)
+        for part in (delegates(f"w{number}"), works(f"w{number}", text, 0.3))
+    ]
+    told = {"when": {"role": "manager", "contains": "The work may be stuck"}}
+    result = await site.run(delegation(), script(*work, {**completes(), **told}))
+    assert (result.outcome, result.iteration_count) == ("accepted", 4)
+    warned = [e async for e in site.gateway.events(result.id) if e.type == "stall_warned"]
+    assert [event.data["why"] for event in warned] == ["confidence changed by 0 over 3 delegations"]
+
+
 async def test_what_a_manager_was_shown_and_said_can_be_read(site: Installation) -> None:
     said = script(delegates("w1"), works("w1", "A bottle."), completes("Bottle, 0.5 l."))
     result = await site.run(delegation(), said)

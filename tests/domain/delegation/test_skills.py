@@ -49,6 +49,25 @@ def test_untitled_skills_are_called_by_their_content() -> None:
 
 
 @pytest.mark.parametrize(
+    ("one", "two"),
+    [
+        ("## Purpose\nTo count.", "## Purpose\nTo add."),
+        ("# Steps\n1. Count.", "# Steps\n1. Add."),
+        ("Count the words.", "Add the numbers."),
+        ("## Overview\n\n## Procedure\nCount.", "## Overview\n\n## Procedure\nAdd."),
+        ("# !!!\nCount.", "# ???\nAdd."),
+        ("1. Count.\n2. Tell.", "1. Add.\n2. Tell."),
+    ],
+    ids=["a purpose", "steps", "no heading", "sections", "signs", "a list"],
+)
+def test_no_untitled_skill_covers_another(one: str, two: str) -> None:
+    first, second, again = named_skills([("r1", one), ("r2", two), ("r1", one)], {})
+    assert first.name == again.name != second.name
+    shelf = SkillCatalog().with_saved((first, second))
+    assert {skill.ref for skill in shelf.skills.values()} == {"r1", "r2"}
+
+
+@pytest.mark.parametrize(
     ("text", "kept"),
     [(WORDS, True), (WORDS.rsplit(" ", 1)[0], False), ("", False), ("word " * 20_000, False)],
     ids=["thirty words", "twenty-nine", "none", "a book"],

@@ -36,6 +36,16 @@ def test_a_review_is_read_as_people_read_it(text: str, expected: str) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["", " ", "\n\n", "```\n```", "{}", "[]", "…", "\u200b", "-", '{"requirements_met": null}'],
+    ids=repr,
+)
+def test_a_review_that_says_nothing_is_unclear(text: str) -> None:
+    verdict = read_verdict(text)
+    assert (verdict.decision, verdict.approved) == ("unclear", False)
+
+
 def test_the_table_is_large_and_few_plain_reviews_are_unclear() -> None:
     assert len(CASES) >= 120
     assert len(PLAIN) >= 100

@@ -5,11 +5,16 @@ from pydantic import ValidationError
 
 from perdure.domain.agent.result import agent_budget
 from perdure.domain.agent.spec import AgentSpec
+from perdure.domain.budget.envelope import BudgetLimits
+from perdure.domain.delegation.decisions import Envelope
+from perdure.domain.delegation.spec import DelegationSpec
+from perdure.domain.delegation.worker_specs import worker_spec
 from perdure.domain.turns.settings import (
     FALLBACK_TEXT,
     NUDGE_PROMPT,
     AgentSettings,
     ToolLoopLevels,
+    ToolsSpec,
     resolve,
 )
 
@@ -93,6 +98,34 @@ def test_a_delegate_works_ninety_seconds_at_most(given, limit):
         {"kind": "agent", "goal": "g", "budget": given, "agent": {"profile": "delegate"}}
     )
     assert agent_budget(spec, resolve(spec.agent)).limits.active_time == limit
+
+
+@pytest.mark.parametrize(
+    ("given", "of_tree", "clocks"),
+    [
+        ({}, 3_600, (90, 30)),
+        ({"active_time": 600}, 3_600, (600, 30)),
+        ({"tool_timeout": 120}, 3_600, (90, 120)),
+        ({"active_time": 600, "tool_timeout": 5}, 3_600, (600, 5)),
+        ({"active_time": 600, "profile": "agent"}, 3_600, (600, 30)),
+        ({"active_time": 600}, 200, (200, 30)),
+        ({"active_time": None, "tool_timeout": None}, None, (90, 30)),
+    ],
+    ids=[
+        "nothing", "its work", "its tools", "both", "whatever the profile", "the tree has less",
+        "null",
+    ],
+)  # fmt: skip
+def test_clocks_of_workers_follow_the_task(given, of_tree, clocks):
+    task = DelegationSpec.model_validate({"kind": "delegation", "goal": "g", "agent": given})
+    worker = worker_spec(
+        Envelope(worker="w", instructions="Do it."),
+        task,
+        tools=ToolsSpec(),
+        limits=BudgetLimits(active_time=of_tree),
+    )
+    turns = resolve(worker.agent)
+    assert (agent_budget(worker, turns).limits.active_time, turns.tool_timeout) == clocks
 
 
 @pytest.mark.parametrize(
