@@ -6,6 +6,8 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 
+from temporalio.client import Client
+
 from perdure.adapters.settings.variables import Settings
 from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.stores.maintenance import try_writing
@@ -23,6 +25,7 @@ from perdure.interfaces.formatting import duration, plural
 from perdure.interfaces.gateways import RunGateway
 from perdure.interfaces.schedule_words import trouble
 from perdure.interfaces.services import Check
+from perdure.local_services.embedded import EmbeddedRuntime
 from perdure.local_services.service_commands import has_api
 from perdure.local_services.temporal_server import connect_named
 
@@ -188,12 +191,24 @@ def how_far(failing: FailingRuns) -> Check:
 async def task_queue(settings: Settings, connect: Connect) -> AsyncIterator[Check]:
     """Whether the queue for tasks of any Temporal client is this installation's alone."""
     with suppress(ServiceUnavailable):  # an absent server was told already
-        async with connect(start=False, on_progress=lambda _: None) as services:
-            own = await services.records.installation()
-            client = await connect_named(settings.at(services.endpoints).temporal)
+        own, client = await _own_server(settings, connect)
         found = await workflow_pollers(client, settings.task_queue, now=utc_now())
         others = {installation_of(identity) for identity in found} - {own, None}
         yield _shared(settings.task_queue, sorted(map(str, others)), served=bool(found))
+
+
+async def _own_server(settings: Settings, connect: Connect) -> tuple[str, Client]:
+    """The name of this installation, and a client of the server that it uses.
+
+    Raises:
+        ServiceUnavailable: it has none; whatever listens at the usual port belongs to others.
+    """
+    state = await EmbeddedRuntime(settings).state()
+    if state is None and settings.temporal.address is None:
+        raise ServiceUnavailable("No services of this installation run.")
+    async with connect(start=False, on_progress=lambda _: None) as services:
+        own = await services.records.installation()
+        return own, await connect_named(settings.at(services.endpoints).temporal)
 
 
 def _shared(queue: str, others: list[str], *, served: bool) -> Check:
@@ -223,9 +238,7 @@ async def model_rates(settings: Settings, connect: Connect) -> AsyncIterator[Che
         yield Check(name=MODEL_RATES, state="ok", found=found)
         return
     with suppress(ServiceUnavailable):  # an absent server was told already
-        async with connect(start=False, on_progress=lambda _: None) as services:
-            own = await services.records.installation()
-            client = await connect_named(settings.at(services.endpoints).temporal)
+        own, client = await _own_server(settings, connect)
         for pattern, rate in rates.items():
             queue = queue_of_rate(own, pattern)
             told = f"{pattern}: " + ("no limit" if rate is None else f"{rate:g} calls a second")
