@@ -112,6 +112,10 @@ def test_a_conversation_tells_its_turns_and_tools() -> None:
             "[iter 1/6] score 0.73 · missing IP-based limiting",
         ),
         (
+            event(3, "iteration_completed", score=0.73, missing=["Missing IP limits", "tone"]),
+            "[iter 1/6] score 0.73 · Missing IP limits; tone",
+        ),
+        (
             event(3, "iteration_completed", score=0.89, evaluation="incremental", saved=0.4),
             "[iter 1/6] score 0.89 (eval: incremental, 40 % tokens saved)",
         ),
@@ -119,11 +123,13 @@ def test_a_conversation_tells_its_turns_and_tools() -> None:
             event(3, "iteration_completed", score=0.5, evaluation="full", saved=0.004),
             "[iter 1/6] score 0.50",
         ),
+        (event(4, "skill_saved", name="tree-list"), "[skill] tree-list"),
     ],
     ids=[
         "recalled", "nothing known", "no memory", "a plan", "a long plan", "a question",
         "no plan", "no plan wanted", "a stage begins", "a stage", "a failed stage", "a structure",
-        "a rejection", "an approval", "missing", "saved", "hardly saved",
+        "a rejection", "an approval", "missing", "said to be missing already", "saved",
+        "hardly saved", "a skill",
     ],
 )  # fmt: skip
 def test_lines(happened: Event, told: str | None) -> None:

@@ -192,6 +192,24 @@ next    perdure explain refine-steel-bottle-7f3a, perdure retry refine-steel-bot
 """)
 
 
+@pytest.mark.parametrize(
+    ("ended", "told"),
+    [
+        ({"reason": "text_answer"}, "answered"),
+        ({"reason": "text_answer", "truncated": True}, "answered · cut off"),
+        ({"reason": "quality_met"}, "quality met"),
+        ({"outcome": "best_effort", "reason": "plateau", "quality_met": False}, "best kept"),
+        ({"outcome": "failed", "reason": "refusal", "quality_met": False}, "failed"),
+    ],
+    ids=["an agent", "an agent that was cut", "a rubric", "the best of some", "a failure"],
+)
+def test_an_end_speaks_of_quality_where_it_was_measured(
+    ended: dict[str, object], told: str
+) -> None:
+    (line,) = [row for row in plain(result_view(result(**ended))).splitlines() if "[done]" in row]
+    assert f" · {told}  ▆▇" in line
+
+
 def test_an_error_that_the_explanation_tells_is_told_once() -> None:
     error = "tests: pytest may not run on this worker."
     why = "The input of the run was not valid (tests: pytest may not run on this worker)."
