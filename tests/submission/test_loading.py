@@ -29,6 +29,19 @@ def test_a_file_may_be_json(home: Path, submit: Load) -> None:
     assert submit("task.json").spec.goal == "g"
 
 
+@pytest.mark.parametrize(
+    ("task", "name"),
+    [("task.yaml", "task"), ("parse-cv.yaml", "parse-cv"), ("Say hello.", "")],
+    ids=["a file", "another file", "words"],
+)
+def test_a_run_is_named_by_the_file_of_its_task(
+    home: Path, submit: Load, task: str, name: str
+) -> None:
+    for file in ("task.yaml", "parse-cv.yaml"):
+        write(home / "work" / file, TASK)
+    assert submit(task).name == name
+
+
 def test_defaults_rise_from_user_to_folder_to_file_to_flags(home: Path, submit: Load) -> None:
     write(
         home / "home" / "perdure.yaml",
