@@ -33,7 +33,20 @@ def test_the_file_is_of_the_compose_specification() -> None:
 
 
 def test_the_services_of_a_team_are_there() -> None:
-    assert {"postgresql", "temporal", "temporal-ui", "worker"} <= SERVICES.keys()
+    wanted = {"postgresql", "temporal", "temporal-ui", "worker", "api", "collector"}
+    assert wanted <= SERVICES.keys()
+
+
+@pytest.mark.parametrize("name", ["postgresql", "temporal", "worker", "api"])
+def test_what_others_wait_for_says_when_it_serves(name: str) -> None:
+    assert SERVICES[name]["healthcheck"]["test"]
+
+
+def test_no_secret_stands_in_the_file() -> None:
+    """Keys come from the environment; the one password that is there is for a closed machine."""
+    given = re.findall(r"^ +\w*(?:KEY|PASSWORD|PWD|TOKEN|SECRET)\w*: (.+)$", TEXT, re.MULTILINE)
+    assert given
+    assert all(re.match(r"\$\{\w+:\?|\$\{POSTGRES_PASSWORD:-perdure\}$", value) for value in given)
 
 
 @pytest.mark.parametrize("name", sorted(SERVICES))
