@@ -105,6 +105,17 @@ def unknown(app: App, words: list[str]) -> list[str]:
     return [word for word in rest if word.startswith("--") and word.partition("=")[0] not in known]
 
 
+TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_what_is_made_is_a_target(page: Path) -> None:
+    shown = [line for block in blocks(page, "sh", "bash") for line in block.splitlines()]
+    said = re.findall(r"`(make [^`]+)`", FENCE.sub("", page.read_text(encoding="utf-8")))
+    named = [words.split()[1] for words in (*shown, *said) if words.startswith("make ")]
+    assert {name for name in named if "=" not in name} <= TARGETS
+
+
 @pytest.mark.parametrize(
     "line",
     [
