@@ -21,11 +21,12 @@ from benchmarks.recovery import measure_recovery
 from benchmarks.replaying import measure_replay
 from benchmarks.report import Report, markdown
 from benchmarks.site import Site, site
-from benchmarks.tokens import measure_tokens
-from perdure.interfaces.svg_chart import line_chart, log_scale
+from benchmarks.tokens import Savings, measure_tokens, shares
+from perdure.interfaces.svg_chart import line_chart, log_scale, share_scale
 
 IDS = ("B1", "B2", "B3", "B4", "B5", "B6", "B7", "B8", "P1", "P2")
 MARKDOWN, JSON, CHART = "benchmarks.md", "benchmarks.json", "bytes-per-turn.svg"
+CURVE = "token-savings.svg"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,6 +225,8 @@ def write(report: Report, folder: Path) -> tuple[Path, ...]:
     contents = {MARKDOWN: markdown(report), JSON: report.model_dump_json(indent=2) + "\n"}
     if report.histories is not None:
         contents[CHART] = chart(report.histories)
+    if report.savings is not None:
+        contents[CURVE] = savings_chart(report.savings)
     for name, content in contents.items():
         (folder / name).write_text(content, encoding="utf-8")
     return tuple(folder / name for name in contents)
@@ -244,4 +247,15 @@ def chart(histories: Histories) -> str:
     scale = log_scale([size for sizes in lines.values() for size in sizes])
     return line_chart(
         "History of one turn", lines, across="turn", up="bytes (log scale)", scale=scale
+    )
+
+
+def savings_chart(savings: Savings) -> str:
+    """What a loop has sent and cost after each iteration, as shares of the naive one."""
+    return line_chart(
+        "A loop beside one that resends everything",
+        shares(savings),
+        across="iteration",
+        up="share of what the other one takes",
+        scale=share_scale(),
     )

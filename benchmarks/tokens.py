@@ -108,6 +108,21 @@ def plain_cost(prompts: Sequence[int], outputs: Sequence[int]) -> Decimal:
     return PRICE.cost(Usage(input_tokens=sum(prompts), output_tokens=sum(outputs)))
 
 
+def shares(savings: Savings) -> dict[str, tuple[float, ...]]:
+    """Tokens and cost without a cache, summed up to each iteration, as shares of the naive ones."""
+    counts = range(1, len(savings.prompts) + 1)
+    ours, naive, drafts = savings.prompts, savings.naive_prompts, savings.outputs
+    return {
+        "input tokens": tuple(sum(ours[:count]) / sum(naive[:count]) for count in counts),
+        "cost": tuple(
+            float(
+                plain_cost(ours[:count], drafts[:count]) / plain_cost(naive[:count], drafts[:count])
+            )
+            for count in counts
+        ),
+    }
+
+
 def _savings(rows: Sequence[AttemptRow], result: RunResult, told: Sequence[int]) -> Savings:
     prompts = tuple(row.usage.prompt_tokens for row in rows)
     outputs = tuple(row.usage.output_tokens for row in rows)

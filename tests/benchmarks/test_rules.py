@@ -1,26 +1,36 @@
 """The arithmetic of the benchmarks, on figures that are known."""
 
+import re
 from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.__main__ import plan_of
-from benchmarks.account import WHOLE_USD, Iteration, account
+from benchmarks.account import STEPS, WHOLE_USD, Iteration, account
 from benchmarks.boxes import Box, BoxName
 from benchmarks.claims import Claim
 from benchmarks.conditions import Conditions
 from benchmarks.histories import Recorded, TurnSize, early, late, mean_size, slope
 from benchmarks.made_tools import BoxCost, BoxRatio, ToolCalls, require_same_result
+from benchmarks.measurement import savings_chart
 from benchmarks.overhead import Against, Overhead
 from benchmarks.pairing import Disagreement, Ratio, ratio, require_same_work
 from benchmarks.report import Report, markdown
 from benchmarks.scene import RESULT_BYTES, book, booked, page
 from benchmarks.sides import Played
-from benchmarks.tokens import cached_cost, naive_prompts, plain_cost, report_text
+from benchmarks.tokens import (
+    Savings,
+    cached_cost,
+    naive_prompts,
+    plain_cost,
+    report_text,
+    shares,
+)
 
 PLAYED = Played(
     side="perdure",
@@ -138,6 +148,25 @@ def test_an_account_takes_one_saving_after_the_other() -> None:
     wanted.append(wanted[-1] + 3 * (Decimal(80) / 4 - 80 * Decimal("0.9")))
     wanted.append(Decimal(15 * 44))
     assert found == [WHOLE_USD * cost / naive for cost in wanted]
+
+
+def test_the_curve_has_the_sums_up_to_each_iteration() -> None:
+    # Price 3 and 15 per million: an output token costs what five of input do.
+    sizes = Savings(
+        prompts=(100, 100), naive_prompts=(100, 300), outputs=(20, 20), score=None, savings=()
+    )
+    assert shares(sizes) == {"input tokens": (1.0, 0.5), "cost": (1.0, pytest.approx(2 / 3))}
+    drawn = savings_chart(sizes)
+    assert "input tokens" in drawn and "cost" in drawn and "iteration" in drawn
+
+
+def test_the_docs_show_the_account_that_a_report_shows() -> None:
+    root = Path(__file__).parents[2]
+    shown = (root / "docs" / "deciding.md").read_text("utf-8").partition("| what is sent |")[2]
+    rows = re.findall(r"^\| .+ \| \$\d.*$", shown, re.MULTILINE)
+    assert len(rows) == len(STEPS)
+    report = (root / "benchmarks" / "results" / "example.md").read_text("utf-8").splitlines()
+    assert set(rows) <= set(report)
 
 
 def test_the_cache_makes_known_tokens_cheaper_and_new_ones_dearer() -> None:

@@ -69,6 +69,8 @@ async def test_everything_is_measured_and_written(tmp_path: Path) -> None:
     assert {round(cost.events) for cost in beside.costs} == {12}
 
     written = {path.name: path.read_text() for path in write(report, tmp_path / "out")}
-    assert set(written) == {"benchmarks.md", "benchmarks.json", "bytes-per-turn.svg"}
+    assert set(written) == {
+        "benchmarks.md", "benchmarks.json", "bytes-per-turn.svg", "token-savings.svg"
+    }  # fmt: skip
     assert Report.model_validate(json.loads(written["benchmarks.json"])) == report
     assert "perdure / delta on three queues" in written["benchmarks.md"]
