@@ -6,6 +6,7 @@ BIN := .venv/bin
 PYTEST := $(BIN)/python -P -m pytest
 # Tests wait for servers more than they compute: three at once on two cores.
 PARALLEL := -n 3
+unexport PYTHONDONTWRITEBYTECODE  # tests start hundreds of processes, each of which would compile the product anew
 QUICK := not slow and not browser and not model
 SOURCES := perdure workflows activities benchmarks worker.py starter.py
 # One lock for every system and every Python from the oldest on; what differs has a marker.
