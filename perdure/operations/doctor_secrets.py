@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pydantic import SecretStr
 
 from perdure.adapters.settings.files import REFERENCES, SECRETS
+from perdure.adapters.settings.library_secrets import library_references
 from perdure.adapters.settings.secret_references import is_reference, referred
 from perdure.adapters.settings.variables import Settings
 from perdure.domain.foundation.errors import InvalidInput
@@ -42,3 +43,4 @@ def _references(settings: Settings) -> Iterator[tuple[str, str]]:
     for name, server in settings.providers.items():
         if server.key_reference:
             yield f"The key of the provider {name!r}", server.key_reference
+    yield from library_references().items()

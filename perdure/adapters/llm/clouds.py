@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import httpx2
 
+from perdure.adapters.settings.library_secrets import MODELS, followed
+
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic, AsyncAnthropicFoundry
     from anthropic.lib.bedrock import AsyncAnthropicBedrock
@@ -79,12 +81,29 @@ def maker(provider: str) -> MakeClient:
     from anthropic.lib.vertex import AsyncAnthropicVertex
 
     def make(timeout: httpx2.Timeout, http: httpx2.AsyncClient | None) -> "AnyClient":
+        secrets = followed(MODELS.get(provider, ()))
+        key = secrets.get("AWS_BEARER_TOKEN_BEDROCK")
         match provider:
             case "bedrock":
-                return AsyncAnthropicBedrock(timeout=timeout, max_retries=0, http_client=http)
+                # The client takes one kind alone, and the key first where it reads them itself.
+                signing = {} if key else secrets
+                return AsyncAnthropicBedrock(
+                    api_key=key,
+                    aws_access_key=signing.get("AWS_ACCESS_KEY_ID"),
+                    aws_secret_key=signing.get("AWS_SECRET_ACCESS_KEY"),
+                    aws_session_token=signing.get("AWS_SESSION_TOKEN"),
+                    timeout=timeout,
+                    max_retries=0,
+                    http_client=http,
+                )
             case "vertex":
                 return AsyncAnthropicVertex(timeout=timeout, max_retries=0, http_client=http)
             case _:
-                return AsyncAnthropicFoundry(timeout=timeout, max_retries=0, http_client=http)
+                return AsyncAnthropicFoundry(
+                    api_key=secrets.get("ANTHROPIC_FOUNDRY_API_KEY"),
+                    timeout=timeout,
+                    max_retries=0,
+                    http_client=http,
+                )
 
     return make

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import obstore
 from obstore.exceptions import (
@@ -24,6 +24,7 @@ from obstore.exceptions import (
 )
 from obstore.store import LocalStore, from_url
 
+from perdure.adapters.settings.library_secrets import OBJECT_STORES, followed
 from perdure.domain.foundation.errors import InvalidInput, StoreAway, StoreError
 from perdure.domain.installation.blob_place import BlobPlace
 
@@ -179,7 +180,9 @@ def _open(place: BlobPlace) -> "ObjectStore":
     try:
         if place.scheme == "file":
             return LocalStore(f"/{place.prefix}")
-        return from_url(place.url, client_options=_CLIENT, retry_config=_RETRIES)
+        secrets = followed(OBJECT_STORES[place.scheme])
+        config: Any = {name.lower(): secret for name, secret in secrets.items()}
+        return from_url(place.url, config=config, client_options=_CLIENT, retry_config=_RETRIES)
     except FileNotFoundError as error:
         raise StoreAway(
             f"There is no folder {place.url}, which PERDURE_BLOBS names.",

@@ -5,12 +5,12 @@ import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 
-from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.metrics import CallbackOptions, Meter, Observation
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetricReader
 
 from perdure.adapters.settings.variables import inherited_environment
+from perdure.adapters.telemetry.exporters import metric_exporter
 from perdure.adapters.telemetry.exposition import CONTENT_TYPE, Exposition
 from perdure.adapters.telemetry.outlets import METER, resource_of
 from perdure.adapters.telemetry.start import wanted
@@ -77,10 +77,11 @@ class InstallationMetrics:
 
 def installation_metrics(look: Callable[[], Awaitable[Figures]]) -> InstallationMetrics:
     """With OTLP where the environment names an endpoint for metrics."""
-    if wanted(inherited_environment()).metrics_url is None:
+    sent = wanted(inherited_environment()).metrics_url is not None
+    if not sent or (exporter := metric_exporter()) is None:
         return InstallationMetrics(look)
     # Its own clock would send what was seen at the last scrape; `sending` looks first.
-    reader = PeriodicExportingMetricReader(OTLPMetricExporter(), export_interval_millis=math.inf)
+    reader = PeriodicExportingMetricReader(exporter, export_interval_millis=math.inf)
     return InstallationMetrics(look, sent=reader)
 
 

@@ -4,8 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib.metadata import version
 
-from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
-from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.metrics import Meter, NoOpMeter
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetricReader
@@ -18,6 +16,7 @@ from temporalio.runtime import MetricBuffer, Runtime, TelemetryConfig
 
 from perdure.adapters.logging.process_logs import core_logging
 from perdure.adapters.telemetry.core_metrics import CoreMetrics, new_buffer
+from perdure.adapters.telemetry.exporters import metric_exporter, span_exporter
 from perdure.adapters.telemetry.exposition import Exposition
 from perdure.adapters.telemetry.spans import CleanSpans, trace_into
 from perdure.adapters.telemetry.start import Signals, Telemetry
@@ -34,16 +33,17 @@ def start_outlets(
     readers: list[MetricReader] = []
     closers: list[Callable[[], None]] = []
     url: str | None = None
-    if signals.metrics_url is not None:
-        readers.append(PeriodicExportingMetricReader(OTLPMetricExporter()))
+    if signals.metrics_url is not None and (metrics := metric_exporter()) is not None:
+        readers.append(PeriodicExportingMetricReader(metrics))
     if metrics_address is not None:
         exposition = Exposition()
         if (served := exposition.serve(metrics_address)) is not None:
             readers.append(exposition.reader)
             url, end = served
             closers.append(end)
+    traces = span_exporter() if signals.traces else None
     telemetry = start_with(
-        spans=BatchSpanProcessor(OTLPSpanExporter()) if signals.traces else None,
+        spans=None if traces is None else BatchSpanProcessor(traces),
         metrics=readers,
         core=new_buffer() if readers else None,
         closers=closers,

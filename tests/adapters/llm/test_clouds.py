@@ -5,6 +5,7 @@ import json
 import struct
 import zlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -100,6 +101,48 @@ async def test_a_call_goes_to_the_cloud(cloud: str, monkeypatch: pytest.MonkeyPa
     assert "".join(pieces) == reply.message.text == "Hello"
     assert asked[0].host == HOSTS[cloud]
     assert ":claude-x" not in str(asked[0])
+    await model.aclose()
+
+
+@pytest.mark.parametrize(
+    ("cloud", "name"),
+    [("bedrock", "AWS_BEARER_TOKEN_BEDROCK"), ("foundry", "ANTHROPIC_FOUNDRY_API_KEY")],
+)
+async def test_its_key_may_be_a_reference(
+    cloud: str, name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "key").write_text("the-key\n")
+    for variable, value in {**VARIABLES[cloud], name: f"file:{tmp_path}/key"}.items():
+        monkeypatch.setenv(variable, value)
+    sent: list[str] = []
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        sent.extend(request.headers.values())
+        return ANSWERS[cloud]()
+
+    model = client(cloud, Provider(answer))
+    await say(model, request(f"{cloud}:claude-x"))
+    assert any("the-key" in value for value in sent)
+    assert not any("file:" in value for value in sent)
+    await model.aclose()
+
+
+async def test_amazons_signature_is_made_with_the_secrets_behind_references(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AWS_REGION", "eu-north-1")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "env:TEST_ACCESS_KEY")
+    monkeypatch.setenv("TEST_ACCESS_KEY", "the-access-key")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "plain")
+    sent: list[str] = []
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        sent.append(request.headers["authorization"])
+        return amazon()
+
+    model = client("bedrock", Provider(answer))
+    await say(model, request("bedrock:claude-x"))
+    assert "Credential=the-access-key/" in sent[0]
     await model.aclose()
 
 

@@ -1,0 +1,79 @@
+"""Secrets in variables that libraries read by themselves, which may be references as well.
+
+A library would take `file:/run/secrets/key` for the key. So what refers is followed here and handed
+to the library; a variable that holds the secret itself is left to it.
+"""
+
+import os
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from types import MappingProxyType
+
+from perdure.adapters.settings.secret_references import is_reference, secret_value
+from perdure.adapters.settings.variables import inherited_environment
+
+HEADERS = {
+    signal: (f"OTEL_EXPORTER_OTLP_{signal}_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS")
+    for signal in ("TRACES", "METRICS")
+}
+OBJECT_STORES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "s3": ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"),
+        "gs": ("GOOGLE_SERVICE_ACCOUNT_KEY",),
+        "az": (
+            "AZURE_STORAGE_ACCOUNT_KEY",
+            "AZURE_STORAGE_CLIENT_SECRET",
+            "AZURE_STORAGE_SAS_KEY",
+        ),
+    }
+)
+MODELS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "bedrock": (*OBJECT_STORES["s3"], "AWS_BEARER_TOKEN_BEDROCK"),
+        "foundry": ("ANTHROPIC_FOUNDRY_API_KEY",),
+    }
+)
+_ALL = (
+    *(name for names in HEADERS.values() for name in names),
+    *(name for names in OBJECT_STORES.values() for name in names),
+    *(name for names in MODELS.values() for name in names),
+)
+
+
+def library_references() -> dict[str, str]:
+    """Those of the variables that hold a reference, with it."""
+    return {name: text for name, text in _held(_ALL).items() if is_reference(text)}
+
+
+def followed(names: Sequence[str]) -> dict[str, str]:
+    """What these variables say, references followed; empty where none of them is a reference.
+
+    A library that is told one of several credentials no longer looks for the others.
+
+    Raises:
+        InvalidInput: a reference leads nowhere.
+    """
+    held = _held(names)
+    if not any(map(is_reference, held.values())):
+        return {}
+    return {name: secret_value(name, text) for name, text in held.items()}
+
+
+@contextmanager
+def hidden(names: Sequence[str]) -> Generator[None]:
+    """Without the references among these variables, for a library that reads them in any case.
+
+    For the start of a process: other threads and children of that moment miss them too.
+    """
+    held = {name: text for name, text in library_references().items() if name in names}
+    for name in held:
+        del os.environ[name]
+    try:
+        yield
+    finally:
+        os.environ.update(held)
+
+
+def _held(names: Sequence[str]) -> dict[str, str]:
+    environment = inherited_environment()
+    return {name: text for name in names if (text := environment.get(name, "").strip())}

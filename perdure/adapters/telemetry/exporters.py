@@ -1,0 +1,40 @@
+"""Exporters over OTLP, which read `OTEL_EXPORTER_OTLP_*`, and follow references in its headers."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import structlog
+from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.util.re import parse_env_headers
+
+from perdure.adapters.settings.library_secrets import HEADERS, followed, hidden
+from perdure.adapters.telemetry.start import METRICS, TRACES
+from perdure.domain.foundation.errors import InvalidInput
+
+Exporter = TypeVar("Exporter")
+
+_log = structlog.get_logger(__name__)
+
+
+def span_exporter() -> OTLPSpanExporter | None:
+    """For traces; None, and a line in the log, where their headers refer to nothing."""
+    return _made(TRACES, lambda headers: OTLPSpanExporter(headers=headers))
+
+
+def metric_exporter() -> OTLPMetricExporter | None:
+    """For metrics, as for traces."""
+    return _made(METRICS, lambda headers: OTLPMetricExporter(headers=headers))
+
+
+def _made(signal: str, make: Callable[[dict[str, str]], Exporter]) -> Exporter | None:
+    own, general = HEADERS[signal]
+    try:
+        secrets = followed((own, general))
+    except InvalidInput as error:
+        _log.warning("telemetry_off", signal=signal, found=error.message, cure=error.cure)
+        return None
+    headers = parse_env_headers(secrets.get(own) or secrets.get(general, ""), liberal=True)
+    # The exporter adds what the variables say, and would take the words of a reference for headers.
+    with hidden((own, general)):
+        return make(headers)
