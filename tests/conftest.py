@@ -11,8 +11,10 @@ from _pytest.tmpdir import TempPathFactory
 from hypothesis import settings
 from installation import Installation, dev_server, installation
 from leftovers import MARK, end_leftovers, mark_children
-from promised import is_promised
+from promised import promised
 from temporalio.testing import WorkflowEnvironment
+
+SELDOM = ("long", "slow", "browser", "model")
 
 # A test never fails for being slow, and a busy machine makes any example slow.
 settings.register_profile("unhurried", deadline=None)
@@ -21,10 +23,18 @@ settings.load_profile("unhurried")
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` selects by the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Of the tests that need a server the quick suite runs those that show a promise."""
-    for item in items:
-        if "server" in getattr(item, "fixturenames", ()) and not is_promised(item.nodeid):
+    """Of the tests that need a server the quick suite runs one for each promise."""
+    served = [item for item in items if "server" in getattr(item, "fixturenames", ())]
+    brief = [item for item in served if not any(map(item.get_closest_marker, SELDOM))]
+    quick = promised(item.nodeid for item in sorted(brief, key=_place))  # whatever shuffled them
+    for item in served:
+        if item.nodeid not in quick:
             item.add_marker(pytest.mark.long)
+
+
+def _place(item: pytest.Item) -> tuple[str, int, str]:
+    path, line, _ = item.location
+    return path, line or 0, item.nodeid
 
 
 def pytest_collection_finish() -> None:
