@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 import obstore
 from obstore.exceptions import (
@@ -29,7 +29,7 @@ from perdure.domain.foundation.errors import InvalidInput, StoreAway, StoreError
 from perdure.domain.installation.blob_place import BlobPlace
 
 if TYPE_CHECKING:
-    from obstore.store import ClientConfig, ObjectStore, RetryConfig
+    from obstore.store import ClientConfig, ObjectStore, RetryConfig, S3Config
 
 AT_ONCE = 32
 LISTED = 1000
@@ -181,7 +181,7 @@ def _open(place: BlobPlace) -> "ObjectStore":
         if place.scheme == "file":
             return LocalStore(f"/{place.prefix}")
         secrets = followed(OBJECT_STORES[place.scheme])
-        config: Any = {name.lower(): secret for name, secret in secrets.items()}
+        config = cast("S3Config", {name.lower(): secret for name, secret in secrets.items()})
         return from_url(place.url, config=config, client_options=_CLIENT, retry_config=_RETRIES)
     except FileNotFoundError as error:
         raise StoreAway(

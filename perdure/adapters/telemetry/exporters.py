@@ -34,7 +34,7 @@ def _made(signal: str, make: Callable[[dict[str, str]], Exporter]) -> Exporter |
     except InvalidInput as error:
         _log.warning("telemetry_off", signal=signal, found=error.message, cure=error.cure)
         return None
-    headers = parse_env_headers(secrets.get(own) or secrets.get(general, ""), liberal=True)
+    headers = dict(parse_env_headers(secrets.get(own) or secrets.get(general, ""), liberal=True))
     # The exporter adds what the variables say, and would take the words of a reference for headers.
     with hidden((own, general)):
         return make(headers)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import structlog
 from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
 from perdure.adapters.settings.library_secrets import (
     HEADERS,
@@ -38,20 +39,24 @@ def _unset(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_each_may_be_a_reference(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_may_be_a_reference(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv(name, "env:ELSEWHERE")
     assert library_references() == {name: "env:ELSEWHERE"}
     assert followed([name]) == {name: "the secret"}
-    found = references(Settings())
+    found = references(Settings.load(home=tmp_path))
     assert (found.state, found.found) == ("ok", "1 references lead to a secret")
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_one_that_leads_nowhere_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_leads_nowhere_is_named(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv(name, "env:NOT_SET_ANYWHERE")
     with pytest.raises(InvalidInput, match=f"{name} refers to env:NOT_SET_ANYWHERE"):
         followed([name])
-    assert references(Settings()).state == "failed"
+    assert references(Settings.load(home=tmp_path)).state == "failed"
 
 
 def test_what_holds_no_reference_is_left_to_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,10 +100,10 @@ def test_headers_of_telemetry_are_those_behind_the_reference(
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", url)
         exporter = span_exporter()
         assert exporter is not None
-        with TracerProvider().get_tracer("test").start_as_current_span("one") as span:
-            pass
-        exporter.export([span])
-        exporter.shutdown()
+        provider = TracerProvider()
+        provider.add_span_processor(SimpleSpanProcessor(exporter))
+        provider.get_tracer("test").start_span("one").end()
+        provider.shutdown()
     assert {"authorization": "Bearer abc", "x-tenant": "mine"}.items() <= asked[0].items()
     assert not any("looks_like" in header or ":" in header for header in asked[0])
     assert os.environ[name] == reference.format(tmp_path)
