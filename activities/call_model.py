@@ -12,6 +12,7 @@ from perdure.activities.support.model_attempts import call_context, estimates, o
 from perdure.activities.support.prompt_builder import PromptBuilder
 from perdure.activities.support.record_writer import RecordKeeper
 from perdure.domain.foundation.errors import PerdureError
+from perdure.domain.foundation.plain_text import is_blank
 from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.foundation.tokens import estimate
 from perdure.domain.llm.requests import (
@@ -234,7 +235,7 @@ class CallModel:
         # Stored apart from the transcript: workflows pass on its address, and interfaces read it
         # alone.
         text = message.text
-        stored = await self._whole(step, text) if text.strip() else None
+        stored = await self._whole(step, text) if not is_blank(text) else None
         return ModelCallReport(
             status="replied",
             head=head,

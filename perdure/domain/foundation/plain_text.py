@@ -21,6 +21,7 @@ _IGNORABLE = (
     "\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
 _SHAPELESS = re.compile(f"[{_IGNORABLE}]")
+_SEEN = re.compile(rf"[^\s\x00-\x1f\x7f-\x9f{_IGNORABLE}]")
 # What a terminal obeys or shows in another order, and what no encoding takes. Honest writing
 # (French, Hindi, emoji) needs spaces that do not break, joiners and variation selectors: they stay.
 _OBEYED = re.compile(
@@ -37,6 +38,11 @@ def folded(text: str) -> str:
     """Text for comparisons: compatible forms are one (NFKC), signs without a shape are left out."""
     bare = _without_shape(text)
     return _without_shape(unicodedata.normalize("NFKC", bare))
+
+
+def is_blank(text: str) -> bool:
+    """Whether a person sees nothing of it: it is empty, or has only spaces and hidden signs."""
+    return _SEEN.search(text) is None
 
 
 def visible(text: str) -> str:

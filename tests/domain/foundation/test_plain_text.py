@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.domain.foundation.plain_text import folded, printable, printable_json, visible
+from perdure.domain.foundation.plain_text import (
+    folded,
+    is_blank,
+    printable,
+    printable_json,
+    visible,
+)
 
 
 @pytest.mark.parametrize(
@@ -94,3 +100,24 @@ def test_printed_json_is_the_same_value(text):
     written = printable_json(json.dumps({"text": text}, ensure_ascii=False))
     assert json.loads(written) == {"text": text}
     assert printable(written) == written
+
+
+@pytest.mark.parametrize(
+    ("text", "blank"),
+    [
+        ("", True),
+        (" \n\t\r\n", True),
+        ("\u00a0\u2003\u3000", True),
+        ("\u200b\u200b", True),
+        ("\ufeff", True),
+        ("\u2060 \u00ad\n\u3164", True),
+        ("\x00\x07", True),
+        (".", False),
+        ("\u200bx", False),
+        ("…", False),
+        ("👍\ufe0f", False),
+        ("```\n```", False),
+    ],
+)
+def test_a_text_of_which_nothing_is_seen_is_blank(text, blank):
+    assert is_blank(text) is blank
