@@ -113,6 +113,7 @@ def stage_record(
         output_ref=output.hash if output else None,
         transcript=turn.head.hash if turn.head else None,
         model=record.model,
+        request_id=record.request_id,
         tokens=record.usage.counted_tokens(),
         cost_usd=record.cost_usd,
         model_calls=record.model_calls,

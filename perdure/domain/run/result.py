@@ -213,14 +213,17 @@ def with_value(result: RunResult) -> RunResult:
 
 def with_reply_facts(result: RunResult) -> RunResult:
     """The result with the model and the provider's request id of the reply it is from."""
-    replied = [record for record in result.iterations if record.model is not None]
-    returned = result.best.iteration if result.best and result.kind == "refine" else None
-    own = [record for record in replied if record.index == returned] or replied
-    if not own:
-        stages = [stage.model for record in result.iterations for stage in record.stages]
-        model = next((name for name in reversed(stages) if name), None)
-        return result.model_copy(update={"model": model})
-    return result.model_copy(update={"model": own[-1].model, "request_id": own[-1].request_id})
+    replies = [
+        reply
+        for record in result.iterations
+        for reply in (record, *record.stages)
+        if reply.model is not None
+    ]
+    # The best version is not always the one that is returned: a pass may have scored lower.
+    own = [one for one in replies if one.output_ref and one.output_ref == result.output_ref]
+    if not (found := own or replies):
+        return result
+    return result.model_copy(update={"model": found[-1].model, "request_id": found[-1].request_id})
 
 
 def exit_code(outcome: Outcome) -> int:

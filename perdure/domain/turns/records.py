@@ -69,6 +69,7 @@ class StageRecord(FrozenModel):
     output_ref: str | None = None
     transcript: str | None = None
     model: str | None = None
+    request_id: str | None = None
     tokens: int = 0
     cost_usd: Decimal | None = Decimal(0)
     model_calls: int = 0
