@@ -91,6 +91,27 @@ def test_evidence_that_was_touched() -> None:
             {8},
             id="its dimension had one before",
         ),
+        pytest.param(
+            [
+                dimension("tone", 0.5, title="dull"),
+                dimension("logic", 0.5, "wrong from `login` on"),
+            ],
+            {5},
+            id="a finding has none and a gap has one",
+        ),
+        pytest.param(
+            [
+                dimension("tone", 0.5).model_copy(update={"evidence": ("line 8",)}),
+                dimension("logic", 0.5, location="lines 5-6"),
+            ],
+            {5, 6, 8},
+            id="its own passage and the other place",
+        ),
+        pytest.param(
+            [dimension("tone", 0.5).model_copy(update={"evidence": ("nowhere at all",)})],
+            None,
+            id="its place is gone",
+        ),
         pytest.param([dimension("tone", 0.5), dimension("logic", 0.9)], None, id="none has any"),
         pytest.param(
             [dimension("short", 0, "30 words, limit 9"), dimension("tone", 0.5, location="line 3")],
