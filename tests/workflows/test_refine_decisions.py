@@ -209,6 +209,47 @@ async def test_a_draft_that_nobody_could_judge_is_not_written(
     assert all(record.score is not None for record in result.iterations)
 
 
+@pytest.mark.parametrize(
+    ("limits", "judges", "written"),
+    [
+        pytest.param({"tokens": 3_500}, 1, 1, id="tokens for one"),
+        pytest.param({"tokens": 1_200}, 1, 0, id="tokens for none"),
+        pytest.param({"cost_usd": 0.005}, 1, 1, id="money for one"),
+        pytest.param({"cost_usd": 0.001}, 1, 0, id="money for none"),
+        pytest.param({"model_calls": 2}, 2, 0, id="calls for one of two judges"),
+        pytest.param({"model_calls": 5}, 2, 1, id="calls for two judges once"),
+    ],
+)
+async def test_no_money_goes_into_a_draft_that_stays_unjudged(
+    site: Installation, limits: Mapping[str, object], judges: int, written: int
+) -> None:
+    """Whichever limit it is, and however many judge: each draft that was paid for has its score."""
+    names = ("tone", "style")[:judges]
+    said = {"score": 0.4, "gap": "stiff"}
+    script = {
+        "price": {"input_per_million": 1, "output_per_million": 2},
+        "defaults": {"usage": {"input_tokens": 500, "output_tokens": 200}},
+        "max_output": 300,
+        "replies": [
+            *(
+                {"when": {"model": name}, "json": {"dimensions": [{"name": name, **said}]}}
+                for name in names
+            ),
+            *drafts(0.5, 1.0),
+        ],
+    }
+    model = await site.script(script)
+    rubric = [
+        {**TONE, "name": name, "evaluator": {"judge": {"model": f"{model}#{name}"}}}
+        for name in names
+    ]
+    given = {**spec(rubric, improvement_threshold=None), "budget": {**limits, "wrap_up": 0}}
+    result = await site.run({**given, "models": {"executor": model}})
+    assert result.outcome == "out_of_budget"
+    made = [record for record in result.iterations if record.output_ref]
+    assert [record.score for record in made] == [0.4] * written
+
+
 @pytest.mark.long
 async def test_active_time_ends_the_run_with_the_best(site: Installation) -> None:
     replies = [{"text": draft(0.5, "a")}, {"text": draft(0.6, "b"), "delay_s": 30}]
@@ -256,9 +297,54 @@ async def test_condition_met_is_said_of_conditions_alone(
     assert met == ([row] if row else [])
 
 
-async def test_a_blank_draft_is_no_output(site: Installation) -> None:
-    result = await site.run(spec(), {"replies": [{"text": " \n "}] * 2})
+@pytest.mark.parametrize(
+    "text",
+    ["", " \n ", "\u00a0\t", "\u200b\u200b", "\ufeff\n", "\u2060 \u00ad"],
+    ids=["empty", "spaces", "odd spaces", "no width", "a mark of order", "hidden signs"],
+)
+async def test_a_blank_draft_is_no_output(site: Installation, text: str) -> None:
+    result = await site.run(spec(), {"replies": [{"text": text}] * 2})
     assert (result.outcome, result.reason, result.output) == ("no_output", "no_output", None)
+
+
+@pytest.mark.parametrize(
+    ("rubric", "replies", "told"),
+    [
+        pytest.param([WORDS_CHECK], drafts(0.5), "missing: bay", id="an unmet check"),
+        pytest.param(
+            [TONE], [*written("a"), *judged(verdict(0.4, gap="too stiff"))], "too stiff", id="a gap"
+        ),
+        pytest.param(
+            [TONE],
+            [*written("a"), *judged(verdict(0.4, {"severity": "blocker", "dimension": "tone",
+                                                  "title": "rude", "fix": "be kind"}))],
+            "be kind",
+            id="the fix of a finding",
+        ),
+        pytest.param(
+            [WORDS_CHECK, TONE],
+            [*written(draft(0.5)), *judged(verdict(0.6, gap="too stiff"))],
+            "missing: bay",
+            id="the weaker of two",
+        ),
+        pytest.param(
+            [TONE],
+            [*written("a", "b"), *judged(verdict(0.3), "?", "?")],
+            "no usable verdict",
+            id="a judge that failed",
+        ),
+    ],
+)  # fmt: skip
+async def test_what_is_to_be_changed_is_in_the_record(
+    site: Installation, rubric: Sequence[object], replies: Sequence[object], told: str
+) -> None:
+    """Of the iteration before the last."""
+    rounds = 1 + sum("evaluator" not in str(reply) for reply in replies)
+    last = [*written("the last"), *judged(verdict(0.5))]
+    settings = {"improvement_threshold": None, "max_iterations": rounds}
+    result = await site.run(spec(rubric, **settings), {"replies": [*replies, *last]})
+    assert len(result.iterations) == rounds
+    assert told in (result.iterations[-2].adaptation or "")
 
 
 async def test_a_record_says_what_the_next_iteration_was_told_to_change(

@@ -96,13 +96,33 @@ async def test_two_bad_replies_are_a_failed_evaluator_never_a_score(
     assert not result.quality_met
 
 
-async def test_a_slip_of_form_costs_the_explanation_and_not_the_run(site: Installation) -> None:
-    replies = [*written("a draft"), *judged(BAD["no gap"], BAD["no gap"])]
+NO_GAP = "tone is scored 0.9, but no gap says what is missing."
+NEARLY = {"name": "tone", "score": 0.9, "gap": "stiff"}
+SLIPS = {
+    "no gap": (BAD["no gap"], NO_GAP),
+    "a blank gap": ({"dimensions": [{**NEARLY, "gap": " "}]}, NO_GAP),
+    "labelled, without a gap": ("SCORES:\n- tone: 0.9\n", NO_GAP),
+    "a severity of its own": (
+        {"dimensions": [NEARLY], "findings": [{**IMPORTANT, "severity": "sev2"}]},
+        "severity: found 'sev2'; allowed: blocker, important, suggestion.",
+    ),
+    "a finding without words": (
+        {"dimensions": [NEARLY], "findings": [{**IMPORTANT, "title": "", "fix": ""}]},
+        "A finding (important) has no title.",
+    ),
+}
+
+
+@pytest.mark.parametrize(("slip", "told"), SLIPS.values(), ids=SLIPS)
+async def test_a_slip_of_form_costs_the_explanation_and_not_the_run(
+    site: Installation, slip: str | dict[str, object], told: str
+) -> None:
+    replies = [*written("a draft"), *judged(slip, slip)]
     result = await site.run(spec([TONE]), {"replies": replies})
     assert (result.outcome, result.reason) == ("accepted", "quality_met")
     (record,) = result.iterations
     assert (record.score, record.model_calls) == (0.9, 3)
-    assert record.unexplained == ("tone is scored 0.9, but no gap says what is missing.",)
+    assert told in record.unexplained
 
 
 async def test_a_second_reply_that_is_worse_leaves_the_first_score(site: Installation) -> None:

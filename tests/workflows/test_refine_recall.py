@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 
+import pytest
 from installation import Installation
 from refining import TONE, events, judged, prompt_of, spec, verdict, written
 
@@ -90,6 +91,30 @@ async def test_a_deterministic_skill_that_is_asked_for_needs_no_evaluation(
     assert result.skills == ("tree-list",)
     first = await prompt_of(site, result.iterations[0].transcript)
     assert "Name ten trees of it." in first[0][1]
+
+
+@pytest.mark.parametrize(
+    ("skill", "named", "settings"),
+    [
+        pytest.param({}, (), {}, id="recalled first, not named"),
+        pytest.param({"categories": ("trees",)}, (), {}, id="of the task's category"),
+        pytest.param({"purpose": "name ten trees"}, (), {}, id="in the words of the goal"),
+        pytest.param({"deterministic": False}, ("tree-list",), {}, id="named, not deterministic"),
+        pytest.param({"name": "shrubs"}, ("tree-list",), {}, id="another than the named one"),
+        pytest.param({}, ("tree-list",), {"classify": "off"}, id="named, evaluation asked for"),
+    ],
+)
+async def test_any_other_skill_is_evaluated(
+    site: Installation,
+    skill: dict[str, object],
+    named: tuple[str, ...],
+    settings: dict[str, object],
+) -> None:
+    await site.parts.stores.memory.put(HABIT.model_copy(update=skill))
+    replies = [*written("oak, elm"), *judged(verdict(0.9))]
+    result = await site.run(task(skills=named, **settings), {"replies": replies})
+    assert (result.outcome, result.reason) == ("accepted", "quality_met")
+    assert (result.iterations[0].evaluation, result.iterations[0].score) == ("full", 0.9)
 
 
 async def test_a_skill_that_nobody_has_is_named(site: Installation) -> None:
