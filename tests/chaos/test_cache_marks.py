@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from delegating import completes, delegates, delegation
 from ground import Ground
 from prompt_cache import billed
 from provider import MODEL, Play
@@ -26,6 +27,9 @@ def looks(number: int) -> Play:
 def answers(body: dict[str, object], number: int) -> list[Play]:
     """A verdict where one is asked for, else a text that is another each time."""
     told = json.dumps(body.get("output_config", {}))
+    if '"delegations"' in told:
+        decision = delegates("w1") if number < 2 else completes()
+        return [Play(text=json.dumps(decision["json"]))]
     if "requirements_met" in told:
         return [Play(text=json.dumps(APPROVED))]
     return [Play(text=json.dumps(SCORED) if "dimensions" in told else f"Text {number}.")]
@@ -34,7 +38,9 @@ def answers(body: dict[str, object], number: int) -> list[Play]:
 async def body_count(served: Ground, **spec: object) -> list[dict[str, object]]:
     """What the provider got for a run that ended well."""
     run = await served.start(context={"facts": LONG}, recall=False, **spec)
-    result = await served.check(run)
+    # The invariants of one run do not add up a tree.
+    is_tree = spec["kind"] == "delegation"
+    result = await (served.site.gateway.result(run) if is_tree else served.check(run))
     assert result.outcome in {"accepted", "best_effort"}, result
     return served.provider.bodies
 
@@ -66,6 +72,12 @@ async def body_count(served: Ground, **spec: object) -> list[dict[str, object]]:
         pytest.param(
             roles_task(team(stage("coder"), stage("reviewer"))), False, id="roles without tools"
         ),
+        pytest.param(
+            {"kind": "refine", "rubric": JUDGED, "refine": {"plan": "on", "max_iterations": 1}},
+            False,
+            id="a plan, a draft and a judge",
+        ),
+        pytest.param(delegation(), False, id="a manager and its worker"),
     ],
 )
 async def test_marks_cost_no_shape_of_run_anything(served: Ground, spec, saves: bool) -> None:
