@@ -301,6 +301,24 @@ async def pairs(probe: Installation, result: RunResult) -> tuple[list[str], list
 
 
 @pytest.mark.parametrize(
+    "error", ["timeout", "overloaded", "server", "rate_limited", "cut", "bad_reply"]
+)
+async def test_what_failed_every_attempt_is_the_cause_however_much_it_used(
+    probe: Installation, error: str
+) -> None:
+    """Each attempt books more than what was reserved leaves for the next one."""
+    used = {"input_tokens": 400, "output_tokens": 8_000}
+    replies = [{"error": error, "usage": used, "times": 8}]
+    result = await probe.run(task(), script(*replies, max_output=8_192, **CHEAP))
+    assert (result.outcome, result.reason) == ("failed", "model_error")
+    assert result.error is not None
+    assert f"model_{error}" in result.error
+    assert "does_not_fit" not in result.error
+    assert result.spend.model_calls == 8
+    await books_agree(probe, result)
+
+
+@pytest.mark.parametrize(
     "budget",
     [
         pytest.param({"output_tokens": 100}, id="output tokens"),

@@ -147,3 +147,27 @@ async def test_a_timeout_in_the_tree_ends_the_step_in_flight(
     assert (result.outcome, result.reason) == ("deadline", "wall_time" if wall else "active_time")
     assert result.output == draft(0.5, "number1")
     assert result.spend.wall_time_s < 100
+
+
+IN_FLIGHT: dict[str, list[object]] = {
+    "a judge": [
+        *written(draft(0.5)),
+        {"when": {"role": "evaluator"}, "json": verdict(0.95), "delay_s": 200},
+    ],
+    "a tool": [{"tool_calls": [{"name": "probe.hang", "arguments": {}}]}],
+    "a planner": [{"when": {"role": "planner"}, "text": "1. Think.", "delay_s": 200}],
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("wall", [True, False], ids=["by the clock", "of work"])
+@pytest.mark.parametrize("replies", IN_FLIGHT.values(), ids=IN_FLIGHT)
+async def test_a_timeout_in_the_tree_ends_whatever_is_in_flight(
+    probe: Installation, replies: list[object], wall: bool
+) -> None:
+    tree = {"type": "timeout", "seconds": 2, "wall": wall}
+    plan = "on" if "planner" in str(replies) else "off"
+    given = {**spec([WORDS_CHECK, TONE], termination=tree, plan=plan), "tools": {"access": "full"}}
+    result = await probe.run(given, {"replies": replies})
+    assert (result.outcome, result.reason) == ("deadline", "wall_time" if wall else "active_time")
+    assert result.spend.wall_time_s < 50
