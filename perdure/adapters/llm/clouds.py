@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 
 import httpx2
 
-from perdure.adapters.settings.library_secrets import MODELS, followed
-
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic, AsyncAnthropicFoundry
     from anthropic.lib.bedrock import AsyncAnthropicBedrock
@@ -79,6 +77,8 @@ def maker(provider: str) -> MakeClient:
     from anthropic import AsyncAnthropicFoundry
     from anthropic.lib.bedrock import AsyncAnthropicBedrock
     from anthropic.lib.vertex import AsyncAnthropicVertex
+
+    from perdure.adapters.settings.library_secrets import MODELS, followed
 
     def make(timeout: httpx2.Timeout, http: httpx2.AsyncClient | None) -> "AnyClient":
         secrets = followed(MODELS.get(provider, ()))
