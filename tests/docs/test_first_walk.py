@@ -97,8 +97,10 @@ async def newcomer(tmp_path: Path) -> AsyncIterator[Newcomer]:
 @pytest.mark.long
 @pytest.mark.timeout(600)
 async def test_the_tutorial_is_walked_as_it_stands(newcomer: Newcomer) -> None:
-    # Installing and a real model (1 and 6) are tried by hand.
-    second, third, fourth, fifth = [section(TUTORIAL, f"{number}. ") for number in range(2, 6)]
+    # Installing and a real model (1 and 7) are tried by hand.
+    second, third, fourth, fifth, sixth = [
+        section(TUTORIAL, f"{number}. ") for number in range(2, 7)
+    ]
     (ready_made,) = await newcomer.follow(second)
     assert "[iter 2/3] score 1.00" in ready_made
     planned, story = await newcomer.follow(third)
@@ -106,7 +108,9 @@ async def test_the_tutorial_is_walked_as_it_stands(newcomer: Newcomer) -> None:
     assert "wanted: Use at most 25 words." in story
     (checked,) = await newcomer.follow(fourth)
     assert "[iter 1/4] score 0.25" in checked and "[iter 3/4] score 1.00" in checked
-    asked, answered, applied = await newcomer.follow(fifth)
+    (priced,) = await newcomer.follow(fifth)
+    assert "[tool] shop.price steel bottle → 19.90 €" in priced and "answered" in priced
+    asked, answered, applied = await newcomer.follow(sixth)
     assert "Approve fs.write?" in asked and "notes.md" in answered + applied
     assert (newcomer.folder / "notes.md").read_text() == "Faster starts, and two bugs less.\n"
 

@@ -53,6 +53,6 @@ def test_the_check_scores_plain_words(output: str, score: float) -> None:
 
 
 async def test_the_question_is_the_one_that_is_shown(site: Installation, tmp_path: Path) -> None:
-    run = await started(site, tmp_path, "5", "notes.yaml")
+    run = await started(site, tmp_path, "6", "notes.yaml")
     gate = await open_gate(site, run)
-    assert gate.name in STEPS["5"]
+    assert gate.name in STEPS["6"]
