@@ -4,8 +4,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PYTEST := $(BIN)/python -P -m pytest
-# Tests wait for servers more than they compute: three at once on two cores.
-PARALLEL := -n 3
+# Tests wait for servers more than they compute: three at once on two cores, each with whole modules as long as there are any.
+PARALLEL := -n 3 --dist worksteal
 unexport PYTHONDONTWRITEBYTECODE  # tests start hundreds of processes, each of which would compile the product anew
 QUICK := not slow and not browser and not model
 SOURCES := perdure workflows activities benchmarks worker.py starter.py
@@ -79,7 +79,7 @@ test-long: .venv/.model  ## those in which something is killed or waited for, an
 	@$(PYTEST) $(PARALLEL) -m "$(QUICK) and long" $(ARGS)
 
 drills: .venv/.model  ## the life of an installation: upgrades, outages, collections, floods, resets, restores
-	@$(PYTEST) $(PARALLEL) --dist worksteal -m "not browser" tests/drills $(ARGS)
+	@$(PYTEST) $(PARALLEL) -m "not browser" tests/drills $(ARGS)
 
 test-page: .venv/.installed  ## the page in a real browser (needs browser-setup): views, keyboard, phone, hostile texts
 	@$(PYTEST) -m browser tests/browser/test_page_*.py tests/browser/test_single_sign_on.py $(ARGS)

@@ -47,6 +47,7 @@ def test_nothing_else_is_written_down() -> None:
     assert {path.name for path in FOLDER.iterdir()} == set(SURFACE)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", MOST_MODULES)
 def test_a_plain_command_costs_no_more_than_this(command: str, tmp_path: Path) -> None:
     ratios: list[float] = []

@@ -75,6 +75,7 @@ async def test_the_python_program(site: Installation, folder: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed")
+@pytest.mark.long
 async def test_the_typescript_program(site: Installation, folder: Path) -> None:
     installed = await asyncio.to_thread(_npm, folder, "ci", "--no-audit", "--no-fund")
     if installed.returncode and re.search(r"ENOTFOUND|ECONNREFUSED|EAI_AGAIN", installed.stderr):

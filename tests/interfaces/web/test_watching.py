@@ -161,6 +161,7 @@ async def test_what_a_watcher_had_already_is_not_sent_again(asked: Rest) -> None
             assert f"id: {had}" not in after.lines
 
 
+@pytest.mark.long
 async def test_a_revoked_token_ends_what_it_watches(asked: Rest) -> None:
     run = await asked.start(APPROVED)
     await waits(asked, run)
