@@ -1,0 +1,55 @@
+"""Temporal's OpenTelemetry plugin beside Perdure's, in a worker of somebody else's."""
+
+import uuid
+
+import pytest
+from installation import Installation
+from opentelemetry import trace
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from temporalio.client import Client
+from temporalio.contrib.opentelemetry import OpenTelemetryPlugin, create_tracer_provider
+from temporalio.plugin import SimplePlugin
+from temporalio.worker import Replayer, Worker
+
+from perdure.temporal import PerdurePlugin
+from tests.test_temporal_plugin import Order, OrderWorkflow, charge
+
+
+@pytest.fixture
+def spans(monkeypatch: pytest.MonkeyPatch) -> InMemorySpanExporter:
+    """What their tracer provider was told; the global one of this process meanwhile."""
+    exporter = InMemorySpanExporter()
+    provider = create_tracer_provider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    monkeypatch.setattr(trace, "_TRACER_PROVIDER", provider)
+    return exporter
+
+
+@pytest.mark.parametrize("ours", ["last", "first"])
+async def test_their_spans_stay_one_trace_and_histories_replay(
+    ours: str, bare: Installation, spans: InMemorySpanExporter
+) -> None:
+    model = await bare.script({"replies": [{"text": "Hi."}]})
+    plugins: list[SimplePlugin] = [
+        OpenTelemetryPlugin(add_temporal_spans=True),
+        PerdurePlugin(bare.settings),
+    ]
+    if ours == "first":
+        plugins.reverse()
+    client = await Client.connect(bare.address, plugins=plugins)
+    queue = f"orders-{uuid.uuid4().hex[:8]}"
+    order = Order(item="a bottle", model=model, task={})
+    async with Worker(client, task_queue=queue, workflows=[OrderWorkflow], activities=[charge]):
+        told = await client.execute_workflow(
+            OrderWorkflow.run, order, id=f"o-{queue}", task_queue=queue
+        )
+    assert told == "charged for a bottle: Hi."
+    found = spans.get_finished_spans()
+    names = {span.name for span in found}
+    assert {"RunWorkflow:OrderWorkflow", "RunActivity:charge", "RunActivity:open_task"} <= names
+    assert len({span.context.trace_id for span in found if span.context}) == 1
+    # Their provider is not asked about our steps, which tell nobody unless Perdure is told to.
+    assert not any("call_model" in name for name in names)
+    history = await client.get_workflow_handle(f"o-{queue}").fetch_history()
+    await Replayer(workflows=[OrderWorkflow], plugins=plugins).replay_workflow(history)
