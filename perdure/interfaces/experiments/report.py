@@ -185,7 +185,7 @@ def _arm(plan: Plan, name: str, trials: Sequence[Trial]) -> ArmFigures:
     return figures.model_copy(
         update={
             "failed": sum(trial.chosen is None or trial.chosen.failed for trial in counted),
-            "score": interval([fmean(values) for values in by_entry.values()]),
+            "score": interval([fmean(values) for values in by_entry.values()]).of_scores,
             "own_score": round(fmean(known), 4) if known else None,
             "passed": round(fmean(passed(plan, trial) for trial in counted), 4),
             "tokens": round(fmean(trial.tokens for trial in counted), 1),

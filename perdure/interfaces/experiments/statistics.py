@@ -37,6 +37,13 @@ class Interval(FrozenModel):
             return False
         return self.low > 0 or self.high < 0
 
+    @property
+    def of_scores(self) -> "Interval":
+        """The same for a mean of scores, which lies between 0 and 1 whatever the bootstrap says."""
+        if self.low is None or self.high is None:
+            return self
+        return self.model_copy(update={"low": max(0.0, self.low), "high": min(1.0, self.high)})
+
 
 def interval(values: Sequence[float]) -> Interval:
     """The mean of values with its interval: the studentized bootstrap, or Student's where wider.

@@ -84,3 +84,30 @@ def test_an_interval_of_scores_is_in_order(values: list[float]) -> None:
     assert found.high is not None
     assert found.low <= found.high
     assert found.count == len(values)
+
+
+@pytest.mark.parametrize(
+    ("values", "low", "high"),
+    [
+        ([1.0] * 9 + [0.6], 0.0, 1.0),
+        ([0.0] * 9 + [0.4], 0.0, 1.0),
+        ([0.0, 1.0, 0.0, 1.0, 1.0], 0.0, 1.0),
+        ([0.0, 0.0, 0.0, 0.0, 1.0], 0.0, 1.0),
+        ([1.0] * 6, 1.0, 1.0),
+    ],
+)
+def test_a_mean_of_scores_lies_between_0_and_1(
+    values: list[float], low: float, high: float
+) -> None:
+    found = interval(values).of_scores
+    assert found.low is not None and found.high is not None
+    assert low <= found.low <= found.mean <= found.high <= high
+
+
+def test_a_narrow_interval_of_scores_stays_as_it_is() -> None:
+    values = [0.4, 0.5, 0.6, 0.5, 0.45, 0.55]
+    assert interval(values).of_scores == interval(values)
+
+
+def test_too_few_scores_have_no_interval_either() -> None:
+    assert interval([1.0]).of_scores == interval([1.0])
