@@ -11,6 +11,8 @@ from rest import Rest
 
 from perdure.domain.installation.access import Scope
 
+HEADING = re.compile(r"<h([1-6])\b")
+PROSE = re.compile(r'<div class="prose.*?</div>', re.DOTALL)  # has headings of its own
 FORM_KEY = re.compile(r'name="form_key" value="([0-9a-f]{64})"')
 
 
@@ -22,9 +24,13 @@ class Visitor:
     url: str
 
     async def see(self, path: str, **headers: str) -> str:
-        """The page at a path."""
+        """The page at a path, whose headings skip no level: people move by them."""
         answer = await self.client.get(path, headers=headers, follow_redirects=True)
         assert answer.status_code == 200, (answer.status_code, answer.text)
+        if "<html" in answer.text:
+            levels = [int(level) for level in HEADING.findall(PROSE.sub("", answer.text))]
+            steps = zip([0, *levels], levels, strict=False)
+            assert all(level <= before + 1 for before, level in steps), (path, levels)
         return answer.text
 
     async def form_key(self, path: str = "/runs") -> str:
