@@ -14,6 +14,7 @@ from leftovers import MARK, end_leftovers, mark_children
 from promised import promised
 from temporalio.testing import WorkflowEnvironment
 
+SERVERS = frozenset({"server", "s3_server", "postgresql_server"})
 SELDOM = ("long", "slow", "browser", "model")
 
 # A test never fails for being slow, and a busy machine makes any example slow.
@@ -24,7 +25,7 @@ settings.load_profile("unhurried")
 @pytest.hookimpl(tryfirst=True)  # before `-m` selects by the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Of the tests that need a server the quick suite runs one for each promise."""
-    served = [item for item in items if "server" in getattr(item, "fixturenames", ())]
+    served = [item for item in items if SERVERS.intersection(getattr(item, "fixturenames", ()))]
     brief = [item for item in served if not any(map(item.get_closest_marker, SELDOM))]
     quick = promised(item.nodeid for item in sorted(brief, key=_place))  # whatever shuffled them
     for item in served:

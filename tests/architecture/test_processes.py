@@ -6,6 +6,8 @@ There may be a `types.py` or a folder `temporalio` of the user's own, which woul
 import ast
 from collections.abc import Iterator
 
+import pytest
+
 from tests.architecture.sources import Module, modules
 
 APART = ("'-P'", "'-I'")
@@ -21,6 +23,7 @@ def starts(module: Module) -> Iterator[tuple[int, list[str]]]:
                 yield word.lineno, rest
 
 
+@pytest.mark.long
 def test_a_python_that_is_started_is_apart_from_the_folder() -> None:
     found = [
         (f"{module.path}:{line}", words)

@@ -76,6 +76,7 @@ async def _told(site: Installation, run: str, blob: str) -> bool:
     return run in failing and blob in failing[run].found and "perdure repair" in failing[run].cure
 
 
+@pytest.mark.long
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize(
     ("attributes", "part"),

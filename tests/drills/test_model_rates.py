@@ -7,6 +7,7 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 
+import pytest
 from agent_runs import script, task
 from installation import Installation, installation
 from temporalio.testing import WorkflowEnvironment
@@ -51,6 +52,7 @@ async def _calls(site: Installation, runs: Sequence[str]) -> list[tuple[datetime
     return sorted(found)
 
 
+@pytest.mark.long
 async def test_two_workers_keep_the_rate_of_one(
     server: WorkflowEnvironment, tmp_path: Path
 ) -> None:

@@ -193,6 +193,7 @@ async def test_a_tree_that_was_reset_ends_as_if_nothing_had_happened(
         assert (set(after) > set(before)) == orphans, "children of a new life have new ids"
 
 
+@pytest.mark.long
 async def test_a_child_that_was_never_opened_before_a_reset_is_ended(
     drill: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -49,6 +49,7 @@ def test_a_folder_out_of_date_is_told_file_by_file(tmp_path: Path) -> None:
     assert stale_schemas(tmp_path) == []
 
 
+@pytest.mark.long
 def test_the_command_writes_and_checks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = str(tmp_path / "schemas")
     assert main(["--check", folder]) == 1

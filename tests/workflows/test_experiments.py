@@ -125,6 +125,7 @@ async def test_the_same_id_is_the_same_experiment(lab: Lab) -> None:
         await lab.start("exp-same", "b", arms=arms)
 
 
+@pytest.mark.long
 async def test_what_costs_too_much_is_not_started(lab: Lab) -> None:
     """Each run may spend 20 cents and spends 0.15: of 20.5 cents four begin, one after another."""
     id = await lab.start(

@@ -200,6 +200,7 @@ async def test_git_is_not_waited_for_without_end(hostile, tmp_path, monkeypatch)
         await run_git(["show-ref"], cwd=str(hostile.root))
 
 
+@pytest.mark.long
 @needs_bubblewrap
 @pytest.mark.parametrize("change", [change for change in CHANGES if change is not _pipe])
 async def test_git_sees_the_workspace_alone_without_the_checks(hostile, tmp_path, change):

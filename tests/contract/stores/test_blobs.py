@@ -31,7 +31,7 @@ ABSENT = "sha256:" + "0" * 64
         "files",
         "sqlite",
         "postgresql",
-        "s3 sqlite",
+        pytest.param("s3 sqlite", marks=pytest.mark.long),
         pytest.param("s3 postgresql", marks=pytest.mark.long),
         pytest.param("folder sqlite", marks=pytest.mark.long),
     ]
@@ -99,6 +99,7 @@ async def test_equal_content_has_one_address_and_one_copy(blobs: VerifiedBlobSto
     assert len([found async for found in blobs.addresses()]) == 1
 
 
+@pytest.mark.long
 async def test_many_writers_of_equal_content(blobs: VerifiedBlobStore) -> None:
     addresses = await asyncio.gather(*(blobs.put(bytes([n % 3]) * 50_000) for n in range(12)))
     assert len(set(addresses)) == 3
@@ -155,6 +156,7 @@ async def test_what_was_written_or_renewed_since_is_not_deleted(blobs: VerifiedB
     assert [await blobs.exists(address) for address in (old, renewed, new)] == [False, True, True]
 
 
+@pytest.mark.long
 async def test_writers_of_what_is_being_deleted_keep_their_content(
     blobs: VerifiedBlobStore,
 ) -> None:

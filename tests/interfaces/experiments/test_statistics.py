@@ -20,6 +20,7 @@ def drawn(kind: str, draw: random.Random, count: int) -> list[float]:
             return [draw.expovariate(5) for _ in range(count)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["scores", "passes", "skewed"])
 @pytest.mark.parametrize("count", [8, 20, 60])
 def test_the_interval_covers_the_truth_in_19_of_20(
