@@ -15,6 +15,9 @@ from promised import promised
 from temporalio.testing import WorkflowEnvironment
 
 SERVERS = frozenset({"server", "s3_server", "postgresql_server"})
+STARTERS = tuple(  # of git, sandboxes, servers of tools and bounded processes
+    f"tests/adapters/{folder}/" for folder in ("bounded_process", "git", "mcp", "sandbox")
+)
 SELDOM = ("long", "slow", "browser", "model")
 
 # A test never fails for being slow, and a busy machine makes any example slow.
@@ -24,13 +27,18 @@ settings.load_profile("unhurried")
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` selects by the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Of the tests that need a server the quick suite runs one for each promise."""
-    served = [item for item in items if SERVERS.intersection(getattr(item, "fixturenames", ()))]
-    brief = [item for item in served if not any(map(item.get_closest_marker, SELDOM))]
+    """Of the tests that need a server or programs the quick suite runs one for each promise."""
+    costly = [item for item in items if _is_costly(item)]
+    brief = [item for item in costly if not any(map(item.get_closest_marker, SELDOM))]
     quick = promised(item.nodeid for item in sorted(brief, key=_place))  # whatever shuffled them
-    for item in served:
+    for item in costly:
         if item.nodeid not in quick:
             item.add_marker(pytest.mark.long)
+
+
+def _is_costly(item: pytest.Item) -> bool:
+    servers = SERVERS.intersection(getattr(item, "fixturenames", ()))
+    return bool(servers) or item.nodeid.startswith(STARTERS)
 
 
 def _place(item: pytest.Item) -> tuple[str, int, str]:

@@ -1,4 +1,4 @@
-"""Which tests of a server show a promise: those that the page on promises names.
+"""Which costly tests show a promise: those that the page on promises names.
 
 A test that is named alone is meant with its first case, a file that is named with its first test.
 The others of that file show the same promise from more sides.
