@@ -10,7 +10,7 @@ from perdure.activities.support.heartbeat import Finished, Stopwatch, within
 from perdure.domain.evaluation.program_checks import named_program
 from perdure.domain.evaluation.rubric import WorkerRequirements
 from perdure.domain.evaluation.verifier_ports import Verifier
-from perdure.domain.foundation.errors import InvalidInput, NotAllowed
+from perdure.domain.foundation.errors import LOAD_PLUGIN, InvalidInput, NotAllowed
 from perdure.domain.ports import HookRunner, MadeCatalog, ToolHost, ToolServers
 from perdure.domain.roles.definition import unusable
 from perdure.domain.run.activity_messages import (
@@ -155,7 +155,7 @@ class OpenWorkspace:
         have = ", ".join(self._checks) or "none"
         return {
             name: f"no check is named {check} on this worker; plugins there bring {have}. "
-            "Install its package there, or name its module in the setting PERDURE_PLUGINS."
+            f"{LOAD_PLUGIN}"
             for name, check in needs.checks.items()
             if check not in self._checks
         }

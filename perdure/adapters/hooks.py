@@ -9,7 +9,7 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from perdure.adapters.logging.redacting import told
-from perdure.domain.foundation.errors import InvalidInput
+from perdure.domain.foundation.errors import LOAD_PLUGIN, InvalidInput
 from perdure.domain.foundation.problems import nearest_name
 from perdure.domain.run.hooks import (
     WORDS,
@@ -122,7 +122,7 @@ class ServedHooks:
             meant = f" Is {near} meant?" if near else ""
             return (
                 f"no hook is named {hook.name} on this worker; it serves {self._names()}.{meant} "
-                "Install its package there, or name its module in the setting PERDURE_PLUGINS."
+                f"{LOAD_PLUGIN}"
             )
         if found.kind != hook.kind:
             return f"{hook.name} is a hook of kind {found.kind}, not {hook.kind}"

@@ -92,6 +92,7 @@ async def test_what_fails(hook: WantedHook, error: type[Exception], said: str) -
     [
         ("adapt", "acme.fewer", None),
         ("adapt", "acme.fewest", "no hook is named acme.fewest on this worker"),
+        ("adapt", "acme.fewest", "load it after `perdure down`"),
         ("on_end", "acme.fewer", "is a hook of kind adapt, not on_end"),
     ],
 )

@@ -153,7 +153,8 @@ async def test_a_run_that_only_reads_is_verified_on_the_folder_as_it_is(
         pytest.param({"check": "command", "argv": ["make"]},
                      ["make may not run on this worker", "PERDURE_ALLOW_COMMANDS"], id="named"),
         pytest.param({"check": "lint"}, ["ruff may not run on this worker"], id="told by files"),
-        pytest.param({"check": "acme.tone"}, ["no check is named acme.tone"], id="plugin"),
+        pytest.param({"check": "acme.tone"}, ["no check is named acme.tone", "`perdure down`"],
+                     id="plugin"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("access", ["full", "readonly"])

@@ -28,7 +28,7 @@ from perdure.domain.evaluation.checks import (
 )
 from perdure.domain.evaluation.rubric import Dimension, PartKind, Rubric
 from perdure.domain.evaluation.scores import DimensionScore, Finding
-from perdure.domain.foundation.errors import StoreAway
+from perdure.domain.foundation.errors import LOAD_PLUGIN, StoreAway
 from perdure.domain.foundation.problems import Problem
 from perdure.domain.outputs.parts import part_label, part_text
 from perdure.domain.tools.definitions import HANDED_OVER_BYTES
@@ -173,7 +173,7 @@ class RubricChecks:
         if found is None:
             raise CheckFailed(
                 f"no check named {name} is installed on this worker.",
-                cure="Install its package there, or name its module in the setting `plugins`.",
+                cure=LOAD_PLUGIN,
             )
         if found.activity is not None:
             list(self._activity("", check, text, adaptation))  # says what is wrong with it

@@ -25,6 +25,12 @@ from typing import ClassVar
 
 from perdure.domain.foundation.redaction import redacted
 
+LOAD_PLUGIN = (
+    "Install its package there, or name its file or module in the setting `plugins` (`--plugin`). "
+    "Services that run already load it after `perdure down`."
+)
+"""What helps where a worker has not loaded what a task names."""
+
 
 class PerdureError(Exception):
     """Base of all errors that Perdure raises on purpose; registered with every worker.
