@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import yaml
@@ -19,6 +20,7 @@ from perdure.domain.delegation.spec import DelegationSpec
 from perdure.domain.evaluation.outcomes import REASONS
 from perdure.domain.evaluation.rubric import Dimension, Rubric
 from perdure.domain.refine.spec import RefineSpec
+from perdure.domain.run.audit import Action
 from perdure.domain.run.result import RunResult, exit_code
 from perdure.domain.run.spec import Metadata
 from perdure.domain.specs import RUN_SPEC
@@ -133,6 +135,12 @@ def test_the_page_on_results_has_every_field() -> None:
 def test_the_page_on_results_has_every_outcome_and_reason() -> None:
     lines = [f"| `{name}` | {exit_code(name)} | {listed(REASONS[name])} |" for name in REASONS]
     assert all(line in page("results.md") for line in lines), "\n".join(lines)
+
+
+def test_the_page_on_security_has_every_action_of_the_audit_trail() -> None:
+    table = page("security.md").partition("| `action` |")[2].partition("\n\n")[0]
+    first = " ".join(line.split("|")[1] for line in table.splitlines() if line.count("|") > 2)
+    assert set(CODE.findall(first)) == set(get_args(Action))
 
 
 def listed(names: tuple[str, ...]) -> str:

@@ -14,7 +14,9 @@ Action = Literal[
     "login", "token_used", "token_made", "token_rotated", "token_revoked", "access",
     "library_approved", "library_rejected", "library_forgotten", "schedule_created",
     "schedule_changed", "schedule_paused", "schedule_resumed", "schedule_triggered",
-    "schedule_deleted", "run_erased", "start", "notice_resent", "keys_rewrapped", "key_retired",
+    "schedule_deleted", "experiment_started", "experiment_paused", "experiment_resumed",
+    "experiment_stopped", "experiment_extended", "experiment_deleted", "run_erased", "run_repaired",
+    "collected", "collection_scheduled", "start", "notice_resent", "keys_rewrapped", "key_retired",
     Verb,
 ]  # fmt: skip
 Outcome = Literal["asked", "allowed", "refused"]

@@ -12,6 +12,8 @@ from perdure.domain.experiments.status import ExperimentStatus
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.foundation.names import run_id
 from perdure.domain.foundation.problems import shown
+from perdure.domain.run.audit import Action
+from perdure.interfaces.audit_trail import AuditTrail
 from perdure.interfaces.experiments.bounds import bounded
 from perdure.interfaces.experiments.export import csv_of, markdown
 from perdure.interfaces.experiments.reading import read_report
@@ -103,6 +105,7 @@ async def start_experiment(
     )
     id = wanted or run_id("experiment", plan.name, uuid.uuid4().hex)
     await _experiments(site).start(plan, submitted.entries, id=id)
+    await _decided(site, caller, "experiment_started", id)
     response.headers["location"] = f"/api/v1/experiments/{id}"
     return await _experiments(site).status(id)
 
@@ -140,29 +143,32 @@ async def get_experiment_report(
 
 
 @router.post("/{experiment}/pause")
-async def pause_experiment(site: Site, _: Operator, experiment: Id) -> ExperimentStatus:
+async def pause_experiment(site: Site, caller: Operator, experiment: Id) -> ExperimentStatus:
     """Start no further trial; open runs go on."""
     await _experiments(site).pause(experiment)
+    await _decided(site, caller, "experiment_paused", experiment)
     return await _experiments(site).status(experiment)
 
 
 @router.post("/{experiment}/resume")
 async def resume_experiment(
-    site: Site, _: Operator, experiment: Id, body: ResumeBody | None = None
+    site: Site, caller: Operator, experiment: Id, body: ResumeBody | None = None
 ) -> ExperimentStatus:
     """Go on after a pause, a stop or a spent budget; what has ended is not run again."""
     limit = (body or ResumeBody()).cost_usd
     await _experiments(site).resume(experiment, cost_usd=limit)
+    await _decided(site, caller, "experiment_resumed", experiment)
     return await _experiments(site).status(experiment)
 
 
 @router.post("/{experiment}/stop")
 async def stop_experiment(
-    site: Site, _: Operator, experiment: Id, body: StopExperimentBody | None = None
+    site: Site, caller: Operator, experiment: Id, body: StopExperimentBody | None = None
 ) -> ExperimentStatus:
     """End after the open runs, or `now` with what they have."""
     now = (body or StopExperimentBody()).mode == "now"
     await _experiments(site).stop(experiment, now=now)
+    await _decided(site, caller, "experiment_stopped", experiment)
     return await _experiments(site).status(experiment)
 
 
@@ -175,13 +181,21 @@ async def extend_experiment(
     plan, known = (await experiments.stored(experiment)).plan, await experiments.entries(experiment)
     entries = more_entries(body.inputs, plan, known, surroundings=site.surroundings)
     await _require_trust(site, caller, ExperimentSubmission(plan=plan, entries=tuple(entries)))
-    return await experiments.extend(experiment, entries)
+    found = await experiments.extend(experiment, entries)
+    await _decided(site, caller, "experiment_extended", experiment)
+    return found
 
 
 @router.delete("/{experiment}", status_code=204)
-async def delete_experiment(site: Site, _: Operator, experiment: Id) -> None:
+async def delete_experiment(site: Site, caller: Operator, experiment: Id) -> None:
     """Forget an experiment that has ended; its runs stay."""
     await _experiments(site).delete(experiment)
+    await _decided(site, caller, "experiment_deleted", experiment)
+
+
+async def _decided(site: ApiSite, caller: Caller, action: Action, id: str) -> None:
+    trail = AuditTrail(site.services.audit, now=site.now)
+    await trail.decided(action, f"experiment {id}", by=caller.name, run=None)
 
 
 async def _require_trust(site: ApiSite, caller: Caller, submitted: ExperimentSubmission) -> None:

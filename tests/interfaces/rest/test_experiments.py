@@ -60,6 +60,9 @@ async def test_an_experiment_from_start_to_report(rest: Rest) -> None:
     assert (await ended(rest, "exp-rest"))["ended"] == 8
     assert (await rest.client.delete(f"{EXPERIMENTS}/exp-rest")).status_code == 204
     assert (await rest.client.get(f"{EXPERIMENTS}/exp-rest")).status_code == 404
+    trail = (await rest.client.get("/api/v1/audit", params={"limit": 100})).json()["items"]
+    told = [one["action"] for one in trail if one["about"] == "experiment exp-rest"]
+    assert told == ["experiment_deleted", "experiment_extended", "experiment_started"]
     # Its runs stay.
     assert (await rest.client.get("/api/v1/loops/exp-rest-00001-1-loop")).status_code == 200
 

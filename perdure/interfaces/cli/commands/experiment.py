@@ -11,6 +11,7 @@ from cyclopts import App, Parameter
 
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.names import run_id
+from perdure.domain.run.audit import Action
 from perdure.interfaces.cli.commands.load_task import surroundings
 from perdure.interfaces.cli.commands.parameters import Given
 from perdure.interfaces.cli.follow_experiment import follow_experiment
@@ -84,6 +85,7 @@ async def run(
         wanted = id or run_id("experiment", plan.name, uuid.uuid4().hex)
         experiments = services.experiments()
         started = await experiments.start(plan, submitted.entries, id=wanted)
+        await _decided(session, services, "experiment_started", started)
         if detach:
             told = line(("✓ ", GOOD), f"started {started}")
             session.output.show(told, await experiments.status(started))
@@ -145,6 +147,7 @@ async def pause(name: Name, /, *, session: Given) -> None:
     async with session.connected() as services:
         id = await services.experiments().resolve(name)
         await services.experiments().pause(id)
+        await _decided(session, services, "experiment_paused", id)
         await _status(session, services, id)
 
 
@@ -161,6 +164,7 @@ async def resume(name: Name, /, *, cost_usd: Decimal | None = None, session: Giv
     async with session.connected(start=True) as services:
         id = await services.experiments().resolve(name)
         await services.experiments().resume(id, cost_usd=cost_usd)
+        await _decided(session, services, "experiment_resumed", id)
         await _status(session, services, id)
 
 
@@ -175,6 +179,7 @@ async def stop(name: Name, /, *, now: bool = False, session: Given) -> None:
     async with session.connected() as services:
         id = await services.experiments().resolve(name)
         await services.experiments().stop(id, now=now)
+        await _decided(session, services, "experiment_stopped", id)
         await _status(session, services, id)
 
 
@@ -194,6 +199,7 @@ async def extend(
         plan, known = (await experiments.stored(id)).plan, await experiments.entries(id)
         entries = more_entries(inputs, plan, known, surroundings=surroundings(session))
         found = await experiments.extend(id, entries)
+        await _decided(session, services, "experiment_extended", id)
         session.output.show(status_view(found), found)
 
 
@@ -207,8 +213,13 @@ async def delete(name: Name, /, *, session: Given) -> None:
     async with session.connected() as services:
         id = await services.experiments().resolve(name)
         await services.experiments().delete(id)
+        await _decided(session, services, "experiment_deleted", id)
         told = line(("✓ ", GOOD), f"forgotten: {id}")
         session.output.show(told, {"type": "experiment_deleted", "id": id})
+
+
+async def _decided(session: Session, services: Services, action: Action, id: str) -> None:
+    await session.decided(services, action, f"experiment {id}")
 
 
 async def _submitted(session: Session, services: Services, file: str) -> ExperimentSubmission:

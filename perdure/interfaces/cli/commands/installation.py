@@ -134,6 +134,9 @@ async def gc(
         return
     with session.output.working("looking for unneeded blobs"):
         collected = await session.context.collect(dry_run)
+    if not dry_run:
+        async with session.connected() as services:
+            await session.decided(services, "collected", plural(collected.blobs, "blob"))
     session.output.show(collected_view(collected), collected)
 
 
@@ -144,7 +147,10 @@ async def _schedule_gc(session: Session, *, every: str | None, off: bool) -> Non
         collection = services.gateway.upkeep("collection")
         if every is not None:
             await collection.every(interval_of(every))
-        elif not await collection.off():
+            await session.decided(services, "collection_scheduled", f"every {every}")
+        elif await collection.off():
+            await session.decided(services, "collection_scheduled", "off")
+        else:
             session.output.note("Nothing was scheduled.")
         stands = await collection.state()
         data = {"type": "schedule", "schedule": stands and stands.model_dump(mode="json")}

@@ -105,6 +105,7 @@ async def repair(run: OneRun, /, *, session: Given) -> int:
     async with session.connected() as services:
         (named,) = await each_run(services, (run,))
         repaired = await services.gateway.repair(named)
+        await session.decided(services, "run_repaired", "", run=named)
         session.output.show(repaired_view(repaired), repaired.model_dump(mode="json"))
         return 0
 

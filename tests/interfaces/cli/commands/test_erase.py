@@ -50,6 +50,7 @@ def test_nothing_goes_without_yes(kept: Installation) -> None:
 
 
 def test_collections_are_scheduled_and_ended(perdure: Installation) -> None:
+    perdure.remembers = True
     assert perdure.run("gc", "--every", "24h") == 0, perdure.err
     assert "Garbage is collected every" in perdure.out
     assert perdure.run("gc", "--every", "24h", "--off") == 2
@@ -58,3 +59,6 @@ def test_collections_are_scheduled_and_ended(perdure: Installation) -> None:
     assert "No collection is scheduled." in perdure.out
     assert perdure.run("gc", "--off") == 0
     assert "Nothing was scheduled." in perdure.err
+    assert perdure.run("audit") == 0
+    assert perdure.out.count("collection scheduled") == 2, "once on and once off"
+    assert "every 24h" in perdure.out

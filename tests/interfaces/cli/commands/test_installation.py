@@ -74,10 +74,14 @@ def test_doctor_says_what_to_do_and_fails_for_a_failed_check(perdure: Installati
 
 
 def test_gc(perdure: Installation) -> None:
+    perdure.remembers = True
     assert perdure.run("gc", "--dry-run") == 0
     assert perdure.out == "would drop 2 blobs (1.0 MiB), kept 5\n"
     assert perdure.run("gc", "--json") == 0
     assert json.loads(perdure.out)["dry_run"] is False
+    assert perdure.run("audit", "--json") == 0
+    trail = [json.loads(line) for line in perdure.out.splitlines()]
+    assert str(trail).count("'collected'") == 1, "a dry run collects nothing"
 
 
 def test_move_blobs(perdure: Installation) -> None:

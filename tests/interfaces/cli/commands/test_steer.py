@@ -188,6 +188,9 @@ def test_json_gives_receipts_and_errors_as_lines(perdure: Installation) -> None:
 
 
 def test_a_repair_tells_what_it_left_out(perdure: Installation) -> None:
+    perdure.remembers = True
     assert perdure.run("repair", RUN) == 0
     assert "goes on from event 9; 2 messages were sent again" in perdure.out
     assert "left out: pause 7" in perdure.out
+    assert perdure.run("audit") == 0
+    assert "run repaired" in perdure.out and RUN in perdure.out
