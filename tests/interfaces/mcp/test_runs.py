@@ -1,5 +1,7 @@
 """Runs of every kind over MCP: started, waited for with a person, and read."""
 
+import asyncio
+
 import pytest
 from agent_runs import call, calls
 from delegating import completes, delegates, delegation, script, works
@@ -8,7 +10,9 @@ from mcp.client import ClientRequestContext
 from mcp.types import ElicitRequestParams, ElicitResult
 from mcp_over_http import remote, serving, token, told
 
+from perdure.activities import run_lifecycle
 from perdure.domain.foundation.errors import InvalidInput
+from perdure.domain.ports import BlobStore
 from perdure.domain.run.gates import Gate
 from perdure.interfaces.definitions import definitions
 from perdure.interfaces.mcp.runs import form_of, task_fields
@@ -56,6 +60,32 @@ async def test_a_run_of_any_kind_is_started_waited_for_and_read(door: Door) -> N
         result = await told(client, "run_result", id=started["id"])
     assert (status["kind"], status["outcome"]) == ("agent", "accepted")
     assert (result["output"], result["iterations"]) == ("Iron oxide.", [])
+
+
+async def test_who_waited_for_the_end_can_read_the_result(
+    door: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run says that it ended before its result is stored, for which a store may take long."""
+    storing, go_on, real = asyncio.Event(), asyncio.Event(), run_lifecycle.inline_output
+
+    async def slow(blobs: BlobStore, address: str | None, limit: int) -> tuple[str | None, bool]:
+        storing.set()
+        await go_on.wait()
+        return await real(blobs, address, limit)
+
+    monkeypatch.setattr(run_lifecycle, "inline_output", slow)
+    run = await door.site.start(
+        {"kind": "agent", "goal": "answer"}, {"replies": [{"text": "Iron oxide."}]}
+    )
+    async with Client(build_server(door.mcp)) as client:
+        await storing.wait()
+        assert (await told(client, "run_wait", id=run, seconds=1))["phase"] == "ended"
+        waiting = asyncio.create_task(told(client, "run_wait", id=run, seconds=60))
+        await asyncio.wait({waiting}, timeout=1.0)
+        assert not waiting.done()
+        go_on.set()
+        assert (await waiting)["outcome"] == "accepted"
+        assert (await told(client, "run_result", id=run))["output"] == "Iron oxide."
 
 
 async def test_every_ready_made_task_is_listed_and_asks_for_its_inputs(door: Door) -> None:
