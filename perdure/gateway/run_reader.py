@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import datetime
 
 from perdure.domain.budget.journal import AttemptRow, Journal
@@ -36,6 +37,7 @@ from perdure.gateway.temporal_gateway import Ended, ExecutionInfo, TemporalGatew
 
 RUNS_ADDED_UP = 1_000
 NEWER_S = 2.0
+STORED_S = 5.0
 
 
 class Looking:
@@ -74,9 +76,7 @@ class Looking:
         if not wait:
             look = await self._server.look(run)
             if look is not None and look.open:
-                raise NotAllowed(
-                    f"The run {run} has not ended yet.", cure=f"Follow it: perdure watch {run}"
-                )
+                return await self._stored_soon(run, look)
         try:
             return await self._whole(await self._server.outcome(run))
         except Ended as ended:
@@ -85,6 +85,16 @@ class Looking:
             if row is None:
                 raise
             return await self._torn(run, "unknown", "the server no longer knows it")
+
+    async def _stored_soon(self, run: str, look: ExecutionInfo) -> RunResult:
+        """The result of a run that says that it ended, which is stored a moment later."""
+        if look.text("PerdureOutcome"):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(STORED_S):
+                    return await self.result(run, wait=True)
+        raise NotAllowed(
+            f"The run {run} has not ended yet.", cure=f"Follow it: perdure watch {run}"
+        )
 
     async def known(self, run: str) -> str:
         """What the store alone knows of a run, as a sentence behind another; empty for nothing."""

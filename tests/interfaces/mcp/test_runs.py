@@ -14,6 +14,7 @@ from perdure.activities import run_lifecycle
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.ports import BlobStore
 from perdure.domain.run.gates import Gate
+from perdure.gateway import run_reader
 from perdure.interfaces.definitions import definitions
 from perdure.interfaces.mcp.runs import form_of, task_fields
 from perdure.interfaces.mcp.server import build_server
@@ -74,17 +75,20 @@ async def test_who_waited_for_the_end_can_read_the_result(
         return await real(blobs, address, limit)
 
     monkeypatch.setattr(run_lifecycle, "inline_output", slow)
+    monkeypatch.setattr(run_reader, "STORED_S", 60.0)
     run = await door.site.start(
         {"kind": "agent", "goal": "answer"}, {"replies": [{"text": "Iron oxide."}]}
     )
     async with Client(build_server(door.mcp)) as client:
         await storing.wait()
         assert (await told(client, "run_wait", id=run, seconds=1))["phase"] == "ended"
+        asked = asyncio.create_task(door.site.gateway.result(run, wait=False))
         waiting = asyncio.create_task(told(client, "run_wait", id=run, seconds=60))
         await asyncio.wait({waiting}, timeout=1.0)
-        assert not waiting.done()
+        assert not waiting.done() and not asked.done()
         go_on.set()
         assert (await waiting)["outcome"] == "accepted"
+        assert (await asked).output == "Iron oxide."
         assert (await told(client, "run_result", id=run))["output"] == "Iron oxide."
 
 
