@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from datetime import datetime
 
 from perdure.domain.budget.journal import AttemptRow, Journal
@@ -88,13 +87,16 @@ class Looking:
 
     async def _stored_soon(self, run: str, look: ExecutionInfo) -> RunResult:
         """The result of a run that says that it ended, which is stored a moment later."""
-        if look.text("PerdureOutcome"):
-            with suppress(TimeoutError):
-                async with asyncio.timeout(STORED_S):
-                    return await self.result(run, wait=True)
-        raise NotAllowed(
-            f"The run {run} has not ended yet.", cure=f"Follow it: perdure watch {run}"
-        )
+        follow = f"Follow it: perdure watch {run}"
+        if not look.text("PerdureOutcome"):
+            raise NotAllowed(f"The run {run} has not ended yet.", cure=follow)
+        try:
+            async with asyncio.timeout(STORED_S):
+                return await self.result(run, wait=True)
+        except TimeoutError:
+            raise NotAllowed(
+                f"The run {run} has ended, and its result is not stored yet.", cure=follow
+            ) from None
 
     async def known(self, run: str) -> str:
         """What the store alone knows of a run, as a sentence behind another; empty for nothing."""

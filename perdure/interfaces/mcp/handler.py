@@ -4,9 +4,8 @@ A caller without a token sits at this machine's keyboard and reaches what the co
 token reaches the runs of this installation alone: other installations may share the server.
 """
 
-import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -103,12 +102,6 @@ class Desk:
         """The end of a run, without its records; raises `NotAllowed` while it is open."""
         found = await self.services.gateway.result(await self._ours(run), wait=False)
         return found.model_copy(update={"iterations": ()})
-
-    async def settled(self, run: str, *, within_s: float) -> None:
-        """Wait until the result can be read of a run that says that it ended: a moment later."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(within_s):
-                await self.services.gateway.result(await self._ours(run))
 
     async def may_answer(self, run: str, gate: Gate) -> bool:
         """Whether the person at the caller's client may be asked.

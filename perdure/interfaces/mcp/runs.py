@@ -232,10 +232,7 @@ async def _wait(
     until = loop.time() + seconds
     while True:
         status = await desk.status(run)
-        if status.phase == "ended":
-            await desk.settled(run, within_s=until - loop.time())
-            return status
-        if loop.time() >= until:
+        if status.phase == "ended" or loop.time() >= until:
             return status
         waiting = await _unasked(desk, status, asked)
         if waiting is not None:

@@ -75,21 +75,20 @@ async def test_who_waited_for_the_end_can_read_the_result(
         return await real(blobs, address, limit)
 
     monkeypatch.setattr(run_lifecycle, "inline_output", slow)
-    monkeypatch.setattr(run_reader, "STORED_S", 60.0)
     run = await door.site.start(
         {"kind": "agent", "goal": "answer"}, {"replies": [{"text": "Iron oxide."}]}
     )
     async with Client(build_server(door.mcp)) as client:
         await storing.wait()
-        assert (await told(client, "run_wait", id=run, seconds=1))["phase"] == "ended"
-        asked = asyncio.create_task(door.site.gateway.result(run, wait=False))
-        waiting = asyncio.create_task(told(client, "run_wait", id=run, seconds=60))
-        await asyncio.wait({waiting}, timeout=1.0)
-        assert not waiting.done() and not asked.done()
+        assert (await told(client, "run_wait", id=run, seconds=60))["phase"] == "ended"
+        monkeypatch.setattr(run_reader, "STORED_S", 0.1)
+        assert "its result is not stored yet" in await told(client, "run_result", id=run)
+        monkeypatch.setattr(run_reader, "STORED_S", 60.0)
+        asked = asyncio.create_task(told(client, "run_result", id=run))
+        await asyncio.wait({asked}, timeout=0.5)
+        assert not asked.done()
         go_on.set()
-        assert (await waiting)["outcome"] == "accepted"
-        assert (await asked).output == "Iron oxide."
-        assert (await told(client, "run_result", id=run))["output"] == "Iron oxide."
+        assert (await asked)["output"] == "Iron oxide."
 
 
 async def test_every_ready_made_task_is_listed_and_asks_for_its_inputs(door: Door) -> None:
