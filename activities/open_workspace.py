@@ -44,7 +44,10 @@ class _Prepared:
 
 
 class OpenWorkspace:
-    """Prepares folders; runs on the queue whose workers can see the workspace."""
+    """Prepares folders; runs on the queue whose workers can see the workspace.
+
+    `host_queue` is that of this host alone, in an installation that may have several.
+    """
 
     def __init__(
         self,
@@ -57,8 +60,10 @@ class OpenWorkspace:
         verifier: Verifier,
         made: MadeCatalog,
         hooks: HookRunner,
+        host_queue: str | None = None,
     ) -> None:
         self._host = host
+        self._host_queue = host_queue
         self._servers = servers
         self._made = made
         self._workspaces = workspaces
@@ -102,6 +107,8 @@ class OpenWorkspace:
             base_tree=prepared.base,
             checks=self._checks,
             seconds=watch.seconds,
+            # A user's folder that is read in place is for every worker that sees it.
+            host=self._host_queue if prepared.writable or step.source is None else None,
         )
 
     async def _prepared(self, step: OpenWorkspaceRequest) -> _Prepared:
@@ -129,6 +136,8 @@ class OpenWorkspace:
         # The folder is named by the run, so a retried attempt prepares the same one.
         root = await self._workspaces.prepare(run=step.run, source=step.source, writable=writable)
         if not writable:
+            if step.source is None and step.tree is not None:
+                await self._workspaces.restore(run=step.run, root=root, tree=step.tree)
             await self._require(step, root=root, tree=None)
             return root, None
         # A fork, a repaired child, or a run whose folder is on a host that is gone.

@@ -1,6 +1,7 @@
 """The activities `check_call` and `call_tool`: check a requested tool call, or run it."""
 
 import asyncio
+import time
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
@@ -38,15 +39,24 @@ from perdure.domain.tools.definitions import (
     arguments_hash,
     in_brief,
 )
+from perdure.domain.tools.workspaces import Workspaces
 from perdure.domain.turns.tool_questions import SHOWN_CHARACTERS, call_shown
 
 
 class AskedCalls:
     """Reads tool calls from the transcript, as the workflow decided on them."""
 
-    def __init__(self, *, transcripts: TranscriptStore, frames: Frames) -> None:
+    def __init__(
+        self, *, transcripts: TranscriptStore, frames: Frames, workspaces: Workspaces
+    ) -> None:
         self._transcripts = transcripts
         self._frames = frames
+        self._workspaces = workspaces
+
+    async def require_folder(self, step: ToolCallRequest) -> None:
+        """Raise `FolderGone` if this host should have the working folder, and has not."""
+        if step.root:
+            await self._workspaces.require(root=step.root)
 
     async def find(self, step: ToolCallRequest) -> tuple[ToolInvocation, ToolGrant]:
         """The tool call that the step names, and its grant.
@@ -70,7 +80,9 @@ class AskedCalls:
             iteration=step.iteration,
             stage=step.stage,
         )
-        return envelope, frame.grant
+        grant = frame.grant
+        # The folder was made anew on another host, whose home may be elsewhere.
+        return envelope, grant.model_copy(update={"root": step.root}) if step.root else grant
 
     async def _use(self, step: ToolCallRequest) -> ToolUseBlock:
         messages = await self._transcripts.load(step.head)
@@ -102,6 +114,7 @@ class CheckCall:
     async def check_call(self, step: ToolCallRequest) -> CheckCallReport:
         """Check grant and arguments of a call, and render it for a person to approve."""
         envelope, grant = await self._calls.find(step)
+        await self._calls.require_folder(step)
         rehearsal = await self._host.rehearse(envelope, grant)
         if rehearsal.refused is not None:
             ref = await self._blobs.put_text(rehearsal.refused.text)
@@ -125,14 +138,15 @@ class CallTool:
         self,
         *,
         blobs: BlobStore,
-        transcripts: TranscriptStore,
-        frames: Frames,
+        calls: AskedCalls,
         host: ToolHost,
+        workspaces: Workspaces,
         measure: Measure = not_measured,
     ) -> None:
         self._blobs = blobs
+        self._workspaces = workspaces
         self._measure = measure
-        self._calls = AskedCalls(transcripts=transcripts, frames=frames)
+        self._calls = calls
         self._host = host
 
     @activity.defn
@@ -141,6 +155,7 @@ class CallTool:
         """Run the tool call; a failing tool is a result for the model, not an error."""
         watch = Stopwatch()
         envelope, grant = await self._calls.find(step)
+        await self._calls.require_folder(step)
         # A stop from a person ends the tool and still returns a report; only a dying worker does
         # not.
         ended = await within(self._host.call(envelope, grant), seconds=step.active_time_s)
@@ -149,7 +164,12 @@ class CallTool:
                 given = output
             case Interrupted(by=reason):
                 given = ToolOutput(outcome="interrupted", text=f"[ended early: {reason}]")
-        return await self._report(step.name, given, watch.seconds)
+        report = await self._report(step.name, given, watch.seconds)
+        if not step.takes_snapshot:
+            return report
+        tree = await to_the_end(self._workspaces.snapshot(run=envelope.run, root=grant.root))
+        # The clock of the host since it started: calls that ran side by side ran on one host.
+        return report.model_copy(update={"tree": tree.hash, "tree_at": time.monotonic_ns()})
 
     @activity.defn
     @translated

@@ -41,7 +41,7 @@ from perdure.adapters.tools.shell.full import shell_full
 from perdure.adapters.tools.web.fetching import web_fetch
 from perdure.adapters.verification.deliverables import Deliverables
 from perdure.adapters.verification.verifier import Verifier
-from perdure.adapters.workspaces.local import LocalWorkspaces
+from perdure.adapters.workspaces.local import LocalWorkspaces, host_id
 from perdure.adapters.workspaces.skill_folder import WorkingSkills
 from perdure.check_decorator import CustomCheck
 from perdure.domain.foundation.errors import InvalidInput
@@ -74,7 +74,10 @@ class Brought:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """The adapters of one process, before anything is connected."""
+    """The adapters of one process, before anything is connected.
+
+    `host` is the id of a worker's host; None where the store serves one host alone.
+    """
 
     settings: Settings
     stores: Stores
@@ -94,6 +97,7 @@ class Parts:
     deliverables: Deliverables
     default_model: str
     telemetry: Telemetry
+    host: str | None
     brought: Brought = field(default_factory=Brought)
 
 
@@ -176,6 +180,8 @@ def build_parts(
         deliverables=Deliverables(),
         default_model=default_model(access),
         telemetry=telemetry,
+        # SQLite serves one host, where every worker finds every folder.
+        host=host_id(settings.home / WORK_FOLDER) if plugins and settings.database_url else None,
         brought=brought,
     )
 

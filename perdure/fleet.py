@@ -46,6 +46,8 @@ from perdure.client_services import collecting_of, opening_of
 from perdure.composition import Parts
 from perdure.domain.foundation.errors import PerdureError, StoreError
 from perdure.domain.foundation.names import (
+    host_probe_queue,
+    host_queue,
     loops_queue,
     models_queue,
     tools_queue,
@@ -77,6 +79,8 @@ class Fleet:
         self._build = build
         self._parts, self._settings = parts, parts.settings
         self._installation = installation
+        host = parts.host
+        self._host_queue = None if host is None else host_queue(installation, host)
         stores = parts.stores
         self._frames = Frames(stores.blobs)
         shown = self._settings.trace_content == "on"
@@ -218,6 +222,18 @@ class Fleet:
 
     def tools(self, workspace: str | None, folder: str | None) -> Worker:
         """Tools, checks and snapshots for one workspace, or for scratch folders."""
+        return self._tools_of(tools_queue(self._installation, workspace), folder)
+
+    def own_folders(self) -> list[Worker]:
+        """Steps in the working folders that are on this host, where there may be several hosts."""
+        if self._host_queue is None:
+            return []
+        there = Ready(version=VERSION, workspace=None)
+        # Of its own, so that a host whose hands are full still answers that it is there.
+        probe = self._worker(host_probe_queue(self._host_queue), activities=[there.ready])
+        return [self._tools_of(self._host_queue, None), probe]
+
+    def _tools_of(self, queue: str, folder: str | None) -> Worker:
         parts, stores = self._parts, self._parts.stores
         opening = OpenWorkspace(
             host=self._tools,
@@ -228,6 +244,7 @@ class Fleet:
             verifier=parts.verifier,
             made=parts.made,
             hooks=parts.hooks,
+            host_queue=self._host_queue,
         )
         make = MakeTool(
             store=stores.made_tools,
@@ -235,14 +252,16 @@ class Fleet:
             sandbox=parts.sandbox,
             host=self._tools,
         )
+        asked = AskedCalls(
+            transcripts=stores.transcripts, frames=self._frames, workspaces=parts.workspaces
+        )
         tool = CallTool(
             blobs=stores.blobs,
-            transcripts=stores.transcripts,
-            frames=self._frames,
+            calls=asked,
             host=self._tools,
+            workspaces=parts.workspaces,
             measure=measured,
         )
-        asked = AskedCalls(transcripts=stores.transcripts, frames=self._frames)
         look = CheckCall(blobs=stores.blobs, calls=asked, host=self._tools)
         verify = Verify(
             blobs=stores.blobs,
@@ -251,7 +270,7 @@ class Fleet:
             verifier=parts.verifier,
         )
         return self._worker(
-            tools_queue(self._installation, workspace),
+            queue,
             activities=[
                 *skill_steps(parts),
                 opening.open_workspace,
@@ -276,8 +295,8 @@ class Fleet:
         )
 
     def steps(self) -> list[Worker]:
-        """Model calls, and tools for scratch folders."""
-        return [*self.models(), self.tools(None, None)]
+        """Model calls, tools for scratch folders, and the working folders of this host."""
+        return [*self.models(), self.tools(None, None), *self.own_folders()]
 
     async def serve(
         self,

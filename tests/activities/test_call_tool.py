@@ -9,10 +9,11 @@ from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
 from perdure.activities.support.context_cache import Frames
-from perdure.activities.tool_calls import CallTool
+from perdure.activities.tool_calls import AskedCalls, CallTool
 from perdure.adapters.stores.open_stores import Stores, open_stores
 from perdure.adapters.tools.builtin import kept_tools
 from perdure.adapters.tools.host import LocalToolHost
+from perdure.adapters.workspaces.local import LocalWorkspaces
 from perdure.domain.foundation.errors import StoreError
 from perdure.domain.llm.transcript import Message, ToolUseBlock, user_text
 from perdure.domain.projects.records import Reach
@@ -65,11 +66,14 @@ async def _request(
 
 async def _call(stores: Stores, step: ToolCallRequest) -> ToolCallReport:
     """One attempt, by a worker that has just been started."""
+    workspaces = LocalWorkspaces(Path("/nowhere"), stores.blobs)
     activity = CallTool(
         blobs=stores.blobs,
-        transcripts=stores.transcripts,
-        frames=Frames(stores.blobs),
+        calls=AskedCalls(
+            transcripts=stores.transcripts, frames=Frames(stores.blobs), workspaces=workspaces
+        ),
         host=LocalToolHost(kept_tools(stores)),
+        workspaces=workspaces,
     )
     report = await ActivityEnvironment().run(activity.call_tool, step)
     assert report.outcome == "ok"

@@ -153,9 +153,12 @@ class CompletionChecks:
         inspected = await self.retries.outlasting(
             lambda activity_id: workflow.start_activity_method(
                 InspectWork.inspect_work,
-                request,
+                request.model_copy(update={"root": self.run.state.root}),
                 **activity_options.workspace_step(
-                    self.run.site, activity_id=activity_id, summary=summary
+                    self.run.site,
+                    activity_id=activity_id,
+                    summary=summary,
+                    host=self.run.state.hosted,
                 ),
             ),
             what=summary,

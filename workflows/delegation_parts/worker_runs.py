@@ -272,10 +272,7 @@ class WorkerRuns:
             if tree is None or tree == base:
                 continue
             worker = piece.envelope.worker
-            merged = await self._merged(
-                MergeRequest(run=self.run.id, root=self.run.state.root, base=base, tree=tree),
-                worker,
-            )
+            merged = await self._merged(worker, base=base, tree=tree)
             if isinstance(merged, StepFailed):
                 self.run.inform(f"The files of {worker} were not taken over: {merged.message}")
                 continue
@@ -283,6 +280,7 @@ class WorkerRuns:
             self.run.apply_budget(budgets.work(self.run.state.budget, report.seconds))
             if report.tree is not None:
                 self.run.state.tree = report.tree.hash
+                self.run.folder_holds(report.tree.hash)
             touched = touched or any(is_skill_file(path) for path in report.changed)
             if report.conflicts:
                 paths = ", ".join(report.conflicts)
@@ -293,15 +291,15 @@ class WorkerRuns:
             await self.skills.read_skills()
 
     async def _merged(
-        self, request: MergeRequest, worker: str
+        self, worker: str, *, base: str, tree: str
     ) -> Completed[MergeReport] | StepFailed:
-        summary = f"merge the files of {worker}"
+        run, summary = self.run, f"merge the files of {worker}"
         return await self.retries.outlasting(
             lambda activity_id: workflow.start_activity_method(
                 MergeWork.merge_work,
-                request,
+                MergeRequest(run=run.id, root=run.state.root, base=base, tree=tree),
                 **activity_options.workspace_step(
-                    self.run.site, activity_id=activity_id, summary=summary
+                    run.site, activity_id=activity_id, summary=summary, host=run.state.hosted
                 ),
             ),
             what=summary,

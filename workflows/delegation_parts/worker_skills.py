@@ -63,7 +63,10 @@ class WorkerSkills:
                 ReadSkills.read_skills,
                 ReadSkillsRequest(run=self.run.id, root=self.run.state.root),
                 **activity_options.workspace_step(
-                    self.run.site, activity_id=activity_id, summary=summary
+                    self.run.site,
+                    activity_id=activity_id,
+                    summary=summary,
+                    host=self.run.state.hosted,
                 ),
             ),
             what=summary,
@@ -110,16 +113,15 @@ class WorkerSkills:
             written=written,
             now=workflow.now(),
             versions=state.shelf.versions(),
-            folder=state.root if writes else None,
             category=self.run.spec.category,
         )
         summary = f"save {len(texts) + len(written)} skills"
         outcome = await self.retries.outlasting(
             lambda activity_id: workflow.start_activity_method(
                 SaveSkills.save_skills,
-                request,
+                request.model_copy(update={"folder": state.root if writes else None}),
                 **activity_options.workspace_step(
-                    self.run.site, activity_id=activity_id, summary=summary
+                    self.run.site, activity_id=activity_id, summary=summary, host=state.hosted
                 ),
             ),
             what=summary,

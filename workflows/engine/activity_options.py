@@ -8,6 +8,7 @@ from datetime import timedelta
 from temporalio.common import Priority, RetryPolicy
 from temporalio.workflow import ActivityCancellationType, ActivityConfig
 
+from perdure.domain.foundation.names import host_probe_queue
 from perdure.domain.foundation.retry_policies import (
     MODEL_SLACK_S,
     POLICIES,
@@ -16,6 +17,7 @@ from perdure.domain.foundation.retry_policies import (
 )
 from perdure.domain.run.spec import Placement
 from perdure.domain.tools.definitions import ActivityTarget
+from perdure.domain.tools.workspaces import HOST_WAIT_S, HostedFolder
 
 # A value that is too large will not heal by doing the work, and paying for it, again. Our own
 # errors say themselves whether they are retried: naming them here would cost bytes in every step.
@@ -48,9 +50,18 @@ def model_call(
 
 
 def tool_call(
-    site: Placement, *, summary: str, timeout_s: float, idempotent: bool, activity_id: str
+    site: Placement,
+    *,
+    summary: str,
+    timeout_s: float,
+    idempotent: bool,
+    activity_id: str,
+    host: HostedFolder | None = None,
 ) -> ActivityConfig:
-    """A tool call: repeated after a lost attempt only if the tool is idempotent."""
+    """A tool call: repeated after a lost attempt only if the tool is idempotent.
+
+    With a `host`, its workers alone have the folder.
+    """
     return _config(
         site,
         "repeatable_tool" if idempotent else "tool",
@@ -58,6 +69,7 @@ def tool_call(
         activity_id=activity_id,
         summary=summary,
         seconds=timeout_s + TOOL_SLACK_S,
+        host=host,
     )
 
 
@@ -84,8 +96,10 @@ def activity_tool(
     )
 
 
-def workspace_step(site: Placement, *, summary: str, activity_id: str) -> ActivityConfig:
-    """A step that prepares, checks or stores the working folder."""
+def workspace_step(
+    site: Placement, *, summary: str, activity_id: str, host: HostedFolder | None = None
+) -> ActivityConfig:
+    """A step that prepares, checks or stores the working folder; `host` as for a tool call."""
     return _config(
         site,
         "workspace",
@@ -93,6 +107,18 @@ def workspace_step(site: Placement, *, summary: str, activity_id: str) -> Activi
         activity_id=activity_id,
         summary=summary,
         seconds=site.timing.model_call,
+        host=host,
+    )
+
+
+def host_probe(site: Placement, host: HostedFolder, *, activity_id: str) -> ActivityConfig:
+    """The question whether a host is there; no answer within seconds is an answer."""
+    return ActivityConfig(
+        task_queue=host_probe_queue(host.queue),
+        activity_id=activity_id,
+        schedule_to_close_timeout=timedelta(seconds=HOST_WAIT_S),
+        retry_policy=RetryPolicy(maximum_attempts=1),
+        summary="is the host of the working folder there?",
     )
 
 
@@ -156,6 +182,7 @@ def _config(
     activity_id: str | None,
     summary: str,
     seconds: float,
+    host: HostedFolder | None = None,
 ) -> ActivityConfig:
     policy = POLICIES[kind]
     limit = timedelta(seconds=seconds)
@@ -177,6 +204,11 @@ def _config(
         # A summary is stored with every scheduled event, and the server refuses long ones.
         summary=summary[:SUMMARY_CHARACTERS],
     )
+    if host is not None:
+        config["task_queue"] = host.queue
+        # Nobody else polls that queue. A step that is not taken may be placed anew: it has not
+        # begun.
+        config["schedule_to_start_timeout"] = timedelta(seconds=host.wait_s)
     # The journal is keyed by execution and activity id. Ids of our own make that key known before
     # the step is scheduled.
     if activity_id is not None:

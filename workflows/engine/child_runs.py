@@ -176,20 +176,28 @@ class ChildRuns:
         return order, run, order.make(run, self._site_of(order), limits)
 
     def _site_of(self, order: ChildSpec) -> Placement:
-        """A child that writes gets a copy of the parent's files; one that only reads uses them."""
-        own_copy = self.run.state.base_tree is not None
-        reads = own_copy and not order.writable
-        return self.run.site.model_copy(
+        """A child that writes gets a copy of the parent's files; one that only reads uses them.
+
+        Where the parent's folder is on one host of several, who only reads gets a copy too.
+        """
+        state, site = self.run.state, self.run.site
+        reads = state.base_tree is not None and not order.writable
+        folder, tree = site.folder, order.tree if order.writable else None
+        if reads and state.hosted is not None:
+            folder, tree = None, state.hosted.tree or state.base_tree
+        elif reads:
+            folder = state.root
+        return site.model_copy(
             update={
-                "root": self.run.site.root or self.run.id,
+                "root": site.root or self.run.id,
                 "parent": self.run.id,
-                "folder": self.run.state.root if reads else self.run.site.folder,
+                "folder": folder,
                 "writable": order.writable,
                 "role": order.role,
                 "worker": order.name,
-                "tree": order.tree if order.writable else None,
+                "tree": tree,
                 # A worker is told in its briefing, as it has no loop that would tell it again.
-                "said": () if order.kind == "agent" else tuple(self.run.state.control.standing),
+                "said": () if order.kind == "agent" else tuple(state.control.standing),
             }
         )
 

@@ -16,6 +16,7 @@ from perdure.workflows.engine.run import AnyRun
 from perdure.workflows.engine.setup import Setup
 from perdure.workflows.engine.snapshots import Snapshots
 from perdure.workflows.engine.step_runner import StepRunner
+from perdure.workflows.engine.working_folder import WorkingFolder
 
 
 class Engine:
@@ -46,7 +47,9 @@ class Engine:
         self.rolling = ContinueAsNew(run)
         self.steps = StepRunner(run, self.resets)
         self.people = HumanInput(run, self.steps, self.rolling)
-        self.retries = LostWorkerRetries(run, self.steps, self.people)
+        requirements = requirements or Requirements()
+        self.folder = WorkingFolder(run, requirements)
+        self.retries = LostWorkerRetries(run, self.steps, self.people, self.folder)
         self.limits = LimitQuestions(run, self.people)
         self.fitting = Fitting(run, self.selection, bounds)
         self.models = ModelCaller(
@@ -62,8 +65,9 @@ class Engine:
             run,
             steps=self.steps,
             retries=self.retries,
+            folder=self.folder,
             selection=self.selection,
-            requirements=requirements or Requirements(),
+            requirements=requirements,
         )
         self.hooks = HookSteps(run, self.steps, self.rolling)
         self.life = Lifecycle(

@@ -15,6 +15,7 @@ from perdure.domain.foundation.retry_policies import LOST_WORKERS
 from perdure.workflows.engine.human_input import HumanInput
 from perdure.workflows.engine.run import AnyRun
 from perdure.workflows.engine.step_runner import Completed, StepFailed, StepRunner
+from perdure.workflows.engine.working_folder import OPENS_AGAIN, WorkingFolder
 
 R = TypeVar("R")
 
@@ -22,10 +23,13 @@ R = TypeVar("R")
 class LostWorkerRetries:
     """Schedules a step again after it lost its worker; asks a person if that keeps happening."""
 
-    def __init__(self, run: AnyRun, steps: StepRunner, people: HumanInput) -> None:
+    def __init__(
+        self, run: AnyRun, steps: StepRunner, people: HumanInput, folder: WorkingFolder
+    ) -> None:
         self.run = run
         self.steps = steps
         self.people = people
+        self.folder = folder
 
     async def outlasting(
         self, start: Callable[[str], ActivityHandle[R]], *, what: str, patience: float = 0.0
@@ -41,18 +45,35 @@ class LostWorkerRetries:
             activity_id = self.run.next_activity_id()
             handle = start(activity_id)
             ended = await self.steps.await_step(handle, activity_id=activity_id, patience=patience)
-            if isinstance(ended, Completed) or not ended.lost:
+            if isinstance(ended, Completed) or not (ended.lost or ended.not_taken):
                 return ended
-            if not await self.goes_on_after(ended, what):
+            if not await self.goes_on_after(ended, what, patience=patience):
                 return ended
 
-    async def goes_on_after(self, lost: StepFailed, what: str) -> bool:
-        """Whether to run a lost step again: always if its worker was stopped on purpose."""
+    async def goes_on_after(self, lost: StepFailed, what: str, *, patience: float = 0.0) -> bool:
+        """Whether to run a step again that was lost or not taken.
+
+        Always if its worker was stopped on purpose, or the working folder was found again.
+        """
+        if lost.not_taken:
+            return await self._folder_found(lost, patience)
         # A deployment stops workers on purpose. Counting that would let a busy week of releases
         # open a gate.
         if lost.stopped:
             return self.run.interruption is None
         return await self.wanted_again(what)
+
+    async def _folder_found(self, lost: StepFailed, patience: float) -> bool:
+        """Find out where the working folder is: where it was, or on another host from now on."""
+        if lost.homeless or not await self.folder.host_answers():
+            moved = await self.outlasting(
+                self.folder.start_moving, what=OPENS_AGAIN, patience=patience
+            )
+            if not isinstance(moved, Completed):
+                return False
+            self.folder.moved(moved.report)
+            self.run.record_event("workspace_moved")
+        return bool(patience) or self.run.interruption is None
 
     async def wanted_again(self, what: str) -> bool:
         """Ask a person whether to run a step again that lost several workers."""

@@ -4,20 +4,17 @@ from pydantic import JsonValue
 from temporalio import workflow
 
 from perdure.activities.open_run import OpenRun
-from perdure.activities.open_workspace import OpenWorkspace
 from perdure.domain.budget import envelope as budgets
 from perdure.domain.llm.transcript import TranscriptRef
 from perdure.domain.run.activity_messages import (
     OpenRunReport,
     OpenRunRequest,
     OpenWorkspaceReport,
-    OpenWorkspaceRequest,
 )
 from perdure.domain.run.child_runs import commission_of
 from perdure.domain.run.spec import ROLES
 from perdure.domain.specs import output_schema_of
 from perdure.domain.turns.failover import first_model
-from perdure.domain.turns.settings import resolve
 from perdure.domain.turns.turn import Ending
 from perdure.workflows.engine import activity_options
 from perdure.workflows.engine.lost_worker_retries import LostWorkerRetries
@@ -25,6 +22,7 @@ from perdure.workflows.engine.model_selection import ModelSelection
 from perdure.workflows.engine.requirements import Requirements
 from perdure.workflows.engine.run import AnyRun
 from perdure.workflows.engine.step_runner import Completed, StepFailed, StepRunner, opening_reason
+from perdure.workflows.engine.working_folder import OPENS, WorkingFolder
 
 
 class Setup:
@@ -36,12 +34,14 @@ class Setup:
         *,
         steps: StepRunner,
         retries: LostWorkerRetries,
+        folder: WorkingFolder,
         selection: ModelSelection[AnyRun],
         requirements: Requirements,
     ) -> None:
         self.run = run
         self.steps = steps
         self.retries = retries
+        self.folder = folder
         self.selection = selection
         self.requirements = requirements
 
@@ -70,7 +70,7 @@ class Setup:
         state.frame, state.cards, state.queues = report.frame, report.cards, report.queues
         state.system_tokens, state.task_tokens = report.system_tokens, report.task_tokens
         state.task_media = report.task_media
-        state.root, state.base_tree = workspace.report.grant.root, workspace.report.base_tree
+        state.base_tree = workspace.report.base_tree
         # The tools' policies are pinned here: a plugin that is upgraded while a run works must not
         # change what the run may do.
         state.terms = list(workspace.report.terms)
@@ -100,33 +100,10 @@ class Setup:
     async def open_workspace(self) -> Completed[OpenWorkspaceReport] | StepFailed:
         """Make the working folder, or restore it to the run's last snapshot."""
         self.run.set_step("open the workspace")
-        request = OpenWorkspaceRequest(
-            run=self.run.id,
-            source=self.run.site.folder,
-            tools=self.run.spec.tools,
-            tool_timeout_s=resolve(self.run.spec.agent).tool_timeout,
-            tree=self.run.state.tree or self.run.site.tree,
-            base=self.run.state.base_tree or self.run.site.tree,
-            needs=self.requirements.needs(),
-            root=self.run.site.root if self.run.spec.tools.generated else "",
-            session=self.requirements.belongs()[0],
-            project=self.requirements.belongs()[1],
-            seats=self.requirements.seats(),
-            orchestrates=self.requirements.orchestrates(),
-            hooks=self.run.spec.hooks.wanted,
-        )
-        summary = "open workspace"
-        opened = await self.retries.outlasting(
-            lambda activity_id: workflow.start_activity_method(
-                OpenWorkspace.open_workspace,
-                request,
-                **activity_options.workspace_step(
-                    self.run.site, activity_id=activity_id, summary=summary
-                ),
-            ),
-            what=summary,
-        )
+        opened = await self.retries.outlasting(self.folder.start_opening, what=OPENS)
         self.run.set_step(None)
+        if isinstance(opened, Completed):
+            self.folder.opened(opened.report)
         return opened
 
     async def _open_run(

@@ -26,26 +26,28 @@ class Snapshots:
         if run.state.base_tree is None:
             return None
         summary = f"snapshot (iteration {run.iteration})"
-        request = SnapshotRequest(
-            run=run.id,
-            root=run.state.root,
-            patch_from=run.state.base_tree if patch_to is not None else None,
-            patch_to=patch_to or None,
-        )
+
+        def start(activity_id: str) -> workflow.ActivityHandle[SnapshotReport]:
+            return workflow.start_activity_method(
+                Snapshot.snapshot,
+                SnapshotRequest(
+                    run=run.id,
+                    root=run.state.root,
+                    patch_from=run.state.base_tree if patch_to is not None else None,
+                    patch_to=patch_to or None,
+                ),
+                **activity_options.workspace_step(
+                    run.site, activity_id=activity_id, summary=summary, host=run.state.hosted
+                ),
+            )
+
         # What a run delivers outlasts the interruption that ends it.
         patience = DELIVERY_S if patch_to is not None else 0.0
-        outcome = await self.retries.outlasting(
-            lambda activity_id: workflow.start_activity_method(
-                Snapshot.snapshot,
-                request,
-                **activity_options.workspace_step(
-                    run.site, activity_id=activity_id, summary=summary
-                ),
-            ),
-            what=summary,
-            patience=patience,
-        )
-        return outcome.report if isinstance(outcome, Completed) else None
+        outcome = await self.retries.outlasting(start, what=summary, patience=patience)
+        if not isinstance(outcome, Completed):
+            return None
+        run.folder_holds(outcome.report.tree.hash)
+        return outcome.report
 
     async def deliver(self, tree: str | None) -> SnapshotReport | None:
         """Store the folder, and the patch from its first state to `tree` (by default, to now)."""

@@ -13,12 +13,14 @@ from temporalio.exceptions import (
     ActivityError,
     ApplicationError,
     CancelledError,
+    TimeoutType,
 )
 from temporalio.exceptions import (
     TimeoutError as ActivityTimeout,
 )
 from temporalio.workflow import ActivityHandle
 
+from perdure.domain.foundation.errors import FolderGone
 from perdure.domain.run.activity_messages import ModelFailure
 from perdure.workflows.engine.resets import Resets
 from perdure.workflows.engine.run import AnyRun
@@ -26,6 +28,8 @@ from perdure.workflows.engine.run import AnyRun
 R = TypeVar("R")
 LOST = "worker_lost"
 STOPPED_WORKER = "worker_shutdown"
+NOT_TAKEN = "not_taken"
+FOLDER_GONE = FolderGone.code
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,16 @@ class StepFailed:
     def lost(self) -> bool:
         """Whether its worker was lost, so that nobody knows how far it got."""
         return self.code in {LOST, STOPPED_WORKER}
+
+    @property
+    def not_taken(self) -> bool:
+        """Whether no worker of its host took it, or found the working folder: it has not begun."""
+        return self.code in {NOT_TAKEN, FOLDER_GONE}
+
+    @property
+    def homeless(self) -> bool:
+        """Whether its host is there, and the working folder is not."""
+        return self.code == FOLDER_GONE
 
     @property
     def stopped(self) -> bool:
@@ -136,6 +150,9 @@ def _broken(error: ActivityError, activity_id: str) -> StepFailed:
     match cause:
         case ApplicationError():
             return StepFailed(activity_id, cause.type or "error", cause.message, _failure(cause))
+        case ActivityTimeout(type=TimeoutType.SCHEDULE_TO_START):
+            message = "no worker of the host that has the working folder took the step"
+            return StepFailed(activity_id, NOT_TAKEN, message)
         case ActivityTimeout():
             kind = cause.type.name.lower() if cause.type else "unknown"
             return StepFailed(activity_id, LOST, f"the worker was lost (timeout: {kind})")

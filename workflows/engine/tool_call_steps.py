@@ -13,6 +13,7 @@ from perdure.workflows.engine.step_runner import StepFailed
 from perdure.workflows.engine.turn_policy import TurnPolicy
 
 # The tool had begun, and what it gave was not stored.
+CHANGES = frozenset({"write", "execute"})
 UNCERTAIN = frozenset({"timeout", "effect_uncertain"})
 
 
@@ -39,6 +40,7 @@ class ToolCallSteps:
                 # A look changes nothing, whatever the tool itself does, so it may be repeated
                 # freely.
                 idempotent=True,
+                host=self.run.state.hosted,
             ),
         )
         return activity_id, handle
@@ -60,6 +62,7 @@ class ToolCallSteps:
                 timeout_s=terms.timeout_s,
                 # For an activity of somebody else's this step only reads the arguments.
                 idempotent=terms.idempotent or terms.activity is not None,
+                host=self.run.state.hosted if terms.activity is None else None,
             ),
         )
         return activity_id, handle
@@ -72,6 +75,7 @@ class ToolCallSteps:
         timeout_s: float,
         active_time_s: float | None = None,
     ) -> ToolCallRequest:
+        hosted = self.run.state.hosted is not None
         return ToolCallRequest(
             frame=self.run.state.frame or "",
             head=state.head.hash if state.head else "",
@@ -82,6 +86,10 @@ class ToolCallSteps:
             timeout_s=timeout_s,
             active_time_s=active_time_s,
             stage=self.policy.stage_name,
+            root=self.run.state.root if hosted else "",
+            takes_snapshot=hosted
+            and self.run.state.base_tree is not None
+            and self.terms_of(entry).access in CHANGES,
         )
 
     def lost_call(self, entry: PlannedCall, broken: StepFailed, *, ran: bool = True) -> CallOutcome:

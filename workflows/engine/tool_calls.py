@@ -30,6 +30,10 @@ from perdure.workflows.engine.tool_call_steps import ToolCallSteps
 from perdure.workflows.engine.turn_policy import TurnPolicy
 
 WAVE = 16
+MOVED = (
+    "The host of the working folder was lost. The folder was made anew from its last snapshot: "
+    "your files are there, ignored ones (installed packages, build output) are not."
+)
 
 
 class ToolCalls:
@@ -121,8 +125,10 @@ class ToolCalls:
     async def _looked(
         self, state: TurnState, entry: PlannedCall, look: Completed[CheckCallReport] | StepFailed
     ) -> Completed[CheckCallReport] | StepFailed:
-        """Repeat a check whose worker was stopped on purpose."""
-        while isinstance(look, StepFailed) and look.stopped and self.run.interruption is None:
+        """Repeat a check whose worker was stopped on purpose, or that nobody took."""
+        while isinstance(look, StepFailed) and (look.stopped or look.not_taken):
+            if not await self.retries.goes_on_after(look, entry.call.name):
+                break
             activity_id, handle = self.calls.start_look(state, entry)
             look = await self.steps.await_step(handle, activity_id=activity_id)
         return look
@@ -167,8 +173,10 @@ class ToolCalls:
                 )
             )
             self.run.set_step(None)
-            for entry, done in zip(allowed, finished, strict=True):
-                self._take_result(state, entry, await self._again(state, entry, done))
+            for place, entry in enumerate(allowed):
+                finished[place] = await self._again(state, entry, finished[place])
+                self._take_result(state, entry, finished[place])
+            self.run.folder_holds(_newest_tree(finished))
             longest = max((_seconds(done) for done in finished), default=0.0)
             self.run.apply_budget(budgets.work(self.run.state.budget, longest))
 
@@ -213,13 +221,16 @@ class ToolCalls:
     async def _again(
         self, state: TurnState, entry: PlannedCall, done: Completed[ToolCallReport] | StepFailed
     ) -> Completed[ToolCallReport] | StepFailed:
-        """Run an idempotent call again after it lost its worker, as long as a person wants that."""
+        """Run a call again that nobody took, or an idempotent one that lost its worker.
+
+        The latter as long as a person wants that.
+        """
         terms = self.calls.terms_of(entry)
-        while isinstance(done, StepFailed) and done.lost and terms.idempotent:
+        while isinstance(done, StepFailed) and (done.not_taken or (done.lost and terms.idempotent)):
             if not await self.retries.goes_on_after(done, entry.call.name):
                 break
             activity_id, handle = self.calls.start_call(state, entry)
-            done = await self.steps.await_step(handle, activity_id=activity_id)
+            done = await self._finished(entry, activity_id, handle)
         return done
 
     def _take_result(
@@ -238,6 +249,7 @@ class ToolCalls:
                 number=report.number,
                 gone=report.code == UNKNOWN_TOOL,
                 attachments=report.attachments,
+                note=MOVED if self.run.told_of_move() else "",
             )
         else:
             settled = self.calls.lost_call(entry, done)
@@ -388,6 +400,13 @@ class ToolCalls:
                 f"{level.tool} was called {level.count} times without bringing anything new"
             )
         return ending
+
+
+def _newest_tree(ended: Sequence[Completed[ToolCallReport] | StepFailed]) -> str | None:
+    """The working folder after calls that ran side by side; None if none of them changed it."""
+    reports = [one.report for one in ended if isinstance(one, Completed)]
+    stored = [one for one in reports if one.tree is not None]
+    return max(stored, key=lambda one: one.tree_at).tree if stored else None
 
 
 def _seconds(done: Completed[ToolCallReport] | StepFailed) -> float:

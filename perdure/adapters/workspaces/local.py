@@ -8,10 +8,11 @@ import fcntl
 import hashlib
 import os
 import re
+import secrets
 import shutil
 import tempfile
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Literal
 
@@ -33,12 +34,14 @@ from perdure.adapters.workspaces.snapshots import (
 )
 from perdure.adapters.workspaces.three_way_merge import merge_trees
 from perdure.domain.foundation.base import FrozenModel
-from perdure.domain.foundation.errors import InvalidInput, NotAllowed, NotFound
+from perdure.domain.foundation.errors import FolderGone, InvalidInput, NotAllowed, NotFound
 from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.ports import BlobStore
 from perdure.domain.tools.workspaces import Merged
 
 LOCK_POLL_S = 0.05
+HOST_FILE = ".host"
+HOST_BYTES = 8
 
 Kind = Literal["worktree", "copy", "scratch"]
 
@@ -89,8 +92,25 @@ class LocalWorkspaces:
         """The tree that the run's working folder began with."""
         return self._required(run).base
 
+    async def require(self, *, root: str) -> None:
+        """Refuse to work in a folder that is not there.
+
+        Raises:
+            FolderGone: somebody removed it, or it is on another host.
+        """
+        if not await asyncio.to_thread(os.path.isdir, root):
+            raise FolderGone(
+                f"The working folder {root} is gone from this host.",
+                cure="The run makes it anew from its newest snapshot.",
+            )
+
     async def snapshot(self, *, run: str, root: str) -> BlobRef:
-        """Store the tree (path to blob and mode) and return the reference of its manifest."""
+        """Store the tree (path to blob and mode) and return the reference of its manifest.
+
+        Raises:
+            FolderGone: there is no such folder.
+        """
+        await self.require(root=root)
         note = self._note(run)
         known = await load_tree(self._blobs, note.base.hash) if note else {}
         return await store_tree(self._blobs, await self._snapshots.take(root, also=known))
@@ -254,6 +274,23 @@ class LocalWorkspaces:
             yield
         finally:
             os.close(descriptor)
+
+
+def host_id(home: Path) -> str:
+    """The id of the host that has working folders below `home`; made the first time.
+
+    Hosts that share one folder, over a network, are one host in this: each finds the other's work.
+    """
+    home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    place = home / HOST_FILE
+    draft = home / f"{HOST_FILE}-{os.getpid()}-{secrets.token_hex(4)}"
+    if not place.exists():
+        draft.write_text(secrets.token_hex(HOST_BYTES), encoding="ascii")
+        # The first one wins; whoever comes second takes that one's.
+        with suppress(FileExistsError):
+            os.link(draft, place)
+        draft.unlink()
+    return place.read_text(encoding="ascii")
 
 
 def _try_lock(descriptor: int) -> bool:

@@ -157,6 +157,12 @@ class StoreAway(StoreError):
     code = "store_away"
 
 
+class FolderGone(PerdureError):
+    """The working folder of a run is not on the host that had it."""
+
+    code = "folder_gone"
+
+
 class ToolFailure(PerdureError):
     """A tool refused its input or failed; the text is shown to the model.
 

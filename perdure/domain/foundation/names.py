@@ -76,6 +76,16 @@ def tools_queue(installation: str, workspace: str | None) -> str:
     return f"perdure-{middle}-tools"
 
 
+def host_queue(installation: str, host: str) -> str:
+    """The queue of steps in working folders that one host has; `host` is the id of its home."""
+    return f"perdure-{installation}-at-{host}-tools"
+
+
+def host_probe_queue(queue: str) -> str:
+    """Where the workers of a host's queue answer that they are there, however busy they are."""
+    return f"{queue}-probe"
+
+
 def worker_identity(process: str, installation: str) -> str:
     """What the server shows of a worker: its process and host, and whose runs it opens."""
     return f"{process} perdure-{installation}"

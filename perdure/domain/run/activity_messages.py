@@ -121,7 +121,8 @@ class OpenWorkspaceReport(ActivityMessage):
     """The working folder, its first snapshot (for runs that write), and the pinned tools.
 
     `tools` are those of all stages where there are some; `seats` says what each of them may.
-    `checks` are the names of the worker's own checks, those of plugins.
+    `checks` are the names of the worker's own checks, those of plugins. `host` is the queue of the
+    one host that has the folder; None where every worker of the queue has it, or can do without.
     """
 
     grant: ToolGrant
@@ -131,6 +132,7 @@ class OpenWorkspaceReport(ActivityMessage):
     checks: tuple[str, ...] = ()
     seconds: float = 0.0
     seats: dict[str, ToolGrant] = {}
+    host: str | None = None
 
 
 class OpenRunRequest(ActivityMessage):
@@ -309,7 +311,11 @@ class JudgeReport(StructuredReport):
 
 
 class ToolCallRequest(ActivityMessage):
-    """One tool call; its arguments are read from the transcript by call id."""
+    """One tool call; its arguments are read from the transcript by call id.
+
+    `root` is where the working folder is now, if that is not where the frame says. With
+    `takes_snapshot` the folder is stored after the call, because its host may be gone by the next.
+    """
 
     frame: str
     head: str
@@ -321,6 +327,8 @@ class ToolCallRequest(ActivityMessage):
     timeout_s: float = 30.0
     active_time_s: float | None = None
     stage: str = ""
+    root: str = ""
+    takes_snapshot: bool = False
 
 
 class ToolCallReport(ActivityMessage):
@@ -329,6 +337,8 @@ class ToolCallReport(ActivityMessage):
     `told` is the beginning of it, for people who watch. `held` is what runs that this run started
     hold of its budget; None where nobody looked. `handed_over` are the arguments of an activity
     that the loop schedules now; nothing has run. `attachments` are what the model is shown with it.
+    `tree` is the working folder after the call, where that was asked for; of calls that ran side by
+    side the one with the highest `tree_at` saw them all.
     """
 
     outcome: ToolOutcome = "ok"
@@ -340,6 +350,8 @@ class ToolCallReport(ActivityMessage):
     held: dict[str, Reservation] | None = None
     handed_over: tuple[JsonValue, ...] | None = None
     attachments: tuple[Attachment, ...] = ()
+    tree: str | None = None
+    tree_at: int = 0
 
 
 class KeepResultRequest(ActivityMessage):

@@ -10,6 +10,7 @@ from perdure.domain.foundation.base import FrozenModel
 EventType = Literal[
     "run_started",
     "run_reset",
+    "workspace_moved",
     "recalled",
     "planned",
     "iteration_started",

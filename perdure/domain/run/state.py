@@ -16,6 +16,7 @@ from perdure.domain.run.control import Control, Phase
 from perdure.domain.run.events import Ring
 from perdure.domain.run.hooks import HookFailure
 from perdure.domain.run.result import Mark, Origin
+from perdure.domain.tools.workspaces import HostedFolder
 from perdure.domain.turns.guidance import Said
 from perdure.domain.turns.records import IterationRecord
 from perdure.domain.turns.tool_call_rules import ToolPolicy
@@ -44,6 +45,7 @@ class LoopState(BaseModel):
 
     `below` is what open children told of their questions, `told_above` the names of those that this
     run told the run above it, `forward` the answers that are still to be passed on.
+    `hosted` is there only where the working folder is on one host of several.
     `unhooked` are iterations whose hooks were not called yet, `hook_failures` the newest failures.
     """
 
@@ -61,6 +63,7 @@ class LoopState(BaseModel):
     root: str = ""
     base_tree: str | None = None
     tree: str | None = None
+    hosted: HostedFolder | None = None
     terms: list[ToolPolicy] = []
     cards: dict[str, ModelProfile] = {}
     queues: dict[str, str] = {}

@@ -6,6 +6,34 @@ from typing import Protocol
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.foundation.refs import BlobRef
 
+# How long the first step waits for a worker of the host before anybody asks whether it is there.
+HOST_WAIT_S = 3.0
+LONGEST_HOST_WAIT_S = 600.0
+
+
+class HostedFolder(FrozenModel):
+    """Where a run's own working folder is, in an installation of several hosts.
+
+    Only the workers of that host poll `queue`. `tree` is the newest snapshot of the folder, which
+    another host makes it from when this one is gone; None: it is as it was opened. A step waits
+    `wait_s` seconds for a worker before the host is asked whether it is there. One that was `moved`
+    from another host lacks what snapshots leave out, and the model has not been told yet.
+    """
+
+    queue: str
+    tree: str | None = None
+    wait_s: float = HOST_WAIT_S
+    moved: bool = False
+
+    def holding(self, tree: str | None) -> "HostedFolder":
+        """The folder with this content."""
+        return self if tree is None else self.model_copy(update={"tree": tree})
+
+    def busy(self) -> "HostedFolder":
+        """The folder of a host that is there and has no hand free: it is given more time."""
+        longer = min(self.wait_s * 2, LONGEST_HOST_WAIT_S)
+        return self.model_copy(update={"wait_s": longer})
+
 
 class Merged(FrozenModel):
     """What a merge did: paths taken over, and paths that both sides had changed differently."""
@@ -26,8 +54,15 @@ class Workspaces(Protocol):
         """The tree that the working folder began with; `NotFound` for a run that works in place."""
         ...
 
+    async def require(self, *, root: str) -> None:
+        """Raise `FolderGone` for a working folder that is not there."""
+        ...
+
     async def snapshot(self, *, run: str, root: str) -> BlobRef:
-        """Store the tree (path → blob) and return the reference of its manifest."""
+        """Store the tree (path → blob) and return the reference of its manifest.
+
+        Raises `FolderGone` where there is no such folder.
+        """
         ...
 
     async def restore(self, *, run: str, root: str, tree: str, base: str | None = None) -> None:

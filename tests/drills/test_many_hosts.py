@@ -1,0 +1,124 @@
+"""Two hosts of one installation: working folders are on one of them, and outlive it."""
+
+import json
+from collections.abc import Sequence
+
+import pytest
+from hosts import Host, Hosts, two_hosts
+from provider import Play
+from waiting import eventually
+
+from perdure.domain.run.result import RunResult
+
+__all__ = ["two_hosts"]
+WRITES = {"tools": {"access": "full", "allow": ["fs.write", "fs.list"]}}
+FILES = 4
+
+
+def _writing(body: dict[str, object]) -> Sequence[Play]:
+    """One file a turn, then a look at all of them; an answer waits for the gate of its turn."""
+    asked = json.dumps(body["messages"])
+    done = asked.count('"tool_result"')
+    if done < FILES:
+        arguments = {"path": f"part-{done}.txt", "content": f"content {done}"}
+        return [Play(text="", calls=[("fs.write", arguments)], gate=f"turn {done}")]
+    if done == FILES:
+        return [Play(text="", calls=[("fs.list", {"path": "."})])]
+    listed = all(f"part-{n}.txt" in asked for n in range(FILES))
+    return [Play(text="all there" if listed else f"lacking: {asked[-900:]}")]
+
+
+async def _has_folder(made: Hosts) -> Host:
+    """The one host that has a working folder."""
+
+    async def found() -> Host | None:
+        owners = [host for host in made.hosts if host.folders()]
+        return owners[0] if owners else None
+
+    return await eventually(found)
+
+
+async def _hands(made: Hosts, run: str) -> set[str]:
+    """The workers that took the run's steps in its folder."""
+    history = await made.ground.site.handle(run).fetch_history()
+    steps = {"open_workspace", "call_tool", "snapshot"}
+    in_folder = {
+        event.event_id
+        for event in history.events
+        if event.activity_task_scheduled_event_attributes.activity_type.name in steps
+    }
+    started = (event.activity_task_started_event_attributes for event in history.events)
+    return {one.identity for one in started if one.scheduled_event_id in in_folder}
+
+
+def _open(made: Hosts, *turns: int) -> None:
+    for turn in turns:
+        made.ground.provider.open(f"turn {turn}")
+
+
+async def _ended(made: Hosts, run: str, **injected: int) -> RunResult:
+    result = await made.ground.check(run, **injected)
+    assert (result.outcome, result.output) == ("accepted", "all there"), result
+    return result
+
+
+@pytest.mark.long
+async def test_a_run_finds_its_files_on_the_host_where_it_wrote_them(two_hosts: Hosts) -> None:
+    two_hosts.ground.provider.choose = _writing
+    _open(two_hosts, *range(FILES))
+    for _ in range(3):
+        run = await two_hosts.ground.start(**WRITES)
+        await _ended(two_hosts, run)
+        # The files of one machine are all in one tree here: who did the steps tells where they are.
+        assert len(await _hands(two_hosts, run)) == 1
+    at = [len(host.folders()) for host in two_hosts.hosts]
+    assert sum(at) == 3, at
+
+
+@pytest.mark.long
+async def test_files_outlive_their_host(two_hosts: Hosts) -> None:
+    two_hosts.ground.provider.choose = _writing
+    run = await two_hosts.ground.start(**WRITES)
+    _open(two_hosts, 0, 1)
+    await two_hosts.ground.billed(3)
+    lost = await _has_folder(two_hosts)
+    await lost.worker.kill()
+    _open(two_hosts, 2, 3)
+    await _ended(two_hosts, run, kills=1)
+    (other,) = [host for host in two_hosts.hosts if host is not lost]
+    (folder,) = other.folders()
+    assert sorted(one.name for one in folder.iterdir()) == [f"part-{n}.txt" for n in range(FILES)]
+    events = {event.type for event in (await two_hosts.ground.site.status(run)).events}
+    assert "workspace_moved" in events
+    told = json.dumps([body["messages"] for body in two_hosts.ground.provider.bodies])
+    assert "made anew from its last snapshot" in told
+
+
+@pytest.mark.long
+async def test_a_folder_that_somebody_removed_is_made_anew(two_hosts: Hosts) -> None:
+    two_hosts.ground.provider.choose = _writing
+    run = await two_hosts.ground.start(**WRITES)
+    _open(two_hosts, 0, 1)
+    await two_hosts.ground.billed(3)
+    host = await _has_folder(two_hosts)
+    for folder in host.folders():
+        folder.rename(folder.with_name("elsewhere"))
+    _open(two_hosts, 2, 3)
+    await _ended(two_hosts, run)
+
+
+@pytest.mark.long
+async def test_a_host_that_comes_back_is_found_where_it_was(two_hosts: Hosts) -> None:
+    """A worker that is started again within the wait keeps the folder, ignored files included."""
+    two_hosts.ground.provider.choose = _writing
+    run = await two_hosts.ground.start(**WRITES)
+    _open(two_hosts, 0, 1)
+    await two_hosts.ground.billed(3)
+    host = await _has_folder(two_hosts)
+    await host.worker.kill()
+    await host.worker.start()
+    _open(two_hosts, 2, 3)
+    await _ended(two_hosts, run, kills=1)
+    assert [len(one.folders()) for one in two_hosts.hosts if one is host] == [1]
+    events = {event.type for event in (await two_hosts.ground.site.status(run)).events}
+    assert "workspace_moved" not in events
