@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from perdure.adapters.checks import RubricChecks, check_problems
 from perdure.adapters.definitions.store import LoopFiles
 from perdure.adapters.hooks import BUILT_IN, ServedHooks, with_built_in
-from perdure.adapters.llm.access import access_from, default_model, plugin_names
+from perdure.adapters.llm.access import ModelAccess, access_from, default_model, plugin_names
 from perdure.adapters.llm.pricing import ModelPrices, load_price_sheet
 from perdure.adapters.llm.registry import ModelCatalog, model_plugins
 from perdure.adapters.mcp.server_config import BOOK_FILE, NoServers, load_book
@@ -135,17 +135,8 @@ def build_parts(
     brought = brought or Brought()
     if plugins:
         stores = patient(stores)
-    sheet = settings.home / PRICE_SHEET
-    prices = ModelPrices(load_price_sheet(sheet) if sheet.exists() else None, settings.providers)
     access = access_from(settings)
-    models = ModelCatalog(
-        access=access,
-        blobs=stores.blobs,
-        records=stores.records,
-        prices=prices,
-        plugins=model_plugins() if plugins else None,
-        brought=brought.models,
-    )
+    models = _models(settings, stores, access, plugins=plugins, brought=brought)
     resources.push_async_callback(models.aclose)
     if plugins:
         models.load()
@@ -180,10 +171,29 @@ def build_parts(
         deliverables=Deliverables(),
         default_model=default_model(access),
         telemetry=telemetry,
-        # SQLite serves one host, where every worker finds every folder.
-        host=host_id(settings.home / WORK_FOLDER) if plugins and settings.database_url else None,
+        host=_host(settings) if plugins else None,
         brought=brought,
     )
+
+
+def _models(
+    settings: Settings, stores: Stores, access: ModelAccess, *, plugins: bool, brought: Brought
+) -> ModelCatalog:
+    sheet = settings.home / PRICE_SHEET
+    prices = ModelPrices(load_price_sheet(sheet) if sheet.exists() else None, settings.providers)
+    return ModelCatalog(
+        access=access,
+        blobs=stores.blobs,
+        records=stores.records,
+        prices=prices,
+        plugins=model_plugins() if plugins else None,
+        brought=brought.models,
+    )
+
+
+def _host(settings: Settings) -> str | None:
+    """The id of this host; SQLite serves one host, where every worker finds every folder."""
+    return host_id(settings.home / WORK_FOLDER) if settings.database_url else None
 
 
 def _checks(

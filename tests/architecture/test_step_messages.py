@@ -241,6 +241,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "checks": [],
             "seconds": 0.0,
             "seats": {},
+            "host": None,
         },
         "OpenTrialReport": {"run": None, "kind": "", "input": None, "queue": "", "memo": {}},
         "OpenTrialRequest": {"experiment": "required", "number": "required"},
@@ -358,6 +359,8 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "held": None,
             "handed_over": None,
             "attachments": [],
+            "tree": None,
+            "tree_at": 0,
         },
         "ToolCallRequest": {
             "frame": "required",
@@ -370,6 +373,8 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "timeout_s": 30.0,
             "active_time_s": None,
             "stage": "",
+            "root": "",
+            "takes_snapshot": False,
         },
         "ToolInvocation": {
             "run": "required",

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import pytest
 from hosts import Host, Hosts, two_hosts
 from provider import Play
+from refining import events
 from waiting import eventually
 
 from perdure.domain.run.result import RunResult
@@ -20,22 +21,21 @@ def _writing(body: dict[str, object]) -> Sequence[Play]:
     asked = json.dumps(body["messages"])
     done = asked.count('"tool_result"')
     if done < FILES:
-        arguments = {"path": f"part-{done}.txt", "content": f"content {done}"}
+        name = f"part-{done}.txt"
+        arguments = {"path": name, "content": f"content {done}", "expected_hash": "absent"}
         return [Play(text="", calls=[("fs.write", arguments)], gate=f"turn {done}")]
     if done == FILES:
         return [Play(text="", calls=[("fs.list", {"path": "."})])]
-    listed = all(f"part-{n}.txt" in asked for n in range(FILES))
-    return [Play(text="all there" if listed else f"lacking: {asked[-900:]}")]
+    shown = json.dumps(body["messages"][-1])  # type: ignore[index]
+    listed = all(f"part-{n}.txt" in shown for n in range(FILES))
+    return [Play(text="all there" if listed else f"lacking: {shown}")]
 
 
 async def _has_folder(made: Hosts) -> Host:
     """The one host that has a working folder."""
 
-    async def found() -> Host | None:
-        owners = [host for host in made.hosts if host.folders()]
-        return owners[0] if owners else None
-
-    return await eventually(found)
+    await eventually(lambda: any(host.folders() for host in made.hosts))
+    return next(host for host in made.hosts if host.folders())
 
 
 async def _hands(made: Hosts, run: str) -> set[str]:
@@ -49,6 +49,11 @@ async def _hands(made: Hosts, run: str) -> set[str]:
     }
     started = (event.activity_task_started_event_attributes for event in history.events)
     return {one.identity for one in started if one.scheduled_event_id in in_folder}
+
+
+async def _told(made: Hosts, run: str) -> set[str]:
+    """What people could see happen."""
+    return {event.type for event in await events(made.ground.site, run)}
 
 
 def _open(made: Hosts, *turns: int) -> None:
@@ -66,9 +71,10 @@ async def _ended(made: Hosts, run: str, **injected: int) -> RunResult:
 async def test_a_run_finds_its_files_on_the_host_where_it_wrote_them(two_hosts: Hosts) -> None:
     two_hosts.ground.provider.choose = _writing
     _open(two_hosts, *range(FILES))
-    for _ in range(3):
-        run = await two_hosts.ground.start(**WRITES)
-        await _ended(two_hosts, run)
+    for number in range(3):
+        run = await two_hosts.ground.start(goal=f"write {number}", **WRITES)
+        result = await two_hosts.ground.site.gateway.result(run)
+        assert result.output == "all there"
         # The files of one machine are all in one tree here: who did the steps tells where they are.
         assert len(await _hands(two_hosts, run)) == 1
     at = [len(host.folders()) for host in two_hosts.hosts]
@@ -88,8 +94,7 @@ async def test_files_outlive_their_host(two_hosts: Hosts) -> None:
     (other,) = [host for host in two_hosts.hosts if host is not lost]
     (folder,) = other.folders()
     assert sorted(one.name for one in folder.iterdir()) == [f"part-{n}.txt" for n in range(FILES)]
-    events = {event.type for event in (await two_hosts.ground.site.status(run)).events}
-    assert "workspace_moved" in events
+    assert "workspace_moved" in await _told(two_hosts, run)
     told = json.dumps([body["messages"] for body in two_hosts.ground.provider.bodies])
     assert "made anew from its last snapshot" in told
 
@@ -120,5 +125,4 @@ async def test_a_host_that_comes_back_is_found_where_it_was(two_hosts: Hosts) ->
     _open(two_hosts, 2, 3)
     await _ended(two_hosts, run, kills=1)
     assert [len(one.folders()) for one in two_hosts.hosts if one is host] == [1]
-    events = {event.type for event in (await two_hosts.ground.site.status(run)).events}
-    assert "workspace_moved" not in events
+    assert "workspace_moved" not in await _told(two_hosts, run)

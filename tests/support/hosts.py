@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -104,7 +105,7 @@ async def hosts(
     *,
     count: int = 2,
     minutes: Sequence[float] = (),
-    **settings: object,
+    **settings: Any,
 ) -> AsyncGenerator[Hosts]:
     """Hosts whose workers poll.
 

@@ -176,26 +176,18 @@ class ChildRuns:
         return order, run, order.make(run, self._site_of(order), limits)
 
     def _site_of(self, order: ChildSpec) -> Placement:
-        """A child that writes gets a copy of the parent's files; one that only reads uses them.
-
-        Where the parent's folder is on one host of several, who only reads gets a copy too.
-        """
+        """A child that writes gets a copy of the parent's files; one that only reads uses them."""
         state, site = self.run.state, self.run.site
-        reads = state.base_tree is not None and not order.writable
-        folder, tree = site.folder, order.tree if order.writable else None
-        if reads and state.hosted is not None:
-            folder, tree = None, state.hosted.tree or state.base_tree
-        elif reads:
-            folder = state.root
+        files = (site.folder, order.tree) if order.writable else state.files_to_read(site.folder)
         return site.model_copy(
             update={
                 "root": site.root or self.run.id,
                 "parent": self.run.id,
-                "folder": folder,
+                "folder": files[0],
+                "tree": files[1],
                 "writable": order.writable,
                 "role": order.role,
                 "worker": order.name,
-                "tree": tree,
                 # A worker is told in its briefing, as it has no loop that would tell it again.
                 "said": () if order.kind == "agent" else tuple(state.control.standing),
             }

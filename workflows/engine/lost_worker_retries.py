@@ -18,6 +18,7 @@ from perdure.workflows.engine.step_runner import Completed, StepFailed, StepRunn
 from perdure.workflows.engine.working_folder import OPENS_AGAIN, WorkingFolder
 
 R = TypeVar("R")
+MOVED = "made anew on another host, from the newest snapshot"
 
 
 class LostWorkerRetries:
@@ -72,7 +73,7 @@ class LostWorkerRetries:
             if not isinstance(moved, Completed):
                 return False
             self.folder.moved(moved.report)
-            self.run.record_event("workspace_moved")
+            self.run.record_event("workspace_moved", how=MOVED)
         return bool(patience) or self.run.interruption is None
 
     async def wanted_again(self, what: str) -> bool:

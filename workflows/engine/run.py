@@ -214,14 +214,6 @@ class Run(Generic[SpecT, StateT]):
         if self.state.hosted is not None:
             self.state.hosted = self.state.hosted.holding(tree)
 
-    def told_of_move(self) -> bool:
-        """Whether the model has yet to be told that its folder was made anew; it is told once."""
-        hosted = self.state.hosted
-        if hosted is None or not hosted.moved:
-            return False
-        self.state.hosted = hosted.model_copy(update={"moved": False})
-        return True
-
     def set_phase(self, phase: Phase) -> None:
         """Change the phase that people see."""
         self.state.phase = phase

@@ -1,5 +1,7 @@
 """Single tool calls as steps: checking one, running one, and reporting a lost one."""
 
+from collections.abc import Sequence
+
 from temporalio import workflow
 
 from perdure.activities.tool_calls import CallTool, CheckCall
@@ -9,12 +11,16 @@ from perdure.domain.turns.tool_call_rules import PlannedCall, ToolPolicy
 from perdure.domain.turns.turn import CallOutcome, TurnState
 from perdure.workflows.engine import activity_options
 from perdure.workflows.engine.run import AnyRun
-from perdure.workflows.engine.step_runner import StepFailed
+from perdure.workflows.engine.step_runner import Completed, StepFailed
 from perdure.workflows.engine.turn_policy import TurnPolicy
 
 # The tool had begun, and what it gave was not stored.
 CHANGES = frozenset({"write", "execute"})
 UNCERTAIN = frozenset({"timeout", "effect_uncertain"})
+MOVED = (
+    "The host of the working folder was lost. The folder was made anew from its last snapshot: "
+    "your files are there, ignored ones (installed packages, build output) are not."
+)
 
 
 class ToolCallSteps:
@@ -92,6 +98,14 @@ class ToolCallSteps:
             and self.terms_of(entry).access in CHANGES,
         )
 
+    def told_of_move(self) -> str:
+        """What the model is told, once, of a working folder that was made anew."""
+        hosted = self.run.state.hosted
+        if hosted is None or not hosted.moved:
+            return ""
+        self.run.state.hosted = hosted.model_copy(update={"moved": False})
+        return MOVED
+
     def lost_call(self, entry: PlannedCall, broken: StepFailed, *, ran: bool = True) -> CallOutcome:
         """The outcome of a call that ended without a report; it is never repeated blindly."""
         if broken.code in {"cancelled", "unresponsive"}:
@@ -114,3 +128,15 @@ class ToolCallSteps:
             (term for term in self.run.state.terms if term.name == entry.call.name),
             ToolPolicy(name=entry.call.name),
         )
+
+
+def newest_tree(ended: Sequence[Completed[ToolCallReport] | StepFailed]) -> str | None:
+    """The working folder after calls that ran side by side; None if none of them changed it."""
+    reports = [one.report for one in ended if isinstance(one, Completed)]
+    stored = [one for one in reports if one.tree is not None]
+    return max(stored, key=lambda one: one.tree_at).tree if stored else None
+
+
+def seconds_of(ended: Completed[ToolCallReport] | StepFailed) -> float:
+    """How long a call worked."""
+    return ended.report.seconds if isinstance(ended, Completed) else 0.0

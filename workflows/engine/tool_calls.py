@@ -26,14 +26,10 @@ from perdure.workflows.engine.activity_tools import ActivityTools
 from perdure.workflows.engine.engine import Engine
 from perdure.workflows.engine.human_input import expired_to_end
 from perdure.workflows.engine.step_runner import Completed, StepFailed
-from perdure.workflows.engine.tool_call_steps import ToolCallSteps
+from perdure.workflows.engine.tool_call_steps import ToolCallSteps, newest_tree, seconds_of
 from perdure.workflows.engine.turn_policy import TurnPolicy
 
 WAVE = 16
-MOVED = (
-    "The host of the working folder was lost. The folder was made anew from its last snapshot: "
-    "your files are there, ignored ones (installed packages, build output) are not."
-)
 
 
 class ToolCalls:
@@ -176,8 +172,8 @@ class ToolCalls:
             for place, entry in enumerate(allowed):
                 finished[place] = await self._again(state, entry, finished[place])
                 self._take_result(state, entry, finished[place])
-            self.run.folder_holds(_newest_tree(finished))
-            longest = max((_seconds(done) for done in finished), default=0.0)
+            self.run.folder_holds(newest_tree(finished))
+            longest = max((seconds_of(done) for done in finished), default=0.0)
             self.run.apply_budget(budgets.work(self.run.state.budget, longest))
 
     async def _finished(
@@ -249,7 +245,7 @@ class ToolCalls:
                 number=report.number,
                 gone=report.code == UNKNOWN_TOOL,
                 attachments=report.attachments,
-                note=MOVED if self.run.told_of_move() else "",
+                note=self.calls.told_of_move(),
             )
         else:
             settled = self.calls.lost_call(entry, done)
@@ -400,14 +396,3 @@ class ToolCalls:
                 f"{level.tool} was called {level.count} times without bringing anything new"
             )
         return ending
-
-
-def _newest_tree(ended: Sequence[Completed[ToolCallReport] | StepFailed]) -> str | None:
-    """The working folder after calls that ran side by side; None if none of them changed it."""
-    reports = [one.report for one in ended if isinstance(one, Completed)]
-    stored = [one for one in reports if one.tree is not None]
-    return max(stored, key=lambda one: one.tree_at).tree if stored else None
-
-
-def _seconds(done: Completed[ToolCallReport] | StepFailed) -> float:
-    return done.report.seconds if isinstance(done, Completed) else 0.0

@@ -102,6 +102,18 @@ class LoopState(BaseModel):
         """What waits for a person in the runs below, oldest first."""
         return known_below(self.below, self.children)
 
+    def files_to_read(self, folder: str | None) -> tuple[str | None, str | None]:
+        """The folder of a run below that only reads, and the tree that it begins with.
+
+        It reads this run's working folder, or the user's `folder` where this run has none. Where
+        the working folder is on one host of several, it gets a copy.
+        """
+        if self.base_tree is None:
+            return folder, None
+        if self.hosted is None:
+            return self.root, None
+        return None, self.hosted.tree or self.base_tree
+
     @field_serializer("records", when_used="json")
     def _brief(self, records: list[IterationRecord]) -> list[dict[str, object]]:
         # As in step messages, and for the same reason: continue-as-new writes the state twice.

@@ -19,11 +19,14 @@ from perdure.workflows.engine.lost_worker_retries import LostWorkerRetries
 from perdure.workflows.engine.run import AnyRun
 from perdure.workflows.engine.step_attempts import Unpriced
 from perdure.workflows.engine.step_runner import Completed, StepFailed, StepRunner
+from perdure.workflows.engine.working_folder import WorkingFolder
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LOST = StepFailed("s1", "worker_lost", "the worker was lost")
 SHUT_DOWN = StepFailed("s1", "worker_shutdown", "the worker was shut down")
 REFUSED = StepFailed("s1", "invalid_input", "no such tool")
+NOT_TAKEN = StepFailed("s1", "not_taken", "nobody took it")
+GONE = StepFailed("s1", "folder_gone", "it is not there")
 DONE = Completed("report")
 
 
@@ -35,6 +38,7 @@ class FakeRun:
     in_one_piece: bool = False
     state: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(step="call_tool"))
     ids: list[str] = field(default_factory=list)
+    told: list[str] = field(default_factory=list)
 
     def next_activity_id(self) -> str:
         self.ids.append(f"s{len(self.ids) + 1}")
@@ -42,6 +46,9 @@ class FakeRun:
 
     def set_step(self, step: str | None) -> None:
         self.state.step = step
+
+    def record_event(self, event: str, **_: str) -> None:
+        self.told.append(event)
 
 
 @dataclass
@@ -84,6 +91,23 @@ class FakePeople:
 
 
 @dataclass
+class FakeFolder:
+    """A folder whose host answers so, once for each question."""
+
+    answers: list[bool] = field(default_factory=list)
+    reports: list[object] = field(default_factory=list)
+
+    async def host_answers(self) -> bool:
+        return self.answers.pop(0)
+
+    def start_moving(self, activity_id: str) -> str:
+        return f"started {activity_id}"
+
+    def moved(self, report: object) -> None:
+        self.reports.append(report)
+
+
+@dataclass
 class Played:
     """A step that was made until it ended for good."""
 
@@ -96,12 +120,17 @@ async def play(
     *ends: Completed[str] | StepFailed,
     answers: tuple[str | None, ...] = (),
     interruption: str | None = None,
+    folder: "FakeFolder | None" = None,
 ) -> Played:
     run = FakeRun(interruption=interruption)
     people = FakePeople(run, list(answers))
     steps = FakeSteps(list(ends))
+    folder = folder or FakeFolder()
     part = LostWorkerRetries(
-        cast("AnyRun", run), cast("StepRunner", steps), cast("HumanInput", people)
+        cast("AnyRun", run),
+        cast("StepRunner", steps),
+        cast("HumanInput", people),
+        cast("WorkingFolder", folder),
     )
 
     def start(step: str) -> Any:
@@ -153,6 +182,35 @@ async def test_a_step_that_breaks_its_workers_asks_a_person(
     assert len(played.run.ids) == len(ends)
     assert played.run.state.step == "call_tool", "shown again as before the question"
     assert not played.run.in_one_piece
+
+
+@pytest.mark.parametrize(
+    ("ends", "answers", "interruption", "made"),
+    [
+        pytest.param((NOT_TAKEN, DONE), [True], None, 0, id="its host is busy"),
+        pytest.param((NOT_TAKEN, NOT_TAKEN, DONE), [True, True], None, 0, id="for longer"),
+        pytest.param((NOT_TAKEN, DONE, DONE), [False], None, 1, id="its host is gone"),
+        pytest.param((GONE, DONE, DONE), [], None, 1, id="the folder is gone"),
+        pytest.param((NOT_TAKEN, LOST, DONE, DONE), [False], None, 1, id="and a worker dies"),
+        pytest.param((NOT_TAKEN, NOT_TAKEN, DONE, DONE), [True, False], None, 1, id="then gone"),
+        pytest.param((NOT_TAKEN, REFUSED), [False], None, 0, id="it cannot be made anew"),
+        pytest.param((NOT_TAKEN, DONE, DONE), [False], "stop", 1, id="what is delivered"),
+    ],
+)
+async def test_a_step_that_nobody_takes_finds_its_folder(
+    ends: tuple[Completed[str] | StepFailed, ...],
+    answers: list[bool],
+    interruption: str | None,
+    made: int,
+) -> None:
+    folder = FakeFolder(list(answers))
+    played = await play(
+        *ends, answers=("retry",) * ends.count(LOST), folder=folder, interruption=interruption
+    )
+    given_up = REFUSED in ends
+    assert played.ended == (NOT_TAKEN if given_up else DONE)
+    assert (len(folder.reports), played.run.told) == (made, ["workspace_moved"] * made)
+    assert not folder.answers
 
 
 @pytest.mark.parametrize(

@@ -222,6 +222,7 @@ def _strategy(event: Event, limit: int | None) -> Text | None:
 _TELLERS: Mapping[EventType, Teller] = {
     "run_started": _named("start", "goal", "model", "executor"),
     "run_reset": _reset,
+    "workspace_moved": _named("files", "how", style=WARN),
     "recalled": _recalled,
     "planned": _planned,
     "iteration_completed": _completed,
