@@ -13,7 +13,7 @@ SOURCES := perdure workflows activities benchmarks worker.py starter.py
 UV_LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up bench bench-peers bench-ifbench test drills test-long test-page test-slow test-api test-all record check house reference docs docs-serve browser-setup sandbox-setup prometheus-setup dashboards sbom pictures fmt lock audit clean
+.PHONY: help setup demo up bench bench-peers bench-ifbench test drills soak test-long test-page test-slow test-api test-all record check house reference docs docs-serve browser-setup sandbox-setup prometheus-setup dashboards sbom pictures fmt lock audit clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z][a-z-]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1|/' | column -t -s '|'
@@ -88,6 +88,9 @@ test-slow: .venv/.model  ## the slow tests: real model, browser, failure injecti
 	@$(PYTEST) -m "slow or browser or model" $(ARGS)
 	@echo "==> the loops once more, replayed from their history at every step"
 	@PERDURE_MAX_CACHED_WORKFLOWS=0 $(PYTEST) -m "$(QUICK)" tests/workflows $(ARGS)
+
+soak: .venv/.model  ## ten minutes of 200 runs on two hosts while everything fails; prints whether the books agree (ARGS="--seed 2")
+	@PYTHONPATH=tests/support $(BIN)/python -P -m tests.soak $(ARGS)
 
 test-api: .venv/.installed  ## every operation of the REST API with requests that nobody would write by hand
 	@PERDURE_TEST_API=full $(PYTEST) -m slow tests/interfaces/rest/test_every_request.py $(ARGS)

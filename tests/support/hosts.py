@@ -105,6 +105,7 @@ async def hosts(
     *,
     count: int = 2,
     minutes: Sequence[float] = (),
+    trees: Sequence[Path | None] = (),
     **settings: Any,
 ) -> AsyncGenerator[Hosts]:
     """Hosts whose workers poll.
@@ -115,22 +116,24 @@ async def hosts(
         database: the URL of a PostgreSQL database.
         count: how many hosts.
         minutes: by how many minutes the clock of each is wrong.
+        trees: the sources of another version that a host runs.
         settings: of the installation.
     """
     async with (
         ground(folder, address, database_url=database, **settings) as made,
         AsyncExitStack() as stack,
     ):
-        wrong = [*minutes, *[0.0] * count]
+        wrong, other = [*minutes, *[0.0] * count], [*trees, *[None] * count]
         opened = [
-            _host(made, folder / f"host-{n}", address, database, wrong[n]) for n in range(count)
+            _host(made, folder / f"host-{n}", address, database, minutes=wrong[n], tree=other[n])
+            for n in range(count)
         ]
         yield Hosts(made, [await stack.enter_async_context(one) for one in opened])
 
 
 @asynccontextmanager
 async def _host(
-    made: Ground, home: Path, address: str, database: str, minutes: float
+    made: Ground, home: Path, address: str, database: str, *, minutes: float, tree: Path | None
 ) -> AsyncGenerator[Host]:
     home.mkdir()
     (home / "prices.yaml").write_text(PRICE_SHEET)
@@ -138,7 +141,10 @@ async def _host(
     to_server, to_store = Link(name, int(port)), _to(database)
     async with to_server.serving() as server, to_store.serving() as store:
         environment = dict(made.environment())
-        environment["PYTHONPATH"] = os.pathsep.join((str(WRONG_CLOCK), environment["PYTHONPATH"]))
+        sources = [str(tree)] if tree is not None else []
+        environment["PYTHONPATH"] = os.pathsep.join(
+            (str(WRONG_CLOCK), *sources, environment["PYTHONPATH"])
+        )
         async with made.site.worker_process(
             **environment,
             WRONG_HOURS=str(minutes / 60),

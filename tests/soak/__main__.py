@@ -1,0 +1,48 @@
+"""`make soak`: two hundred runs in ten minutes on two hosts while everything fails, and the books.
+
+make soak ARGS="--runs 200 --minutes 10 --seed 1"
+"""
+
+import argparse
+import asyncio
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.soak.faults import timetable
+from tests.soak.soak import report, soaking
+
+
+def _asked() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make soak", description=__doc__)
+    parser.add_argument("--runs", type=int, default=200, help="how many runs (default: 200)")
+    parser.add_argument("--minutes", type=float, default=10.0, help="how long (default: 10)")
+    parser.add_argument("--seed", type=int, default=1, help="decides the faults (default: 1)")
+    parser.add_argument("--plan", action="store_true", help="only print when which fault comes")
+    return parser.parse_args()
+
+
+async def _main() -> int:
+    asked = _asked()
+    seconds = asked.minutes * 60
+    if asked.plan:
+        for strike in timetable(asked.seed, seconds=seconds):
+            print(
+                f"{strike.at:6.0f} s  {strike.fault}"
+                + (f" for {strike.lasts:.0f} s" if strike.lasts else "")
+            )
+        return 0
+    with tempfile.TemporaryDirectory(prefix="perdure-soak-") as folder:
+        soak = soaking(Path(folder), runs=asked.runs, seconds=seconds, seed=asked.seed, tell=_tell)
+        async with soak as going:
+            books, balance = await going.go()
+    _tell("\n".join(report(books, balance)))
+    return 1 if books.wrong else 0
+
+
+def _tell(line: str) -> None:
+    print(line, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(_main()))
