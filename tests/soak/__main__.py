@@ -5,9 +5,13 @@ make soak ARGS="--runs 200 --minutes 10 --seed 1"
 
 import argparse
 import asyncio
+import logging
 import sys
 import tempfile
 from pathlib import Path
+
+import structlog
+from temporalio.runtime import LoggingConfig, Runtime, TelemetryConfig, TelemetryFilter
 
 from tests.soak.faults import timetable
 from tests.soak.soak import report, soaking
@@ -24,6 +28,7 @@ def _asked() -> argparse.Namespace:
 
 async def _main() -> int:
     asked = _asked()
+    _quiet()
     seconds = asked.minutes * 60
     if asked.plan:
         for strike in timetable(asked.seed, seconds=seconds):
@@ -38,6 +43,14 @@ async def _main() -> int:
             books, balance = await going.go()
     _tell("\n".join(report(books, balance)))
     return 1 if books.wrong else 0
+
+
+def _quiet() -> None:
+    """Say nothing of services that are away, which is what a soak is about."""
+    levels = TelemetryFilter(core_level="ERROR", other_level="ERROR")
+    Runtime.set_default(Runtime(telemetry=TelemetryConfig(logging=LoggingConfig(filter=levels))))
+    logging.getLogger("asyncio").setLevel(logging.ERROR)
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
 
 
 def _tell(line: str) -> None:
