@@ -24,6 +24,7 @@ OPTIONS = {
     "--crowd-pairs": "rounds of B5",
     "--memory-loops": "of B6",
     "--calls": "of B8",
+    "--tenant-loops": "of the other tenant in B9",
     "--watchers": "of P1",
     "--peer-turns": "of P2",
     "--peer-pairs": "rounds of P2",

@@ -6,6 +6,7 @@ from typing import Protocol
 from benchmarks.at_once import AtOnce
 from benchmarks.beside_peers import BesidePeers, PeerCost
 from benchmarks.control import Control
+from benchmarks.fairness import Fairness
 from benchmarks.memory import Memory
 from benchmarks.recovery import Recoveries, Recovery
 from benchmarks.replaying import Replays
@@ -16,6 +17,7 @@ LEAST_AT_ONCE, MOST_TAIL = 0.8, 5
 MOST_MEMORY, MOST_GROWTH = 1.5, 1.1
 SLACK_S = 2
 MOST_HOPS = 2
+MOST_BESIDE = 3
 
 
 class Measured(Protocol):
@@ -31,6 +33,8 @@ class Measured(Protocol):
     def recoveries(self) -> Recoveries | None: ...
     @property
     def control(self) -> Control | None: ...
+    @property
+    def fairness(self) -> Fairness | None: ...
     @property
     def beside_peers(self) -> BesidePeers | None: ...
     @property
@@ -68,6 +72,9 @@ def durability_bars(report: Measured, *, busy: str | None) -> Iterator[tuple[str
     if (control := report.control) is not None:
         name = "B7 from resuming to the next call, to hand-written"
         yield at_most(name, control.resume.median, MOST_HOPS, unjudged=busy)
+    if (fairness := report.fairness) is not None:
+        name = f"B9 a run beside {fairness.loops} loops of another tenant, to alone"
+        yield at_most(name, fairness.beside.median, MOST_BESIDE, unjudged=busy)
 
 
 def durability_tables(report: Measured) -> Iterator[Table]:
@@ -82,6 +89,8 @@ def durability_tables(report: Measured) -> Iterator[Table]:
         yield _recoveries(report.recoveries)
     if report.control is not None:
         yield _control(report.control)
+    if report.fairness is not None:
+        yield _fairness(report.fairness)
     if report.beside_peers is not None:
         yield _beside_peers(report.beside_peers)
         yield _versions(report.beside_peers)
@@ -163,6 +172,15 @@ def _control(found: Control) -> Table:
     last = ("perdure / hand-written", "", spread(found.resume))
     columns = ("side", "pause: ms to the last call", "resume: ms to the next call")
     return Table("B7: control", columns, (*rows, last))
+
+
+def _fairness(found: Fairness) -> Table:
+    columns = ("run of two calls", "s", "to alone")
+    rows = (
+        ("alone", f"{found.alone_s:.1f}", "1"),
+        (f"beside {found.loops} loops", f"{found.beside_s:.1f}", spread(found.beside)),
+    )
+    return Table(f"B9: tenants, on a worker with {found.slots} slots a queue", columns, rows)
 
 
 def _beside_peers(found: BesidePeers) -> Table:

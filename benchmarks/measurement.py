@@ -11,6 +11,7 @@ from benchmarks.beside_peers import measure_beside_peers
 from benchmarks.claims import measure_claims
 from benchmarks.conditions import conditions
 from benchmarks.control import measure_control
+from benchmarks.fairness import measure_fairness
 from benchmarks.growth import Histories, measure_growth
 from benchmarks.made_tools import measure_tool_calls
 from benchmarks.memory import WARM_LOOPS, measure_memory
@@ -24,7 +25,7 @@ from benchmarks.site import Site, site
 from benchmarks.tokens import Savings, measure_tokens, shares
 from perdure.interfaces.svg_chart import line_chart, log_scale, share_scale
 
-IDS = ("B1", "B2", "B3", "B4", "B5", "B6", "B7", "B8", "P1", "P2")
+IDS = ("B1", "B2", "B3", "B4", "B5", "B6", "B7", "B8", "B9", "P1", "P2")
 MARKDOWN, JSON, CHART = "benchmarks.md", "benchmarks.json", "bytes-per-turn.svg"
 CURVE = "token-savings.svg"
 
@@ -51,6 +52,8 @@ class Plan:
         memory_loops: that wait in each group of B6.
         early_turns: after which the first group waits.
         late_turns: after which the second group waits.
+        tenant_loops: open loops of the other tenant in B9.
+        tenant_runs: runs of B9, alone and beside them.
         heartbeat_s: after which a silent model call counts as lost in B7.
         keep: a new folder for everything that is made, logs included; None: a temporary one.
     """
@@ -72,6 +75,8 @@ class Plan:
     memory_loops: int = 100
     early_turns: int = 3
     late_turns: int = 15
+    tenant_loops: int = 500
+    tenant_runs: int = 5
     heartbeat_s: float = 2
     keep: Path | None = None
 
@@ -94,6 +99,8 @@ QUICK = Plan(
     memory_loops=30,
     early_turns=2,
     late_turns=8,
+    tenant_loops=150,
+    tenant_runs=3,
 )
 
 
@@ -211,6 +218,12 @@ async def _apart(
                 on_run=on_run,
             )
         yield {"memory": memory}
+    if "B9" in plan.only:
+        async with site(folder / "fairness") as place:
+            fairness = await measure_fairness(
+                place, loops=plan.tenant_loops, runs=plan.tenant_runs, on_run=on_run
+            )
+        yield {"fairness": fairness}
     if "B7" in plan.only:
         async with site(
             folder / "recovery", peers=peers, heartbeat_s=plan.heartbeat_s, cuttable=True

@@ -4,6 +4,7 @@ The worker loads them like any other plugin, the model by entry point and the to
 `plugins`; nothing of the product is replaced.
 """
 
+import asyncio
 from collections.abc import Callable
 from decimal import Decimal
 
@@ -21,13 +22,13 @@ WINDOW = 1_000_000_000
 STATED_USAGE = Usage(input_tokens=400, output_tokens=40)
 
 
-def model_name(turns: int) -> str:
-    """The model that asks for a tool `turns` times and then answers."""
-    return f"{NAME}:{turns}"
+def model_name(turns: int, *, seconds: float = 0.0) -> str:
+    """The model that asks for a tool `turns` times and then answers, in so many seconds a call."""
+    return f"{NAME}:{turns}@{seconds}" if seconds else f"{NAME}:{turns}"
 
 
 class BenchModel:
-    """A `ModelClient` that answers at once."""
+    """A `ModelClient` that answers at once, or in the time that its name says."""
 
     async def card(self, model: str) -> ModelProfile:
         """Priced, so that the run keeps its books, with a window that never fills."""
@@ -45,10 +46,12 @@ class BenchModel:
         on_answer: Callable[[UsageSoFar], None] = unheard,
     ) -> ModelReply:
         """Ask for the next page, or answer."""
-        turns = int(request.model.partition(":")[2])
+        turns, _, seconds = request.model.partition(":")[2].partition("@")
         turn = 1 + sum(1 for message in request.messages if message.tool_uses)
         await book(request.context.run, "model", turn)
-        asking = asks_for_tool(turn, turns=turns)
+        if seconds:
+            await asyncio.sleep(float(seconds))
+        asking = asks_for_tool(turn, turns=int(turns))
         block = (
             ToolUseBlock(type="tool_use", id=f"toolu_{turn}", name=TOOL, arguments={"turn": turn})
             if asking

@@ -8,6 +8,7 @@ from benchmarks.claims import Account, Claim
 from benchmarks.conditions import Conditions
 from benchmarks.control import Control
 from benchmarks.durability_tables import durability_bars, durability_tables
+from benchmarks.fairness import Fairness
 from benchmarks.growth import Growth, Histories
 from benchmarks.made_tools import AT_ONCE, ToolCalls
 from benchmarks.memory import Memory
@@ -49,6 +50,7 @@ class Report(FrozenModel):
     memory: Memory | None = None
     recoveries: Recoveries | None = None
     control: Control | None = None
+    fairness: Fairness | None = None
 
 
 def tables(report: Report) -> Iterator[Table]:

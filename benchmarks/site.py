@@ -46,6 +46,7 @@ class Site:
     peers: Mapping[str, WorkerProcess]
     heartbeat_s: float
     sticky_s: float
+    slots: int
     wire: Wire
 
     @property
@@ -105,6 +106,7 @@ async def site(
                 peers=running,
                 heartbeat_s=limits.heartbeat_s,
                 sticky_s=limits.sticky_s,
+                slots=limits.activities,
                 wire=wire,
             )
 

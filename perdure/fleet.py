@@ -57,6 +57,7 @@ from perdure.domain.installation.model_rates import queue_of_rate, queues_of
 from perdure.domain.installation.workspace_use import WorkspaceUse, served
 from perdure.domain.ports import Models, ToolHost
 from perdure.domain.run.bookkeeping_messages import ServedModels
+from perdure.host_upkeep import look_after_folders
 from perdure.served_steps import Activity, experiment_steps, model_steps, skill_steps
 from perdure.worker_deployment import OwnBuild
 from perdure.workflow_registry import TASK_STARTS, WORKFLOWS, allow_long_tasks, workflow_runner
@@ -174,6 +175,12 @@ class Fleet:
     async def _deliver_notices(self, stop: asyncio.Event) -> None:
         if self._outbox is not None:
             await self._outbox.serve(stop)
+
+    async def _look_after_folders(self, stop: asyncio.Event) -> None:
+        if self._host_queue is not None:
+            await look_after_folders(
+                self._parts.workspaces, self._parts.stores.records, stop, now=utc_now
+            )
 
     async def _has_ended(self, run: str) -> bool:
         row = await self._parts.stores.records.run(run)
@@ -320,7 +327,9 @@ class Fleet:
             folders = await stack.enter_async_context(WorkspaceWorkers(self.tools))
             await folders.serve(_used(await once_there(records.workspace_uses, stop)))
             delivering = asyncio.create_task(self._deliver_notices(stop))
-            stack.callback(delivering.cancel)
+            tidying = asyncio.create_task(self._look_after_folders(stop))
+            for task in (delivering, tidying):
+                stack.callback(task.cancel)
             await polling([*(worker.task_queue for worker in workers), *folders.queues])
             while not stop.is_set():
                 with contextlib.suppress(TimeoutError):

@@ -13,6 +13,7 @@ PLAN = Plan(
     pairs=2, turns=3, long_turns=12, iterations=3, calls=4,
     page_iterations=5, watchers=3, watch_s=5, peer_turns=4, peer_pairs=1,
     replay_turns=4, crowds=((3, 3),), crowd_pairs=1, memory_loops=3, early_turns=2, late_turns=3,
+    tenant_loops=4, tenant_runs=1,
 )  # fmt: skip
 
 
@@ -67,6 +68,9 @@ async def test_everything_is_measured_and_written(tmp_path: Path) -> None:
     assert beside is not None
     assert [cost.side for cost in beside.costs][:3] == ["perdure", "delta", "full"]
     assert {round(cost.events) for cost in beside.costs} == {12}
+
+    assert report.fairness is not None
+    assert report.fairness.alone_s > 4, "two calls of two seconds"
 
     written = {path.name: path.read_text() for path in write(report, tmp_path / "out")}
     assert set(written) == {

@@ -40,6 +40,7 @@ from perdure.domain.ports import BlobStore
 from perdure.domain.tools.workspaces import Merged
 
 LOCK_POLL_S = 0.05
+NOTE = "note.json"
 HOST_FILE = ".host"
 HOST_BYTES = 8
 
@@ -190,6 +191,12 @@ class LocalWorkspaces:
         async with self._locked(run):
             await self._discard(run)
 
+    async def runs(self) -> list[str]:
+        """The runs that have a working folder here."""
+        places = await asyncio.to_thread(lambda: sorted(self._home.glob(f"*/{NOTE}")))
+        notes = [_read(place) for place in places]
+        return [note.run for note in notes if note is not None]
+
     async def _make(self, run: str, source: str | None) -> WorkingFolder:
         await self._discard(run)
         place = self._place(run)
@@ -212,7 +219,7 @@ class LocalWorkspaces:
         place = self._place(note.run)
         draft = place / "note.new"
         draft.write_text(note.model_dump_json(), encoding="utf-8")
-        draft.replace(place / "note.json")
+        draft.replace(place / NOTE)
 
     async def _copy(self, source: str, root: str) -> Kind:
         paths = await list_files(source)
@@ -245,11 +252,7 @@ class LocalWorkspaces:
         return self._home / f"{readable}-{hashlib.sha256(run.encode()).hexdigest()[:12]}"
 
     def _note(self, run: str) -> WorkingFolder | None:
-        try:
-            text = (self._place(run) / "note.json").read_text(encoding="utf-8")
-            return WorkingFolder.model_validate_json(text)
-        except (FileNotFoundError, ValidationError):
-            return None
+        return _read(self._place(run) / NOTE)
 
     def _required(self, run: str) -> WorkingFolder:
         note = self._note(run)
@@ -291,6 +294,13 @@ def host_id(home: Path) -> str:
             os.link(draft, place)
         draft.unlink()
     return place.read_text(encoding="ascii")
+
+
+def _read(note: Path) -> WorkingFolder | None:
+    try:
+        return WorkingFolder.model_validate_json(note.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValidationError):
+        return None
 
 
 def _try_lock(descriptor: int) -> bool:

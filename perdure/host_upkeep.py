@@ -1,0 +1,65 @@
+"""Upkeep of one host of several: the working folders of runs that have ended.
+
+`perdure gc` releases those of the host it runs on. Where an installation has several hosts, each
+looks after its own, or the disks of the others would fill.
+"""
+
+import asyncio
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+import structlog
+
+from perdure.adapters.workspaces.local import LocalWorkspaces
+from perdure.domain.foundation.errors import StoreError
+from perdure.domain.ports import RecordStore
+
+EVERY_S = 600.0
+# A run that is taken up again within this time finds what snapshots leave out.
+KEPT = timedelta(hours=1)
+_log = structlog.get_logger(__name__)
+
+
+async def release_ended(
+    workspaces: LocalWorkspaces, records: RecordStore, *, now: datetime, kept: timedelta = KEPT
+) -> list[str]:
+    """Remove the folders here of runs that ended so long ago; returns these runs.
+
+    What the folders hold is in the store: a run that is taken up again makes its folder anew.
+    """
+    released: list[str] = []
+    for run in await workspaces.runs():
+        row = await records.run(run)
+        # There is no row of a run that was deleted.
+        if row is None or (row.ended_at is not None and row.ended_at <= now - kept):
+            await workspaces.release(run=run)
+            released.append(run)
+    return released
+
+
+async def look_after_folders(
+    workspaces: LocalWorkspaces,
+    records: RecordStore,
+    stop: asyncio.Event,
+    *,
+    now: Callable[[], datetime],
+    every_s: float = EVERY_S,
+) -> None:
+    """Release folders again and again, until `stop` is set."""
+    stopped = asyncio.ensure_future(stop.wait())
+    try:
+        while not stop.is_set():
+            await _release(workspaces, records, now())
+            await asyncio.wait({stopped}, timeout=every_s)
+    finally:
+        stopped.cancel()
+
+
+async def _release(workspaces: LocalWorkspaces, records: RecordStore, now: datetime) -> None:
+    try:
+        released = await release_ended(workspaces, records, now=now)
+    except (StoreError, OSError) as error:
+        _log.warning("folders_not_released", why=str(error))
+        return
+    if released:
+        _log.info("folders_released", count=len(released))
