@@ -100,7 +100,8 @@ def cancelled_by_shutdown() -> bool:
 async def heartbeats() -> AsyncGenerator[None]:
     """Send heartbeats while the body runs, if the step has a heartbeat timeout.
 
-    Such a step may wait for an absent store. Its heartbeats then say so in status and Web UI.
+    Such a step may wait for an absent store. Its heartbeats then say so in status and Web UI. They
+    also say which attempt they are of: one that was never heard of may never have reached a worker.
     """
     timeout = activity.info().heartbeat_timeout
     patience = Patience(can_wait=timeout is not None)
@@ -123,7 +124,7 @@ async def _beat(every: float, patience: Patience) -> None:
         told = patience.told(clock())
         # The SDK throttles heartbeats by itself; beating often costs nothing, and a missed one
         # costs a retry.
-        activity.heartbeat(*([] if told is None else [told]))
+        activity.heartbeat(told, activity.info().attempt)
         await asyncio.sleep(every)
 
 

@@ -44,7 +44,13 @@ from perdure.domain.budget.journal import (
     RunClosed,
     fits,
 )
-from perdure.domain.foundation.retry_policies import LOST_WORKERS, MODEL_SLACK_S, is_last, own_limit
+from perdure.domain.foundation.retry_policies import (
+    LOST_WORKERS,
+    MODEL_SLACK_S,
+    UNHEARD_ROUNDS,
+    is_last,
+    own_limit,
+)
 from perdure.domain.foundation.tolerance import read
 from perdure.domain.llm.errors import ModelError, ModelFacts, retry_delay
 from perdure.domain.llm.requests import ModelReply, ModelRequest
@@ -157,8 +163,11 @@ class JournaledModel:
         number = activity.info().attempt
         if number <= LOST_WORKERS:
             return None
-        # Attempts that the provider failed are in the journal; those that are missing there died.
-        if number - 1 - await self._journal.failures(key) < LOST_WORKERS:
+        # A worker that died over an attempt leaves it open. An attempt without a row may never have
+        # reached a worker: a network that is away for minutes swallows many.
+        told, untold = await self._journal.traces(key)
+        without_end = number - 1 - told
+        if untold < LOST_WORKERS and without_end < LOST_WORKERS * UNHEARD_ROUNDS:
             return None
         return await self._journal.reconcile(key)
 

@@ -6,6 +6,7 @@ make soak ARGS="--runs 200 --minutes 10 --seed 1"
 import argparse
 import asyncio
 import logging
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -37,6 +38,9 @@ async def _main() -> int:
                 + (f" for {strike.lasts:.0f} s" if strike.lasts else "")
             )
         return 0
+    ours = asyncio.current_task()
+    if ours is not None:  # told to end, it ends what it started
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ours.cancel)
     with tempfile.TemporaryDirectory(prefix="perdure-soak-") as folder:
         soak = soaking(Path(folder), runs=asked.runs, seconds=seconds, seed=asked.seed, tell=_tell)
         async with soak as going:

@@ -52,10 +52,10 @@ class Link:
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await self._whole.wait()
-        if self._socket:
-            theirs, ours = await asyncio.open_unix_connection(self._socket)
-        else:
-            theirs, ours = await asyncio.open_connection(*self._target)
+        try:
+            theirs, ours = await self._service()
+        except OSError:
+            return  # it is away: whoever called is hung up on
         pumps = [
             asyncio.create_task(self._pump(reader, ours)),
             asyncio.create_task(self._pump(theirs, writer)),
@@ -67,6 +67,11 @@ class Link:
                 pump.cancel()
             ours.close()
             await asyncio.gather(*pumps, return_exceptions=True)
+
+    async def _service(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        if self._socket:
+            return await asyncio.open_unix_connection(self._socket)
+        return await asyncio.open_connection(*self._target)
 
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await reader.read(CHUNK):

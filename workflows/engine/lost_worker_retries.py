@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from temporalio.workflow import ActivityHandle
 
-from perdure.domain.foundation.retry_policies import LOST_WORKERS
+from perdure.domain.foundation.retry_policies import LOST_WORKERS, UNHEARD_ROUNDS
 from perdure.workflows.engine.human_input import HumanInput
 from perdure.workflows.engine.run import AnyRun
 from perdure.workflows.engine.step_runner import Completed, StepFailed, StepRunner
@@ -31,6 +31,7 @@ class LostWorkerRetries:
         self.steps = steps
         self.people = people
         self.folder = folder
+        self._unheard: dict[str, int] = {}
 
     async def outlasting(
         self, start: Callable[[str], ActivityHandle[R]], *, what: str, patience: float = 0.0
@@ -47,6 +48,7 @@ class LostWorkerRetries:
             handle = start(activity_id)
             ended = await self.steps.await_step(handle, activity_id=activity_id, patience=patience)
             if isinstance(ended, Completed) or not (ended.lost or ended.not_taken):
+                self._unheard.pop(what, None)
                 return ended
             if not await self.goes_on_after(ended, what, patience=patience):
                 return ended
@@ -62,6 +64,10 @@ class LostWorkerRetries:
         # open a gate.
         if lost.stopped:
             return self.run.interruption is None
+        if lost.unheard and self._unheard.get(what, 1) < UNHEARD_ROUNDS:
+            self._unheard[what] = self._unheard.get(what, 1) + 1
+            return self.run.interruption is None
+        self._unheard.pop(what, None)
         return await self.wanted_again(what)
 
     async def _folder_found(self, lost: StepFailed, patience: float) -> bool:

@@ -21,6 +21,7 @@ from temporalio.exceptions import (
 from temporalio.workflow import ActivityHandle
 
 from perdure.domain.foundation.errors import FolderGone
+from perdure.domain.foundation.retry_policies import LOST_WORKERS
 from perdure.domain.run.activity_messages import ModelFailure
 from perdure.workflows.engine.resets import Resets
 from perdure.workflows.engine.run import AnyRun
@@ -44,13 +45,15 @@ class StepFailed:
     """The step ended without a report.
 
     `code` is the error's type, `worker_lost` or `cancelled`; `failure` is there when a model call
-    said what it had used.
+    said what it had used. The last attempt of a lost step that is `unheard` sent no heartbeat: the
+    server gave it to a worker that it could not reach, or whose network was gone.
     """
 
     activity_id: str
     code: str
     message: str
     failure: ModelFailure | None = None
+    unheard: bool = False
 
     @property
     def wants_again(self) -> ModelFailure | None:
@@ -155,11 +158,20 @@ def _broken(error: ActivityError, activity_id: str) -> StepFailed:
             return StepFailed(activity_id, NOT_TAKEN, message)
         case ActivityTimeout():
             kind = cause.type.name.lower() if cause.type else "unknown"
-            return StepFailed(activity_id, LOST, f"the worker was lost (timeout: {kind})")
+            message = f"the worker was lost (timeout: {kind})"
+            return StepFailed(activity_id, LOST, message, unheard=_unheard(cause))
         case CancelledError():
             return StepFailed(activity_id, "cancelled", "the step was cancelled")
         case _:
             return StepFailed(activity_id, "error", str(cause or error))
+
+
+def _unheard(cause: ActivityTimeout) -> bool:
+    """Whether the newest heartbeat is none of the last attempt's."""
+    if cause.type != TimeoutType.HEARTBEAT:
+        return False
+    attempts = [one for one in cause.last_heartbeat_details if isinstance(one, int)]
+    return attempts[-1:] != [LOST_WORKERS]
 
 
 def _failure(cause: ApplicationError) -> ModelFailure | None:

@@ -223,6 +223,10 @@ async def expect(
     )
 
 
+# An attempt of no time at all is one whose end nobody told.
+LEAST_S = 0.001
+
+
 async def lose(
     connection: AsyncConnection, condition: ColumnElement[bool], *, seconds: float = 0.0
 ) -> None:
@@ -238,6 +242,15 @@ async def lose(
             seconds=seconds,
         )
     )
+
+
+async def tell_end(
+    connection: AsyncConnection, condition: ColumnElement[bool], *, seconds: float
+) -> None:
+    """Note how long lost attempts took whose worker lives: another one had given them up."""
+    open_still = and_(attempts.c.state == "lost", attempts.c.settled.is_not(True))
+    untold = and_(condition, open_still, attempts.c.seconds == 0)
+    await connection.execute(update(attempts).where(untold).values(seconds=max(seconds, LEAST_S)))
 
 
 async def mark_unsent(connection: AsyncConnection, condition: ColumnElement[bool]) -> None:

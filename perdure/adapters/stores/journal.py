@@ -16,6 +16,7 @@ from sqlalchemy import ColumnElement, and_, delete, func, insert, or_, select, u
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from perdure.adapters.stores.attempts import (
+    LEAST_S,
     Booking,
     Row,
     close_row,
@@ -26,6 +27,7 @@ from perdure.adapters.stores.attempts import (
     mark_unsent,
     open_row,
     settle,
+    tell_end,
     total,
 )
 from perdure.adapters.stores.clock import utc_now
@@ -133,10 +135,12 @@ class SqlJournal:
         async with self._writing(attempt) as connection:
             row = await self._find_or_open(connection, attempt)
             first = await _reply(connection, attempt.key)
+            if lost:
+                await tell_end(connection, _same_attempt(row), seconds=seconds)
             if _is_fixed(row, first):
                 return
             if lost:
-                await lose(connection, _same_attempt(row), seconds=seconds)
+                await lose(connection, _same_attempt(row), seconds=max(seconds, LEAST_S))
                 return
             booking = Booking(usage, cost_usd, seconds=seconds, confirmed=confirmed)
             await close_row(connection, row, state="failed", booking=booking)
@@ -147,6 +151,12 @@ class SqlJournal:
         failed = and_(attempts.c.key == key, attempts.c.state == "failed")
         async with self._database.read() as connection:
             return len(await find(connection, failed))
+
+    async def traces(self, key: str) -> tuple[int, int]:
+        async with self._database.read() as connection:
+            rows = await find(connection, attempts.c.key == key)
+        untold = [row for row in rows if row.state in ("started", "lost") and not row.seconds]
+        return len(rows) - len(untold), len(untold)
 
     async def failing_for(self, key: str) -> float:
         failed = and_(attempts.c.key == key, attempts.c.state == "failed")

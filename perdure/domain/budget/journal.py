@@ -176,6 +176,13 @@ class Journal(Protocol):
         """The number of attempts of a key that failed, including those that were never sent."""
         ...
 
+    async def traces(self, key: str) -> tuple[int, int]:
+        """How many attempts of a key have an end that their worker told, and how many have not.
+
+        The worker of the latter may have died over them.
+        """
+        ...
+
     async def failing_for(self, key: str) -> float:
         """Seconds since a key's first failed attempt; 0 if none failed."""
         ...

@@ -2,7 +2,8 @@
 
 The three never share a counter. A step waits for its store as long as it takes. A provider gets few
 attempts while another model can be asked, and more if none is left. A lost worker does not count as
-a failure, but after five of them over one step the run names the step and asks a person.
+a failure, but after five of them over one step the run names the step and asks a person. What a
+network swallowed, with no sign of a worker, counts for a fifth.
 
 `POLICIES` is the whole table; `docs/operations.md` shows it to people.
 """
@@ -126,6 +127,9 @@ FAILOVER_ATTEMPTS = 2
 FAILOVER_AFTER_S = 20.0
 RECOVERY_ATTEMPTS = 1
 LOST_WORKERS = 5
+# Rounds of that many attempts that may end without a sign of a worker before a person is asked. A
+# network that is away for minutes swallows attempts, and no input is to blame for it.
+UNHEARD_ROUNDS = 5
 NOTICE_ATTEMPTS = 3
 HOOK_ATTEMPTS = 3
 FOR_EVER = 0

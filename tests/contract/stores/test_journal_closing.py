@@ -117,3 +117,37 @@ async def test_an_attempt_that_was_never_sent_is_no_call(journal: SqlJournal) ->
     assert isinstance(await journal.begin(third), Proceed)
     await answer(journal, third)
     assert await journal.account("exec-1/5") == confirmed(7)
+
+
+async def _lose(journal: SqlJournal, number: int, seconds: float = 2.0) -> None:
+    """An attempt whose worker lives and ends it, because it was given up."""
+    await journal.fail(
+        attempt(number), usage=Usage(), cost_usd=Decimal(0), seconds=seconds, lost=True
+    )
+
+
+async def test_who_died_over_an_attempt_is_told_from_who_gave_it_up(journal: SqlJournal) -> None:
+    key = attempt().key
+    assert await journal.traces(key) == (0, 0)
+    for number in (1, 2, 3):
+        await journal.begin(attempt(number))
+    assert await journal.traces(key) == (0, 3), "two were given up for others, one is open"
+    before = await journal.account(key)
+    await _lose(journal, 2)
+    after = await journal.account(key)
+    assert (after.total_usage, after.attempts) == (before.total_usage, before.attempts)
+    assert after.seconds > before.seconds, "the time that it worked is known now"
+    await _lose(journal, 3, seconds=0.0)
+    assert await journal.traces(key) == (2, 1), "the first one's worker is silent"
+    await journal.begin(attempt(4))
+    await answer(journal, attempt(4))
+    assert await journal.traces(key) == (3, 1)
+
+
+async def test_the_end_of_an_attempt_changes_no_settled_row(journal: SqlJournal) -> None:
+    await journal.begin(attempt())
+    settled = await journal.reconcile(attempt().key)
+    rows = await journal.rows("run")
+    await _lose(journal, 1)
+    assert await journal.account(attempt().key) == settled
+    assert await journal.rows("run") == rows

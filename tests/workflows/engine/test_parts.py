@@ -11,6 +11,7 @@ import pytest
 from temporalio.workflow import ActivityHandle
 
 from perdure.domain.budget.envelope import LimitReached
+from perdure.domain.foundation.retry_policies import UNHEARD_ROUNDS
 from perdure.domain.run.gates import Gate, GateAnswer
 from perdure.domain.turns.turn import Ending
 from perdure.workflows.engine.human_input import HumanInput
@@ -27,6 +28,7 @@ SHUT_DOWN = StepFailed("s1", "worker_shutdown", "the worker was shut down")
 REFUSED = StepFailed("s1", "invalid_input", "no such tool")
 NOT_TAKEN = StepFailed("s1", "not_taken", "nobody took it")
 GONE = StepFailed("s1", "folder_gone", "it is not there")
+UNHEARD = StepFailed("s1", "worker_lost", "the worker was lost", unheard=True)
 DONE = Completed("report")
 
 
@@ -182,6 +184,22 @@ async def test_a_step_that_breaks_its_workers_asks_a_person(
     assert len(played.run.ids) == len(ends)
     assert played.run.state.step == "call_tool", "shown again as before the question"
     assert not played.run.in_one_piece
+
+
+@pytest.mark.parametrize(
+    ("lost", "asked"),
+    [(1, 0), (UNHEARD_ROUNDS - 1, 0), (UNHEARD_ROUNDS, 1), (2 * UNHEARD_ROUNDS, 2)],
+)
+async def test_a_network_that_swallows_attempts_is_no_fault_of_the_step(
+    lost: int, asked: int
+) -> None:
+    played = await play(*[UNHEARD] * lost, DONE, answers=("retry",) * asked)
+    assert (played.ended, len(played.asked)) == (DONE, asked)
+
+
+async def test_a_worker_that_was_heard_of_is_lost_for_good() -> None:
+    played = await play(UNHEARD, LOST, UNHEARD, DONE, answers=("retry",))
+    assert (played.ended, played.asked) == (DONE, ["fs.read"])
 
 
 @pytest.mark.parametrize(
