@@ -15,6 +15,7 @@ from benchmarks.account import STEPS, WHOLE_USD, Iteration, account
 from benchmarks.boxes import Box, BoxName
 from benchmarks.claims import Claim
 from benchmarks.conditions import Conditions
+from benchmarks.fairness import Fairness
 from benchmarks.histories import Recorded, TurnSize, early, late, mean_size, slope
 from benchmarks.made_tools import BoxCost, BoxRatio, ToolCalls, require_same_result
 from benchmarks.measurement import savings_chart
@@ -236,17 +237,27 @@ def test_a_call_of_a_made_tool_is_held_against_its_bar(found: float, said: str) 
     assert "| made tool, sandbox | 5.500 | 250 |" in report.splitlines()
 
 
+@pytest.mark.parametrize(("found", "said"), [(2.9, "yes"), (3.1, "no")])
+def test_a_run_beside_a_large_tenant_is_held_against_its_bar(found: float, said: str) -> None:
+    beside = Ratio(median=found, least=found, most=found, pairs=5)
+    fairness = Fairness(loops=500, slots=100, alone_s=4.0, beside_s=4 * found, beside=beside)
+    report = markdown(Report(conditions=QUIET, fairness=fairness)).splitlines()
+    name = "B9 a run beside 500 loops of another tenant, to alone"
+    assert f"| {name} | {found:.3f} | at most 3 | {said} |" in report
+    assert "| alone | 4.0 | 1 |" in report
+
+
 def test_the_quick_set_is_the_default() -> None:
     plan, _ = plan_of([])
     assert (plan.only, plan.pairs, plan.long_turns) == (
-        ("B1", "B2", "B3", "B4", "B5", "B6", "B7", "B8", "P1", "P2"),
+        ("B1", "B2", "B3", "B4", "B5", "B6", "B7", "B8", "B9", "P1", "P2"),
         5,
         200,
     )
 
 
 @pytest.mark.parametrize(
-    "given_", [["--only", "B9"], ["--pairs", "0"], ["--turns", "x"], ["--calls", "0"]]
+    "given_", [["--only", "B0"], ["--pairs", "0"], ["--turns", "x"], ["--calls", "0"]]
 )
 def test_a_wrong_command_line_is_refused(given_: list[str]) -> None:
     with pytest.raises(SystemExit):
