@@ -7,6 +7,7 @@ from temporalio import activity
 from perdure.activities.support.error_mapping import translated
 from perdure.activities.support.heartbeat import Finished, Stopwatch, within
 from perdure.activities.support.structured_calls import StructuredCalls
+from perdure.domain.foundation.tolerance import read
 from perdure.domain.generated_tools.code import Checked
 from perdure.domain.generated_tools.draft import PIPELINE, ToolDraft
 from perdure.domain.generated_tools.dry_run import (
@@ -53,7 +54,7 @@ class MakeTool:
     async def make_tool(self, step: MakeToolRequest) -> MakeToolReport:
         """Run every stage of validation in order; a refusal is a report, not an error."""
         watch = Stopwatch()
-        draft = ToolDraft.model_validate_json(await self._blobs.get(step.draft))
+        draft = read(ToolDraft, await self._blobs.get(step.draft))
         # No time limit of its own: every run of the code has one, in the sandbox.
         ended = await within(self._made(draft, step), seconds=None)
         match ended:
@@ -159,7 +160,7 @@ class RepairTool:
     @translated
     async def repair_tool(self, step: RepairToolRequest) -> RepairToolReport:
         """Ask for a repair; the tool keeps its name, whatever the reply says."""
-        draft = ToolDraft.model_validate_json(await self._blobs.get(step.draft))
+        draft = read(ToolDraft, await self._blobs.get(step.draft))
         answered = await self._structured.ask(
             step.call,
             schema=repair_schema(),

@@ -6,6 +6,7 @@ from perdure.activities.support.context_cache import Frames
 from perdure.activities.support.error_mapping import translated
 from perdure.activities.support.heartbeat import Stopwatch
 from perdure.domain.foundation.errors import InvalidInput
+from perdure.domain.foundation.tolerance import read
 from perdure.domain.ports import BlobStore, HookRunner
 from perdure.domain.run.hooks import EndFacts, HookReport, HookRequest, IterationFacts
 from perdure.domain.run.result import RunResult
@@ -51,7 +52,7 @@ class RunHook:
             )
         if step.result is None:
             raise InvalidInput(f"The hook {step.hook.name} was given neither iteration nor result.")
-        result = RunResult.model_validate_json(step.result)
+        result = read(RunResult, step.result)
         whole = await self._text(result.output_ref)
         output = result.output if whole is None else whole
         return EndFacts(

@@ -7,6 +7,7 @@ from temporalio import activity
 from perdure.activities.support.error_mapping import translated
 from perdure.activities.support.inline_output import inline_output
 from perdure.domain.foundation.errors import InvalidInput
+from perdure.domain.foundation.tolerance import read
 from perdure.domain.ports import BlobStore
 from perdure.domain.run.result import RunResult, with_value
 from perdure.domain.run.task_start import OpenTaskReport, OpenTaskRequest
@@ -40,7 +41,7 @@ class OpenTask:
         if report.result is None:
             return report
         # The row keeps the address of the output alone; whoever waits for a run reads the text.
-        result = RunResult.model_validate_json(report.result)
+        result = read(RunResult, report.result)
         output, excerpt = await inline_output(self._blobs, result.output_ref, self._inline)
         whole = with_value(result.model_copy(update={"output": output, "excerpt": excerpt}))
         return report.model_copy(update={"result": whole.model_dump_json()})

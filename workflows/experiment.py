@@ -32,6 +32,7 @@ from perdure.domain.experiments.messages import (
 )
 from perdure.domain.experiments.store import EndReason, ExperimentState
 from perdure.domain.foundation.names import EXPERIMENT_WORKFLOW, WORKFLOW_TYPES
+from perdure.domain.foundation.tolerance import read_value
 from perdure.domain.run.messages import Stop
 from perdure.domain.run.result import RunResult
 from perdure.workflows.engine import activity_options
@@ -235,7 +236,7 @@ class Experiment(Given):
     async def _child(self, run: str, opened: OpenTrialReport) -> None:
         handle: Handle = await workflow.start_child_workflow(
             WORKFLOW_TYPES[opened.kind],
-            INPUTS[opened.kind].model_validate(opened.input),
+            read_value(INPUTS[opened.kind], opened.input),
             id=run,
             task_queue=opened.queue,
             memo=opened.memo,

@@ -16,6 +16,7 @@ from perdure.domain.agent.state import AgentInput
 from perdure.domain.budget.envelope import Budget, BudgetLimits
 from perdure.domain.delegation.state import DelegationInput
 from perdure.domain.foundation.names import SCHEDULED_BY, LoopKind
+from perdure.domain.foundation.tolerance import read, read_value
 from perdure.domain.refine.state import RefineInput
 from perdure.domain.roles.state import RoleInput
 from perdure.domain.run.messages import AnyMessage
@@ -112,7 +113,7 @@ class TaskStart(ControlHandlers):
         report = await opening
         if report.result is None:
             self._go_on(report)
-        result = RunResult.model_validate_json(report.result)
+        result = read(RunResult, report.result)
         if result.outcome in {"failed", "blocked"}:
             raise failure_of(result)
         return result
@@ -122,7 +123,7 @@ class TaskStart(ControlHandlers):
         state = self.run.state
         said = Beforehand(control=state.control, ring=state.ring.carried())
         # Typed, so that every client's converter writes it as the loop reads it.
-        given = INPUTS[self.run.kind].model_validate(report.input)
+        given = read_value(INPUTS[self.run.kind], report.input)
         going_on = given.model_copy(update={"beforehand": said})
         workflow.continue_as_new(going_on, task_queue=report.queue)
 

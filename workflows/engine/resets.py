@@ -10,6 +10,7 @@ from temporalio import workflow
 from temporalio.exceptions import FailureError
 
 from perdure.activities.take_over import TakeOver
+from perdure.domain.foundation.tolerance import read
 from perdure.domain.run.result import RunResult
 from perdure.domain.run.take_over import Orphan, TakeOverRequest, take_over
 from perdure.workflows.engine import activity_options
@@ -82,7 +83,7 @@ class Resets:
         # A child that was reset after its end has nothing to give: its parent has read its result
         # and booked its spend.
         if report.ended is not None:
-            raise Superseded(RunResult.model_validate_json(report.ended))
+            raise Superseded(read(RunResult, report.ended))
         run.record_event("run_reset", **take_over(state, report))
         await asyncio.gather(*(_end(one) for one in report.orphans if one.open))
         run.sync_visibility()

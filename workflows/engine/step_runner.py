@@ -22,6 +22,7 @@ from temporalio.workflow import ActivityHandle
 
 from perdure.domain.foundation.errors import FolderGone
 from perdure.domain.foundation.retry_policies import LOST_WORKERS
+from perdure.domain.foundation.tolerance import read_value
 from perdure.domain.run.activity_messages import ModelFailure
 from perdure.workflows.engine.resets import Resets
 from perdure.workflows.engine.run import AnyRun
@@ -177,7 +178,7 @@ def _unheard(cause: ActivityTimeout) -> bool:
 def _failure(cause: ApplicationError) -> ModelFailure | None:
     if not (cause.type or "").startswith("model_") or not cause.details:
         return None
-    return ModelFailure.model_validate(cause.details[0])
+    return read_value(ModelFailure, cause.details[0])
 
 
 def opening_reason(step: StepFailed) -> str:

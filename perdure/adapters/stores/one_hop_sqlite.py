@@ -4,6 +4,7 @@ aiosqlite crosses to its thread to open a cursor, to execute, to fetch, and to c
 crossing costs more processor time than most of our statements do. Here the four are one.
 """
 
+import asyncio
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -35,7 +36,28 @@ class _Outcome:
 
 
 class OneHopConnection(Connection):
-    """An `aiosqlite` connection whose cursors do all of a statement at once."""
+    """An `aiosqlite` connection whose cursors do all of a statement at once.
+
+    One that is opened for somebody who leaves meanwhile is closed: `aiosqlite` forgets it.
+    """
+
+    def __init__(self, connector: Callable[[], sqlite3.Connection], chunk: int) -> None:
+        self._opened: sqlite3.Connection | None = None
+
+        def opened() -> sqlite3.Connection:
+            self._opened = connector()
+            return self._opened
+
+        super().__init__(opened, chunk)
+
+    def stop(self) -> "asyncio.Future[None] | None":
+        """Close what was opened, and end the thread."""
+        self._tx.put_nowait((None, self._close))
+        return super().stop()
+
+    def _close(self) -> None:
+        if self._opened is not None:
+            self._opened.close()  # once more where it is closed already, which does nothing
 
     def cursor(self) -> "OneHopCursor":  # pyright: ignore[reportIncompatibleMethodOverride]
         """A cursor; nothing is opened before it executes."""

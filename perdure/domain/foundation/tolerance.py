@@ -52,6 +52,15 @@ def read_as(adapter: TypeAdapter[T], data: str | bytes) -> T:
         return _again(lambda: adapter.validate_json(known), error)
 
 
+def read_value(model: type[M], value: object) -> M:
+    """The same for a value that came decoded: the details of an error, a part of a frame."""
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        known, _ = without_unknown(json.dumps(value), error)
+        return _again(lambda: model.model_validate_json(known), error)
+
+
 def _again(reading: Callable[[], T], error: ValidationError) -> T:
     """Read what is left; where that is not enough, the first error says what is wrong."""
     try:

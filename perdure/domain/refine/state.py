@@ -11,6 +11,7 @@ from perdure.domain.evaluation.scores import DimensionScore, Evaluation, Evaluat
 from perdure.domain.evaluation.trajectory import Trajectory
 from perdure.domain.foundation.base import ActivityMessage, FrozenModel
 from perdure.domain.foundation.refs import BlobRef
+from perdure.domain.foundation.tolerance import read_value
 from perdure.domain.outputs.diff import Changes, Lines, SeenOutputs
 from perdure.domain.refine.planning import Plan
 from perdure.domain.refine.spec import OutputSettings, RefineSpec
@@ -261,4 +262,4 @@ class RefineFrame(FrozenModel):
 
 def refine_frame(frame: Frame) -> RefineFrame:
     """Read the loop's own part of a frame."""
-    return RefineFrame.model_validate(frame.extra)
+    return read_value(RefineFrame, frame.extra)

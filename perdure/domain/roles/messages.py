@@ -2,6 +2,7 @@
 
 from perdure.domain.foundation.base import ActivityMessage, FrozenModel
 from perdure.domain.foundation.refs import BlobRef
+from perdure.domain.foundation.tolerance import read_value
 from perdure.domain.roles.state import Review, StageQuestion
 from perdure.domain.run.activity_messages import Frame, ModelCallRequest, StructuredReport
 
@@ -82,4 +83,4 @@ class StageFrame(FrozenModel):
 
 def stage_frame(frame: Frame) -> StageFrame:
     """Read the loop's own part of a frame."""
-    return StageFrame.model_validate(frame.extra)
+    return read_value(StageFrame, frame.extra)

@@ -10,6 +10,7 @@ from datetime import datetime
 from pydantic import ConfigDict, Field
 
 from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.foundation.tolerance import read_value
 from perdure.domain.run.child_runs import ChildStatus, is_below
 from perdure.domain.run.gates import APPROVE, Gate, GateKind, read_name
 from perdure.domain.run.messages import Answer
@@ -130,7 +131,7 @@ def told_outside(run: str, gates: Sequence[Gate], below: Sequence[Question]) -> 
         )
         for gate in gates
     )
-    others = (OpenGate.model_validate(dict(question)) for question in below)
+    others = (read_value(OpenGate, dict(question)) for question in below)
     return GatesBelow(run=run, questions=(*own, *others)[:MOST_QUESTIONS])
 
 

@@ -1,5 +1,8 @@
 """A statement takes one trip to the connection's thread, and gives what it always gave."""
 
+import asyncio
+import sqlite3
+import threading
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
@@ -8,6 +11,7 @@ from sqlalchemy import text
 from sqlalchemy.engine import make_url
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from perdure.adapters.stores import one_hop_sqlite
 from perdure.adapters.stores.one_hop_sqlite import AHEAD, OneHopConnection, connect
 from perdure.adapters.stores.sqlite import SqliteDialect
 
@@ -77,3 +81,27 @@ async def test_a_short_statement_takes_one_trip(
             await cursor.execute("SELECT 1 UNION SELECT 2")
             assert await cursor.fetchall() == [(1,), (2,)]
         assert len(trips) == 1
+
+
+async def test_what_was_opened_for_somebody_who_left_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[sqlite3.Connection] = []
+    may_open = threading.Event()
+
+    def slowly(place: str, *, check_same_thread: bool) -> sqlite3.Connection:
+        may_open.wait()
+        opened.append(sqlite3.connect(place, check_same_thread=check_same_thread))
+        return opened[-1]
+
+    monkeypatch.setattr(one_hop_sqlite, "OPEN", slowly)
+    connection = connect(str(tmp_path / "left.sqlite"), check_same_thread=False)
+    opening = asyncio.ensure_future(connection)
+    await asyncio.sleep(0)
+    opening.cancel()
+    await asyncio.gather(opening, return_exceptions=True)
+    may_open.set()
+    await asyncio.to_thread(connection._thread.join)
+    (left,) = opened
+    with pytest.raises(sqlite3.ProgrammingError, match="closed database"):
+        left.execute("SELECT 1")

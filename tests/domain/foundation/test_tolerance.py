@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from perdure.domain.evaluation.scores import Finding
 from perdure.domain.foundation.base import FrozenModel
-from perdure.domain.foundation.tolerance import read, read_as
+from perdure.domain.foundation.tolerance import read, read_as, read_value
 from perdure.domain.run.events import Event
 from perdure.domain.run.result import RunResult
 from perdure.domain.specs import RUN_SPEC
@@ -174,3 +174,11 @@ def test_a_specification_of_another_version_is_read_and_a_file_stays_strict() ->
 def test_a_plain_union_is_read_too() -> None:
     adapter: TypeAdapter[tuple[Leaf, ...]] = TypeAdapter(tuple[Leaf, ...])
     assert read_as(adapter, '[{"size": 1, "new": 2}]') == (Leaf(size=1),)
+
+
+def test_a_value_that_came_decoded_is_read_in_the_same_way() -> None:
+    assert read_value(Twig, {"leaves": [{"size": 2}]}) == Twig(leaves=(Leaf(size=2),))
+    newer = {"leaves": [{"size": 2, "novelty": "x"}], "novelty": "x"}
+    assert read_value(Twig, newer) == Twig(leaves=(Leaf(size=2),))
+    with pytest.raises(ValidationError, match="valid integer"):
+        read_value(Twig, {"leaves": [{"size": "large"}], "novelty": "x"})
