@@ -14,7 +14,7 @@ from perdure.domain.specs import RUN_SPEC
 # As long as a provider takes for a short answer: more loops wait than a worker has slots.
 MODEL_S = 2.0
 TURNS = 1
-FOREVER = 100_000
+FOREVER = 10_000
 AT_ONCE = 20
 LIMIT_S = 600.0
 
