@@ -41,7 +41,7 @@ from perdure.adapters.tools.shell.full import shell_full
 from perdure.adapters.tools.web.fetching import web_fetch
 from perdure.adapters.verification.deliverables import Deliverables
 from perdure.adapters.verification.verifier import Verifier
-from perdure.adapters.workspaces.local import LocalWorkspaces, host_id
+from perdure.adapters.workspaces.local import WORK_FOLDER, LocalWorkspaces, host_id
 from perdure.adapters.workspaces.skill_folder import WorkingSkills
 from perdure.check_decorator import CustomCheck
 from perdure.domain.foundation.errors import InvalidInput
@@ -56,7 +56,6 @@ if TYPE_CHECKING:
     from perdure.adapters.mcp.servers import McpServers
 
 T = TypeVar("T")
-WORK_FOLDER = "work"
 PRICE_SHEET = "prices.yaml"
 
 

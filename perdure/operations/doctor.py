@@ -41,6 +41,7 @@ from perdure.operations.doctor_checks import (
     waiting_runs,
 )
 from perdure.operations.doctor_deployment import DEPLOYMENT, deployment
+from perdure.operations.doctor_hosts import HOST, host
 from perdure.operations.doctor_providers import providers
 from perdure.operations.doctor_telemetry import TELEMETRY, telemetry
 
@@ -101,6 +102,7 @@ def _of_runs(settings: Settings, connect: Connect) -> Iterator[tuple[str, Look]]
         yield BLOBS, partial(blobs, settings)
     yield "rest api", partial(api, settings)
     yield "queues", partial(_queues, connect)
+    yield HOST, partial(host, settings, connect)
     yield TASK_QUEUE_CHECK, partial(task_queue, settings, connect)
     yield MODEL_RATES, partial(model_rates, settings, connect)
     yield DEPLOYMENT, partial(deployment, settings, connect)

@@ -191,13 +191,13 @@ def how_far(failing: FailingRuns) -> Check:
 async def task_queue(settings: Settings, connect: Connect) -> AsyncIterator[Check]:
     """Whether the queue for tasks of any Temporal client is this installation's alone."""
     with suppress(ServiceUnavailable):  # an absent server was told already
-        own, client = await _own_server(settings, connect)
+        own, client = await own_server(settings, connect)
         found = await workflow_pollers(client, settings.task_queue, now=utc_now())
         others = {installation_of(identity) for identity in found} - {own, None}
         yield _shared(settings.task_queue, sorted(map(str, others)), served=bool(found))
 
 
-async def _own_server(settings: Settings, connect: Connect) -> tuple[str, Client]:
+async def own_server(settings: Settings, connect: Connect) -> tuple[str, Client]:
     """The name of this installation, and a client of the server that it uses.
 
     Raises:
@@ -238,7 +238,7 @@ async def model_rates(settings: Settings, connect: Connect) -> AsyncIterator[Che
         yield Check(name=MODEL_RATES, state="ok", found=found)
         return
     with suppress(ServiceUnavailable):  # an absent server was told already
-        own, client = await _own_server(settings, connect)
+        own, client = await own_server(settings, connect)
         for pattern, rate in rates.items():
             queue = queue_of_rate(own, pattern)
             told = f"{pattern}: " + ("no limit" if rate is None else f"{rate:g} calls a second")

@@ -24,7 +24,7 @@ ALWAYS = {
     "claude", "embedded model", "services", "search attributes", "secrets",
 }  # fmt: skip
 NEEDS_THE_STORE = {
-    "rest api", "queues", "queue tasks", "deployment", "runs", "failing runs", "notices",
+    "rest api", "host", "queues", "queue tasks", "deployment", "runs", "failing runs", "notices",
     "encryption", "schedules", "retention", "model rates",
 }  # fmt: skip
 NOWHERE = "postgresql://perdure:secret@127.0.0.1:9/perdure"

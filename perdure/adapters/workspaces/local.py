@@ -40,6 +40,8 @@ from perdure.domain.ports import BlobStore
 from perdure.domain.tools.workspaces import Merged
 
 LOCK_POLL_S = 0.05
+# Below the home folder: all working folders of a host.
+WORK_FOLDER = "work"
 NOTE = "note.json"
 HOST_FILE = ".host"
 HOST_BYTES = 8
