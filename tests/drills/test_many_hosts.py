@@ -4,11 +4,13 @@ import json
 from collections.abc import Sequence
 
 import pytest
+from delegating import Reply, completes, delegates, delegation, script, works
 from hosts import Host, Hosts, two_hosts
 from provider import Play
 from refining import events
 from waiting import eventually
 
+from perdure.domain.run.messages import Stop
 from perdure.domain.run.result import RunResult
 
 __all__ = ["two_hosts"]
@@ -126,3 +128,56 @@ async def test_a_host_that_comes_back_is_found_where_it_was(two_hosts: Hosts) ->
     await _ended(two_hosts, run, kills=1)
     assert [len(one.folders()) for one in two_hosts.hosts if one is host] == [1]
     assert "workspace_moved" not in await _told(two_hosts, run)
+
+
+@pytest.mark.long
+async def test_a_run_that_is_stopped_hands_over_the_files_of_a_host_that_is_gone(
+    two_hosts: Hosts,
+) -> None:
+    two_hosts.ground.provider.choose = _writing
+    run = await two_hosts.ground.start(**WRITES)
+    _open(two_hosts, 0, 1)
+    await two_hosts.ground.billed(3)
+    await (await _has_folder(two_hosts)).worker.kill()
+    await two_hosts.ground.verb(run, Stop(mode="now"))
+    _open(two_hosts, 2, 3)
+    result = await two_hosts.ground.site.gateway.result(run)
+    assert result.outcome == "stopped"
+    patch = next(item.ref for item in result.artifacts if item.kind == "patch")
+    told = await two_hosts.ground.site.parts.stores.blobs.get_text(patch)
+    assert ("+content 0" in told, "+content 1" in told, "+content 2" in told) == (True, True, False)
+
+
+@pytest.mark.long
+async def test_workers_read_the_managers_files_on_whatever_host_they_are(two_hosts: Hosts) -> None:
+    site = two_hosts.ground.site
+    readers = [f"r{number}" for number in range(6)]
+    written = {"path": "bottle.json", "content": "of steel", "expected_hash": "absent"}
+    replies = [
+        delegates("writer"),
+        _calls("writer", "fs.write", written),
+        works("writer"),
+        delegates(*readers, tools=["fs.read"]),
+        *(_calls(name, "fs.read", {"path": "bottle.json"}) for name in readers),
+        *(
+            {**works(name), "when": {"role": "worker", "worker": name, "contains": "of steel"}}
+            for name in readers
+        ),
+        completes(),
+    ]
+    access = {"access": "full", "allow": ["fs.write", "fs.read"]}
+    run = await site.start(delegation(tools=access), script(*replies))
+    result = await site.gateway.result(run)
+    assert result.outcome == "accepted", result.explanation
+    below = (await site.status(run)).runs_below
+    assert {(one.name, one.outcome) for one in below} == {
+        (name, "accepted") for name in ("writer", *readers)
+    }
+
+
+def _calls(worker: str, tool: str, arguments: dict[str, str]) -> Reply:
+    """A worker's reply that calls a tool."""
+    return {
+        "when": {"role": "worker", "worker": worker},
+        "tool_calls": [{"name": tool, "arguments": arguments}],
+    }
