@@ -120,10 +120,9 @@ class Soak:
             with suppress(PerdureError, RPCError):
                 status = await self.made.ground.site.status(run)
                 if status.outcome is None:
+                    now = status.step.what if status.step else status.phase
                     gates = ", ".join(gate.prompt[:200] for gate in status.gates)
-                    self.tell(
-                        f"         {run}: {status.step or status.phase} {status.dispatch} {gates}"
-                    )
+                    self.tell(f"         {run}: {now} {status.dispatch} {gates}")
 
     async def _striking(
         self, strikes: Sequence[Strike], clock: Callable[[], float], began: float
