@@ -48,3 +48,19 @@ async def test_an_unknown_one_is_told(person: Visitor) -> None:
     answer = await person.client.get("/experiments/nope")
     assert answer.status_code == 404
     assert "There is no experiment nope" in answer.text
+
+
+async def test_it_can_be_compared_where_runs_are(person: Visitor, experiment: str) -> None:
+    asked = await person.see("/compare")
+    assert 'href="/experiments/exp-page"' in asked
+    assert "&lt;b&gt;bottles&lt;/b&gt;" in asked
+    assert NAME not in asked
+    compared = await person.see(f"/compare?experiment={experiment}")
+    assert "<h2>Arms</h2>" in compared
+    assert "/experiments/exp-page/plot.svg" in compared
+    answer = await person.client.get("/compare", params={"experiment": "nope"})
+    assert answer.status_code == 404
+
+
+async def test_without_experiments_the_comparison_says_how_to_start_one(person: Visitor) -> None:
+    assert "perdure experiment FILE" in await person.see("/compare")

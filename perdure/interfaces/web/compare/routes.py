@@ -14,8 +14,10 @@ from perdure.interfaces.formatting import duration, money, score, tokens
 from perdure.interfaces.rest.schemas import Best, Iteration
 from perdure.interfaces.web.api_calls import ApiProblem, at
 from perdure.interfaces.web.differences import differences
+from perdure.interfaces.web.experiments import routes as experiments
 from perdure.interfaces.web.visit import Here, Visit, run_path
 
+SHOWN_EXPERIMENTS = 10
 MISSING = frozenset({404, 409})
 router = APIRouter()
 Shape = TypeVar("Shape")
@@ -58,10 +60,17 @@ class Row(NamedTuple):
 
 
 @router.get("/compare")
-async def compare(visit: Here, left: str = "", right: str = "") -> Response:
-    """Two sides, each named as `run` or `run:iteration`; without them the form that asks."""
+async def compare(visit: Here, left: str = "", right: str = "", experiment: str = "") -> Response:
+    """Two sides, each named as `run` or `run:iteration`, or the arms of an experiment.
+
+    Without either it is the form that asks.
+    """
+    if experiment:
+        return await experiments.shown(visit, experiment)
     if not left or not right:
-        return visit.page("compare/ask.html", left=left, right=right)
+        found, _ = await experiments.listed(visit)
+        newest = found[:SHOWN_EXPERIMENTS]
+        return visit.page("compare/ask.html", left=left, right=right, experiments=newest)
     one, two = await asyncio.gather(_side(visit, left), _side(visit, right))
     changes = differences(one.output or "", two.output or "")
     return visit.page(

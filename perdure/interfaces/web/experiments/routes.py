@@ -62,16 +62,14 @@ class LossRow:
 @router.get("/experiments")
 async def show_all(visit: Here, cursor: str = "") -> Response:
     """The list, the newest first."""
-    page = await visit.api.get("/experiments", ExperimentPage, {"cursor": cursor})
-    return visit.page(
-        "experiments/list.html", rows=[_row(one) for one in page.items], following=page.cursor
-    )
+    rows, following = await listed(visit, cursor)
+    return visit.page("experiments/list.html", rows=rows, following=following)
 
 
 @router.get("/experiments/{experiment}")
 async def show(visit: Here, experiment: str) -> Response:
     """One experiment with its report so far."""
-    return await _shown(visit, experiment)
+    return await shown(visit, experiment)
 
 
 @router.get("/experiments/{experiment}/plot.svg")
@@ -92,11 +90,18 @@ async def steer(visit: Here, experiment: str, verb: str, fields: Fields) -> Resp
     try:
         await visit.api.post(at("experiments", experiment, verb), ExperimentStatus, body)
     except ApiProblem as problem:
-        return await _shown(visit, experiment, problem)
+        return await shown(visit, experiment, problem)
     return visit.go(at("experiments", experiment))
 
 
-async def _shown(visit: Visit, experiment: str, found: ApiProblem | None = None) -> Response:
+async def listed(visit: Visit, cursor: str = "") -> tuple[list[Row], str | None]:
+    """A page of experiments, the newest first, and where the next one begins."""
+    page = await visit.api.get("/experiments", ExperimentPage, {"cursor": cursor})
+    return [_row(one) for one in page.items], page.cursor
+
+
+async def shown(visit: Visit, experiment: str, found: ApiProblem | None = None) -> Response:
+    """The report of one experiment as a page; `found` is what went wrong with what was asked."""
     status = await visit.api.get(at("experiments", experiment), ExperimentStatus)
     report = await _report(visit, experiment)
     return visit.page(
