@@ -1,7 +1,9 @@
 """Each host of several removes the working folders of its own runs that have ended."""
 
 import asyncio
+import os
 from collections.abc import AsyncGenerator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -87,3 +89,28 @@ def test_a_host_keeps_its_id_and_no_two_have_one(tmp_path: Path) -> None:
     assert host_id(tmp_path / "a") == ours
     assert host_id(tmp_path / "b") != ours
     assert [one.name for one in (tmp_path / "a").iterdir()] == [".host"], "no draft is left"
+
+
+def test_a_folder_that_cannot_be_written_is_waited_for(tmp_path: Path) -> None:
+    (tmp_path / "work").write_text("in the way")
+    with pytest.raises(StoreAway, match=r"work cannot be written: .*\.") as caught:
+        host_id(tmp_path / "work")
+    assert "right to write" in caught.value.cure
+
+
+def test_a_folder_without_hard_links_has_an_id_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refused)
+    assert host_id(tmp_path / "work") == host_id(tmp_path / "work")
+    assert [one.name for one in (tmp_path / "work").iterdir()] == [".host"]
+
+
+def test_many_workers_that_start_at_once_have_one_id(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as at_once:
+        ids = set(at_once.map(lambda _: host_id(tmp_path / "work"), range(64)))
+    assert len(ids) == 1
+    assert [one.name for one in (tmp_path / "work").iterdir()] == [".host"]

@@ -12,7 +12,7 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Literal
 
@@ -34,7 +34,13 @@ from perdure.adapters.workspaces.snapshots import (
 )
 from perdure.adapters.workspaces.three_way_merge import merge_trees
 from perdure.domain.foundation.base import FrozenModel
-from perdure.domain.foundation.errors import FolderGone, InvalidInput, NotAllowed, NotFound
+from perdure.domain.foundation.errors import (
+    FolderGone,
+    InvalidInput,
+    NotAllowed,
+    NotFound,
+    StoreAway,
+)
 from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.ports import BlobStore
 from perdure.domain.tools.workspaces import Merged
@@ -285,16 +291,33 @@ def host_id(home: Path) -> str:
     """The id of the host that has working folders below `home`; made the first time.
 
     Hosts that share one folder, over a network, are one host in this: each finds the other's work.
+
+    Raises:
+        StoreAway: the folder cannot be written, or its disk is full.
     """
-    home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        return _host_id(home)
+    except OSError as error:
+        raise StoreAway(
+            f"The folder of working copies {home} cannot be written: {error.strerror}.",
+            cure="Make room there, or give the worker's user the right to write.",
+        ) from error
+
+
+def _host_id(home: Path) -> str:
     place = home / HOST_FILE
-    draft = home / f"{HOST_FILE}-{os.getpid()}-{secrets.token_hex(4)}"
     if not place.exists():
+        home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        draft = home / f"{HOST_FILE}-{os.getpid()}-{secrets.token_hex(4)}"
         draft.write_text(secrets.token_hex(HOST_BYTES), encoding="ascii")
         # The first one wins; whoever comes second takes that one's.
-        with suppress(FileExistsError):
+        try:
             os.link(draft, place)
-        draft.unlink()
+        except FileExistsError:
+            pass
+        except OSError:  # network mounts without hard links
+            draft.replace(place)
+        draft.unlink(missing_ok=True)
     return place.read_text(encoding="ascii")
 
 
