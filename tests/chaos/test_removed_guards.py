@@ -179,7 +179,10 @@ def _changed(folder: Path, changes: tuple[Change, ...]) -> None:
     ignored = shutil.ignore_patterns("__pycache__", "histories")
     for name in COPIED:
         shutil.copytree(ROOT / name, folder / name, ignore=ignored, symlinks=True)
-    shutil.copy(ROOT / "pyproject.toml", folder)
+    (folder / "docs").mkdir()
+    # What the tests themselves read: their settings, and which of them show a promise.
+    for name in ("pyproject.toml", "docs/promises.md"):
+        shutil.copy(ROOT / name, folder / name)
     for change in changes:
         source = folder / change.file
         text = source.read_text()
