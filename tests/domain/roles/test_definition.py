@@ -276,3 +276,34 @@ def test_a_condition_may_be_left_out_and_the_criteria_say_that_they_are_assumed(
     assert found.assumes_criteria and found.criteria
     assert read(termination_condition={"type": "evaluation_bound"}).assumes_criteria
     assert not read().assumes_criteria
+
+
+BARE = {"type": "evaluation_bound"}
+ROUNDS = {"type": "iteration_bound", "iterations": 3}
+
+
+@pytest.mark.parametrize(
+    ("condition", "assumed"),
+    [
+        ({"type": "evaluation_bound", "value": {}}, True),
+        ({"type": "evaluation_bound", "value": {"max_review_rounds": 2}}, True),
+        ({"type": "evaluation_bound", "max_review_rounds": 2}, True),
+        ({"type": "evaluation_bound"}, True),
+        ({"type": "combined", "operator": "or", "conditions": [BARE, ROUNDS]}, True),
+        ({"type": "evaluation_bound", "criteria": "It is short."}, False),
+        (ROUNDS, False),
+    ],
+    ids=[
+        "a word",
+        "an empty value",
+        "rounds alone",
+        "flat",
+        "one of several",
+        "given",
+        "no review",
+    ],
+)
+def test_only_criteria_that_nobody_gave_are_assumed(condition: object, *, assumed: bool) -> None:
+    found = read(termination_condition=condition)
+    assert found.assumes_criteria is assumed
+    assert bool(found.criteria) is (assumed or "short" in str(condition))
