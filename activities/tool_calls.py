@@ -3,6 +3,7 @@
 import asyncio
 import time
 
+import structlog
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
@@ -41,6 +42,8 @@ from perdure.domain.tools.definitions import (
 )
 from perdure.domain.tools.workspaces import Workspaces
 from perdure.domain.turns.tool_questions import SHOWN_CHARACTERS, call_shown
+
+_log = structlog.get_logger(__name__)
 
 
 class AskedCalls:
@@ -167,9 +170,9 @@ class CallTool:
         report = await self._report(step.name, given, watch.seconds)
         if not step.takes_snapshot:
             return report
-        tree = await to_the_end(self._workspaces.snapshot(run=envelope.run, root=grant.root))
+        tree = await to_the_end(self._tree_after(step.name, envelope.run, root=grant.root))
         # The clock of the host since it started: calls that ran side by side ran on one host.
-        return report.model_copy(update={"tree": tree.hash, "tree_at": time.monotonic_ns()})
+        return report.model_copy(update={"tree": tree, "tree_at": time.monotonic_ns()})
 
     @activity.defn
     @translated
@@ -177,6 +180,20 @@ class CallTool:
         """Store what an activity of somebody else's gave, as the result of the call."""
         given = self._host.output_of(step.outcome, step.value)
         return await self._report(step.name, given, step.seconds)
+
+    async def _tree_after(self, name: str, run: str, *, root: str) -> str | None:
+        """Store the working folder after a call; None if that is not possible.
+
+        The tool has run, so nothing here may end the call as one that could be made again: a folder
+        that the tool itself removed is missed by the next step, which has not begun then.
+        """
+        try:
+            return (await self._workspaces.snapshot(run=run, root=root)).hash
+        except (PerdureError, OSError) as error:
+            if isinstance(error, StoreAway) and cancelled_by_shutdown():
+                raise  # told as what it is: a call that may be repeated is made again
+            _log.warning("files_not_stored", run=run, tool=name, why=str(error))
+            return None
 
     async def _report(self, name: str, given: ToolOutput, seconds: float) -> ToolCallReport:
         return ToolCallReport(

@@ -1,5 +1,6 @@
 """The step `call_tool`: a second try does nothing twice, and only what was decided on runs."""
 
+import shutil
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from perdure.domain.llm.transcript import Message, ToolUseBlock, user_text
 from perdure.domain.projects.records import Reach
 from perdure.domain.run.activity_messages import Frame, ToolCallReport, ToolCallRequest
 from perdure.domain.tools.definitions import ToolGrant, arguments_hash
+from perdure.tool_decorator import ToolContext, tool
 
 REACH = Reach(run="roles-1", project="project-1")
 TODO = ToolUseBlock(type="tool_use", id="call-1", name="todo.add", arguments={"items": ["a", "b"]})
@@ -35,13 +37,18 @@ async def stores(tmp_path: Path) -> AsyncGenerator[Stores]:
 
 
 async def _request(
-    stores: Stores, use: ToolUseBlock, *, stage: str, iteration: int = 1
+    stores: Stores,
+    use: ToolUseBlock,
+    *,
+    stage: str,
+    iteration: int = 1,
+    grant: ToolGrant | None = None,
 ) -> ToolCallRequest:
     """A call of a stage whose conversation names it."""
     head = await stores.transcripts.append(
         None, [user_text(f"You are {stage}."), Message(role="assistant", blocks=(use,))]
     )
-    grant = ToolGrant(root="/", level="readonly", allowed=(use.name,), project="project-1")
+    grant = grant or ToolGrant(root="/", level="readonly", allowed=(use.name,), project="project-1")
     frame = Frame(
         run="roles-1",
         root="roles-1",
@@ -130,3 +137,53 @@ async def test_a_result_that_no_store_takes_leaves_its_effect_uncertain(
         await _call(stores, step)
     assert refused.value.type == "effect_uncertain"
     assert len(await stores.todos.todos(reach=REACH)) == 2
+
+
+@pytest.mark.parametrize("fault", [None, "the folder is gone", "the disk fails", "the store"])
+async def test_a_call_that_has_run_is_never_told_as_one_that_has_not(
+    stores: Stores, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str | None
+) -> None:
+    """Whatever keeps its files from being stored: the effect is there, and so is its result."""
+    workspaces = LocalWorkspaces(tmp_path / "work", stores.blobs)
+    root = await workspaces.prepare(run="roles-1", source=None, writable=True)
+    ran: list[str] = []
+
+    @tool(access="execute", name="own.act")
+    async def act(context: ToolContext) -> str:
+        """Do something that must not be done twice."""
+        ran.append(context.grant.root)
+        if fault == "the folder is gone":
+            shutil.rmtree(context.grant.root)
+        return "done"
+
+    async def broken(**_: object) -> None:
+        raise OSError(5, "I/O error") if fault == "the disk fails" else StoreError("it is full")
+
+    if fault in {"the disk fails", "the store"}:
+        monkeypatch.setattr(workspaces, "snapshot", broken)
+    use = ToolUseBlock(type="tool_use", id="call-3", name="own.act", arguments={})
+    grant = ToolGrant(root="/elsewhere", writable=True, level="full", allowed=("own.act",))
+    asked = await _request(stores, use, stage="coder", grant=grant)
+    step = asked.model_copy(update={"root": root, "takes_snapshot": True})
+    activity = CallTool(
+        blobs=stores.blobs,
+        calls=AskedCalls(
+            transcripts=stores.transcripts, frames=Frames(stores.blobs), workspaces=workspaces
+        ),
+        host=LocalToolHost((act,)),
+        workspaces=workspaces,
+    )
+    report = await ActivityEnvironment().run(activity.call_tool, step)
+    assert (report.outcome, report.told, ran) == ("ok", "done", [root])
+    assert (report.tree is None) is (fault is not None)
+
+
+async def test_a_call_whose_folder_is_not_there_has_not_begun(
+    stores: Stores, tmp_path: Path
+) -> None:
+    step = await _request(stores, TODO, stage="coder")
+    gone = step.model_copy(update={"root": str(tmp_path / "gone")})
+    with pytest.raises(ApplicationError, match="is gone from this host") as caught:
+        await _call(stores, gone)
+    assert caught.value.type == "folder_gone"
+    assert await stores.todos.todos(reach=REACH) == []

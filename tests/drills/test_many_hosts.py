@@ -58,6 +58,15 @@ async def _told(made: Hosts, run: str) -> set[str]:
     return {event.type for event in await events(made.ground.site, run)}
 
 
+async def _half_written(made: Hosts) -> tuple[str, Host]:
+    """A run with two files written, whose next answer is held, and the host that has them."""
+    made.ground.provider.choose = _writing
+    run = await made.ground.start(**WRITES)
+    _open(made, 0, 1)
+    await made.ground.billed(3)
+    return run, await _has_folder(made)
+
+
 def _open(made: Hosts, *turns: int) -> None:
     for turn in turns:
         made.ground.provider.open(f"turn {turn}")
@@ -85,11 +94,7 @@ async def test_a_run_finds_its_files_on_the_host_where_it_wrote_them(two_hosts: 
 
 @pytest.mark.long
 async def test_files_outlive_their_host(two_hosts: Hosts) -> None:
-    two_hosts.ground.provider.choose = _writing
-    run = await two_hosts.ground.start(**WRITES)
-    _open(two_hosts, 0, 1)
-    await two_hosts.ground.billed(3)
-    lost = await _has_folder(two_hosts)
+    run, lost = await _half_written(two_hosts)
     await lost.worker.kill()
     _open(two_hosts, 2, 3)
     await _ended(two_hosts, run, kills=1)
@@ -103,11 +108,7 @@ async def test_files_outlive_their_host(two_hosts: Hosts) -> None:
 
 @pytest.mark.long
 async def test_a_folder_that_somebody_removed_is_made_anew(two_hosts: Hosts) -> None:
-    two_hosts.ground.provider.choose = _writing
-    run = await two_hosts.ground.start(**WRITES)
-    _open(two_hosts, 0, 1)
-    await two_hosts.ground.billed(3)
-    host = await _has_folder(two_hosts)
+    run, host = await _half_written(two_hosts)
     for folder in host.folders():
         folder.rename(folder.with_name("elsewhere"))
     _open(two_hosts, 2, 3)
@@ -117,11 +118,7 @@ async def test_a_folder_that_somebody_removed_is_made_anew(two_hosts: Hosts) -> 
 @pytest.mark.long
 async def test_a_host_that_comes_back_is_found_where_it_was(two_hosts: Hosts) -> None:
     """A worker that is started again within the wait keeps the folder, ignored files included."""
-    two_hosts.ground.provider.choose = _writing
-    run = await two_hosts.ground.start(**WRITES)
-    _open(two_hosts, 0, 1)
-    await two_hosts.ground.billed(3)
-    host = await _has_folder(two_hosts)
+    run, host = await _half_written(two_hosts)
     await host.worker.kill()
     await host.worker.start()
     _open(two_hosts, 2, 3)
@@ -134,11 +131,8 @@ async def test_a_host_that_comes_back_is_found_where_it_was(two_hosts: Hosts) ->
 async def test_a_run_that_is_stopped_hands_over_the_files_of_a_host_that_is_gone(
     two_hosts: Hosts,
 ) -> None:
-    two_hosts.ground.provider.choose = _writing
-    run = await two_hosts.ground.start(**WRITES)
-    _open(two_hosts, 0, 1)
-    await two_hosts.ground.billed(3)
-    await (await _has_folder(two_hosts)).worker.kill()
+    run, lost = await _half_written(two_hosts)
+    await lost.worker.kill()
     await two_hosts.ground.verb(run, Stop(mode="now"))
     _open(two_hosts, 2, 3)
     result = await two_hosts.ground.site.gateway.result(run)

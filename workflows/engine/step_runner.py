@@ -171,6 +171,7 @@ def _unheard(cause: ActivityTimeout) -> bool:
     """Whether the newest heartbeat is none of the last attempt's."""
     if cause.type != TimeoutType.HEARTBEAT:
         return False
+    # The server gives a step that asks a person in the end exactly that many attempts.
     attempts = [one for one in cause.last_heartbeat_details if isinstance(one, int)]
     return attempts[-1:] != [LOST_WORKERS]
 
