@@ -3,7 +3,6 @@
 import asyncio
 import time
 
-import structlog
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
@@ -42,8 +41,6 @@ from perdure.domain.tools.definitions import (
 )
 from perdure.domain.tools.workspaces import Workspaces
 from perdure.domain.turns.tool_questions import SHOWN_CHARACTERS, call_shown
-
-_log = structlog.get_logger(__name__)
 
 
 class AskedCalls:
@@ -192,7 +189,7 @@ class CallTool:
         except (PerdureError, OSError) as error:
             if isinstance(error, StoreAway) and cancelled_by_shutdown():
                 raise  # told as what it is: a call that may be repeated is made again
-            _log.warning("files_not_stored", run=run, tool=name, why=str(error))
+            activity.logger.warning("The files were not stored after %s: %s", name, error)
             return None
 
     async def _report(self, name: str, given: ToolOutput, seconds: float) -> ToolCallReport:
