@@ -184,6 +184,61 @@ async def test_what_a_manager_was_shown_and_said_can_be_read(site: Installation)
     assert told[1][2].startswith("Iteration 1, confidence") and told[1][2] in shown[1][0].text
 
 
+PLANS = decides("plan", subtasks=[{"id": "s1", "title": "Measure it."}])
+
+
+@pytest.mark.parametrize(
+    ("replies", "said", "shown_next"),
+    [
+        pytest.param([PLANS, completes()], "Measure it.", "s1 [ready]", id="a plan"),
+        pytest.param(
+            [PLANS, PLANS, delegates("w1", subtask="s1"), works("w1"), completes()],
+            "Measure it.", "s1 [ready]", id="a plan that was made twice",
+        ),
+        pytest.param(
+            [delegates("w1"), works("w1", {"glass": "none"}), completes()],
+            "Do the part w1.", "w1 found {'glass': 'none'}", id="work",
+        ),
+        pytest.param(
+            [delegates("w1"), works("w1", "", 0.0, findings=[], defects=["No bottle."]),
+             completes()],
+            "Do the part w1.", "w1, confidence 0.00: ", id="work that failed",
+        ),
+        pytest.param(
+            [decides("complete", final_result="", confidence=0.9), completes()],
+            "complete", "neither a final result", id="a refused completion",
+        ),
+    ],
+)  # fmt: skip
+async def test_each_iteration_of_a_manager_can_be_read(
+    site: Installation, replies: list[Reply], said: str, shown_next: str
+) -> None:
+    result = await site.run(delegation(), script(*replies))
+    first, second, *_ = await site.gateway.records(result.id)
+    heads = [record.transcript or "" for record in (first, second)]
+    read = [await site.parts.stores.transcripts.load(head) for head in heads]
+    assert said in read[0][-1].text
+    assert shown_next in read[1][0].text
+
+
+async def test_a_manager_below_can_be_read_by_itself(site: Installation) -> None:
+    result = await site.run(
+        delegation(),
+        script(
+            delegates("w1", by="m1"),
+            completes("All of steel.", by="m1"),
+            delegates("m1", sub_manager=True),
+            works("w1", "steel"),
+            completes(),
+        ),
+    )
+    (below,) = [run for run in result.spend.by_child if run.endswith("m1")]
+    records = await site.gateway.records(below)
+    read = [await site.parts.stores.transcripts.load(one.transcript or "") for one in records]
+    assert "Do the part m1." in read[0][0].text
+    assert "w1 found steel" in read[1][0].text and "All of steel." in read[1][-1].text
+
+
 async def test_an_unreadable_reply_is_read_beside_the_question(site: Installation) -> None:
     unclear = {"when": {"role": "manager"}, "text": "I would rather not say."}
     result = await site.run(

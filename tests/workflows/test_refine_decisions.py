@@ -279,19 +279,36 @@ async def test_an_order_of_events(site: Installation) -> None:
     assert kinds == ["run_started", *one, *one, "condition_met", "ended"]
 
 
+AT_HALF = {"type": "confidence", "threshold": 0.5}
+ROUNDS_OF_TWO = {"type": "max_iterations", "limit": 2}
+
+
 @pytest.mark.parametrize(
-    ("replies", "budget", "row"),
+    ("replies", "refine", "budget", "row"),
     [
-        pytest.param(drafts(0.9), {}, "quality", id="a condition"),
-        pytest.param(drafts(0.9), {"model_calls": 1}, None, id="a spent budget is none"),
-        pytest.param(drafts(0.7, 0.2), {}, None, id="a regression is none"),
-        pytest.param([{"error": "refusal"}], {}, None, id="a failure is none"),
+        pytest.param(drafts(0.9), {}, {}, "quality", id="a score"),
+        pytest.param(drafts(0.2, 0.4), {"max_iterations": 2}, {}, "max_iterations", id="rounds"),
+        pytest.param(drafts(0.5, 0.5), {}, {}, "little_gain", id="little gain"),
+        pytest.param(drafts(0.7, 0.6, 0.5), {"improvement_threshold": None, "max_iterations": 9},
+                     {}, "degradation", id="a slow fall"),
+        pytest.param(drafts(0.2, 0.5), {"termination": AT_HALF}, {}, "tree", id="a tree"),
+        pytest.param(drafts(0.2, 0.4), {"termination": ROUNDS_OF_TWO}, {}, "tree",
+                     id="the rounds of a tree"),
+        pytest.param([{"text": "oak"}, {"text": "oak"}], {}, {}, "repeated", id="the same again"),
+        pytest.param(drafts(0.9), {}, {"model_calls": 1}, None, id="a spent budget is none"),
+        pytest.param(drafts(0.7, 0.2), {}, {}, None, id="a regression is none"),
+        pytest.param([{"error": "refusal"}], {}, {}, None, id="a failure is none"),
+        pytest.param([{"text": ""}, {"text": ""}], {}, {}, None, id="no output is none"),
     ],
-)
+)  # fmt: skip
 async def test_condition_met_is_said_of_conditions_alone(
-    site: Installation, replies: object, budget: Mapping[str, object], row: str | None
+    site: Installation,
+    replies: object,
+    refine: Mapping[str, object],
+    budget: Mapping[str, object],
+    row: str | None,
 ) -> None:
-    run = await site.start({**spec(), "budget": budget}, {"replies": replies})
+    run = await site.start({**spec(**refine), "budget": budget}, {"replies": replies})
     await site.gateway.result(run)
     met = [e.data["condition"] for e in await events(site, run) if e.type == "condition_met"]
     assert met == ([row] if row else [])

@@ -131,13 +131,39 @@ async def test_a_second_reply_that_is_worse_leaves_the_first_score(site: Install
     assert (result.outcome, result.iterations[0].score) == ("accepted", 0.9)
 
 
-async def test_the_next_evaluator_is_asked_where_one_is_given(site: Installation) -> None:
-    replies = [*written("a draft"), *judged("?", "?", verdict(0.9))]
-    scripted = await site.script({"replies": replies})
+REFUSED = {"when": {"role": "evaluator"}, "error": "refusal"}
+UNREADABLE = judged("?", "?")
+
+
+@pytest.mark.parametrize(
+    ("replies", "score", "calls"),
+    [
+        pytest.param(judged(verdict(0.9)), 0.9, 2, id="the first is content"),
+        pytest.param([*UNREADABLE, *judged(verdict(0.9))], 0.9, 4, id="the first cannot be read"),
+        pytest.param([REFUSED, *judged(verdict(0.9))], 0.9, 3, id="the first refuses"),
+        pytest.param([*UNREADABLE, *judged("?", verdict(0.9))], 0.9, 5,
+                     id="the second has a second reply as well"),
+        pytest.param(judged(BAD["no gap"], "?"), 0.9, 3,
+                     id="a score of the first is kept, and nobody else asked"),
+        pytest.param([*UNREADABLE, *judged(BAD["no gap"], BAD["no gap"])], 0.9, 5,
+                     id="a score of the second without a gap"),
+        pytest.param([*judged(*[BAD["pass with a blocker"]] * 2, verdict(0.9))], 0.9, 4,
+                     id="the first contradicts itself"),
+        pytest.param([*UNREADABLE, *judged("?", "?")], None, 5, id="neither can be read"),
+        pytest.param([REFUSED, *UNREADABLE], None, 4, id="a refusal, and nothing readable"),
+    ],
+)  # fmt: skip
+async def test_the_next_evaluator_is_asked_where_one_is_given(
+    site: Installation, replies: list[object], score: float | None, calls: int
+) -> None:
+    said = {"replies": [*written("a draft"), *replies]}
+    scripted = await site.script(said)
     models = {"evaluator": [f"{scripted}#one", f"{scripted}#two"]}
-    result = await site.run({**spec([TONE]), "models": models}, {"replies": replies})
-    assert (result.outcome, result.reason) == ("accepted", "quality_met")
-    assert result.iterations[0].model_calls == 4
+    result = await site.run({**spec([TONE]), "models": models}, said)
+    ended = ("failed", "evaluator_failed") if score is None else ("accepted", "quality_met")
+    assert (result.outcome, result.reason) == ended
+    (record,) = result.iterations
+    assert (record.score, record.model_calls) == (score, calls)
 
 
 async def test_a_failed_evaluator_leaves_the_iteration_unscored(site: Installation) -> None:
