@@ -4,6 +4,7 @@ An input of which an arm has no counted trial is left out of that arm's comparis
 failed counts as a score of 0: a loop that gives up is no better than one that is wrong.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from decimal import Decimal
 from itertools import combinations
@@ -28,6 +29,7 @@ in the first line of the report."""
 class ArmFigures(FrozenModel):
     """Means over the counted trials of an arm; `by_iteration` is the best own score so far.
 
+    `failed`: trials that brought nothing to score; `failures` says why, the most frequent first.
     `on_frontier`: no other arm is as good for less.
     """
 
@@ -35,6 +37,7 @@ class ArmFigures(FrozenModel):
     about: str = ""
     trials: int = 0
     failed: int = 0
+    failures: tuple[str, ...] = ()
     stopped: int = 0
     score: Interval = Interval(mean=0.0)
     own_score: float | None = None
@@ -125,7 +128,7 @@ def report(
         repeats=plan.repeats,
         trials=len(entries) * plan.trials_per_input,
         ended=sum(trial.ended for trial in ordered),
-        warnings=_warnings(plan, arms),
+        warnings=_warnings(plan, id, arms),
         arms=arms,
         pairs=tuple(pairs),
         losses=tuple(_losses(plan, pairs, counted, entries)),
@@ -182,9 +185,11 @@ def _arm(plan: Plan, name: str, trials: Sequence[Trial]) -> ArmFigures:
     cost = total_usd([trial.cost_usd for trial in counted])
     scores = [trial.chosen.score for trial in counted if trial.chosen is not None]
     known = [score for score in scores if score is not None]
+    failed = [trial for trial in counted if _brought_nothing(trial)]
     return figures.model_copy(
         update={
-            "failed": sum(trial.chosen is None or trial.chosen.failed for trial in counted),
+            "failed": len(failed),
+            "failures": _reasons(failed),
             "score": interval([fmean(values) for values in by_entry.values()]).of_scores,
             "own_score": round(fmean(known), 4) if known else None,
             "passed": round(fmean(passed(plan, trial) for trial in counted), 4),
@@ -199,6 +204,19 @@ def _arm(plan: Plan, name: str, trials: Sequence[Trial]) -> ArmFigures:
             "by_iteration": _by_iteration(counted),
         }
     )
+
+
+def _brought_nothing(trial: Trial) -> bool:
+    """Whether a trial has no output to score, as when it failed or could not afford a draft."""
+    chosen = trial.chosen
+    return chosen is None or chosen.failed or (chosen.score is None and chosen.held_out is None)
+
+
+def _reasons(trials: Sequence[Trial]) -> tuple[str, ...]:
+    """How trials ended, as `out_of_budget/cost (3)`, the most frequent first."""
+    chosen = [trial.chosen for trial in trials]
+    ends = Counter("no run" if one is None else f"{one.outcome}/{one.reason}" for one in chosen)
+    return tuple(f"{end} ({number})" for end, number in ends.most_common())
 
 
 def _by_iteration(trials: Sequence[Trial]) -> tuple[float, ...]:
@@ -219,8 +237,8 @@ def _by_iteration(trials: Sequence[Trial]) -> tuple[float, ...]:
 
 
 def _leads(arm: ArmFigures, others: Sequence[ArmFigures]) -> bool:
-    """Whether no other arm is at least as good for less, or better for as much."""
-    return arm.trials > 0 and not any(
+    """Whether no other arm is at least as good for less, or better for as much; 0 never leads."""
+    return arm.score.mean > 0 and not any(
         other.trials > 0
         and (_price(other), -other.score.mean) < (_price(arm), -arm.score.mean)
         and other.score.mean >= arm.score.mean
@@ -317,7 +335,7 @@ def _runs(trials: Sequence[Trial]) -> tuple[str, ...]:
     return tuple(trial.chosen.run for trial in trials if trial.chosen is not None)
 
 
-def _warnings(plan: Plan, arms: Sequence[ArmFigures]) -> tuple[str, ...]:
+def _warnings(plan: Plan, id: str, arms: Sequence[ArmFigures]) -> tuple[str, ...]:
     """What a reader must know before any figure."""
     found: list[str] = []
     if plan.scoring.held_out:
@@ -328,7 +346,9 @@ def _warnings(plan: Plan, arms: Sequence[ArmFigures]) -> tuple[str, ...]:
                     f"{arm.score.mean:.2f}: it meets its own checks better than the goal."
                 )
     found += [
-        f"{arm.failed} of {arm.trials} trials of {arm.name} failed; they count as a score of 0."
+        f"{arm.failed} of {arm.trials} trials of {arm.name} brought nothing to score: "
+        f"{', '.join(arm.failures)}. They count as a score of 0; `perdure list --label {id}` shows "
+        "them."
         for arm in arms
         if arm.failed
     ]

@@ -66,12 +66,40 @@ def test_no_effect_is_called_no_effect() -> None:
     assert silent.sentence.startswith("No difference between")
 
 
-def test_a_run_that_failed_counts_as_nothing() -> None:
-    trials = [trial("loop", 0, 0.9, outcome="failed"), trial("loop", 1, 0.5)]
+NOTHING: list[dict[str, object]] = [
+    {"score": 0.9, "outcome": "failed", "reason": "evaluator_failed"},
+    {"score": None, "outcome": "out_of_budget", "reason": "cost", "steps": ()},
+    {"score": None, "outcome": "no_output", "reason": "no_output"},
+    {"score": None, "outcome": "deadline", "reason": "wall_time", "steps": ()},
+]
+
+
+@pytest.mark.parametrize("end", NOTHING, ids=lambda end: str(end["reason"]))
+def test_a_run_that_brought_nothing_counts_as_nothing_and_says_why(end: dict[str, object]) -> None:
+    trials = [trial("loop", 0, **end), trial("loop", 1, 0.5)]  # pyright: ignore[reportArgumentType]
     found = made(trials)
     assert found.arms[0].score.mean == 0.25
     assert found.arms[0].failed == 1
-    assert "1 of 2 trials of loop failed" in found.warnings[0]
+    assert found.warnings[0].startswith(
+        f"1 of 2 trials of loop brought nothing to score: {end['outcome']}/{end['reason']} (1)."
+    )
+
+
+def test_the_most_frequent_end_comes_first() -> None:
+    trials = [trial("loop", n, **NOTHING[n > 0]) for n in range(3)]  # pyright: ignore[reportArgumentType]
+    assert "out_of_budget/cost (2), failed/evaluator_failed (1)" in made(trials).warnings[0]
+
+
+def test_a_held_out_score_is_something() -> None:
+    plan = Plan(name="test", arms=ARMS, scoring=Scoring(by="check"))
+    (arm, _) = made([trial("loop", 0, None, held_out=0.5)], plan).arms
+    assert (arm.failed, arm.score.mean) == (0, 0.5)
+
+
+def test_no_arm_leads_that_brought_nothing() -> None:
+    end = NOTHING[1]
+    trials = [trial(arm, n, **end) for n in range(6) for arm in ("loop", "single")]  # pyright: ignore[reportArgumentType]
+    assert not any(arm.on_frontier for arm in made(trials).arms)
 
 
 def test_a_run_that_was_stopped_counts_not_at_all() -> None:
