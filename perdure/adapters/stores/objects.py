@@ -177,22 +177,33 @@ class Objects:
 
 def _open(place: BlobPlace) -> "ObjectStore":
     """The store behind a place; nothing is connected yet."""
+    if place.scheme == "file":
+        return _open_folder(place)
     try:
-        if place.scheme == "file":
-            return LocalStore(f"/{place.prefix}")
         secrets = followed(OBJECT_STORES[place.scheme])
         config = cast("S3Config", {name.lower(): secret for name, secret in secrets.items()})
         return from_url(place.url, config=config, client_options=_CLIENT, retry_config=_RETRIES)
-    except FileNotFoundError as error:
-        raise StoreAway(
-            f"There is no folder {place.url}, which PERDURE_BLOBS names.",
-            cure="Make the folder or mount its disk, or correct PERDURE_BLOBS.",
-        ) from error
     except (BaseError, OSError) as error:
         raise InvalidInput(
             f"The object store {place.url} cannot be used: {_fact(error)}.",
             cure=f"Set {_VARIABLES[place.scheme]}, or correct PERDURE_BLOBS.",
         ) from error
+
+
+def _open_folder(place: BlobPlace) -> "ObjectStore":
+    # Never made here: below a disk that is not mounted, blobs would go where nobody finds them.
+    folder = Path(f"/{place.prefix}")
+    if not folder.exists():
+        raise StoreAway(
+            f"There is no folder {place.url}, which PERDURE_BLOBS names.",
+            cure=f"Mount its disk or make it (mkdir -p {folder}), or correct PERDURE_BLOBS.",
+        )
+    if not folder.is_dir():
+        raise InvalidInput(
+            f"{place.url}, which PERDURE_BLOBS names, is no folder.",
+            cure="Correct PERDURE_BLOBS.",
+        )
+    return LocalStore(str(folder))
 
 
 def _sync(path: Path) -> None:
