@@ -56,20 +56,25 @@ async def schema(
     Args:
         name: agent, refine, roles, delegation, run, result, status, event or script; left out:
             their names.
-        all: Every schema, for --write or --check.
-        write: Write the schemas into this folder.
-        check: Only name the files in this folder that are out of date.
+        all: Every schema, which is what --write and --check take.
+        write: Write all schemas into this folder.
+        check: Only name the schemas in this folder that are out of date.
     """
     more, folder = session.context.file_formats(), session.context.folder
-    if all and check is not None:
+    if (all or write or check) and name is not None:
+        raise InvalidInput(
+            "--write and --check take all schemas, and KIND names one.",
+            cure="Leave one of them out.",
+        )
+    if check is not None:
         return _check_schemas(session, folder / check)
-    if all and write is not None:
+    if write is not None:
         paths = [str(path) for path in write_schemas(folder / write, more)]
         told = f"{len(paths)} schemas are in {folder / write}"
         session.output.show(line(told), {"type": "schemas", "paths": paths})
-    elif all or write is not None or check is not None:
+    elif all:
         raise InvalidInput(
-            "--all needs --write FOLDER or --check FOLDER.", cure="Give both, or a name."
+            "--all needs --write FOLDER or --check FOLDER.", cure="Give one of them, or a KIND."
         )
     elif name is None:
         names = list(schemas(more))
@@ -81,7 +86,7 @@ async def schema(
 
 def _check_schemas(session: Session, folder: Path) -> int:
     stale = stale_schemas(folder, session.context.file_formats())
-    cure = f"write them anew: perdure schema --all --write {folder}"
+    cure = f"write them anew: perdure schema --write {folder}"
     told = "\n".join([*stale, cure] if stale else [f"the schemas in {folder} are up to date"])
     session.output.show(line(told), {"type": "schemas", "stale": stale})
     return 1 if stale else 0

@@ -113,10 +113,13 @@ def test_schemas_are_printed_written_and_checked(perdure: Installation) -> None:
     assert {"run", "result", "refine"} <= set(perdure.out.split())
     assert perdure.run("schema", "refin") == 2
     assert "Did you mean refine?" in perdure.err
-    assert perdure.run("schema", "--all", "--check", "out") == 1
-    assert perdure.run("schema", "--all", "--write", "out") == 0
+    assert perdure.run("schema", "--check", "out") == 1
+    assert perdure.run("schema", "--write", "out") == 0
     assert perdure.run("schema", "--all", "--check", "out") == 0
     (perdure.folder / "out" / "run.schema.json").write_text("{}", encoding="utf-8")
     assert perdure.run("schema", "--all", "--check", "out", "--json") == 1
     assert "run.schema.json" in json.loads(perdure.out)["stale"][0]
+    assert perdure.run("schema", "refine", "--write", "other") == 2
+    assert "KIND names one" in perdure.err
+    assert not (perdure.folder / "other").exists()
     assert perdure.run("schema", "--all") == 2
