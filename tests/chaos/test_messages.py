@@ -74,10 +74,10 @@ async def test_r43_the_eleventh_update_in_flight_is_told_to_wait(chaos: Ground) 
     crowded = [one for one in answers if "is overloaded" in str(one)]
     assert crowded, answers
     assert all(isinstance(one, ServiceUnavailable) for one in crowded)
-    chaos.provider.open("later")
     async with chaos.site.worker():
         for message in messages:
             await chaos.verb(run, message)
+        chaos.provider.open("later")
         result = await chaos.check(run, kills=1)
     told = str(chaos.provider.bodies[-1]["messages"]) + " ".join(result.unread_input)
     assert [told.count(message.text) for message in messages] == [1] * len(messages)
