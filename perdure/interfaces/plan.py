@@ -1,12 +1,16 @@
 """What a run would do and could cost at most, told before it starts."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
+
+from pydantic import JsonValue
 
 from perdure.domain.agent.spec import AgentSpec
 from perdure.domain.budget.envelope import MAX_ITERATIONS
 from perdure.domain.delegation.spec import DelegationSpec
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.foundation.names import LoopKind
+from perdure.domain.llm.attachments import attachment_in
 from perdure.domain.llm.requests import ModelProfile
 from perdure.domain.model_availability import unserved
 from perdure.domain.refine.planning import wants_plan
@@ -16,6 +20,7 @@ from perdure.domain.run.gates import GateSettings
 from perdure.domain.specs import Spec, rubric_of
 from perdure.domain.turns.settings import resolve
 from perdure.gateway.types import QueueState
+from perdure.interfaces.formatting import plural
 from perdure.interfaces.planned_stages import PlannedStage, ends_when, planned_stages
 from perdure.interfaces.worst_case import WorstCase, worst_case
 
@@ -32,6 +37,13 @@ class PlannedModel(FrozenModel):
     card: ModelProfile | None = None
 
 
+class PlannedInput(FrozenModel):
+    """A named input that the model is shown, and what it is, in words."""
+
+    name: str
+    what: str
+
+
 class RunPlan(FrozenModel):
     """The answer to `run --dry-run`.
 
@@ -45,6 +57,7 @@ class RunPlan(FrozenModel):
     goal: str
     label: str | None
     workspace: str | None
+    inputs: tuple[PlannedInput, ...] = ()
     access: str
     models: tuple[PlannedModel, ...]
     iterations: int
@@ -87,6 +100,10 @@ def plan_run(
         goal=spec.goal,
         label=spec.metadata.label,
         workspace=spec.workspace,
+        inputs=tuple(
+            PlannedInput(name=name, what=_input_in_words(value))
+            for name, value in spec.context.items()
+        ),
         access=spec.tools.access or "readonly, where the model can choose tools",
         models=models,
         iterations=iteration_limit(spec),
@@ -104,6 +121,22 @@ def plan_run(
         lacking=tuple(told for queue in queues for told in unserved(spec, queue.lacks)),
         warnings=(*warnings, *_warnings(spec, models)),
     )
+
+
+def _input_in_words(value: JsonValue) -> str:
+    if (shown := attachment_in(value)) is not None:
+        return shown.described
+    match value:
+        case str():
+            return plural(len(value), "character")
+        case {"ref": str()}:
+            return "a text, kept beside the task"
+        case list():
+            return f"a list of {plural(len(value), 'item')}"
+        case dict():
+            return f"an object of {plural(len(value), 'field')}"
+        case _:
+            return json.dumps(value)
 
 
 def iteration_limit(spec: Spec) -> int:

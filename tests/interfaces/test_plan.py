@@ -77,6 +77,40 @@ def test_a_plan_names_models_by_role_and_warns() -> None:
     assert plan.warnings == ("first", "m does not judge: checks alone decide.")
 
 
+@pytest.mark.parametrize(
+    ("value", "what"),
+    [
+        pytest.param("two words", "9 characters", id="a text"),
+        pytest.param({"ref": "sha256:" + "0" * 64}, "a text, kept beside the task", id="a file"),
+        pytest.param([1, 2], "a list of 2 items", id="a list"),
+        pytest.param({"a": 1}, "an object of 1 field", id="an object"),
+        pytest.param(3.5, "3.5", id="a number"),
+        pytest.param(None, "null", id="nothing"),
+        pytest.param(
+            {"ref": "sha256:" + "0" * 64, "media_type": "image/png", "bytes": 40_960,
+             "name": "chart.png", "width": 640, "height": 480},
+            "image chart.png, image/png, 640 × 480 pixels, 40 KB",
+            id="an image",
+        ),
+        pytest.param(
+            {"ref": "sha256:" + "0" * 64, "media_type": "application/pdf", "bytes": 900,
+             "name": "paper.pdf", "pages": 1},
+            "PDF paper.pdf, application/pdf, 1 page, 900 bytes",
+            id="a PDF",
+        ),
+    ],
+)  # fmt: skip
+def test_a_plan_lists_what_the_model_is_shown(value: object, what: str) -> None:
+    plan = plan_run(
+        spec(context={"first": "x", "given": value}), cards={}, queues=(), default_model="m"
+    )
+    assert [one.name for one in plan.inputs] == ["first", "given"]
+    assert plan.inputs[1].what == what
+    drawn = StringIO()
+    Console(file=drawn, width=120).print(plan_view(plan))
+    assert f"given: {what}" in drawn.getvalue()
+
+
 def loop(*roles: dict[str, object], condition: dict[str, object], **below: object) -> LoopSnapshot:
     definition = LoopDefinition.model_validate(
         {"name": "team", "roles": roles, "termination_condition": condition}

@@ -33,6 +33,7 @@ def plan_view(plan: RunPlan) -> RenderableType:
         ("goal", one_line(plan.goal, 300)),
         ("label", plan.label),
         ("workspace", plan.workspace or "an empty scratch folder"),
+        *_inputs(plan),
         ("tools", plan.access),
         *((planned.role, _model(planned)) for planned in plan.models),
         ("iterations", f"at most {plan.iterations}: {' → '.join(plan.steps)}"),
@@ -54,6 +55,12 @@ def plan_view(plan: RunPlan) -> RenderableType:
         _queues(plan),
         _verdict(plan),
     )
+
+
+def _inputs(plan: RunPlan) -> Iterator[tuple[str, str]]:
+    for number, given in enumerate(plan.inputs):
+        name, what = one_line(given.name, 40), one_line(given.what, 200)
+        yield ("inputs" if number == 0 else "", f"{name}: {what}")
 
 
 def _stages(plan: RunPlan) -> RenderableType | None:
