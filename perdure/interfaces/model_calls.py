@@ -7,8 +7,9 @@ from perdure.domain.budget.journal import AttemptRow, AttemptState
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.foundation.errors import NotFound, StoreError
 from perdure.domain.foundation.tolerance import read
+from perdure.domain.llm.attachments import Attachment
 from perdure.domain.llm.requests import ModelReply, PromptRef
-from perdure.domain.llm.transcript import Message
+from perdure.domain.llm.transcript import Message, attachments_of
 from perdure.domain.llm.usage import Usage
 from perdure.domain.run.activity_messages import Frame
 from perdure.interfaces.services import Services
@@ -48,6 +49,22 @@ async def told(services: Services, run: str, rows: list[AttemptRow]) -> tuple[Mo
     """Some attempts of a run with all that was said in them."""
     replies = await services.journal.replies(run)
     return tuple([await _told(services, row, replies.get(row.key)) for row in rows])
+
+
+async def attachment_shown(
+    services: Services, run: str, iteration: int, ref: str
+) -> Attachment | None:
+    """The image or PDF with this address among all that the models of an iteration were shown."""
+    rows = await calls_of(services, run, iteration)
+    replies = await services.journal.replies(run)
+    for row in rows:
+        call = await _told(services, row, replies.get(row.key))
+        for message in call.prompt or ():
+            for block in message.blocks:
+                found = next((one for one in attachments_of(block) if one.ref == ref), None)
+                if found is not None:
+                    return found
+    return None
 
 
 async def _told(services: Services, row: AttemptRow, address: str | None) -> ModelCall:

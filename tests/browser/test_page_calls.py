@@ -1,6 +1,14 @@
 """A person follows a run on the page, unfolds what was said, and goes on from there."""
 
+import base64
+from typing import Any
+
+from agent_runs import task
+from pictures import png
 from playwright.async_api import expect
+
+from perdure.submission.loading import load_data, store
+from perdure.submission.types import Surroundings
 
 LONG_MS = 30_000
 
@@ -28,3 +36,17 @@ async def test_the_end_of_a_run_shows_without_a_reload(stage, rest, page):
     await expect(page.locator(".sentence .state")).to_have_text("stopped", timeout=LONG_MS)
     await expect(page.get_by_role("button", name="Pause")).to_have_count(0)
     assert await page.evaluate("window.stayed") is True
+
+
+async def test_a_picture_that_a_model_was_shown_is_seen(stage, rest, page):
+    chart = {"base64": base64.b64encode(png(400, 300)).decode(), "name": "chart.png"}
+    model = await stage.site.script({"replies": [{"text": "It rises."}]})
+    given: dict[str, Any] = task(context={"chart": chart}, models={"executor": model})
+    submission = load_data(given, surroundings=Surroundings(folder=None))
+    run = await stage.site.gateway.start(await store(submission, stage.site.parts.stores.blobs))
+    await stage.site.gateway.result(run)
+    await page.goto(f"{rest.url}/runs/{run}/iterations/1/calls")
+    await page.get_by_text("Image about").click()
+    picture = page.get_by_role("img", name="image chart.png, image/png, 400 × 300 pixels")
+    await expect(picture).to_be_visible()
+    await expect(picture).to_have_js_property("naturalWidth", 400)

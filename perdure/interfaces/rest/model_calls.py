@@ -1,8 +1,10 @@
-"""The model calls of one iteration, with what was said in them."""
+"""The model calls of one iteration, with what was said and shown in them."""
 
 from fastapi import APIRouter
+from fastapi.responses import Response
 
-from perdure.interfaces.model_calls import calls_of, told
+from perdure.domain.foundation.errors import NotFound
+from perdure.interfaces.model_calls import attachment_shown, calls_of, told
 from perdure.interfaces.rest.auth import Reader, Site, known_run
 from perdure.interfaces.rest.paging import CursorText, Limit, cursors
 from perdure.interfaces.rest.request_limits import BoundedRoute
@@ -32,3 +34,23 @@ async def model_calls(
         items=await told(site.services, run, rows[offset : offset + limit]),
         cursor=pages.after(offset, limit=limit, total=len(rows)),
     )
+
+
+@router.get("/iterations/{iteration}/attachments/{ref}", response_class=Response)
+async def attachment(site: Site, _: Reader, run: str, iteration: Index, ref: str) -> Response:
+    """An image or PDF that its models were shown, by the address in their prompts."""
+    await known_run(site, run)
+    shown = await attachment_shown(site.services, run, iteration, ref)
+    if shown is None:
+        raise NotFound(
+            f"No model was shown {ref[:80]!r} in iteration {iteration} of {run}.",
+            cure="Take the address of an image or PDF from the prompt of one of its calls.",
+        )
+    data = await site.services.blobs.get(ref)
+    # An image can do nothing in a browser; a PDF may hold scripts, and is only ever saved.
+    where = "inline" if shown.kind == "image" else "attachment"
+    headers = {
+        "content-disposition": where,
+        "content-security-policy": "default-src 'none'; sandbox",
+    }
+    return Response(data, media_type=shown.media_type, headers=headers)

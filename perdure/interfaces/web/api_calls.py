@@ -1,12 +1,13 @@
 """The REST API as the views call it: in this process, in the name of the visitor."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TypeVar
 from urllib.parse import quote
 
 import httpx2
 from pydantic import JsonValue, TypeAdapter
+from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from perdure.domain.installation.access import ApiToken
@@ -60,6 +61,18 @@ class Api:
             name: str(value) for name, value in (query or {}).items() if value not in (None, "")
         }
         return await self._call("GET", path, shape, params=given)
+
+    async def content(self, path: str, *, keep: Collection[str]) -> Response:
+        """What is no JSON, as the API answers it, with some of its headers.
+
+        Raises:
+            ApiProblem: it was refused.
+        """
+        response = await self._client.send(self._client.build_request("GET", API + path))
+        if response.is_error:
+            raise problem_of(response.status_code, response.content)
+        headers = {name: response.headers[name] for name in keep if name in response.headers}
+        return Response(response.content, headers=headers)
 
     async def post(
         self,

@@ -37,6 +37,15 @@ async def calls(visit: Here, run: str, index: int, cursor: str | None = None) ->
     )
 
 
+@router.get("/runs/{run}/iterations/{index}/attachments/{ref}")
+async def attachment(visit: Here, run: str, index: int, ref: str) -> Response:
+    """An image that a model was shown, or a PDF to save."""
+    return await visit.api.content(
+        at("loops", run, "iterations", str(index), "attachments", ref),
+        keep=("content-type", "content-disposition", "content-security-policy"),
+    )
+
+
 def shown(call: ModelCall) -> ShownCall:
     """A call in parts."""
     return ShownCall(

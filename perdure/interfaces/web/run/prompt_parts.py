@@ -7,6 +7,7 @@ from typing import NamedTuple
 from pydantic import JsonValue
 
 from perdure.domain.foundation.tokens import estimate
+from perdure.domain.llm.attachments import Attachment
 from perdure.domain.llm.transcript import (
     AttachmentBlock,
     Block,
@@ -15,6 +16,7 @@ from perdure.domain.llm.transcript import (
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
+    attachments_of,
     block_tokens,
 )
 
@@ -27,11 +29,12 @@ _HEADINGS = {
 
 
 class Part(NamedTuple):
-    """One part of a prompt or reply: what it is, its text, about how many tokens."""
+    """One part of a prompt or reply: what it is, its text, about how many tokens, what it shows."""
 
     title: str
     text: str
     tokens: int
+    shows: tuple[Attachment, ...] = ()
 
 
 def prompt_parts(system: str | None, messages: Sequence[Message]) -> tuple[Part, ...]:
@@ -60,7 +63,8 @@ def part_of(title: str, text: str) -> Part:
 
 def measured_part(title: str, text: str, block: Block) -> Part:
     """A part whose images and PDFs count beside its text."""
-    return Part(title, text, estimate(text).total + block_tokens(block).media)
+    tokens = estimate(text).total + block_tokens(block).media
+    return Part(title, text, tokens, tuple(attachments_of(block)))
 
 
 def _user_parts(text: str, title: str) -> Iterable[Part]:
