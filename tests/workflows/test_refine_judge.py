@@ -63,6 +63,11 @@ BAD = {
     "no gap": '{"dimensions": [{"name": "tone", "score": 0.9, "gap": ""}]}',
     "scored twice": '{"dimensions": [{"name": "tone", "score": 1, "gap": ""},'
     ' {"name": "tone", "score": 0.1, "gap": "x"}]}',
+    "a blocker beside the JSON": '{"dimensions": [{"name": "tone", "score": 0.9, "gap": "x"}]}'
+    "\nBLOCKER: it insults the reader",
+    "a verdict that says no": '{"dimensions": [{"name": "tone", "score": 0.9, "gap": "x"}],'
+    ' "verdict": "FAIL"}',
+    "a blocker in a gap": "SCORES:\n- tone: 0.9 [blocker] it insults the reader",
     "pass with a blocker": '{"dimensions": [{"name": "tone", "score": 1, "gap": ""}], "findings":'
     ' [{"severity": "blocker", "dimension": "tone", "title": "rude", "fix": "x"}]}',
 }

@@ -7,11 +7,12 @@ from pydantic import Field, JsonValue
 from perdure.domain.delegation.results import Confidence, Defect
 from perdure.domain.delegation.spec import CritiqueSettings
 from perdure.domain.delegation.summary import shortened
+from perdure.domain.evaluation.judge_reply_lines import NOTHING, speaks_against
 from perdure.domain.evaluation.scores import known_severity, severity_of
 from perdure.domain.evaluation.trajectory import is_score, rounded
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.foundation.problems import shown
-from perdure.domain.llm.structured_replies import BadReply, Fields, find_reply, unread
+from perdure.domain.llm.structured_replies import BadReply, Fields, denials, find_reply, unread
 
 CATEGORIES = (
     "missing",
@@ -27,6 +28,8 @@ RECURRING = 2
 MOST_PITFALLS = 5
 MOST_CATEGORIES = 24
 MOST_DEFECTS = 20
+GOOD = 0.6
+"""Scores from which a critique speaks for the work."""
 KEPT_SCORES = 200
 
 
@@ -116,7 +119,11 @@ def read_critique(text: str) -> Critique | BadReply:
         return BadReply(problems)
     given = found.fields.get("defects")
     defects = read_defects(given if isinstance(given, list) else [])
-    return _consistent(Critique(score=score, defects=defects))
+    critique = Critique(score=score, defects=defects)
+    beside = f"{text[: found.start]}\n{text[found.end :]}"
+    if score >= GOOD and not critique.critical and (against := _against(found.fields, beside)):
+        return BadReply((against,))
+    return _consistent(critique)
 
 
 def read_defects(given: Sequence[JsonValue]) -> tuple[Defect, ...]:
@@ -140,6 +147,15 @@ def _misplaced(fields: Fields) -> tuple[str, ...]:
     surplus = unread(fields, ("score", "defects"))
     found += [f"Nobody asked for the field {name!r}; allowed: score, defects." for name in surplus]
     return tuple(found)
+
+
+def _against(fields: Fields, beside: str) -> str:
+    """What speaks against a work of a good score without critical defects; empty for nothing."""
+    if denied := denials(fields, ("score", "defects")):
+        return f"The field {denied[0]!r} speaks against the work, and no defect says why."
+    lines = [line.strip(" \t-*•+>#") for line in beside.splitlines()]
+    found = next((line for line in lines if speaks_against(line)), "")
+    return f"{shown(found)} stands beside the JSON; put it into defects." if found else ""
 
 
 def _consistent(critique: Critique) -> Critique | BadReply:
@@ -225,5 +241,7 @@ def _answer(item: JsonValue) -> tuple[int, str | None] | None:
     given = item if isinstance(item, dict) else {}
     number, met, missing = given.get("number"), given.get("met"), given.get("missing")
     if isinstance(number, bool) or not isinstance(number, int) or not isinstance(met, bool):
+        return None
+    if met and isinstance(missing, str) and not NOTHING.fullmatch(missing.strip()):
         return None
     return number, None if met else shortened(missing if isinstance(missing, str) else "")

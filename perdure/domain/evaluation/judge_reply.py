@@ -11,12 +11,14 @@ from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from perdure.domain.evaluation.judge_reply_text import has_scores_label, read_labelled
+from perdure.domain.evaluation.judge_reply_lines import holds_finding
+from perdure.domain.evaluation.judge_reply_text import has_scores_label, left_out, read_labelled
 from perdure.domain.evaluation.scores import DimensionScore, Finding, Severity, known_severity
 from perdure.domain.evaluation.trajectory import is_score, rounded
 from perdure.domain.llm.structured_replies import (
     BadReply,
     Fields,
+    denials,
     find_reply,
     object_schema,
     shaped,
@@ -131,6 +133,8 @@ def _surplus(fields: Fields, shape: type[BaseModel]) -> list[str]:
 __all__ = ["Asked", "BadReply", "Judgement", "read_judgement"]
 
 NO_WORDS = "a finding without words"
+GOOD = 0.7
+"""Scores from which a reply speaks for the work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +185,11 @@ def read_judgement(text: str, asked: Asked) -> Judgement | BadReply:
     scores = {names.get(item.name.casefold(), item.name): item for item in given.dimensions}
     findings = _numbered(given.placed(asked.dimensions), names, asked.next_finding)
     slips = (*_gap_slips(scores), *_finding_slips(given.findings))
-    problems = (*_score_problems(scores, given, asked), *_finding_problems(findings, scores, asked))
+    problems = (
+        *_score_problems(scores, given, asked),
+        *_gap_problems(scores),
+        *_finding_problems(findings, scores, asked),
+    )
     if problems:
         return BadReply((*problems, *slips))
     known = {one.casefold(): one for one in asked.open_findings}
@@ -199,10 +207,13 @@ def _parse(text: str, dimensions: Sequence[str]) -> GivenReply | BadReply:
     if isinstance(found, BadReply):
         return found
     if found is not None:
-        if has_scores_label(f"{text[: found.start]}\n{text[found.end :]}"):
+        around = f"{text[: found.start]}\n{text[found.end :]}"
+        if has_scores_label(around):
             return BadReply(("The reply gives its scores twice, as JSON and under a label.",))
         given = shaped(found.fields, GivenReply)
-        problems = surplus(found.fields)
+        problems = (*surplus(found.fields), *left_out(around, dimensions))
+        if isinstance(given, GivenReply):
+            problems = (*problems, *_denied(found.fields, given))
         return BadReply(problems) if problems and not isinstance(given, BadReply) else given
     labelled = read_labelled(text, dimensions)
     if labelled is None:
@@ -212,6 +223,22 @@ def _parse(text: str, dimensions: Sequence[str]) -> GivenReply | BadReply:
         missing = _missing(given, dimensions) if isinstance(given, GivenReply) else ()
         return BadReply((*missing, *labelled.problems))
     return given
+
+
+def _denied(fields: Fields, given: GivenReply) -> tuple[str, ...]:
+    """A verdict beside the scores that says no, where neither scores nor findings do."""
+    if any(one.score < GOOD for one in given.dimensions):
+        return ()
+    if any(_severity(one.severity) != "suggestion" for one in given.placed(())):
+        return ()
+    found = [*denials(fields, GivenReply.model_fields)]
+    items = fields.get("dimensions")
+    for item in items if isinstance(items, list) else ():
+        found += denials(item, GivenScore.model_fields) if isinstance(item, dict) else ()
+    return tuple(
+        f"The field {name!r} speaks against the work, and no score or finding says why."
+        for name in dict.fromkeys(found)
+    )
 
 
 def _missing(given: GivenReply, dimensions: Sequence[str]) -> tuple[str, ...]:
@@ -234,6 +261,14 @@ def _score_problems(
     if len(scores) < len(given.dimensions):
         found.append("A dimension is scored twice.")
     return tuple(found)
+
+
+def _gap_problems(scores: dict[str, GivenScore]) -> tuple[str, ...]:
+    return tuple(
+        f"The gap of {name} holds a finding ({item.gap.strip()[:80]!r}); put it into findings."
+        for name, item in scores.items()
+        if holds_finding(item.gap.strip())
+    )
 
 
 def _gap_slips(scores: dict[str, GivenScore]) -> tuple[str, ...]:

@@ -13,6 +13,12 @@ from perdure.domain.evaluation.scores import GRAVE_WORDS, SEVERITY_WORDS, known_
 
 SHOWN_CHARACTERS = 100
 FIX = re.compile(r"\b[Ff]ix\s*:\s*")
+NOTHING = re.compile(
+    r"(?:|none|nothing|n/?a|[-–—]|\[\]|empty|"
+    r"(?:none|no)(?: (?:new|open|further|other))*(?: (?:findings?|issues?|blockers?|defects?|"
+    r"problems?|suggestions?))?(?: (?:found|so far|yet))?)\.?",
+    re.IGNORECASE,
+)
 _MARKS = "*_`\"' "
 _SEPARATOR = re.compile(r"[*`\s]*[:=][\s*`]*|[*`]*\s+[-–—]\s+|[*`]*\s+")
 _NUMBER = re.compile(
@@ -42,7 +48,15 @@ _UNPLACED = re.compile(
     rf"\b(?:{'|'.join(sorted(GRAVE_WORDS))})\b|[\[(](?:{'|'.join(sorted(SEVERITY_WORDS))})[\])]",
     re.IGNORECASE,
 )
-_STRAY = re.compile(r"[*_`]*(?:\[(?P<square>[A-Za-z]+)\]|(?P<word>[A-Za-z]+)[*_`]*\s*:)")
+_BRACKETED = re.compile(
+    rf"[\[(]\s*[*_`]*(?:{'|'.join(sorted(SEVERITY_WORDS))})[*_`]*\s*[\])]", re.IGNORECASE
+)
+_STATED = re.compile(r"\bseverity\W{1,6}(?P<word>[A-Za-z]\w*)", re.IGNORECASE)
+_GRAVE = re.compile(rf"\b(?:{'|'.join(sorted(GRAVE_WORDS))})s?\b", re.IGNORECASE)
+_NEGATED = re.compile(
+    r"\b(?:no|not|none|never|without|nothing|any|if|neither|nor|zero|0)\b|n't\b", re.IGNORECASE
+)
+_STRAY = re.compile(r"[*_`]*(?:\[(?P<square>[A-Za-z]\w*)\]|(?P<word>[A-Za-z]\w*)[*_`]*\s*[:–—])")
 
 Fields = dict[str, JsonValue]
 
@@ -67,6 +81,8 @@ class LineReader:
             found = _NUMBER.fullmatch(rest[separator.end() :])
         if name is None or found is None or not _is_score(found):
             return f"The line {_shown(entry)} gives no dimension that was asked for with its score."
+        if holds_finding(found["rest"].strip(_LEFT)):
+            return f"The line {_shown(entry)} holds a finding; put it under FINDINGS."
         gap = found["rest"].strip().strip(f"()[].{_LEFT}").strip()
         return {"name": name, "score": float(found["number"].replace("−", "-")), "gap": gap}
 
@@ -77,6 +93,8 @@ class LineReader:
             name = next(iter(self.names.values()))
         if name is None:
             return f"The finding {_shown(entry)} names no dimension that was asked for."
+        if severity is None and (stated := _STATED.search(said)):
+            severity = stated["word"]
         if severity is None and _UNPLACED.search(said):
             return f"How bad is the finding {_shown(entry)}? Begin it with [blocker] or the like."
         title, *fixes = FIX.split(said, maxsplit=1)
@@ -154,6 +172,18 @@ class LineReader:
             if bare.casefold().startswith(folded) and not rest[:1].isalnum():
                 return name, rest.lstrip("*_`\"'")
         return None, line
+
+
+def holds_finding(gap: str) -> bool:
+    """Whether what is said beside a score is a finding of its own, with how bad it is."""
+    return reads_as_finding(gap) or _BRACKETED.search(gap) is not None
+
+
+def speaks_against(line: str) -> bool:
+    """Whether a line beside a structured reply may be a finding that it leaves out."""
+    if reads_as_finding(line) or _BRACKETED.search(line):
+        return True
+    return _GRAVE.search(line) is not None and _NEGATED.search(line) is None
 
 
 def reads_as_finding(line: str) -> bool:

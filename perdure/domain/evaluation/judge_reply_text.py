@@ -21,7 +21,14 @@ from typing import TypeVar
 
 from pydantic import JsonValue
 
-from perdure.domain.evaluation.judge_reply_lines import FIX, LineReader, reads_as_finding
+from perdure.domain.evaluation.judge_reply_lines import (
+    FIX,
+    NOTHING,
+    LineReader,
+    reads_as_finding,
+    speaks_against,
+)
+from perdure.domain.evaluation.scores import known_severity
 
 _ReadT = TypeVar("_ReadT", dict[str, JsonValue], tuple[str, ...])
 SHOWN_CHARACTERS = 100
@@ -36,12 +43,6 @@ _REMARKS = frozenset(
 _UPPER = re.compile(r"\**([A-Z][A-Z _-]*[A-Z])\s*\**\s*:\s*\**\s*(.*)")
 _HEADING = re.compile(r"#{1,6}\s+\**([^:#*]+?)\**\s*:?\s*\**\s*")
 _BULLET = re.compile(r"(?:[-*•+]|\d{1,3}[.)])\s+")
-_NOTHING = re.compile(
-    r"(?:none|nothing|n/?a|[-–—]|\[\]|empty|"
-    r"(?:none|no)(?: (?:new|open|further|other))*(?: (?:findings?|issues?|blockers?|defects?|"
-    r"problems?|suggestions?))?(?: (?:found|so far|yet))?)\.?",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +103,20 @@ def has_scores_label(text: str) -> bool:
     return any(_label(line.strip())[0] == "scores" for line in text.splitlines())
 
 
+def left_out(text: str, dimensions: Sequence[str]) -> tuple[str, ...]:
+    """What stands around a structured reply and would stand against acceptance, as sentences.
+
+    Words before and after the object are allowed; a finding among them would be lost.
+    """
+    found = _sections(text, LineReader.of(dimensions))
+    under = [one for label in ("findings", "new findings") for one in found.entries.get(label, ())]
+    graver = [label for label in found.unknown if known_severity(label.split()[0]) is not None]
+    lines = [line.strip() for line in text.splitlines()]
+    against = [line for line in lines if speaks_against(_BULLET.sub("", line, count=1))]
+    told = dict.fromkeys([*under, *graver, *against])
+    return tuple(f"{_short(one)!r} stands beside the JSON; put it into findings." for one in told)
+
+
 def _or_problem(read: _ReadT | str, problems: list[str]) -> _ReadT | None:
     if isinstance(read, str):
         problems.append(read)
@@ -120,11 +135,13 @@ def _sections(text: str, lines: LineReader) -> _Sections:
             known = label in _LABELS
             current = found.entries.setdefault(label, []) if known else None
             is_remark, bulleted = known or label in _REMARKS, False
-            if not is_remark and rest and not _NOTHING.fullmatch(rest):
+            if not is_remark and rest and not NOTHING.fullmatch(rest):
                 found.unknown.append(label.upper())
+            if label in _REMARKS and reads_as_finding(rest):
+                found.strays.append(rest)
             line = rest if known else ""
         bare = _BULLET.sub("", line, count=1) if _BULLET.match(line) else line
-        if not bare or _NOTHING.fullmatch(bare):
+        if not bare or NOTHING.fullmatch(bare):
             continue
         if current is None:
             _outside(found, bare, is_remark=is_remark, label=label)

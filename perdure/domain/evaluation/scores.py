@@ -15,10 +15,10 @@ Severity = Literal["blocker", "important", "suggestion"]
 
 
 _WORDS: dict[Severity, str] = {
-    "blocker": "blocker blocking critical fatal severe showstopper",
-    "important": "important major high serious significant error must",
+    "blocker": "blocker blocking critical fatal severe showstopper p0",
+    "important": "important major high serious significant error must p1",
     "suggestion": "suggestion suggested minor low medium moderate nit nitpick trivial cosmetic"
-    " optional info note",
+    " optional info note p2 p3 p4",
 }
 
 

@@ -32,6 +32,21 @@ _TELLING = re.compile(
     r"reject|missing|violation|concern",
     re.IGNORECASE,
 )
+# Fields that sum a reply up, and the words with which they speak against the work.
+_VERDICTS = re.compile(
+    r"verdict|pass|accept|approv|status|state|decision|outcome|conclusion|recommend|achiev|\bmet\b|"
+    r"_met|done|ready|complete|valid|success|satisf|\bok\b|good|merge|ship",
+    re.IGNORECASE,
+)
+_NO = re.compile(
+    r"\W*(?:(?:it|this|the (?:work|draft|text|output|result)|work|draft)\s+)?"
+    r"(?:(?:is|was|does|do|did|has|have|should|must|can|be)(?:\s+|(?=n't)))?"
+    r"(?:no\b(?!\s+(?:new|more|further|open|issue|problem|blocker|finding|defect|concern|change|"
+    r"objection|error))|n't\b|not\b|never\b|fail|reject|den(?:y|ied)|declin|block|bad\b|poor|"
+    r"insufficient|incomplete|invalid|revis|rework|redo\b|wrong|unaccept|unmet|partial|false\b|"
+    r"needs?\s+(?:work|change|fix|rev|more)|changes?\s+(?:requested|required|needed)|[✗✘❌🛑⛔])",
+    re.IGNORECASE,
+)
 _BRACES = 24
 _CUT = "The reply was cut off before its end; make it shorter."
 _PAUSED = "The reply paused before its end; give the whole of it at once."
@@ -132,6 +147,22 @@ def unread(fields: Fields, known: Collection[str]) -> list[str]:
         for name, value in fields.items()
         if name not in known and value not in (None, "", [], {}) and not _is_remark(name, value)
     ]
+
+
+def denials(fields: Fields, known: Collection[str]) -> list[str]:
+    """Fields that nobody asked for and that speak against the work: `approved: false`.
+
+    Beside a good score or an approval they contradict it; beside a bad one they repeat it.
+    """
+    return [
+        name
+        for name, value in fields.items()
+        if name not in known and _VERDICTS.search(name) and _is_no(value)
+    ]
+
+
+def _is_no(value: JsonValue) -> bool:
+    return value is False or (isinstance(value, str) and bool(_NO.match(value.replace("_", " "))))
 
 
 def _is_remark(name: str, value: JsonValue) -> bool:

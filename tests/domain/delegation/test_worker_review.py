@@ -53,6 +53,11 @@ def test_critiques_are_read(reply: dict[str, JsonValue], score: float, critical:
         ('{"score": NaN}', "NaN is a number that JSON does not know"),
         ('{"score": 1, "defects": [{"title": "x", "critical": true}]}', "yet 'x' is called"),
         ('{"score": 0.9, "defects": [{"title": "x"', "cut off before its end"),
+        ('{"score": 0.9, "defects": [], "accept": false}', "'accept' speaks against"),
+        ('{"score": 0.9, "defects": [], "verdict": "reject"}', "'verdict' speaks against"),
+        ('{"score": 0.9, "status": "needs work"}', "'status' speaks against"),
+        ('{"score": 0.9, "defects": []}\nBLOCKER: it lies', "stands beside the JSON"),
+        ('Critical: it lies.\n{"score": 0.9}', "stands beside the JSON"),
     ],
 )
 def test_what_is_no_critique_is_no_score(text: str, said: str) -> None:
@@ -136,6 +141,10 @@ def test_criteria_that_are_not_met_are_named_with_what_is_missing() -> None:
         (answer((1, True, "")), "No answer for criterion 2"),
         (answer(), "No answer for criterion 1, 2"),
         ("All met.", "no JSON object"),
+        (
+            answer((1, True, "the whole second half"), (2, True, "")),
+            "answers no criterion",
+        ),
         (
             '{"criteria": [{"number": 1, "met": "yes"}, {"number": 2, "met": true}]}',
             "answers no criterion",

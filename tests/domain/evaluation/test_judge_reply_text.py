@@ -222,6 +222,75 @@ MISPLACED = {
 }
 
 
+SCORED = json.dumps({"dimensions": [{"name": "quality", "score": 0.9, "gap": "x"}]})
+LEFT_OUT = {
+    "findings below it": f"{SCORED}\nFINDINGS:\n- [blocker] quality: it insults the reader",
+    "findings above it": f"FINDINGS:\n- it insults the reader\n\n{SCORED}",
+    "a blocker below it": f"{SCORED}\nBLOCKER: it insults the reader",
+    "a blocker in small letters": f"{SCORED}\n- critical: it insults the reader",
+    "a blocker in brackets": f"{SCORED}\nOne more thing. (blocker) It insults the reader.",
+    "a blocker in a sentence": f"{SCORED}\nIt insults the reader, which is a blocker.",
+    "a priority": f"{SCORED}\nP0: it insults the reader",
+    "a note with a blocker": "SCORES:\n- quality: 0.9 (x)\nNOTES: blocker: it insults the reader",
+    "a blocker in a gap": "SCORES:\n- quality: 0.9 [blocker] it insults the reader",
+    "a blocker as a gap": json.dumps(
+        {"dimensions": [{"name": "quality", "score": 0.9, "gap": "Blocker: it insults"}]}
+    ),
+    "a verdict that says no": SCORED.replace("{", '{"verdict": "FAIL", ', 1),
+    "a switch that says no": SCORED.replace("{", '{"pass": false, ', 1),
+    "a state that says no": SCORED.replace("{", '{"status": "needs_revision", ', 1),
+    "a no in a dimension": SCORED.replace('"gap"', '"accepted": "no", "gap"'),
+    "a recommendation": SCORED.replace("{", '{"recommendation": "Do not ship it.", ', 1),
+}
+
+
+@pytest.mark.parametrize("text", LEFT_OUT.values(), ids=LEFT_OUT)
+def test_nothing_that_stands_against_acceptance_is_left_out(text: str) -> None:
+    assert isinstance(read_judgement(text, ONE), BadReply)
+
+
+POOR = SCORED.replace("0.9", "0.4")
+HARMLESS = {
+    "words": f"I read the text twice.\n{SCORED}\nThat is all.",
+    "nothing grave": f"There are no blockers, and nothing critical.\n{SCORED}",
+    "no findings": f"{SCORED}\nFINDINGS: none",
+    "a yes": SCORED.replace("{", '{"verdict": "PASS", "passes": true, "status": "ok", ', 1),
+    "no issues": SCORED.replace("{", '{"status": "no issues found", ', 1),
+    "a no beside a poor score": POOR.replace("{", '{"verdict": "FAIL", "pass": false, ', 1),
+    "a no beside its finding": json.dumps(
+        {
+            "dimensions": [{"name": "quality", "score": 0.9, "gap": "x"}],
+            "findings": [{"severity": "important", "dimension": "quality", "title": "rude"}],
+            "verdict": "fail",
+        }
+    ),
+    "a summary": SCORED.replace("{", '{"summary": "It is not bad at all.", ', 1),
+}
+
+
+@pytest.mark.parametrize("text", HARMLESS.values(), ids=HARMLESS)
+def test_words_that_take_nothing_back_do_no_harm(text: str) -> None:
+    assert isinstance(read_judgement(text, ONE), Judgement)
+
+
+@pytest.mark.parametrize(
+    ("line", "severity"),
+    [
+        ("quality: insulting. Severity: high", "important"),
+        ("quality: insulting (severity: critical)", "blocker"),
+        ("quality (P0): insulting", "blocker"),
+        ("[P1] quality: insulting", "important"),
+        ("P3: quality: a comma", "suggestion"),
+        ("quality: a comma. Severity - minor", "suggestion"),
+        ("quality: insulting. Severity: sev1", "important"),
+    ],
+)
+def test_how_bad_a_finding_is_counts_wherever_it_stands(line: str, severity: str) -> None:
+    found = read_judgement(f"SCORES:\nquality: 0.4 (x)\nFINDINGS:\n- {line}", ONE)
+    assert isinstance(found, Judgement), found
+    assert [one.severity for one in found.findings] == [severity]
+
+
 @pytest.mark.parametrize("more", MISPLACED.values(), ids=MISPLACED)
 def test_what_stands_in_no_place_for_it_is_told(more: dict[str, object]) -> None:
     reply = {"dimensions": [{"name": "quality", "score": 0.9, "gap": "x"}], **more}
