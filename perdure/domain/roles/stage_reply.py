@@ -1,20 +1,23 @@
 """Reads a stage's text: a reply inside it, whether it is blocked; and a goal judge's reply."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, JsonValue
 
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.foundation.json_extraction import Found
 from perdure.domain.llm.structured_replies import (
     BadReply,
     Fields,
+    denials,
     find_reply,
     flaw,
     objects_with,
     shaped,
+    unread,
 )
 from perdure.domain.roles.verdict_words import (
     ATTRIBUTION,
@@ -41,6 +44,11 @@ class EmbeddedObject:
     def around(self) -> str:
         """The text without the object."""
         return f"{self.before}\n{self.after}"
+
+    @property
+    def ends_reply(self) -> bool:
+        """Whether nothing follows it, fences and brackets aside."""
+        return not self.after.strip(_FRAME)
 
     @property
     def concludes(self) -> bool:
@@ -166,7 +174,13 @@ class _Given(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     achieved: bool = Field(strict=True)
-    rationale: str = ""
+    rationale: str = Field(
+        default="",
+        validation_alias=AliasChoices("rationale", "reason", "reasoning", "why", "explanation"),
+    )
+
+
+_KNOWN = ("achieved", "rationale", "reason", "reasoning", "why", "explanation")
 
 
 def read_goal(text: str) -> GoalVerdict:
@@ -181,14 +195,22 @@ def read_goal(text: str) -> GoalVerdict:
         return _unclear(*given.problems)
     around = _from_text(found.around)
     is_denied = around.clear and not around.achieved
-    is_contradicted = given.achieved and (is_denied or not found.concludes)
+    open_fields = [*unread(found.fields, _KNOWN), *denials(found.fields, _KNOWN)]
+    is_contradicted = given.achieved and (is_denied or not found.concludes or bool(open_fields))
     rationale = given.rationale or _reason(found.around)
     return GoalVerdict(
         achieved=given.achieved and not is_contradicted,
         rationale=rationale.strip()[:_RATIONALE_CHARACTERS],
         clear=not is_contradicted,
-        problems=(_CONTRADICTED,) if is_contradicted else (),
+        problems=_contradictions(open_fields) if is_contradicted else (),
     )
+
+
+def _contradictions(open_fields: Sequence[str]) -> tuple[str, ...]:
+    if not open_fields:
+        return (_CONTRADICTED,)
+    named = ", ".join(dict.fromkeys(open_fields))
+    return (f"The goal is called achieved, and beside it stands: {named}.",)
 
 
 def goal_schema() -> dict[str, JsonValue]:

@@ -15,6 +15,7 @@ from perdure.domain.foundation.json_extraction import Found
 from perdure.domain.llm.structured_replies import (
     BadReply,
     Fields,
+    denials,
     flaw,
     object_schema,
     objects_with,
@@ -143,6 +144,8 @@ def _structured(found: Found) -> Verdict:
         return Verdict(decision="unclear", problems=given.problems)
     verdict = _decided(given)
     problems = (*_surplus(found.fields), *_severity_problems(given.findings))
+    if read_review(given.rationale) == "rejected":
+        problems = (*problems, "The rationale rejects what the reply approves.")
     if not problems or not (given.requirements_met and given.quality_pass):
         return verdict
     return verdict.model_copy(update={"decision": "unclear", "problems": problems})
@@ -150,9 +153,9 @@ def _structured(found: Found) -> Verdict:
 
 def _surplus(fields: Fields) -> tuple[str, ...]:
     allowed = tuple(RoleVerdict.model_fields)
+    names = dict.fromkeys([*unread(fields, allowed), *denials(fields, allowed)])
     return tuple(
-        f"Nobody asked for the field {name!r}; allowed: {', '.join(allowed)}."
-        for name in unread(fields, allowed)
+        f"Nobody asked for the field {name!r}; allowed: {', '.join(allowed)}." for name in names
     )
 
 
@@ -175,14 +178,15 @@ def _decided(given: RoleVerdict) -> Verdict:
 
 
 def _in_its_place(verdict: Verdict, found: EmbeddedObject) -> Verdict:
-    """An approval counts where a reply begins or ends with it, and its words do not reject.
+    """An approval counts where a reply ends with it, and its words do not reject.
 
-    Elsewhere it may be a quotation: of the form, or of what the work says about itself.
+    Elsewhere it may be a quotation, of the form or of what the work says about itself; and what
+    follows an approval may take it back.
     """
     if not verdict.approved:
         return verdict
     said = read_review(found.around)
-    if said == "approved" or (said == "unclear" and found.concludes):
+    if said == "approved" or (said == "unclear" and found.ends_reply):
         return verdict
     why = "rejects what it approves" if said == "rejected" else "goes on after it"
     problems = (f"The text around the structured verdict {why}.",)

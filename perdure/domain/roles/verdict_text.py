@@ -54,6 +54,8 @@ def _is_plain_approval(text: str) -> bool:
     # A closed list of approvals: a list of what spoils an approval would always lack a case.
     if any(unicodedata.category(sign) in {"Mn", "Me"} for sign in folded(text)):
         return False  # a stroke over each letter is no approval of what the letters say
+    if words.has_unread(text):
+        return False
     said = list(clauses(text))
     return all(clause.is_own and not clause.is_question for clause in said) and all(
         _is_plain(clause.text) for clause in said

@@ -247,6 +247,11 @@ class Clause:
     is_own: bool
 
 
+_HIDDEN = re.compile(r"<!--|~~|<(?:del|s|strike|details)\b", re.IGNORECASE)
+# Pictures that people put beside an approval; any other one may take it back.
+_FRIENDLY = frozenset("✅✔✓☑👍👌🎉🎊🚀💯🙌👏🟢💚🥳🙂😀😊🤝⭐🌟✨")
+
+
 def clauses(text: str) -> Iterator[Clause]:
     """What the text says, sentence by sentence."""
     plain = _ABBREVIATED.sub(r"\1\2", folded(text).translate(_SYMBOLS))
@@ -259,6 +264,16 @@ def clauses(text: str) -> Iterator[Clause]:
             words = _words(sentence)
             if words:
                 yield Clause(text=words, is_question=words.endswith("?"), is_own=is_own)
+
+
+def has_unread(text: str) -> bool:
+    """Whether a text has more than words that are read: code, comments, boxes, other pictures."""
+    plain = folded(text)
+    if _HIDDEN.search(plain):
+        return True
+    if any(_OPEN_BOX.match(line) or _FENCE.match(line) for line in plain.splitlines()):
+        return True
+    return any(unicodedata.category(sign) == "So" and sign not in _FRIENDLY for sign in plain)
 
 
 def _without_comments(text: str) -> str:

@@ -37,6 +37,11 @@ NOT_ACHIEVED = {
     "both in lines": "ACHIEVED\n\nNOT ACHIEVED",
     "demand": "ACHIEVED\n\nThe tests still fail.",
     "contradicted": 'NOT ACHIEVED\n{"achieved": true}',
+    "something is missing": '{"achieved": true, "missing": ["tests"]}',
+    "something fails": '{"achieved": true, "failing": "two tests"}',
+    "a state that says no": '{"achieved": true, "status": "incomplete"}',
+    "not complete": '{"achieved": true, "complete": false}',
+    "a verdict that says no": '{"achieved": true, "verdict": "not yet"}',
     "quoted structure": 'The team says {"achieved": true} but shows nothing.',
     "nothing": "",
     "something else": "It works well.",
@@ -73,10 +78,15 @@ def test_a_plain_no_is_clear(text: str) -> None:
         ('No table.\n{"achieved": false}', "No table."),
         ('{"achieved": false, "rationale": " No table. "}', "No table."),
         ('Look:\n{"achieved": false, "rationale": "No table."}', "No table."),
+        ('{"achieved": false, "reason": "No table."}', "No table."),
+        ('{"achieved": false, "why": "No table."}', "No table."),
+        ('{"achieved": false, "explanation": "No table."}', "No table."),
+        ('{"achieved": false, "reasoning": "No table."}', "No table."),
     ],
     ids=[
         "a word and a colon", "bold", "a label", "the word at the end", "a sentence",
         "achieved", "unclear", "beside a structure without one", "structured", "structured wins",
+        "reason", "why", "explanation", "reasoning",
     ],
 )  # fmt: skip
 def test_a_judge_loses_its_reason_in_no_form(text: str, reason: str) -> None:

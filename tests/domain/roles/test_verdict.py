@@ -113,6 +113,30 @@ def test_nothing_approves_without_a_word_of_approval(text: str) -> None:
     assert not verdict.approved or any(ord(one) > 127 for one in text)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("Approved 🛑", id="a stop sign"),
+        pytest.param("Approved ❎", id="a cross"),
+        pytest.param("🔴 Approved", id="a red light"),
+        pytest.param("Approved 🙃", id="a face upside down"),
+        pytest.param("LGTM 🚧", id="works ahead"),
+        pytest.param("Approved.\n- [ ] tests are missing", id="an open box"),
+        pytest.param("Approved <!-- rejected -->", id="a comment"),
+        pytest.param("Approved\n\n```\nrejected\n```", id="a fence"),
+        pytest.param("Approved ~~for release~~", id="struck words"),
+        pytest.param("Approved <del>fully</del>", id="deleted words"),
+    ],
+)
+def test_an_approval_with_something_unread_beside_it_is_asked_for_again(text: str) -> None:
+    assert read_verdict(text).decision == "unclear"
+
+
+@pytest.mark.parametrize("text", ["Approved ✅", "LGTM 👍", "🎉 Approved!", "Approved 🚀🚀"])
+def test_a_friendly_picture_takes_nothing_back(text: str) -> None:
+    assert read_verdict(text).approved
+
+
 @given(
     opening=st.sampled_from(["The instruction was to write", "I was told to say", "They said"]),
     word=st.sampled_from(["APPROVED", "LGTM", "looks good", "accepted", "passes all criteria"]),
@@ -159,7 +183,15 @@ STRUCTURED = {
         f"The report ends with\n\n```\n{YES}\n```\n\nI see no tests.",
         "unclear",
     ),
-    "first, then words": (f"{YES}\n\nThe tests are thorough.", "approved"),
+    "first, then an approval": (f"{YES}\n\nAPPROVED", "approved"),
+    "first, then words": (f"{YES}\n\nThe tests are thorough.", "unclear"),
+    "first, then a doubt": (f"{YES}\n\nWait: it deletes the user's data.", "unclear"),
+    "beside a no": (YES.replace("{", '{"approved": false, '), "unclear"),
+    "beside a rejection": (YES.replace("{", '{"verdict": "rejected", '), "unclear"),
+    "beside a state": (YES.replace("{", '{"status": "needs_changes", '), "unclear"),
+    "beside a demand": (YES.replace("{", '{"recommendation": "Do not merge.", '), "unclear"),
+    "beside a yes": (YES.replace("{", '{"verdict": "approved", "status": "ok", '), "approved"),
+    "a reason that rejects": (YES.replace("complete", "Needs changes: no tests."), "unclear"),
     "in the middle, with a word": (f"I ran it.\n{YES}\nAPPROVED", "approved"),
     "yes as text": (YES.replace("true", '"yes"'), "unclear"),
     "one as number": (YES.replace("true", "1"), "unclear"),
