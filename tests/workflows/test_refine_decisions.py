@@ -316,8 +316,30 @@ async def test_condition_met_is_said_of_conditions_alone(
 
 @pytest.mark.parametrize(
     "text",
-    ["", " \n ", "\u00a0\t", "\u200b\u200b", "\ufeff\n", "\u2060 \u00ad"],
-    ids=["empty", "spaces", "odd spaces", "no width", "a mark of order", "hidden signs"],
+    [
+        "",
+        " \n ",
+        "\u00a0\t",
+        "\u200b\u200b",
+        "\ufeff\n",
+        "\u2060 \u00ad",
+        "```markdown\n\n```",
+        "<!-- the text -->",
+        "---",
+        "#\n\n* * *",
+    ],
+    ids=[
+        "empty",
+        "spaces",
+        "odd spaces",
+        "no width",
+        "a mark of order",
+        "hidden signs",
+        "an empty fence",
+        "a comment",
+        "a rule",
+        "marks",
+    ],
 )
 async def test_a_blank_draft_is_no_output(site: Installation, text: str) -> None:
     result = await site.run(spec(), {"replies": [{"text": text}] * 2})

@@ -30,6 +30,12 @@ _OBEYED = re.compile(
 )
 # Colours, which programs write for terminals of their own; and line ends of Windows.
 _DROPPED = re.compile(r"\x1b\[[0-9;:]*m|\r(?=\n)")
+_MOST_MARKS = 400
+_MARKS_ALONE = re.compile(
+    r"<!--.*?-->|^[ \t]*(?:`{3,}|~{3,})[\w+-]*[ \t]*$|^[ \t]*(?:[-*_=][ \t]*){3,}$"
+    r"|^[ \t]*[#>*+-]{1,6}[ \t]*$",
+    re.DOTALL | re.MULTILINE,
+)
 _HIDDEN_CATEGORIES = {"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"}
 _KEPT = {"\n", "\t"}
 
@@ -41,8 +47,13 @@ def folded(text: str) -> str:
 
 
 def is_blank(text: str) -> bool:
-    """Whether a person sees nothing of it: it is empty, or has only spaces and hidden signs."""
-    return _SEEN.search(text) is None
+    """Whether a person sees nothing of it: spaces, hidden signs, and marks around nothing.
+
+    Marks are those of Markdown and HTML that show no words: an empty fence, a rule, a comment.
+    """
+    # What is longer has words; the bound keeps the search for ends of comments short.
+    seen = text if len(text) > _MOST_MARKS else _MARKS_ALONE.sub("", text)
+    return _SEEN.search(seen) is None
 
 
 def visible(text: str) -> str:

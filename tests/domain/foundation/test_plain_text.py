@@ -116,7 +116,16 @@ def test_printed_json_is_the_same_value(text):
         ("\u200bx", False),
         ("…", False),
         ("👍\ufe0f", False),
-        ("```\n```", False),
+        ("```\n```", True),
+        ("```python\n\n```", True),
+        ("<!-- the text -->", True),
+        ("---", True),
+        ("# \n\n* * *\n>", True),
+        ("```\nx\n```", False),
+        ("<!-- a --> b", False),
+        ("--- a", False),
+        ("#1", False),
+        ("-" * 500, False),
     ],
 )
 def test_a_text_of_which_nothing_is_seen_is_blank(text, blank):
