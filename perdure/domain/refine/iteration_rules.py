@@ -5,6 +5,7 @@ from typing import Literal
 
 from perdure.domain.budget import envelope as budgets
 from perdure.domain.budget.envelope import TIME_DIMENSIONS, LimitReached
+from perdure.domain.evaluation.outcomes import explain
 from perdure.domain.evaluation.rubric import Rubric
 from perdure.domain.evaluation.scores import Evaluation, deciding_pass, failing, items_pass
 from perdure.domain.evaluation.termination import TerminationFacts
@@ -185,7 +186,8 @@ def cut_decision(ending: Ending) -> Decision:
         "out_of_budget": "abort_budget",
     }
     kind = kinds.get(ending.outcome, "abort_error")
-    return Decision(kind, kind, ending.detail, ending.outcome, ending.reason)
+    why = explain(ending.outcome, ending.reason, ending.detail)
+    return Decision(kind, kind, why, ending.outcome, ending.reason)
 
 
 def end_detail(state: RefineState, decision: Decision, *, wall_time: float) -> str:
