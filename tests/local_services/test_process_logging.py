@@ -47,6 +47,21 @@ def test_every_line_of_a_process_is_json(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+def test_a_worker_that_a_setting_stops_says_so_as_json(tmp_path: Path) -> None:
+    environment = {
+        "HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "PERDURE_LOG_FORMAT": "json",
+        "PERDURE_MAX_CACHED_WORKFLOWS": "abc",
+    }  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "perdure.worker"],
+        env=environment, cwd=tmp_path, capture_output=True, check=False,
+    )  # fmt: skip
+    (line,) = [json.loads(line) for line in done.stderr.decode().splitlines()]
+    assert (done.returncode, line["event"]) == (2, "ended")
+    assert "PERDURE_MAX_CACHED_WORKFLOWS" in line["why"]
+
+
+@pytest.mark.long
 async def test_a_worker_says_when_it_polls_what_and_its_core_speaks_json(
     bare: Installation,
 ) -> None:

@@ -59,6 +59,8 @@ def core_logging(level: Level = "info") -> LoggingConfig:
 def told_at_the_end(error: PerdureError, *, as_json: bool) -> None:
     """Say why a process ends: a line of its log, or plain words for a person."""
     if as_json:
+        # A setting may be what is wrong: then nobody has set up the log before.
+        configure_logging(level="info", json=True)
         _log.error("ended", code=error.code, why=error.message, cure=error.cure)
     else:
         sys.stderr.write(f"{printable(str(error))}\n")
