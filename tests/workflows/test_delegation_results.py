@@ -144,7 +144,7 @@ async def test_what_nobody_can_read_of_a_worker_is_told(site: Installation) -> N
         script(
             delegates("w1"),
             works("w1", confidence="sure enough", tools_needed=[tool]),  # type: ignore[arg-type]
-            {**completes(), "when": {"role": "manager", "contains": "counts as not stated"}},
+            {**completes(), "when": {"role": "manager", "contains": "counts as not done"}},
         ),
     )
     assert result.outcome == "accepted"

@@ -24,11 +24,39 @@ WORDS = {
     "certain": 1.0,
     "full": 1.0,
 }
-_NUMBER = re.compile(r"([-+]?\d{1,9}(?:\.\d{0,9})?|[-+]?\.\d{1,9})\s*(?:(%)|/\s*(\d{1,9}))?")
+_NUMBER = re.compile(
+    r"([-+]?\d{1,9}(?:[.,]\d{0,9})?|[-+]?\.\d{1,9})\s*(?:(%)|(?:/|out of\b|of\b)\s*(\d{1,9}))?"
+)
+_ABOUT = re.compile(r"^(?:[~≈=]|about\b|around\b|approx(?:imately)?\b\.?|ca?\.)\s*", re.IGNORECASE)
+# A second number right behind the first would make it a range.
+_REMARK = re.compile(
+    r"(?:\s*[(\[].*|\s*[;:,.–—-]+(?:\s+[^\s\d].*)?|\s+(?!(?:to|or|and)\b)[^\W\d].*)?\s*", re.DOTALL
+)
+_WORD = re.compile(
+    rf"(?P<word>{'|'.join(sorted(WORDS, key=len, reverse=True))})(?:\s*[(\[,;:.–—].*|\s*)$",
+    re.DOTALL,
+)
+LAST_LINES = 4
+_OBJECT = re.compile(r"(?:json|python)?\s*\{.*\}", re.DOTALL)
+_MEMBER = re.compile(
+    r"[{,\s](?P<quote>['\"]?)confidence(?P=quote)\s*[:=]\s*['\"]?(?P<value>[^,}'\"\n]+)",
+    re.IGNORECASE,
+)
+_LABEL = re.compile(
+    r"""
+    (?:^|(?<=[.;!?(\[|])) [\s*_\#>|<(\[-]*
+    (?:(?:my|own|overall|final|total|self[ -]reported)\s+)*
+    confidence (?:[ _-](?:score|level|rating|value))?
+    (?:[ ]in[ ](?:this|the|my)[ ]\w+)? (?:[ ]\([^)\n]*\))? [*_`]*
+    (?:[ \t]*[:=|>–—]|[ \t]*\n|(?<=my[ ]confidence)[ ]is\b)
+    [\s*_`:"']* (?P<value>[^\n<|]+)
+    """,
+    re.VERBOSE | re.IGNORECASE | re.MULTILINE,
+)
 
 
 class Sureness(NamedTuple):
-    """`value` is None where nothing was said, or with a `problem` where nobody can read it."""
+    """`value` is None where nothing was said; `problem` says why nobody can read what was."""
 
     value: float | None = None
     problem: str = ""
@@ -41,10 +69,7 @@ def read_sureness(given: JsonValue) -> Sureness:
     value = _number(given)
     if value is not None and is_score(value):
         return Sureness(value)
-    return Sureness(
-        problem=f"confidence: found {shown(given)}; allowed: a number from 0 to 1. "
-        "It counts as not stated."
-    )
+    return Sureness(problem=f"confidence: found {shown(given)}; allowed: a number from 0 to 1.")
 
 
 def _number(given: JsonValue) -> float | None:
@@ -62,11 +87,44 @@ def _number(given: JsonValue) -> float | None:
 def _written(word: str, given: str) -> float | None:
     if word in WORDS:
         return WORDS[word]
-    found = _NUMBER.fullmatch(given.strip())
+    bare = _ABOUT.sub("", given.strip())
+    found = _NUMBER.match(bare)
     if found is None:
+        return _word_at_start(word)
+    if not _REMARK.fullmatch(bare[found.end() :]):
         return None
     whole = 100.0 if found[2] else float(found[3] or 1)
-    return float(found[1]) / whole if whole else None
+    return float(found[1].replace(",", ".")) / whole if whole else None
+
+
+def _word_at_start(said: str) -> float | None:
+    """The value of a word that a remark in brackets or behind a comma follows."""
+    known = _WORD.match(said)
+    return None if known is None else WORDS[known["word"]]
+
+
+def _is_read(given: str) -> bool:
+    return read_sureness(given.strip()).value is not None
+
+
+def labelled_sureness(text: str) -> JsonValue:
+    """The confidence that stands by its name at the end of prose, as written; None for none.
+
+    A reply that looks like an object and is none has it anywhere. What nobody can read counts
+    there; in prose it is another sentence.
+    """
+    bare = text.strip().strip("`").strip()
+    if _OBJECT.fullmatch(bare):
+        members = [*_MEMBER.finditer(bare)]
+        # A name without quotes may be one of a program, whose value is no confidence.
+        written = [
+            one["value"].strip() for one in members if one["quote"] or _is_read(one["value"])
+        ]
+        return written[-1] if written else None
+    lines = [line for line in text.splitlines() if line.strip(" \t`")][-LAST_LINES:]
+    said = [match["value"] for match in _LABEL.finditer("\n".join(lines))]
+    values = [read_sureness(one.strip(" \t*_`|.)]\"'")).value for one in said]
+    return next((value for value in reversed(values) if value is not None), None)
 
 
 BASE = 0.1

@@ -4,59 +4,79 @@ from collections.abc import Sequence
 
 from pydantic import JsonValue
 
-from perdure.domain.delegation.confidence import read_sureness
+from perdure.domain.delegation.confidence import Sureness, labelled_sureness, read_sureness
+from perdure.domain.delegation.reply_fields import (
+    RESULTS,
+    TELLING,
+    answer_in,
+    marks,
+    named,
+    says_failed,
+    whole_object,
+)
 from perdure.domain.delegation.results import CreatedSkill, WorkerResult
 from perdure.domain.delegation.worker_review import read_defects
-from perdure.domain.foundation.json_extraction import objects_in, value_of
+from perdure.domain.foundation.json_extraction import value_of
 from perdure.domain.generated_tools.draft import NeededTool, Unreadable, read_draft
+from perdure.domain.llm.structured_replies import Fields
 from perdure.domain.memory.skills import title_of
 
-_RESULTS = ("result", "final_result", "answer", "summary", "output", "analysis")
-_HONEST = ("confidence", "defects")
-# What the contract asks of a worker: an object of these fields alone is a reply, never its content.
-_CONTRACT = frozenset({*_RESULTS, *WorkerResult.model_fields}) - {"unread", "unread_tools"}
 MOST_ITEMS = 50
 FINDING_LIMIT = 600
+_NOT_DONE = "The work counts as not done."
 
 
 def read_worker(text: str) -> WorkerResult:
     """The result in a worker's reply; a reply of another shape is itself the result.
 
     An object that has a result or findings counts as structured; of a reply that was cut off, what
-    is whole. One that says how sure the worker is, or what is wrong, counts as well when it has no
-    result: that is how a worker honestly fails. Beside fields of another shape these two count too.
+    is whole. One that says how sure the worker is, what is wrong, or that it failed counts as well
+    when it has no result: that is how a worker honestly fails. Beside fields of another shape these
+    count too, and so does a confidence that stands by its name at the end of prose.
     """
-    objects = [found.fields for found in objects_in(text)]
-    for fields in objects:
-        if any(fields.get(key) not in (None, "", [], {}) for key in (*_RESULTS, "findings")):
-            return _structured(fields)
-    for fields in objects:
-        if _is_honest(fields, text):
-            return _structured(fields)
-    return _of_another_shape(text)
-
-
-def _is_honest(fields: dict[str, JsonValue], text: str) -> bool:
-    """Whether an object without a result is a worker's reply all the same."""
-    said = [key for key in _HONEST if key in fields]
-    if any(key in fields for key in _RESULTS):
-        return bool(said)
-    # Between words, one of the two alone may be a quotation.
-    enough = len(said) == len(_HONEST) or (bool(said) and value_of(text) == fields)
-    return enough and _CONTRACT.issuperset(fields)
+    answer = answer_in(text)
+    if answer is None:
+        return _of_another_shape(text)
+    if answer.refused:
+        return WorkerResult(result=text, confidence=0.0, unread=(f"{answer.refused}. {_NOT_DONE}",))
+    fields = answer.fields
+    if "confidence" not in fields and (label := labelled_sureness(answer.after)) is not None:
+        fields = {**fields, "confidence": label}
+    found = _structured(fields)
+    if found.result is None and any(key in TELLING for key in fields):
+        return found.model_copy(update={"result": answer.fields})
+    return found
 
 
 def _of_another_shape(text: str) -> WorkerResult:
-    whole = value_of(text) if text.strip() else None
-    if not isinstance(whole, dict):
-        return WorkerResult(result=whole)
-    said = {key: whole[key] for key in _HONEST if key in whole}
-    return _structured(said).model_copy(update={"result": whole})
+    whole = whole_object(text)
+    if whole is None:
+        value = value_of(text) if text.strip() else None
+        sure = _sureness({"confidence": labelled_sureness(text)})
+        return WorkerResult(result=value, confidence=sure.value, unread=(sure.problem,))
+    fields, problem = named(whole)
+    said = marks(fields)
+    if not said and not problem:
+        return WorkerResult(result=value_of(text))
+    if problem:
+        fields = {**fields, "confidence": problem}
+    return _structured({**fields, **dict.fromkeys(RESULTS)}).model_copy(update={"result": whole})
 
 
-def _structured(fields: dict[str, JsonValue]) -> WorkerResult:
-    said = next((fields[key] for key in _RESULTS if fields.get(key) not in (None, "")), None)
+def _sureness(fields: Fields) -> Sureness:
+    """How sure a worker is: not at all where it says that it failed, or where nobody can read it.
+
+    An empty confidence is none, as if the field were not there.
+    """
+    if says_failed(fields):
+        return Sureness(0.0)
     sure = read_sureness(fields.get("confidence"))
+    return Sureness(0.0, f"{sure.problem} {_NOT_DONE}") if sure.problem else sure
+
+
+def _structured(fields: Fields) -> WorkerResult:
+    said = next((fields[key] for key in RESULTS if fields.get(key) not in (None, "")), None)
+    sure = _sureness(fields)
     tools, unread_tools = _tools(_list(fields.get("tools_needed")))
     return WorkerResult(
         result=value_of(said) if isinstance(said, str) else said,

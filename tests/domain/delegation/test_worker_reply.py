@@ -100,12 +100,23 @@ def test_a_confidence_alone_is_no_result() -> None:
     [
         ({"status": "failed", "confidence": 0.0, "defects": ["no file"]}, 0.0, ["no file"]),
         ({"label": "cat", "confidence": 0.9}, 0.9, []),
-        ({"error": "no file", "confidence": "low"}, 0.2, []),
+        ({"error": "no file", "confidence": "low"}, 0.0, []),
+        ({"error": "one of 9", "rows": 8, "confidence": "low"}, 0.2, []),
+        ({"status": "failed", "job": "lint", "confidence": 0.9}, 0.9, []),
         ({"words": 7, "defects": ["only a guess"]}, None, ["only a guess"]),
         ({"reason": "no access", "confidence": "0/10", "defects": []}, 0.0, []),
         ({"words": 7}, None, []),
     ],
-    ids=["a status", "a label", "an error", "a value", "a reason", "neither of them"],
+    ids=[
+        "a status",
+        "a label",
+        "an error",
+        "an error beside content",
+        "a status as content",
+        "a value",
+        "a reason",
+        "neither of them",
+    ],
 )
 def test_confidence_and_defects_count_beside_a_result_of_another_shape(
     fields: dict[str, JsonValue], confidence: float | None, defects: list[str]
@@ -113,6 +124,101 @@ def test_confidence_and_defects_count_beside_a_result_of_another_shape(
     found = read_worker(json.dumps(fields))
     assert (found.result, found.confidence) == (fields, confidence)
     assert [defect.title for defect in found.defects] == defects
+
+
+HONEST_FAILURES = {
+    "nested": '{"report": {"result": "", "confidence": 0.0, "defects": ["no access"]}}',
+    "nested under another name": '{"worker_result": {"result": null, "confidence": "0%"}}',
+    "nested beside a name": '{"worker": "w1", "output_of": {"confidence": 0, "defects": ["no"]}}',
+    "nested in its own field": '{"result": {"result": "", "confidence": 0, "defects": ["no"]}}',
+    "nested as a text": json.dumps({"response": '{"result": "", "confidence": 0.0}'}),
+    "nested, in a fence": '```json\n{"data": {"Result": "", "Confidence": 0.0}}\n```',
+    "in a list": '[{"result": "", "confidence": 0.0}]',
+    "a capital": '{"result": "I could not open it", "Confidence": 0.0}',
+    "capitals": '{"RESULT": "I could not open it", "CONFIDENCE": "NONE"}',
+    "another spelling": '{"Final Result": "nothing", "confidence-score": 0.0}',
+    "another word": '{"answer": "nothing", "Certainty": "0 %"}',
+    "a remark": '{"result": "nothing", "confidence": "0.0 (no access)"}',
+    "a remark behind a dash": '{"result": "nothing", "confidence": "0 - the file is gone"}',
+    "a remark behind a word": '{"result": "nothing", "confidence": "none (no access)"}',
+    "about": '{"result": "nothing", "confidence": "~0"}',
+    "of ten": '{"result": "nothing", "confidence": "0 out of 10"}',
+    "given twice": '{"result": "nothing", "confidence": 0.9, "confidence": 0.0}',
+    "given twice in two spellings": '{"result": "nothing", "confidence": 0.9, "Confidence": 0.0}',
+    "no number of JSON": '{"result": "nothing", "confidence": NaN}',
+    "a range": '{"result": "nothing", "confidence": "0.0-0.9"}',
+    "a switch": '{"result": "nothing", "confidence": false}',
+    "a status": '{"status": "failed", "error": "no access to the file"}',
+    "a status in a fence": 'I tried.\n```json\n{"Status": "FAILED", "reason": "no access"}\n```',
+    "a status beside a result": '{"result": "I looked", "status": "could_not_complete"}',
+    "a status that is sure": '{"status": "blocked", "reason": "no access", "confidence": 0.95}',
+    "no success": '{"success": false, "message": "no access"}',
+    "an error alone": '{"error": "no access"}',
+    "a label": "I had no access to the file.\n\nConfidence: 0.0",
+    "a bold label": "I had no access to the file.\n\n**Confidence:** 0.0",
+    "a label behind a sentence": "I had no access. Confidence: none.",
+    "a label in brackets": "I had no access (confidence: 0%)",
+    "a label with words": "I had no access.\nMy overall confidence score = 0/10 (see above)",
+    "a heading": "I had no access.\n\n## Confidence\n\n0.0",
+    "a row": "I had no access.\n\n| Confidence | 0.0 |",
+    "a label behind the object": '{"result": "I had no access"}\n\nConfidence: 0.0',
+    "no JSON": "{'result': '', 'confidence': 0.0, 'defects': ['no access']}",
+    "a corrected object": '{"result": "42", "confidence": 0.9}\nI was wrong:\n'
+    '{"result": "", "confidence": 0.0, "defects": ["no access"]}',
+    "corrected after a fence": '```json\n{"result": "42", "confidence": 0.9}\n```\nNo: '
+    '{"result": "no access", "confidence": 0.0}',
+    "corrected to what may not be read": '{"result": "42", "confidence": 0.9}\nNo:\n'
+    '{"result": "", "confidence": 0.0, "confidence": 0.1}',
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", HONEST_FAILURES.values(), ids=HONEST_FAILURES)
+def test_an_honest_failure_is_seen_in_any_shape(text: str) -> None:
+    assert read_worker(text).confidence == 0.0
+
+
+@pytest.mark.parametrize(
+    ("text", "result", "confidence"),
+    [
+        ('{"report": {"result": "r", "confidence": 0.9}}', "r", 0.9),
+        ('{"result": "a", "confidence": 0.2}\nSo: {"result": "b", "confidence": 0.9}', "b", 0.9),
+        ('{"result": "r", "confidence": 0.9}\nIt came as {"output": 7}.', "r", 0.9),
+        ('{"result": "r", "confidence": 0, "confidence": 0}\n{"result": "b"}\n'
+         '{"result": "c", "confidence": 0.8}', "c", 0.8),
+        ('{"Answer": "r", "Confidence": "0,7"}', "r", 0.7),
+        ('{"result": "r", "confidence": "high, all is tested"}', "r", 0.8),
+        ('{"result": "r", "status": "done", "error": null, "confidence": 0.9}', "r", 0.9),
+        ('{"result": "r", "Confidence": 0.9, "confidence": 0.9}', "r", 0.9),
+        ('{"detection": {"label": "cat", "confidence": 0.0}}',
+         {"detection": {"label": "cat", "confidence": 0.0}}, None),
+        ('{"words": {"count": 7}}', {"words": {"count": 7}}, None),
+        ("All read.\n\nConfidence: 0.9", "All read.\n\nConfidence: 0.9", 0.9),
+    ],
+    ids=["nested", "corrected", "an example after it", "refused before it", "a comma",
+         "a word with a remark", "a good status", "the same twice", "content", "more content",
+         "a label"],
+)  # fmt: skip
+def test_work_that_was_done_is_read_in_any_shape(
+    text: str, result: JsonValue, confidence: float | None
+) -> None:
+    found = read_worker(text)
+    assert (found.result, found.confidence) == (result, confidence)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Confidence: the key to success.",
+        "Confidence: 0.1 for cats.\n\n" + "All of it was read and counted.\n" * 5,
+        "The confidence is 0.1 for cats, and that is what the paper says.",
+        "Our confidence in banks fell to 0 that year.",
+        "{ confidence: number; label: string }",
+        'The server answers {"status": "failed", "error": "x"} in that case, and goes on.',
+    ],
+    ids=["a title", "at the beginning", "a sentence", "trust", "a type", "a quotation"],
+)
+def test_prose_may_speak_of_confidence_and_failure(text: str) -> None:
+    assert read_worker(text).confidence is None
 
 
 @pytest.mark.parametrize(
@@ -171,10 +277,10 @@ def test_a_confidence_is_understood_as_models_write_it(
 
 
 @pytest.mark.parametrize("value", [7, -1, "sure enough", "7/0", "12/10", True, [0.5], {}], ids=str)
-def test_a_confidence_that_nobody_can_read_is_said_to_be_unread(value: JsonValue) -> None:
+def test_a_confidence_that_nobody_can_read_is_told_and_no_work_done(value: JsonValue) -> None:
     found = read_worker(json.dumps({"result": "r", "confidence": value}))
-    assert found.confidence is None
-    assert "allowed: a number from 0 to 1" in found.unread[0]
+    assert found.confidence == 0.0
+    assert "allowed: a number from 0 to 1. The work counts as not done." in found.unread[0]
 
 
 BAD_TOOLS: dict[str, JsonValue] = {
