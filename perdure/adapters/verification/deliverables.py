@@ -13,7 +13,7 @@ from perdure.adapters.files.links import inside
 from perdure.adapters.files.paths import protected
 from perdure.adapters.files.rooted_files import RootedDirectory
 from perdure.domain.delegation.completion import FileFact
-from perdure.domain.delegation.confidence import placeholders
+from perdure.domain.delegation.placeholders import placeholders
 from perdure.domain.foundation.errors import PerdureError, ToolFailure
 from perdure.domain.foundation.json_extraction import value_of
 

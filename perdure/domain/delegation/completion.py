@@ -6,8 +6,8 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from perdure.domain.delegation.confidence import placeholders
 from perdure.domain.delegation.decisions import Complete, Envelope
+from perdure.domain.delegation.placeholders import placeholders
 from perdure.domain.delegation.spec import DelegationSettings
 from perdure.domain.delegation.summary import is_usable, shortened
 from perdure.domain.foundation.base import FrozenModel

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from pydantic import JsonValue
 
+from perdure.domain.delegation.placeholders import placeholders
 from perdure.domain.delegation.results import WorkerReport
 from perdure.domain.evaluation.trajectory import is_score, rounded
 from perdure.domain.foundation.problems import shown
@@ -132,25 +133,6 @@ FROM_TOOLS = 0.6
 PER_PLACEHOLDER = 0.05
 MOST_FOR_PLACEHOLDERS = 0.3
 
-# Marks count where they can only be marks: at the beginning of a line or a comment, brackets that
-# ask to be filled, filler text, or a body that is nothing else. Prose may speak of a todo or of a
-# placeholder, in Spanish it always does, and a template is full of {{ names }}.
-_PLACEHOLDER = re.compile(
-    r"""
-      ^[ \t>*-]*(?:TODO|FIXME|TBD)(?=(?:\([^)\n]*\))?[ \t]*(?::|$))
-    | (?:\#|//|/\*|<!--|;|--)[ \t]*(?:TODO|FIXME|TBD)\b
-    | (?i:\blorem\ ipsum\ dolor\b | ^[ \t]*lorem\ ipsum\b)
-    | (?i:\[(?:insert|your|add)\b[^\]\n]{0,60}\](?!\())
-    | (?i:<(?:insert|your)\b[^>\n]{0,60}>)
-    | (?i:^[ \t>\#*(\[-]*(?:not|to[ ]be)[ ](?:yet[ ])?implemented[ \t.)\]]*$)
-    """,
-    re.VERBOSE | re.MULTILINE,
-)
-_NOTHING_ELSE = re.compile(
-    r"\W*(?:todo|fixme|tbd|tba|placeholder|lorem ipsum|n/?a|\{\{[^{}\n]{1,60}\}\})\W*",
-    re.IGNORECASE,
-)
-
 
 @dataclass(frozen=True, slots=True)
 class ToolUse:
@@ -158,13 +140,6 @@ class ToolUse:
 
     calls: int = 0
     successes: int = 0
-
-
-def placeholders(text: str) -> tuple[str, ...]:
-    """Marks that stand where content is missing, each as it is written."""
-    if _NOTHING_ELSE.fullmatch(text):
-        return (text.strip(),)
-    return tuple(match.group().strip(" \t>*#/;<!-") for match in _PLACEHOLDER.finditer(text))
 
 
 def worker_confidence(given: float | None, tools: ToolUse, text: str) -> float:
