@@ -30,6 +30,7 @@ from perdure.domain.delegation.summary import (
     confidence_of,
     finding_of,
     findings_kept,
+    is_doubtful,
     result_text,
     results_text,
     usable,
@@ -112,6 +113,7 @@ class ReadWork:
         return WorkRead(
             confidence=confidence,
             stated=result.confidence if done.confidence is None else done.confidence,
+            doubtful=done.confidence is None and not done.manages and is_doubtful(result),
             key_finding=finding_of(result, error=done.error, confidence=confidence),
             usable=usable(result),
             findings=findings_kept(result),

@@ -97,3 +97,28 @@ async def test_an_honest_failure_is_no_output(stores: Stores) -> None:
     assert (found.output, found.results) == (None, None)
     (work,) = found.work
     assert (work.usable, work.stated, work.confidence) == (False, 0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "doubtful"),
+    [
+        ("The bottle is of steel.", False),
+        ("I looked for a todo and found none.", False),
+        ('{"result": "steel"}', False),
+        ('{"result": "", "artifacts": ["a.md"]}', False),
+        ('{"result": "TODO: look again", "confidence": 0.9}', False),
+        ("# Report\n\nTODO: write this", True),
+        ("Dear [insert name here],", True),
+        ("TBD", True),
+        ('{"result": "steel", "defects": ["only a guess"]}', True),
+        ('{"result": "", "findings": ["nobody knows"]}', True),
+        ('{"result": "", "defects": ["no file"]}', True),
+        ('{"result": {"text": "lorem ipsum dolor sit amet"}}', True),
+        ("", True),
+    ],
+)
+async def test_work_is_doubtful_by_its_own_flaws_where_nobody_says_how_sure_it_is(
+    stores: Stores, text: str, doubtful: bool
+) -> None:
+    (work,) = (await read(stores, text)).work
+    assert work.doubtful is doubtful

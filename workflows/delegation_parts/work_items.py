@@ -42,6 +42,7 @@ def report_of(piece: WorkItem) -> WorkerReport:
         end="crashed" if crashed else "done",
         confidence=None if crashed else read.confidence,
         stated=None if crashed else read.stated,
+        doubtful=read.doubtful and not crashed,
         key_finding=read.key_finding if not crashed else "",
         error=shortened(error, ERROR_CHARACTERS),
         output=read.result,

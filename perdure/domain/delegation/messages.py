@@ -96,7 +96,8 @@ class ReadWorkRequest(ActivityMessage):
 class WorkRead(ActivityMessage):
     """What a worker's output says, in short; the whole of it stays where it is.
 
-    `stated` is the confidence that the worker gave itself; `confidence` that, or one derived.
+    `stated` is the confidence that the worker gave itself; `confidence` that, or one derived, which
+    counts where the work is `doubtful`.
     `result` is the address of the result alone, `skills` those of procedures that it wrote down,
     `drafts` those of tools that it wants made;
     `question` is what a reviewer is asked, `unfit` how the result misses its schema; `unread` what
@@ -105,6 +106,7 @@ class WorkRead(ActivityMessage):
 
     confidence: float | None = None
     stated: float | None = None
+    doubtful: bool = False
     key_finding: str = ""
     usable: bool = False
     findings: tuple[str, ...] = ()

@@ -295,6 +295,9 @@ def _failure(report: WorkerReport, settings: DelegationSettings) -> str:
     judged = report.judged
     if judged is None or judged >= settings.min_confidence:
         return ""
+    if report.critique is None and report.doubtful:
+        figures = f"{judged:.2f}, wanted {settings.min_confidence:g}"
+        return f"its worker gave no confidence, and the work looks unfinished: {figures}"
     whose = "its worker is" if report.critique is None else "its reviewer is"
     return f"{whose} confident at {judged:.2f}, wanted {settings.min_confidence:g}"
 

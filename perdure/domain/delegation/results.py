@@ -72,6 +72,7 @@ class WorkerReport(FrozenModel):
         end: whether it came back with something.
         confidence: its own, or the one derived; None for a crash, which no mean counts.
         stated: its own alone.
+        doubtful: it stated none, and its work gives a reason to doubt it: the derived one counts.
         key_finding: one line for the rolling summary.
         error: why it crashed, was deferred or refused.
         output: the address of its result.
@@ -85,6 +86,7 @@ class WorkerReport(FrozenModel):
     end: WorkerEnd = "done"
     confidence: Confidence | None = None
     stated: Confidence | None = None
+    doubtful: bool = False
     key_finding: str = ""
     error: str = ""
     output: str | None = None
@@ -96,8 +98,9 @@ class WorkerReport(FrozenModel):
 
     @property
     def judged(self) -> float | None:
-        """How good it is as far as anybody said: the reviewer, or else the worker itself."""
-        return self.stated if self.critique is None else self.critique
+        """How good it is as far as anybody said: the reviewer, the worker, or its own flaws."""
+        own = self.confidence if self.doubtful else self.stated
+        return own if self.critique is None else self.critique
 
     @property
     def rating(self) -> float | None:

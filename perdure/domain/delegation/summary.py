@@ -7,6 +7,7 @@ from pydantic import JsonValue
 
 from perdure.domain.delegation.confidence import ToolUse, worker_confidence
 from perdure.domain.delegation.decisions import DecisionName
+from perdure.domain.delegation.placeholders import placeholders
 from perdure.domain.delegation.results import WorkerReport, WorkerResult
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.foundation.plain_text import clipped_line
@@ -91,6 +92,17 @@ def results_text(results: Sequence[tuple[str, str]]) -> str:
 def confidence_of(result: WorkerResult, tools: ToolUse, text: str) -> float:
     """The worker's own confidence, or the derived one."""
     return worker_confidence(result.confidence, tools, text)
+
+
+def is_doubtful(result: WorkerResult) -> bool:
+    """Whether work whose worker did not say how sure it is shows itself that something is wrong.
+
+    It has defects, or placeholders, or neither a result nor files.
+    """
+    if result.confidence is not None:
+        return False
+    is_empty = not is_usable(result.result) and not result.artifacts
+    return is_empty or bool(result.defects) or bool(placeholders(result_text(result)))
 
 
 def finding_of(result: WorkerResult, *, error: str, confidence: float | None) -> str:

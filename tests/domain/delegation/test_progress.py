@@ -63,6 +63,35 @@ def test_work_that_nobody_can_build_on_leaves_its_subtask_failed(
     assert [node.status for node in course.plan.nodes] == [status, "pending"]
 
 
+@pytest.mark.parametrize(
+    ("confidence", "stated", "critique", "cut_short", "status"),
+    [
+        (0.1, None, None, False, "failed"),
+        (0.29, None, None, False, "failed"),
+        (0.3, None, None, False, "done"),
+        (0.65, None, None, False, "done"),
+        (0.1, None, 0.9, False, "done"),
+        (0.65, None, None, True, "failed"),
+    ],
+    ids=["nothing", "below", "at the limit", "tools worked", "reviewed", "cut short"],
+)
+def test_doubtful_work_is_judged_by_what_was_derived(
+    confidence: float, stated: float | None, critique: float | None, cut_short: bool, status: str
+) -> None:
+    course, _ = step(ManagerProgress(), plan("s1"))
+    order = work("a", subtask="s1")
+    course, _ = step(course, order)
+    report = WorkerReport(
+        worker="a", subtask="s1", confidence=confidence, stated=stated, doubtful=True,
+        critique=critique, usable=True, cut_short=cut_short,
+    )  # fmt: skip
+    course, _ = after_delegation(
+        course, order.delegations, [report], output="o", similarity=None, settings=SETTINGS
+    )
+    assert [node.status for node in course.plan.nodes] == [status]
+    assert status == "done" or cut_short or "gave no confidence" in course.plan.nodes[0].note
+
+
 @pytest.mark.parametrize(("critique", "again"), [(0.9, True), (0.2, False), (None, False)])
 def test_whether_work_was_poor_says_its_reviewer_first(critique: float | None, again: bool) -> None:
     order = work("a")
