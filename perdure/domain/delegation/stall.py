@@ -37,12 +37,14 @@ class Measurement(FrozenModel):
 class Progress(FrozenModel):
     """The readings that count, and the strategies that were tried.
 
-    `total` counts all readings of the run. `mark` is the best confidence when the pool of
+    `total` counts all readings of the run. `earlier` is the best of those since the last change of
+    strategy that are no longer kept. `mark` is the best confidence when the pool of
     strategies was last touched: real progress is measured from there.
     """
 
     readings: tuple[Measurement, ...] = ()
     total: int = 0
+    earlier: float | None = None
     warned: bool = False
     best: float | None = None
     mark: float | None = None
@@ -107,6 +109,25 @@ def is_steady_rise(confidences: Sequence[float], settings: StallSettings) -> boo
     return rounded(mean * (EXTENDED_WINDOW - 1)) >= settings.min_confidence_delta
 
 
+def gained(scores: Sequence[float], earlier: float | None) -> float:
+    """The best of the last six readings less the best before them; below zero after a fall.
+
+    While there are no more than six, less the first of them. A rise in steps, flat between them,
+    is seen here. `earlier` is the best of readings before these.
+    """
+    recent, older = scores[-EXTENDED_WINDOW:], scores[:-EXTENDED_WINDOW]
+    before = [*older, *([] if earlier is None else [earlier])] or recent[:1]
+    return rounded(max(recent) - max(before)) if recent else 0.0
+
+
+def rises_in_steps(scores: Sequence[float], earlier: float | None, settings: StallSettings) -> bool:
+    """Whether two windows brought the smallest gain that counts, though one of them may be flat."""
+    has_older = earlier is not None or len(scores) > EXTENDED_WINDOW
+    # The first reading alone says little: what goes up and down again is no rise.
+    falls = any(rounded(later - first) < 0 for first, later in pairwise(scores))
+    return (has_older or not falls) and gained(scores, earlier) >= settings.min_confidence_delta
+
+
 def oscillates(confidences: Sequence[float], best: float | None) -> bool:
     """Whether the newest six go up and down at a low level without a new best."""
     recent = confidences[-EXTENDED_WINDOW:]
@@ -122,13 +143,16 @@ def oscillates(confidences: Sequence[float], best: float | None) -> bool:
 def _with(progress: Progress, reading: Measurement, settings: StallSettings) -> Progress:
     """With one more reading; a new best that is real progress gives all strategies back."""
     kept = max(EXTENDED_WINDOW, settings.window)
+    readings = (*progress.readings, reading)
+    past = [one.confidence for one in readings[:-kept]]
     best = max(progress.best or 0.0, reading.confidence)
     mark = reading.confidence if progress.mark is None else progress.mark
     refilled = rounded(best - mark) >= REAL_PROGRESS
     return progress.model_copy(
         update={
-            "readings": (*progress.readings, reading)[-kept:],
+            "readings": readings[-kept:],
             "total": progress.total + 1,
+            "earlier": max((*past, progress.earlier or 0.0)) if past else progress.earlier,
             "best": best,
             "mark": best if refilled else mark,
             "used": () if refilled else progress.used,
@@ -145,18 +169,20 @@ def _causes(
         return ()
     scores = [reading.confidence for reading in progress.readings]
     causes = (
-        _score_cause(scores, progress.best, settings),
+        _score_cause(scores, progress, settings),
         _output_cause(window, similarity, settings),
     )
     return tuple(cause for cause in causes if cause)
 
 
-def _score_cause(scores: Sequence[float], best: float | None, settings: StallSettings) -> str:
+def _score_cause(scores: Sequence[float], progress: Progress, settings: StallSettings) -> str:
     window = scores[-settings.window :]
     change = abs(rounded(window[-1] - window[0]))
-    if oscillates(scores, best):
+    if oscillates(scores, progress.best):
         return "confidence goes up and down without a new best"
     if change >= settings.min_confidence_delta or is_steady_rise(window, settings):
+        return ""
+    if rises_in_steps(scores, progress.earlier, settings):
         return ""
     return f"confidence changed by {change:g} over {len(window)} delegations"
 
@@ -191,6 +217,7 @@ def _switched(progress: Progress, verdict: StallVerdict, settings: StallSettings
             "why": verdict.why,
             "mark": progress.best,
             "readings": () if settings.fresh_window else progress.readings,
+            "earlier": None if settings.fresh_window else progress.earlier,
         }
     )
 
@@ -228,6 +255,8 @@ def convergence(
     scores = [reading.confidence for reading in progress.readings]
     if _improves(scores, settings) or _rises(scores[-READINGS:], settings):
         return None
+    if scores and gained(scores, progress.earlier) >= settings.min_confidence_delta:
+        return None
     return _same_findings(recent) or _plateau(recent, settings)
 
 
@@ -249,8 +278,8 @@ def _rises(scores: Sequence[float], settings: StallSettings) -> bool:
     """Whether the work gets better, whatever its findings say: each reading above the last."""
     # A slow rise is no stall, though the window alone changes too little.
     climbs = all(rounded(later - earlier) > 0 for earlier, later in pairwise(scores))
-    gained = rounded(scores[-1] - scores[0]) >= settings.min_confidence_delta
-    return len(scores) > 1 and climbs and (gained or is_steady_rise(scores, settings))
+    enough = rounded(scores[-1] - scores[0]) >= settings.min_confidence_delta
+    return len(scores) > 1 and climbs and (enough or is_steady_rise(scores, settings))
 
 
 def _same_findings(recent: Sequence[Measurement]) -> str | None:

@@ -5,7 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.domain.delegation.spec import StallSettings
-from perdure.domain.delegation.stall import Measurement, Progress, convergence, findings_hash
+from perdure.domain.delegation.stall import (
+    Measurement,
+    Progress,
+    after_reading,
+    convergence,
+    findings_hash,
+    gained,
+)
 
 SETTINGS = StallSettings()
 
@@ -126,3 +133,80 @@ def test_work_that_gets_better_has_not_converged_though_its_findings_stay(
     scores: list[float],
 ) -> None:
     assert ends(scores, findings=["a", "a", "a"]) is None
+
+
+def play(scores: list[float]) -> tuple[list[str], list[str | None]]:
+    """The signal after each reading, and why it counts as converged, without strategies."""
+    progress, signals, converged = Progress(), list[str](), list[str | None]()
+    for number, score in enumerate(scores, start=1):
+        reading = Measurement(confidence=score, output=f"o{number}", findings=f"f{number}")
+        progress, verdict = after_reading(
+            progress, reading, similarity=None, settings=SETTINGS, strategies=()
+        )
+        signals.append(verdict.signal)
+        converged.append(convergence(progress, iteration=number, pending=0, settings=SETTINGS))
+    return signals, converged
+
+
+@pytest.mark.parametrize(
+    ("scores", "converges_at"),
+    [
+        ([0.50, 0.54, 0.54, 0.58, 0.58, 0.62, 0.62], None),
+        ([0.50, 0.54, 0.54, 0.58, 0.58, 0.62, 0.62, 0.66, 0.66, 0.70, 0.70], None),
+        ([0.30, 0.30, 0.30, 0.35, 0.35, 0.35, 0.40, 0.40, 0.40, 0.45], None),
+        ([0.50, 0.53, 0.52, 0.56, 0.55, 0.59, 0.58, 0.62, 0.61], None),
+        ([0.50, 0.51, 0.51, 0.52, 0.52, 0.53, 0.53], 5),
+        ([0.50, 0.60, 0.60, 0.60, 0.60, 0.60, 0.60, 0.60], 8),
+        ([0.60, 0.60, 0.60, 0.60, 0.60], 5),
+        ([0.60, 0.55, 0.55, 0.55, 0.55], 5),
+    ],
+    ids=[
+        "steps", "many steps", "long steps", "two steps up, one down", "small steps", "one rise",
+        "flat", "a fall",
+    ],
+)  # fmt: skip
+def test_a_rise_in_steps_goes_on(scores: list[float], converges_at: int | None) -> None:
+    _, converged = play(scores)
+    found = [number for number, why in enumerate(converged, start=1) if why is not None]
+    assert (found[0] if found else None) == converges_at
+
+
+@given(
+    st.integers(min_value=20, max_value=60),
+    st.lists(st.sampled_from([(0, 5), (5, 0), (2, 3), (0, 3, 3), (3, 0, 3), (6,)]), max_size=12),
+)
+def test_what_rises_within_two_windows_neither_stalls_nor_converges(
+    start: int, rises: list[tuple[int, ...]]
+) -> None:
+    points = [start]
+    for rise in rises:
+        points += [points[-1] + sum(rise[: number + 1]) for number in range(len(rise))]
+    scores = [point / 100 for point in points if point <= 94]
+    signals, converged = play(scores)
+    for number in range(5, len(scores) + 1):
+        seen, older = scores[max(0, number - 6) : number], scores[: max(0, number - 6)]
+        before = max(older) if older else seen[0]
+        assert round(max(seen) - before, 9) >= 0.05
+        assert (converged[number - 1], signals[number - 1]) == (None, "ok")
+
+
+@given(
+    st.lists(st.integers(min_value=50, max_value=54), min_size=5, max_size=20),
+)
+def test_what_never_gains_enough_converges(points: list[int]) -> None:
+    scores = [point / 100 for point in (*points, points[-1], points[-1], points[-1])]
+    assert play(scores)[1][-1] is not None
+
+
+@given(st.lists(st.integers(min_value=0, max_value=100), min_size=1, max_size=30))
+def test_readings_that_are_no_longer_kept_still_count(points: list[int]) -> None:
+    scores = [point / 100 for point in points]
+    progress = Progress()
+    for score in scores:
+        progress, _ = after_reading(
+            progress, Measurement(confidence=score), similarity=None,
+            settings=StallSettings(fresh_window=False), strategies=(),
+        )  # fmt: skip
+    kept = [reading.confidence for reading in progress.readings]
+    assert len(kept) <= 6
+    assert gained(kept, progress.earlier) == gained(scores, None)

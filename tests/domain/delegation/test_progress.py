@@ -173,7 +173,7 @@ def test_a_stuck_run_is_told_then_switched_then_ended() -> None:
 
 def test_a_converged_run_ends_after_any_decision() -> None:
     course = ManagerProgress()
-    for number, confidence in enumerate((0.2, 0.4, 0.6, 0.6, 0.6)):
+    for number, confidence in enumerate((0.9, 0.8, 0.7, 0.65, 0.65)):
         course = worked(course, work(f"a{number}"), confidence=confidence)
     assert course.iteration == 5
     course, _ = step(course, plan("s1"))

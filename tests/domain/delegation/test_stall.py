@@ -84,8 +84,20 @@ DIFFERING: dict[str, tuple[Sequence[float], Sequence[str]]] = {
         [*[OK, OK, WARN, SWITCH] * 4, OK, OK, WARN, WARN],
     ),
     "an ok between two warnings": (
-        [0.5, 0.5, 0.5, 0.6, 0.61, 0.62, 0.62, 0.62],
-        [OK, OK, WARN, OK, OK, OK, WARN, SWITCH],
+        [0.5, 0.5, 0.5, 0.6, 0.61, 0.62, 0.62, 0.62, 0.62, 0.62, 0.62],
+        [OK, OK, WARN, OK, OK, OK, OK, OK, OK, WARN, SWITCH],
+    ),
+    "steps with a flat reading between": (
+        [0.50, 0.54, 0.54, 0.58, 0.58, 0.62, 0.62, 0.66, 0.66],
+        [OK, OK, WARN, OK, OK, OK, OK, OK, OK],
+    ),
+    "steps with two flat readings between": (
+        [0.50, 0.50, 0.55, 0.55, 0.55, 0.60, 0.60, 0.60, 0.65],
+        [OK] * 9,
+    ),
+    "steps that are too small": (
+        [0.50, 0.51, 0.51, 0.52, 0.52, 0.53, 0.53],
+        [OK, OK, WARN, SWITCH, OK, OK, WARN],
     ),
     "down by less than the delta": ([0.5, 0.49, 0.48], [OK, OK, WARN]),
     "down by the delta": ([0.55, 0.52, 0.50], [OK, OK, OK]),
@@ -97,7 +109,10 @@ DIFFERING: dict[str, tuple[Sequence[float], Sequence[str]]] = {
     "rounding does not count": ([0.1 + 0.2, 0.3, 0.35], [OK, OK, OK]),
     "a late start": ([0.1, 0.1, 0.3, 0.5, 0.7], [OK, OK, OK, OK, OK]),
     "two plateaus": ([0.3, 0.3, 0.5, 0.5, 0.7, 0.7], [OK] * 6),
-    "a plateau after a rise": ([0.3, 0.5, 0.7, 0.7, 0.7], [OK, OK, OK, OK, WARN]),
+    "a plateau after a rise": (
+        [0.3, 0.5, 0.7, 0.7, 0.7, 0.7, 0.7, 0.7, 0.7],
+        [OK, OK, OK, OK, OK, OK, OK, OK, WARN],
+    ),
     "a fall after a rise": ([0.3, 0.5, 0.7, 0.5, 0.3], [OK, OK, OK, WARN, OK]),
     "oscillation of two levels": (
         [0.30, 0.40, 0.30, 0.40, 0.30, 0.40],
