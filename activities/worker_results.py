@@ -9,6 +9,7 @@ from temporalio import activity
 from perdure.activities.support.error_mapping import translated
 from perdure.activities.support.heartbeat import Stopwatch
 from perdure.activities.support.structured_calls import StructuredCalls
+from perdure.domain.delegation.compared_output import compared, reading_of
 from perdure.domain.delegation.confidence import ToolUse
 from perdure.domain.delegation.deliverables import Inspector
 from perdure.domain.delegation.messages import (
@@ -43,10 +44,6 @@ from perdure.domain.generated_tools.draft import ToolDraft
 from perdure.domain.ports import BlobStore
 from perdure.domain.tools.workspaces import Workspaces
 
-COMPARED_CHARACTERS = 2_000
-# Beyond this many characters in all an exact comparison would hold a worker for seconds.
-COMPARED_IN_ALL = 40_000
-
 Similarity = Callable[[str, str], float]
 
 
@@ -71,16 +68,15 @@ class ReadWork:
         ]
         whole = results_text(results)
         # Results are compared, not replies: the fields around them are alike whatever they say.
-        joined = "\n\n".join(text[:COMPARED_CHARACTERS] for _, text in results if text.strip())
         # Only the stall rules read this text; what workers gave is stored whole, beside it.
-        joined = joined[:COMPARED_IN_ALL]
+        joined = reading_of([text for _, text in results])
         output = await self._blobs.put_text(joined) if joined else None
         before = await self._text(step.before)
         similarity = None
         if joined and before:
             # In an activity, never in the workflow: a new release of the library may round
             # differently, and a replay must decide as before.
-            similarity = await asyncio.to_thread(self._similarity, before, joined)
+            similarity = await asyncio.to_thread(self._similarity, *compared(before, joined))
         return ReadWorkReport(
             work=tuple(read),
             output=output,

@@ -81,6 +81,50 @@ async def test_results_are_compared_without_what_stands_around_them(
     assert await alike(stores, (reply(before),), (reply(now),)) is same
 
 
+def answer(said: JsonValue, **more: JsonValue) -> str:
+    """A structured result: all but what is said is the same each time."""
+    question = "What is it that was asked for, in one word, and who says so?"
+    return reply({"question": question, "answer": said, "sources": ["all pages"], **more})
+
+
+LONG = "The town lies on the river and has two bridges, a market and a school. " * 3
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "same"),
+    [
+        ((answer("Paris"),), (answer("42"),), False),
+        ((answer("42"),), (answer("Rome"),), False),
+        ((answer({"town": "Paris"}),), (answer({"town": "Lima"}),), False),
+        ((answer(["a", "b"]),), (answer(["x", "y"]),), False),
+        ((answer(True),), (answer(False),), False),
+        ((answer("Paris"),), (answer("Paris", note="It is the capital."),), False),
+        ((answer("Paris"), answer("42")), (answer("Rome"), answer("17")), False),
+        ((answer("Paris"), "It is steel."), (answer("Rome"), "Nobody knows who made it."), False),
+        ((answer("Paris"),), ("It is a town in the north of the country.",), False),
+        ((answer("Paris"),), (answer("Paris"),), True),
+        ((answer("Paris"), answer("42")), (answer("42"), answer("Paris")), True),
+        ((answer(["a", "b"]),), (answer(["b", "a"]),), True),
+        ((answer(LONG),), (answer(f"{LONG}Yes."),), True),
+        ((answer("Paris"), LONG), (answer("Paris"), f"{LONG}Yes."), True),
+    ],
+    ids=[
+        "a town and a number", "a number and a town", "below a name", "lists", "truth",
+        "a field more", "two workers", "beside prose", "prose instead", "equal",
+        "in another order", "a list in another order", "a word more", "a word more of prose",
+    ],
+)  # fmt: skip
+async def test_structured_results_are_compared_by_what_they_say(
+    stores: Stores, before: tuple[str, ...], now: tuple[str, ...], same: bool
+) -> None:
+    assert await alike(stores, before, now) is same
+
+
+async def test_long_structured_results_are_compared_by_their_beginning(stores: Stores) -> None:
+    rows: list[JsonValue] = [f"{number} {LONG}" for number in range(500)]
+    assert await alike(stores, (reply(rows),), (reply([*rows, "more"]),))
+
+
 async def test_the_same_result_in_another_form_is_the_same(stores: Stores) -> None:
     plain, fenced = "The bottle is steel.", f"Here:\n```json\n{reply('The bottle is steel.')}\n```"
     assert await alike(stores, (plain,), (fenced,))

@@ -86,7 +86,8 @@ class WorkDone(ActivityMessage):
 class ReadWorkRequest(ActivityMessage):
     """Read the outputs of one iteration's workers; `before` is what their readings are compared to.
 
-    Answers of an iteration are compared whole, up to 2,000 characters of each worker.
+    Results are compared, up to 2,000 characters of each worker: prose as it is, structured ones by
+    the values at their leaves.
     """
 
     work: tuple[WorkDone, ...]
