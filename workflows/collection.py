@@ -33,5 +33,6 @@ class Collection(Given):
             retry_policy=RetryPolicy(non_retryable_error_types=NEVER_RETRIED),
             summary="drop what is kept no longer",
         )
-        workflow.set_current_details(f"{report.runs} runs, {report.blobs} blobs dropped")
+        left = f"; {report.left} runs could not be dropped" if report.left else ""
+        workflow.set_current_details(f"{report.runs} runs, {report.blobs} blobs dropped{left}")
         return report

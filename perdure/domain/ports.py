@@ -34,6 +34,7 @@ from perdure.domain.projects.ports import ArtifactStore as ArtifactStore
 from perdure.domain.projects.ports import ProjectStore as ProjectStore
 from perdure.domain.projects.ports import SessionStore as SessionStore
 from perdure.domain.projects.ports import TodoStore as TodoStore
+from perdure.domain.retention.erasure import Tombstone
 from perdure.domain.roles.definition_library import DefinitionStore as DefinitionStore
 from perdure.domain.run.hooks import Adapted, EndFacts, IterationFacts, WantedHook
 from perdure.domain.run.status import StoredRun
@@ -162,9 +163,10 @@ class RecordStore(Protocol):
         """Replace what a person edited, and nothing else of the row."""
         ...
 
-    async def delete_run(self, run: str) -> None:
+    async def delete_run(self, run: str, *, stone: Tombstone | None = None) -> None:
         """Drop a run's row, records, artifacts and own todos.
 
+        Its tombstone, if one is given, comes with the same transaction.
         What it spent stays in the journal, and what is to do for its project on the list.
         """
         ...

@@ -1,7 +1,7 @@
 """The gateway to runs: start, read, follow, control, list."""
 
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -44,6 +44,7 @@ from perdure.gateway.types import (
 
 if TYPE_CHECKING:
     from perdure.domain.experiments.store import ExperimentStore
+    from perdure.domain.retention.erasure import Tombstone
     from perdure.domain.run.figures import ServerLoad
     from perdure.domain.schedules.store import ScheduleStore
     from perdure.gateway.deployments import Deployments
@@ -326,6 +327,17 @@ class Gateway:
             NotAllowed: it has not ended.
         """
         await self._parts.deleting.delete(run)
+
+    async def expire(self, stones: Sequence["Tombstone"], *, dry_run: bool = False) -> None:
+        """Drop what server and store keep of a tree of ended runs, and keep their tombstones.
+
+        With `dry_run` it is only asked whether they have all ended.
+
+        Raises:
+            NotAllowed: one of them has not ended, as after a reset; if that is seen at the
+                beginning, nothing was dropped, and no run that is still there has a tombstone.
+        """
+        await self._parts.deleting.expire(stones, dry_run=dry_run)
 
     async def resolve(self, name: str) -> str:
         """The run id that a unique prefix or `@last` means.

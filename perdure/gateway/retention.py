@@ -18,8 +18,9 @@ from temporalio.service import RPCError, RPCStatusCode
 from perdure.domain.foundation.errors import NotAllowed, NotFound
 from perdure.domain.foundation.names import loops_queue
 from perdure.domain.ports import RecordStore
+from perdure.domain.retention.erasure import Tombstone
 from perdure.gateway.error_mapping import unknown_run
-from perdure.gateway.temporal_gateway import TemporalGateway
+from perdure.gateway.temporal_gateway import ExecutionInfo, TemporalGateway
 from perdure.gateway.types import Retained
 from perdure.gateway.visibility import every, quoted
 
@@ -172,20 +173,50 @@ class Deleting:
 
     async def delete(self, run: str) -> None:
         """Drop an ended run; see `Gateway.delete`."""
-        look = await self._server.look(run)
+        look = await self._ended(run)
         if look is None and await self._records.run(run) is None:
             raise unknown_run(run)
+        await self._drop(run, look, [found async for found in every(self._server, _all_of(run))])
+
+    async def expire(self, stones: Sequence[Tombstone], *, dry_run: bool) -> None:
+        """Drop a tree of ended runs; see `Gateway.expire`."""
+        looks = {stone.run: await self._ended(stone.run) for stone in stones}
+        if dry_run:
+            return
+        # The root last: while it is there, a collection that was broken off finds the others.
+        for stone in sorted(stones, key=lambda stone: stone.run == stone.root):
+            look = looks[stone.run]
+            listed = [found async for found in every(self._server, _all_of(stone.run))]
+            # It ended days ago, so that what is listed as open was begun since it was looked at.
+            if any(found.open and found.execution != (look and look.execution) for found in listed):
+                raise _not_ended(stone.run)
+            await self._drop(stone.run, look, listed, stone)
+
+    async def _ended(self, run: str) -> ExecutionInfo | None:
+        look = await self._server.look(run)
         if look is not None and look.open:
-            raise NotAllowed(
-                f"The run {run} has not ended; only ended runs can be deleted.",
-                cure=f"Stop it first: perdure stop {run}",
-            )
+            raise _not_ended(run)
+        return look
+
+    async def _drop(
+        self,
+        run: str,
+        look: ExecutionInfo | None,
+        listed: Sequence[ExecutionInfo],
+        stone: Tombstone | None = None,
+    ) -> None:
         # The list may not know the newest execution yet; `look` does.
-        executions = {found.execution async for found in every(self._server, _all_of(run))}
-        for execution in executions | ({look.execution} if look else set()):
+        for execution in {found.execution for found in (*listed, look) if found is not None}:
             with suppress(NotFound):
                 await self._server.delete(run, execution)
-        await self._records.delete_run(run)
+        await self._records.delete_run(run, stone=stone)
+
+
+def _not_ended(run: str) -> NotAllowed:
+    return NotAllowed(
+        f"The run {run} has not ended; only ended runs can be deleted.",
+        cure=f"Stop it first: perdure stop {run}",
+    )
 
 
 def _all_of(run: str) -> str:

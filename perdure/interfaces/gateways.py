@@ -34,6 +34,7 @@ if TYPE_CHECKING:  # read by few: commands start without it
     from perdure.domain.experiments.status import ExperimentStatus
     from perdure.domain.experiments.store import StoredExperiment
     from perdure.domain.experiments.trials import Trial
+    from perdure.domain.retention.erasure import Tombstone
     from perdure.domain.run.figures import ServerLoad
     from perdure.domain.schedules.plan import SchedulePlan
     from perdure.domain.schedules.status import ScheduleStatus, Triggered
@@ -141,6 +142,10 @@ class RunGateway(Protocol):
 
     async def delete(self, run: str) -> None:
         """Drop an ended run; raises `NotAllowed` for an open one."""
+        ...
+
+    async def expire(self, stones: "Sequence[Tombstone]", *, dry_run: bool = False) -> None:
+        """Drop a tree of ended runs but for tombstones; raises `NotAllowed` if one is open."""
         ...
 
     async def resolve(self, name: str) -> str:

@@ -17,6 +17,7 @@ from perdure.domain.llm.requests import ModelProfile
 from perdure.domain.memory.store import MemoryStore
 from perdure.domain.ports import BlobStore, Endpoints, LiveTexts, RecordStore, TranscriptStore
 from perdure.domain.projects.ports import ArtifactStore, ProjectStore, SessionStore, TodoStore
+from perdure.domain.retention.messages import LeftRun
 from perdure.domain.roles.definition_library import DefinitionStore
 from perdure.domain.run.audit import AuditStore
 from perdure.domain.tools.workspaces import Workspaces
@@ -35,7 +36,8 @@ class Collected(FrozenModel):
 
     `calls` are those that the journal knows as begun and no step is waiting for, as in a store that
     was restored: they are booked as lost, at what they were expected to use. `runs` are those that
-    the rules of retention keep no longer.
+    the rules of retention keep no longer. `left` of them could not be dropped, such as one that was
+    reset and works again; `left_runs` names the first of these.
     """
 
     blobs: int
@@ -44,6 +46,8 @@ class Collected(FrozenModel):
     dry_run: bool
     calls: int = 0
     runs: int = 0
+    left: int = 0
+    left_runs: tuple[LeftRun, ...] = ()
 
 
 class MovedContent(FrozenModel):

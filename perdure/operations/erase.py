@@ -18,7 +18,8 @@ from perdure.domain.foundation.refs import addresses_in
 from perdure.domain.retention.erasure import Erased, ForgottenEntries, Tombstone
 from perdure.domain.run.status import StoredRun
 from perdure.interfaces.gateways import RunGateway
-from perdure.operations.gc import YOUNG, content, reachable, stone_of
+from perdure.operations.expiry import stone_of
+from perdure.operations.gc import YOUNG, content, reachable
 
 SHORTEST_SUBJECT = 3
 ALL_RUNS = 1_000_000

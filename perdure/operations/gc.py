@@ -7,7 +7,6 @@ about to name what it stored.
 """
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -16,13 +15,12 @@ from perdure.adapters.stores.open_stores import Stores
 from perdure.domain.foundation.errors import NotFound, StoreError
 from perdure.domain.foundation.refs import addresses_in
 from perdure.domain.ports import BlobStore
-from perdure.domain.retention.erasure import Tombstone, TombstoneReason
-from perdure.domain.retention.rules import RetentionRule, is_expired
-from perdure.domain.run.status import StoredRun
+from perdure.domain.retention.rules import RetentionRule
 from perdure.domain.tools.workspaces import Workspaces
 from perdure.gateway.types import Retained
 from perdure.interfaces.gateways import RunGateway
 from perdure.interfaces.services import Collected
+from perdure.operations.expiry import expire
 
 YOUNG = timedelta(hours=1)
 # Payloads that Temporal keeps through the store are named by its histories; those of another server
@@ -65,6 +63,8 @@ async def collect(
 ) -> Collected:
     """Drop (or, with `dry_run`, count) the blobs that nothing retained leads to.
 
+    Before that, ended runs that the rules keep no longer are dropped one by one; one that cannot
+    be, as it was reset and works again, is left alone and named.
     Working folders of ended runs go as well: what they hold is in the store. So do lines of the
     audit trail and notices that are older than they are kept. Calls that the journal knows as
     begun and no step is waiting for, as in a store that was restored, are booked as lost.
@@ -83,7 +83,7 @@ async def collect(
         StoreError: something that is kept cannot be read, so what it leads to is unknown; nothing
             was dropped.
     """
-    expired = await _expire(stores, gateway, rules, now=now, dry_run=dry_run)
+    expired = await expire(stores, gateway, rules, now=now, dry_run=dry_run)
     needs = _Needs(cutoff=now - young)
     # Before the steps are looked at: one that begins meanwhile is not among these.
     begun = await stores.journal.unended(before=now - young)
@@ -109,7 +109,9 @@ async def collect(
         kept=kept + len(unneeded) - len(sizes),
         dry_run=dry_run,
         calls=len(orphaned),
-        runs=expired,
+        runs=expired.dropped,
+        left=expired.left,
+        left_runs=tuple(expired.named),
     )
 
 
@@ -133,50 +135,6 @@ async def _forget(stores: Stores, now: datetime) -> None:
     await stores.audit.forget(before=now - AUDIT_KEPT)
     await stores.notices().forget(before=now - NOTICES_KEPT)
     await stores.live().prune()
-
-
-async def _expire(
-    stores: Stores,
-    gateway: RunGateway,
-    rules: Sequence[RetentionRule],
-    *,
-    now: datetime,
-    dry_run: bool,
-) -> int:
-    """Drop runs that are kept no longer, with those below them; what memory learned stays."""
-    if not rules:
-        return 0
-    rows = stores.erasure()
-    dropped = 0
-    for root in await stores.records.find_runs(limit=ALL_RUNS, roots=True):
-        tree = await rows.tree(root.id) if is_expired(root, rules, now) else ()
-        if not tree or any(row.ended_at is None for row in tree):
-            continue
-        dropped += 1
-        if dry_run:
-            continue
-        # The tombstone first: a kill between the two would take the run out of the sums.
-        await rows.mark([stone_of(row, root.id, now, "expired") for row in tree], (), at=now)
-        # The root last: while it is there, a collection that was broken off finds the others.
-        for row in sorted(tree, key=lambda row: row.id == root.id):
-            with suppress(NotFound):
-                await gateway.delete(row.id)
-    return dropped
-
-
-def stone_of(row: StoredRun, root: str, now: datetime, why: TombstoneReason) -> Tombstone:
-    """What stays of a run; after an erasure without its label, which may name somebody."""
-    return Tombstone(
-        run=row.id,
-        root=root,
-        kind=row.kind,
-        label=row.label if why == "expired" else None,
-        outcome=row.outcome,
-        started_at=row.started_at,
-        ended_at=row.ended_at,
-        at=now,
-        why=why,
-    )
 
 
 async def _candidates(

@@ -67,7 +67,15 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "tree": None,
             "adaptation": {},
         },
-        "CollectReport": {"runs": 0, "blobs": 0, "bytes": 0, "kept": 0, "calls": 0},
+        "CollectReport": {
+            "runs": 0,
+            "blobs": 0,
+            "bytes": 0,
+            "kept": 0,
+            "calls": 0,
+            "left": 0,
+            "left_runs": [],
+        },
         "CollectRequest": {},
         "FinishReport": {"stored": True, "output": None, "excerpt": False},
         "FinishRequest": {

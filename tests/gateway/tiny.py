@@ -21,6 +21,7 @@ from perdure.domain.foundation.errors import NotFound
 from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.installation.workspace_use import WorkspaceUse
 from perdure.domain.llm.usage import AttemptTotals
+from perdure.domain.retention.erasure import Tombstone
 from perdure.domain.run.bookkeeping_messages import ReadyReport
 from perdure.domain.run.child_runs import is_below
 from perdure.domain.run.events import Event
@@ -301,7 +302,8 @@ class MemoryRecords:
         changed = {"goal": goal, "label": label, "spec": spec}
         self.rows[run] = self.rows[run].model_copy(update=changed)
 
-    async def delete_run(self, run: str) -> None:
+    async def delete_run(self, run: str, *, stone: Tombstone | None = None) -> None:
+        del stone
         self.rows.pop(run, None)
         self.texts.pop(run, None)
 

@@ -2,7 +2,8 @@
 
 Each call of a collection or an erasure to the stores or the server is a turn, and the machine
 decides what happens between two turns. What was written within the hour is not protected here
-(`young` is zero), so that only the order of the reads protects a step.
+(`young` is zero), so that only the order of the reads protects a step. Runs ended days ago as soon
+as they end, so that a collection with a rule drops them, unless they are at work again.
 """
 
 import asyncio
@@ -20,8 +21,11 @@ from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_a
 from postgresql import postgresql_server, postgresql_url
 
 from perdure.adapters.stores.open_stores import Stores, open_stores
-from perdure.domain.foundation.errors import NotFound
+from perdure.adapters.stores.tables import tombstones
+from perdure.domain.foundation.errors import NotAllowed, NotFound
 from perdure.domain.ports import BlobStore
+from perdure.domain.retention.erasure import Tombstone
+from perdure.domain.retention.rules import read_rules
 from perdure.domain.run.status import StoredRun
 from perdure.domain.tools.workspaces import Workspaces
 from perdure.gateway.types import Retained
@@ -32,7 +36,9 @@ from perdure.operations.gc import collect
 __all__ = ["postgresql_server", "postgresql_url"]
 T = TypeVar("T")
 NOW = timedelta(0)
-RUNS, CONTENTS = ("a", "b", "c"), ("x", "y", "z")
+# The last one works for the one before it.
+RUNS, CONTENTS = ("a", "b", "c", "c.w1"), ("x", "y", "z")
+AGO = timedelta(days=8)
 _numbers = itertools.count()
 
 
@@ -112,11 +118,28 @@ class Server:
                 content=frozenset(),
             )
 
+    async def expire(self, stones: Sequence[Tombstone], *, dry_run: bool) -> None:
+        assert not dry_run
+        for stone in stones:
+            await self._ended(stone.run)
+        for stone in sorted(stones, key=lambda stone: stone.run == stone.root):
+            await self._ended(stone.run)
+            await self.stores.records.delete_run(stone.run, stone=stone)
+
+    async def _ended(self, run: str) -> None:
+        await self.turns.turn()
+        if run in self.steps:
+            raise NotAllowed(f"The run {run} has not ended.")
+
     async def delete(self, run: str) -> None:
         await self.turns.turn()
         if await self.stores.records.run(run) is None:
             raise NotFound(f"There is no run {run}.")
         await self.stores.records.delete_run(run)
+
+
+def _tree(root: str) -> list[str]:
+    return [run for run in RUNS if run.partition(".")[0] == root]
 
 
 class NoFolders:
@@ -139,15 +162,25 @@ class Interleavings(RuleBasedStateMachine):
         self._named: dict[str, set[str]] = {}
         for run in RUNS:
             self._run(stores.records.delete_run(run))
+            self._run(self._without_stone(run))
 
     @rule(run=st.sampled_from(RUNS))
     def begin(self, run: str) -> None:
         """A step begins, in a new run or one that is there; not in one that is being erased."""
-        if run in self._steps or run == self._erasing:
+        if run in self._steps or run in _tree(self._erasing):
             return
+        self._run(self._notice_dropped())
         self._steps[run] = Step(began=datetime.now(UTC))
+        self._run(self._without_stone(run))
         self._run(self._row(run, ended=False))
         self._named.setdefault(run, set())
+
+    @rule(run=st.sampled_from(RUNS))
+    def reset(self, run: str) -> None:
+        """A run that has ended works again; its row says ended until it does."""
+        self._run(self._notice_dropped())
+        if run in self._named and run not in self._steps and run not in _tree(self._erasing):
+            self._steps[run] = Step(began=datetime.now(UTC))
 
     @rule(run=st.sampled_from(RUNS), content=st.sampled_from(CONTENTS))
     def put(self, run: str, content: str) -> None:
@@ -168,17 +201,20 @@ class Interleavings(RuleBasedStateMachine):
         self._named[run] |= set(step.put)
         del self._steps[run]
 
-    @rule()
-    def collect(self) -> None:
+    @rule(rules=st.sampled_from(["", "7d"]))
+    def collect(self, rules: str) -> None:
         if self._task is None:
             self._turns = Turns()
-            self._start(self._collected(self._turns))
+            self._start(self._collected(self._turns, rules))
 
-    @rule(run=st.sampled_from(RUNS))
+    @rule(run=st.sampled_from(RUNS[:-1]))
     def erase(self, run: str) -> None:
-        if self._task is None and run in self._named and run not in self._steps:
+        self._run(self._notice_dropped())
+        busy = any(one in self._steps for one in _tree(run))
+        if self._task is None and run in self._named and not busy:
             self._turns, self._erasing = Turns(), run
-            del self._named[run]
+            for one in _tree(run):
+                self._named.pop(one, None)
             self._start(self._erased(run, self._turns))
 
     @rule(turns=st.integers(1, 4))
@@ -204,16 +240,38 @@ class Interleavings(RuleBasedStateMachine):
             free = Turns()
             free.free = True
             self._run(self._erased(self._erasing, free))
-        self._steps.clear()
         free = Turns()
         free.free = True
+        # A rule leaves what is at work, and drops the rest.
+        self._run(self._collected(free, "7d"))
+        self._look()
+        self._steps.clear()
         self._run(self._collected(free))
         kept = self._run(self._all())
+        self._run(self._notice_dropped())
         assert kept == set().union(*self._named.values())
 
     def _look(self) -> None:
+        self._run(self._notice_dropped())
         needed = set().union(*self._named.values(), *(step.put for step in self._steps.values()))
         assert needed <= self._run(self._all())
+
+    async def _notice_dropped(self) -> None:
+        """What a rule dropped needs nothing more; what is there, or at work, has no tombstone."""
+        for run in set(self._named) | set(self._steps):
+            row = await self._stores.records.run(run)
+            root = run.partition(".")[0]
+            stones = await self._stores.erasure().tombstones(root)
+            expired = any(stone.run == run and stone.why == "expired" for stone in stones)
+            assert (row is None) == expired, f"{run}: {row}, {stones}"
+            if row is None:
+                assert run not in self._steps
+                del self._named[run]
+
+    async def _without_stone(self, run: str) -> None:
+        """A run of this name that begins after one was dropped is another one."""
+        async with self._stores.database.write() as connection:
+            await connection.execute(tombstones.delete().where(tombstones.c.run == run))
 
     async def _all(self) -> set[str]:
         own = set[str]()
@@ -245,11 +303,11 @@ class Interleavings(RuleBasedStateMachine):
         task.cancel()
         await asyncio.wait({task})
 
-    async def _collected(self, turns: Turns) -> object:
+    async def _collected(self, turns: Turns, rules: str = "") -> object:
         stepped, server = self._stepped(turns)
         return await collect(
             stepped, server, cast(Workspaces, NoFolders()),
-            now=datetime.now(UTC), dry_run=False, young=NOW,
+            now=datetime.now(UTC), dry_run=False, young=NOW, rules=read_rules(rules),
         )  # fmt: skip
 
     async def _erased(self, run: str, turns: Turns) -> object:
@@ -265,12 +323,13 @@ class Interleavings(RuleBasedStateMachine):
         return replace(self._stores, blobs=blobs), server
 
     async def _row(self, run: str, *, ended: bool) -> None:
-        now = datetime.now(UTC)
+        ago = datetime.now(UTC) - AGO
         await self._stores.records.put_run(
             StoredRun(
-                id=run, kind="agent", goal="g", label=None, started_at=now,
+                id=run, kind="agent", goal="g", label=None, started_at=ago,
                 lifecycle="completed" if ended else "running",
-                outcome="accepted" if ended else None, ended_at=now if ended else None,
+                outcome="accepted" if ended else None, ended_at=ago if ended else None,
+                parent=run.rpartition(".")[0] or None,
             )
         )  # fmt: skip
 

@@ -1,18 +1,33 @@
 """Erasing runs on a real server: content goes, what others need stays, sums stay right."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
+from typing import cast
 
 import pytest
 from installation import Installation
 from remembering import episode
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
 from waiting import eventually
 
 from perdure.domain.budget.ledger import Period
-from perdure.domain.foundation.errors import NotAllowed, NotFound
+from perdure.domain.foundation.errors import (
+    InvalidInput,
+    NotAllowed,
+    NotFound,
+    PerdureError,
+    ServiceUnavailable,
+)
 from perdure.domain.memory.entries import Learning, Origin
+from perdure.domain.ports import RecordStore
+from perdure.domain.retention.erasure import Tombstone
 from perdure.domain.retention.rules import read_rules
+from perdure.domain.run.status import StoredRun
+from perdure.interfaces.gateways import RunGateway
+from perdure.interfaces.services import Collected
 from perdure.operations.erase import Eraser
+from perdure.operations.expiry import MOST_NAMED, Expired, expire, stone_of
 from perdure.operations.gc import collect
 
 SECRET = "Ada Lovelace-Byron"
@@ -150,6 +165,128 @@ async def test_rules_of_retention_drop_what_is_old(site: Installation) -> None:
     assert await stores.records.run(run) is None
     (stone,) = await stores.erasure().tombstones(run)
     assert (stone.kind, stone.label, stone.why) == ("agent", "letters", "expired")
+
+
+async def reset(site: Installation, run: str) -> None:
+    """To the beginning, as `temporal workflow reset` does."""
+    client = site.client
+    events = (await site.handle(run).fetch_history()).events
+    first = next(one for one in events if one.HasField("workflow_task_completed_event_attributes"))
+    await client.workflow_service.reset_workflow_execution(
+        ResetWorkflowExecutionRequest(
+            namespace=client.namespace,
+            workflow_execution=WorkflowExecution(workflow_id=run),
+            reason="a test",
+            request_id=f"reset-{run}",
+            workflow_task_finish_event_id=first.event_id,
+        )
+    )
+
+
+async def test_a_run_that_was_reset_is_left_alone_and_the_rest_is_dropped(
+    bare: Installation,
+) -> None:
+    stores = bare.parts.stores
+    twice = {"replies": [{"text": f"A letter to {SECRET}.", "times": 2}]}
+    async with bare.worker():
+        run = await letter(bare, "Write a letter.", twice)
+        other = await letter(bare, "Write one.", OTHER)
+        for each in (run, other):
+            await closed(bare, each)
+    await reset(bare, run)
+
+    async def collected(*, dry_run: bool = False) -> Collected:
+        return await collect(
+            stores, bare.gateway, bare.parts.workspaces, rules=read_rules("7d"),
+            now=datetime.now(UTC) + timedelta(days=8), dry_run=dry_run,
+        )  # fmt: skip
+
+    for found in (await collected(dry_run=True), await collected()):
+        assert (found.runs, found.left) == (1, 1)
+        assert [one.run for one in found.left_runs] == [run]
+        assert "has not ended" in found.left_runs[0].why
+    assert await stores.records.run(other) is None
+    assert not await stores.erasure().tombstones(run)
+    async with bare.worker():
+        result = await bare.gateway.result(run)
+        assert SECRET in (result.output or "")
+        await closed(bare, run)
+    found = await collected()
+    assert (found.runs, found.left) == (1, 0)
+    assert await stores.records.run(run) is None
+    assert len(await stores.erasure().tombstones(run)) == 1
+
+
+def row(run: str, *, parent: str | None = None) -> StoredRun:
+    then = datetime.now(UTC) - timedelta(days=9)
+    return StoredRun(
+        id=run, kind="agent", goal="g", label="letters", lifecycle="completed", outcome="accepted",
+        started_at=then, ended_at=then, parent=parent,
+    )  # fmt: skip
+
+
+class FickleServer:
+    """Refuses whatever it is told of the runs that are named."""
+
+    def __init__(self, records: RecordStore, refused: Mapping[str, PerdureError]) -> None:
+        self._records = records
+        self._refused = refused
+
+    async def expire(self, stones: Sequence[Tombstone], *, dry_run: bool = False) -> None:
+        for stone in stones:
+            if stone.run in self._refused:
+                raise self._refused[stone.run]
+        for stone in () if dry_run else stones:
+            await self._records.delete_run(stone.run, stone=stone)
+
+
+async def expired(site: Installation, refused: Mapping[str, PerdureError]) -> Expired:
+    stores = site.parts.stores
+    server = cast("RunGateway", FickleServer(stores.records, refused))
+    rules = read_rules("7d")
+    return await expire(stores, server, rules, now=datetime.now(UTC), dry_run=False)
+
+
+async def test_what_keeps_one_tree_keeps_no_other(bare: Installation) -> None:
+    records = bare.parts.stores.records
+    for run, parent in (("a", None), ("b", None), ("b.w1", "b"), ("c", None), ("d", None)):
+        await records.put_run(row(run, parent=parent))
+    await records.put_run(row("d.w1", parent="d").model_copy(update={"ended_at": None}))
+    refused = {"b.w1": NotAllowed("It works again."), "a": InvalidInput("Not a name.")}
+    found = await expired(bare, refused)
+    assert found.dropped == 1
+    assert {one.run: one.why for one in found.named} == {
+        "a": "Not a name.",
+        "b": "It works again.",
+        "d": "The run d.w1 has not ended; only ended runs can be deleted.",
+    }
+    left = [run for run in ("a", "b", "b.w1", "c", "d", "d.w1") if await records.run(run)]
+    assert left == ["a", "b", "b.w1", "d", "d.w1"]
+    for run in ("a", "b", "d"):
+        assert not await bare.parts.stores.erasure().tombstones(run)
+
+
+async def test_only_the_first_are_named(bare: Installation) -> None:
+    names = [f"run-{number}" for number in range(MOST_NAMED + 3)]
+    for name in names:
+        await bare.parts.stores.records.put_run(row(name))
+    found = await expired(bare, dict.fromkeys(names, NotAllowed("It works again.")))
+    assert (found.dropped, found.left, len(found.named)) == (0, MOST_NAMED + 3, MOST_NAMED)
+
+
+async def test_a_server_that_is_away_ends_the_collection(bare: Installation) -> None:
+    await bare.parts.stores.records.put_run(row("a"))
+    with pytest.raises(ServiceUnavailable):
+        await expired(bare, {"a": ServiceUnavailable("Nobody answers.")})
+
+
+async def test_a_tombstone_of_an_erasure_gets_no_label_again(bare: Installation) -> None:
+    stores, now = bare.parts.stores, datetime.now(UTC)
+    for why in ("expired", "erased", "expired"):
+        await stores.records.put_run(row("a"))
+        await stores.records.delete_run("a", stone=stone_of(row("a"), "a", now, why))
+    (stone,) = await stores.erasure().tombstones("a")
+    assert (stone.why, stone.label) == ("erased", None)
 
 
 async def test_collections_run_on_a_schedule(site: Installation) -> None:

@@ -31,6 +31,7 @@ from perdure.adapters.stores.tables import (
     verdicts,
 )
 from perdure.adapters.stores.tables import runs as run_rows
+from perdure.adapters.stores.tombstones import put_stone
 from perdure.domain.evaluation.judge_cache import kept
 from perdure.domain.foundation.names import learn_run_id
 from perdure.domain.foundation.refs import addresses_in
@@ -101,10 +102,7 @@ class SqlErasure:
     ) -> None:
         async with self._database.write() as connection:
             for stone in stones:
-                row = stone.model_dump()
-                new = self._database.insert(tombstones).values(row)
-                # The first one stays: of a run whose rows are gone nothing more is known.
-                await connection.execute(new.on_conflict_do_nothing())
+                await put_stone(self._database, connection, stone)
             root = stones[0].root if stones else ""
             for start in range(0, len(addresses), PAGE):
                 rows = [

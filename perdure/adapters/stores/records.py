@@ -23,7 +23,9 @@ from perdure.adapters.stores.tables import (
     verdicts,
     workspaces,
 )
+from perdure.adapters.stores.tombstones import put_stone
 from perdure.domain.installation.workspace_use import WorkspaceUse
+from perdure.domain.retention.erasure import Tombstone
 from perdure.domain.run.result import Savings
 from perdure.domain.run.status import StoredRun
 
@@ -154,8 +156,11 @@ class SqlRecords:
         async with self._database.write() as connection:
             await connection.execute(change)
 
-    async def delete_run(self, run: str) -> None:
+    async def delete_run(self, run: str, *, stone: Tombstone | None = None) -> None:
         async with self._database.write() as connection:
+            if stone is not None:
+                # A tombstone beside the row, or neither, would be wrong in the sums.
+                await put_stone(self._database, connection, stone)
             await connection.execute(delete(iterations).where(iterations.c.run == run))
             await connection.execute(delete(live_texts).where(live_texts.c.run == run))
             await connection.execute(delete(script_entries).where(script_entries.c.run == run))

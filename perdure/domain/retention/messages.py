@@ -14,11 +14,20 @@ class CollectRequest(ActivityMessage):
     """Apply the rules of retention, and drop what nothing needs."""
 
 
+class LeftRun(FrozenModel):
+    """A run that its rule keeps no longer, and why it could not be dropped."""
+
+    run: str
+    why: str
+
+
 class CollectReport(ActivityMessage):
-    """What was dropped."""
+    """What was dropped; `left` says how many runs could not be, `left_runs` names the first."""
 
     runs: int = 0
     blobs: int = 0
     bytes: int = 0
     kept: int = 0
     calls: int = 0
+    left: int = 0
+    left_runs: tuple[LeftRun, ...] = ()

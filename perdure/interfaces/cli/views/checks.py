@@ -41,14 +41,19 @@ def replay_view(replays: Sequence[Replayed]) -> RenderableType:
 
 
 def collected_view(collected: Collected) -> Text:
-    """What was dropped."""
+    """What was dropped, and which runs could not be."""
     verb = "would drop" if collected.dry_run else "dropped"
     size = f"{collected.bytes / 1024 / 1024:.1f} MiB"
     calls = "would book" if collected.dry_run else "booked"
     lost = f"; {calls} {plural(collected.calls, 'call')} as lost" if collected.calls else ""
     runs = f"{plural(collected.runs, 'run')} and " if collected.runs else ""
     blobs = f"{plural(collected.blobs, 'blob')} ({size})"
-    return line(f"{verb} {runs}{blobs}, kept {collected.kept:,}{lost}")
+    told = f"{verb} {runs}{blobs}, kept {collected.kept:,}{lost}"
+    for one in collected.left_runs:
+        told += f"\nleft {one.run} alone: {one_line(one.why, 200)}"
+    if more := collected.left - len(collected.left_runs):
+        told += f"\nleft {plural(more, 'other run')} alone"
+    return line(told)
 
 
 def services_view(state: RuntimeView) -> RenderableType:

@@ -6,6 +6,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from perdure.domain.ports import Endpoints
+from perdure.domain.retention.messages import LeftRun
 from perdure.interfaces.cli.chaos import ChaosReport
 from perdure.interfaces.cli.views.checks import (
     chaos_view,
@@ -58,6 +59,13 @@ all is well\
 """)
     collected = Collected(blobs=3, bytes=3 * 1024 * 1024, kept=12, dry_run=True)
     assert plain(collected_view(collected)) == snapshot("would drop 3 blobs (3.0 MiB), kept 12")
+    left = (LeftRun(run=RUN, why=f"The run {RUN} has not ended."),)
+    collected = Collected(blobs=0, bytes=0, kept=1, dry_run=False, runs=2, left=3, left_runs=left)
+    assert plain(collected_view(collected)) == snapshot("""\
+dropped 2 runs and 0 blobs (0.0 MiB), kept 1
+left refine-steel-bottle-7f3a alone: The run refine-steel-bottle-7f3a has not ended.
+left 2 other runs alone\
+""")
     endpoints = Endpoints(
         temporal_address="127.0.0.1:7233",
         namespace="default",
