@@ -218,6 +218,24 @@ class UpkeepSchedule(FrozenModel):
     next_at: datetime | None = None
 
 
+class UpkeepOutcome(FrozenModel):
+    """How upkeep by the clock went lately, as far as the server still knows.
+
+    Args:
+        succeeded_at: when the last one that did its work ended.
+        failed: the workflow id of the newest one, if it failed, or fails and is tried again.
+        why: its error.
+        open: whether the newest one is at work.
+        began_at: when the newest one began.
+    """
+
+    succeeded_at: datetime | None = None
+    failed: str | None = None
+    why: str = ""
+    open: bool = False
+    began_at: datetime | None = None
+
+
 class OpenGate(FrozenModel):
     """A question that waits, and the run that asks it."""
 

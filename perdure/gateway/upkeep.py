@@ -1,11 +1,13 @@
 """Upkeep of an installation: pattern mining and garbage collection, by the clock or right now."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
 
 from temporalio.client import (
     Schedule,
+    ScheduleActionExecutionStartWorkflow,
     ScheduleActionStartWorkflow,
     ScheduleAlreadyRunningError,
     ScheduleDescription,
@@ -15,8 +17,10 @@ from temporalio.client import (
     SchedulePolicy,
     ScheduleSpec,
     ScheduleUpdate,
+    WorkflowFailureError,
 )
 from temporalio.common import WorkflowIDConflictPolicy
+from temporalio.exceptions import ActivityError, FailureError
 from temporalio.service import RPCError, RPCStatusCode
 
 from perdure.domain.foundation.errors import InvalidInput, NoReadyWorker
@@ -31,8 +35,8 @@ from perdure.domain.memory.patterns import MineReport, MiningInput
 from perdure.domain.ports import RecordStore
 from perdure.domain.retention.messages import CollectionInput
 from perdure.gateway.readiness import Readiness
-from perdure.gateway.temporal_gateway import TemporalGateway
-from perdure.gateway.types import QueueState, UpkeepSchedule, worker_command
+from perdure.gateway.temporal_gateway import ExecutionInfo, TemporalGateway
+from perdure.gateway.types import QueueState, UpkeepOutcome, UpkeepSchedule, worker_command
 
 SHORTEST = timedelta(minutes=1)
 LONGEST = timedelta(days=366)
@@ -71,6 +75,56 @@ class Upkeep:
                 if error.status == RPCStatusCode.NOT_FOUND:
                     return None
                 raise
+
+    async def outcome(self) -> UpkeepOutcome:
+        """How it went the last times: of the few that the schedule remembers."""
+        handle = await self._handle()
+        with self._server.translated():
+            try:
+                recent = (await handle.describe()).info.recent_actions
+            except RPCError as error:
+                if error.status == RPCStatusCode.NOT_FOUND:
+                    return UpkeepOutcome()
+                raise
+        newest_first = sorted(recent, key=lambda one: one.started_at, reverse=True)
+        actions = [one.action for one in newest_first]
+        started = [
+            one.workflow_id
+            for one in actions
+            if isinstance(one, ScheduleActionExecutionStartWorkflow)
+        ]
+        return await self._went(started)
+
+    async def _went(self, newest_first: Sequence[str]) -> UpkeepOutcome:
+        found: UpkeepOutcome | None = None
+        for id in newest_first:
+            look = await self._server.look(id)
+            if look is None:
+                continue  # its history is gone
+            if found is None:
+                found = await self._newest(look)
+            if look.ending == "completed":
+                return found.model_copy(update={"succeeded_at": look.closed_at})
+        return found or UpkeepOutcome()
+
+    async def _newest(self, look: ExecutionInfo) -> UpkeepOutcome:
+        why = ""
+        if look.open and look.trouble is not None:
+            why = look.trouble.found
+        elif not look.open and look.ending != "completed":
+            why = await self._error(look)
+        return UpkeepOutcome(
+            failed=look.id if why else None, why=why, open=look.open, began_at=look.started_at
+        )
+
+    async def _error(self, look: ExecutionInfo) -> str:
+        client = await self._server.client()
+        with self._server.translated():
+            try:
+                await client.get_workflow_handle(look.id, run_id=look.execution).result()
+            except WorkflowFailureError as error:
+                return _own_words(error)
+        return look.ending or ""
 
     async def every(self, interval: timedelta) -> UpkeepSchedule:
         """Do it at this interval from now on; a schedule that is there is changed.
@@ -156,6 +210,13 @@ async def mine_now(mining: Upkeep, *, server: TemporalGateway, readiness: Readin
             execution_timeout=work.at_most,
             static_summary=work.summary,
         )
+
+
+def _own_words(error: BaseException) -> str:
+    """What a failed step said; the layers around it only say where the error passed."""
+    while isinstance(error, WorkflowFailureError | ActivityError) and error.__cause__ is not None:
+        error = error.__cause__
+    return error.message if isinstance(error, FailureError) else str(error)
 
 
 def _schedule(work: _Work, interval: timedelta) -> Schedule:

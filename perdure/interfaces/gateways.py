@@ -26,6 +26,7 @@ from perdure.gateway.types import (
     Retained,
     RunFilter,
     RunPage,
+    UpkeepOutcome,
     UpkeepSchedule,
 )
 
@@ -182,6 +183,10 @@ class UpkeepGateway(Protocol):
 
     async def state(self) -> UpkeepSchedule | None:
         """The schedule as it stands, or None."""
+        ...
+
+    async def outcome(self) -> UpkeepOutcome:
+        """How it went the last times."""
         ...
 
     async def every(self, interval: timedelta) -> UpkeepSchedule:

@@ -25,7 +25,6 @@ from perdure.operations import doctor_encryption, doctor_notices, doctor_secrets
 from perdure.operations.doctor_checks import (
     BLOBS,
     MODEL_RATES,
-    RETENTION,
     SCHEDULES,
     STORES,
     TASK_QUEUE_CHECK,
@@ -34,7 +33,6 @@ from perdure.operations.doctor_checks import (
     disk,
     failing_runs,
     model_rates,
-    retention,
     schedules,
     stores,
     task_queue,
@@ -43,6 +41,7 @@ from perdure.operations.doctor_checks import (
 from perdure.operations.doctor_deployment import DEPLOYMENT, deployment
 from perdure.operations.doctor_hosts import HOST, host
 from perdure.operations.doctor_providers import providers
+from perdure.operations.doctor_retention import RETENTION, retention
 from perdure.operations.doctor_telemetry import TELEMETRY, telemetry
 
 CHANGE_MODEL = "Set PERDURE_MODEL to the model that it names."

@@ -21,7 +21,7 @@ from perdure.gateway.store_waits import WAITS_FOR_STORE
 from perdure.gateway.types import FailingRuns, RunFilter
 from perdure.gateway.worker_probe import polled, workflow_pollers
 from perdure.interfaces.app_context import Connect
-from perdure.interfaces.formatting import duration, plural
+from perdure.interfaces.formatting import plural
 from perdure.interfaces.gateways import RunGateway
 from perdure.interfaces.schedule_words import trouble
 from perdure.interfaces.services import Check
@@ -32,7 +32,6 @@ from perdure.local_services.temporal_server import connect_named
 STORES = "stores"
 BLOBS = "blobs"
 SCHEDULES = "schedules"
-RETENTION = "retention"
 TASK_QUEUE_CHECK = "queue tasks"
 MODEL_RATES = "model rates"
 LOW_DISK_BYTES = 1024**3
@@ -270,23 +269,6 @@ async def schedules(connect: Connect) -> AsyncIterator[Check]:
                 paused = sum(one.state == "paused" for one in found)
                 told = plural(len(found), "schedule") + (f", {paused} paused" if paused else "")
                 yield Check(name=SCHEDULES, state="ok", found=told)
-
-
-async def retention(settings: Settings, connect: Connect) -> AsyncIterator[Check]:
-    """Whether something applies the rules of retention; nothing is told where there are none."""
-    with suppress(ServiceUnavailable):  # an absent server was told already
-        async with connect(start=False, on_progress=lambda _: None) as services:
-            stands = await services.gateway.upkeep("collection").state()
-            if stands is not None and stands.every_s is not None:
-                told = f"garbage is collected every {duration(stands.every_s)}"
-                yield Check(name=RETENTION, state="ok", found=told)
-            elif settings.retention:
-                yield Check(
-                    name=RETENTION,
-                    state="warning",
-                    found="there are rules, and no collection is scheduled that applies them",
-                    cure="Schedule one: perdure gc --every 24h",
-                )
 
 
 async def waiting_runs(connect: Connect) -> AsyncIterator[Check]:

@@ -30,6 +30,7 @@ from perdure.gateway.types import (
     RunFilter,
     RunPage,
     RunRow,
+    UpkeepOutcome,
     UpkeepSchedule,
 )
 from tests.interfaces.cli.samples import RECORDS, RUN, event, result, status
@@ -215,6 +216,9 @@ class MemoryGateway:
 
     async def state(self) -> UpkeepSchedule | None:
         return self.schedule
+
+    async def outcome(self) -> UpkeepOutcome:
+        return UpkeepOutcome()
 
     async def every(self, interval: timedelta) -> UpkeepSchedule:
         self.schedule = UpkeepSchedule(id="s", every_s=interval.total_seconds())

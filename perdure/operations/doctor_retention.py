@@ -1,0 +1,68 @@
+"""The check of `doctor` whether collections run: that there is a schedule says nothing of it."""
+
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from datetime import datetime
+
+from perdure.adapters.settings.variables import Settings
+from perdure.domain.foundation.errors import ServiceUnavailable
+from perdure.gateway.types import UpkeepOutcome, UpkeepSchedule
+from perdure.interfaces.app_context import Connect
+from perdure.interfaces.formatting import duration, one_line
+from perdure.interfaces.services import Check
+
+RETENTION = "retention"
+ERROR_CHARACTERS = 400
+
+
+async def retention(settings: Settings, connect: Connect) -> AsyncIterator[Check]:
+    """Whether something applies the rules of retention, and how that went.
+
+    Nothing is told where there are neither rules nor a schedule.
+    """
+    with suppress(ServiceUnavailable):  # an absent server was told already
+        async with connect(start=False, on_progress=lambda _: None) as services:
+            collections = services.gateway.upkeep("collection")
+            stands = await collections.state()
+            if stands is not None and stands.every_s is not None:
+                yield collecting(stands, await collections.outcome())
+            elif settings.retention:
+                yield Check(
+                    name=RETENTION,
+                    state="warning",
+                    found="there are rules, and no collection is scheduled that applies them",
+                    cure="Schedule one: perdure gc --every 24h",
+                )
+
+
+def collecting(stands: UpkeepSchedule, went: UpkeepOutcome) -> Check:
+    """What is to be said of a schedule of collections and the last of them."""
+    every_s = stands.every_s or 0.0
+    told, cures = f"garbage is collected every {duration(every_s)}", list[str]()
+    if stands.paused:
+        told = f"the collection of garbage every {duration(every_s)} is paused"
+        cures.append(f"Let it go on: perdure gc --every {round(every_s)}s")
+    if went.failed is not None:
+        how = "fails again and again" if went.open else "failed"
+        told += f"; the last one, {went.failed}, {how}: {one_line(went.why, ERROR_CHARACTERS)}"
+        cures.append(
+            "See all of it with `temporal workflow show --workflow-id "
+            f"{went.failed}`, and once that is mended: perdure gc"
+        )
+    elif went.open:
+        told += f"; one is at work since {_moment(went.began_at)}"
+    told += f"; {_success(stands, went)}"
+    state = "failed" if went.failed is not None else "warning" if stands.paused else "ok"
+    return Check(name=RETENTION, state=state, found=told, cure=" ".join(cures))
+
+
+def _success(stands: UpkeepSchedule, went: UpkeepOutcome) -> str:
+    if went.succeeded_at is not None:
+        return f"the last success was at {_moment(went.succeeded_at)}"
+    if not stands.looks:
+        return "none was due so far"
+    return "the server knows of no success"
+
+
+def _moment(moment: datetime | None) -> str:
+    return "?" if moment is None else f"{moment:%Y-%m-%d %H:%M} UTC"

@@ -1,0 +1,135 @@
+"""What `doctor` says of collections: whether they are scheduled, and how the last of them went."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from installation import Installation
+from waiting import eventually
+
+from perdure.domain.projects.records import Artifact, Membership
+from perdure.gateway.types import UpkeepOutcome, UpkeepSchedule
+from perdure.operations.doctor_retention import collecting
+
+DAY = 86_400.0
+NIGHT = datetime(2026, 3, 1, 2, 30, tzinfo=UTC)
+LAST = "perdure-1a2b-gc-2026-03-01T02:30:00Z"
+
+
+@pytest.mark.parametrize(
+    ("stands", "went", "state", "said", "cure"),
+    [
+        ({}, {}, "ok", "every 1 d; none was due so far", ""),
+        ({"looks": 30}, {}, "ok", "every 1 d; the server knows of no success", ""),
+        (
+            {"looks": 3},
+            {"succeeded_at": NIGHT},
+            "ok",
+            "every 1 d; the last success was at 2026-03-01 02:30 UTC",
+            "",
+        ),
+        (
+            {"looks": 3},
+            {"succeeded_at": NIGHT, "open": True, "began_at": NIGHT + timedelta(days=1)},
+            "ok",
+            "one is at work since 2026-03-02 02:30 UTC; the last success was at 2026-03-01 02:30",
+            "",
+        ),
+        (
+            {"looks": 3, "paused": True},
+            {"succeeded_at": NIGHT},
+            "warning",
+            "every 1 d is paused; the last success was at 2026-03-01 02:30 UTC",
+            "perdure gc --every 86400s",
+        ),
+        (
+            {"looks": 3},
+            {"failed": LAST, "why": "The key is missing.", "succeeded_at": NIGHT},
+            "failed",
+            f"the last one, {LAST}, failed: The key is missing.; the last success was at 2026",
+            f"temporal workflow show --workflow-id {LAST}",
+        ),
+        (
+            {"looks": 3, "paused": True},
+            {"failed": LAST, "why": "attempt 9: no disk", "open": True},
+            "failed",
+            "is paused; the last one, " + LAST + ", fails again and again: attempt 9: no disk",
+            "perdure gc --every 86400s",
+        ),
+    ],
+)
+def test_pauses_failures_and_successes_are_told(
+    stands: dict[str, object], went: dict[str, object], state: str, said: str, cure: str
+) -> None:
+    schedule = UpkeepSchedule.model_validate({"id": "s", "every_s": DAY, **stands})
+    check = collecting(schedule, UpkeepOutcome.model_validate(went))
+    assert (check.name, check.state) == ("retention", state)
+    assert said in check.found
+    assert cure in (check.cure or "")
+    assert bool(check.cure) == (state != "ok")
+
+
+async def _triggered(site: Installation, id: str) -> None:
+    """Let the schedule start one, and wait until it has ended."""
+    handle = site.client.get_schedule_handle(id)
+    before = (await handle.describe()).info.num_actions
+    await handle.trigger()
+
+    async def ended() -> bool:
+        info = (await handle.describe()).info
+        return info.num_actions > before and not info.running_actions
+
+    await eventually(ended)
+
+
+async def _damaged(site: Installation) -> None:
+    """What an artifact names cannot be read, so that no collection can follow it."""
+    content = b"named"
+    ref = await site.parts.stores.blobs.put(content)
+    artifact = Artifact(
+        id="artifact", belongs=Membership(scope="project", owner="p"), run="r", name="notes.md",
+        ref=ref, bytes=len(content), created_at=NIGHT,
+    )  # fmt: skip
+    await site.parts.stores.artifacts.add_artifact(artifact)
+    [file] = site.home.glob(f"blobs/*/{ref.partition(':')[2][2:]}")
+    file.write_bytes(b"damaged")
+
+
+async def test_the_gateway_knows_how_collections_went(site: Installation) -> None:
+    collections = site.gateway.upkeep("collection")
+    assert await collections.outcome() == UpkeepOutcome()
+    id = (await collections.every(timedelta(hours=24))).id
+    assert await collections.outcome() == UpkeepOutcome()
+    await _triggered(site, id)
+    first = await collections.outcome()
+    assert first.succeeded_at is not None
+    assert (first.failed, first.open) == (None, False)
+
+    await _damaged(site)
+    handle = site.client.get_schedule_handle(id)
+    await handle.pause()
+    await asyncio.sleep(1.0)  # the second is part of the workflow's id
+    await handle.trigger()
+    second = UpkeepOutcome()
+
+    async def fails() -> bool:
+        nonlocal second
+        second = await collections.outcome()
+        return second.failed is not None
+
+    await eventually(fails)
+
+    async def paused() -> bool:
+        stands = await collections.state()
+        return stands is not None and stands.paused
+
+    await eventually(paused)
+    assert second.succeeded_at == first.succeeded_at
+    assert second.open and "nothing was deleted" in second.why
+    failed = second.failed or ""
+    assert failed.startswith(id)
+    await site.handle(failed).terminate("not needed")
+    third = await collections.outcome()
+    assert (third.open, third.failed, third.succeeded_at) == (False, failed, first.succeeded_at)
+    assert third.why
+    await collections.off()
