@@ -27,7 +27,8 @@ class Collection(Given):
             Collect.collect,
             CollectRequest(),
             task_queue=given.queue,
-            start_to_close_timeout=timedelta(seconds=given.timeout_s),
+            start_to_close_timeout=timedelta(seconds=given.longest_s),
+            heartbeat_timeout=timedelta(seconds=given.heartbeat_s),
             # No limit on attempts: a worker that dies in the middle loses nothing, and the schedule
             # skips a collection while one is still running.
             retry_policy=RetryPolicy(non_retryable_error_types=NEVER_RETRIED),

@@ -4,10 +4,15 @@ from perdure.domain.foundation.base import ActivityMessage, FrozenModel, Workflo
 
 
 class CollectionInput(FrozenModel, WorkflowInput):
-    """Input of `Collection`: where its step runs, and how long it may take."""
+    """Input of `Collection`: where its step runs, and how long it may take.
+
+    A large store takes hours, and an attempt that is cut short reads everything again: `longest_s`
+    only ends one that hangs. After `heartbeat_s` without a sign of life another worker begins.
+    """
 
     queue: str
-    timeout_s: float = 3_600.0
+    longest_s: float = 7 * 86_400.0
+    heartbeat_s: float = 120.0
 
 
 class CollectRequest(ActivityMessage):
