@@ -159,6 +159,10 @@ class RecordStore(Protocol):
         """
         ...
 
+    async def open_runs(self) -> list[str]:
+        """The ids of all runs that have not ended."""
+        ...
+
     async def edit_run(self, run: str, *, goal: str, label: str | None, spec: str) -> None:
         """Replace what a person edited, and nothing else of the row."""
         ...

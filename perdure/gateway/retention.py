@@ -24,7 +24,6 @@ from perdure.gateway.temporal_gateway import ExecutionInfo, TemporalGateway
 from perdure.gateway.types import Retained
 from perdure.gateway.visibility import every, quoted
 
-ALL_RUNS = 1_000_000
 # As payloads name their key.
 KEY_ID = "encryption-key-id"
 
@@ -73,9 +72,8 @@ class Retaining:
 
     async def _known(self) -> AsyncIterator[_Execution]:
         queue = loops_queue(await self._records.installation())
-        for row in await self._records.find_runs(limit=ALL_RUNS):
-            if row.ended_at is None:
-                yield _Execution(row.id, None)
+        for run in await self._records.open_runs():
+            yield _Execution(run, None)
         async for look in every(self._server, f"TaskQueue = {quoted(queue)}"):
             yield _Execution(look.id, look.execution)
 

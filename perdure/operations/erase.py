@@ -8,21 +8,20 @@ step may be about to name it; it is on the list, and the next collection drops i
 
 import asyncio
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from datetime import datetime, timedelta
 
 from perdure.adapters.stores.maintenance import named_by_rows
 from perdure.adapters.stores.open_stores import Stores
 from perdure.domain.foundation.errors import InvalidInput, NotAllowed, NotFound
 from perdure.domain.foundation.refs import addresses_in
-from perdure.domain.retention.erasure import Erased, ForgottenEntries, Tombstone
+from perdure.domain.retention.erasure import Erased, ForgottenEntries, RootRun, Tombstone
 from perdure.domain.run.status import StoredRun
 from perdure.interfaces.gateways import RunGateway
 from perdure.operations.expiry import stone_of
 from perdure.operations.gc import YOUNG, content, reachable
 
 SHORTEST_SUBJECT = 3
-ALL_RUNS = 1_000_000
 
 
 class Eraser:
@@ -50,12 +49,19 @@ class Eraser:
                 cure=f"Give {SHORTEST_SUBJECT} characters at least.",
             )
         found: list[str] = []
-        for row in await self._stores.records.find_runs(limit=ALL_RUNS, roots=True):
+        async for row in self._roots():
             if label is not None and row.label != label:
                 continue
             if subject is None or await self._mentions(row.id, subject.strip()):
                 found.append(row.id)
         return found
+
+    async def _roots(self) -> AsyncIterator[RootRun]:
+        page = await self._rows.roots()
+        while page:
+            for root in page:
+                yield root
+            page = await self._rows.roots(after=page[-1].id)
 
     async def erase(
         self, root: str, *, now: datetime, dry_run: bool = False, young: timedelta = YOUNG

@@ -4,19 +4,18 @@ Each tree is dropped for itself: a kill loses nothing, and the next attempt find
 left. Whatever keeps one of them from being dropped concerns that one alone.
 """
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from perdure.adapters.stores.open_stores import Stores
 from perdure.domain.foundation.errors import NotAllowed, PerdureError, ServiceUnavailable, StoreAway
-from perdure.domain.retention.erasure import ErasureStore, Tombstone, TombstoneReason
+from perdure.domain.retention.erasure import ErasureStore, RootRun, Tombstone, TombstoneReason
 from perdure.domain.retention.messages import LeftRun
-from perdure.domain.retention.rules import RetentionRule, is_expired
+from perdure.domain.retention.rules import RetentionRule, due_by, is_expired
 from perdure.domain.run.status import StoredRun
 from perdure.interfaces.gateways import RunGateway
 
-ALL_RUNS = 1_000_000
 MOST_NAMED = 20
 
 
@@ -49,11 +48,8 @@ async def expire(
         ServiceUnavailable: the server does not answer.
         StoreAway: the store does not.
     """
-    found = Expired()
-    if not rules:
-        return found
-    rows = stores.erasure()
-    for root in await stores.records.find_runs(limit=ALL_RUNS, roots=True):
+    found, rows = Expired(), stores.erasure()
+    async for root in _ended(rows, due_by(rules, now)):
         if not is_expired(root, rules, now):
             continue
         try:
@@ -63,6 +59,15 @@ async def expire(
         except PerdureError as error:
             found.leave(root.id, error.message)
     return found
+
+
+async def _ended(rows: ErasureStore, by: datetime | None) -> AsyncIterator[RootRun]:
+    """Root runs that ended by then, oldest first, some at a time however many there are."""
+    page = [] if by is None else await rows.ended(by=by)
+    while by is not None and page:
+        for root in page:
+            yield root
+        page = await rows.ended(by=by, after=page[-1])
 
 
 async def _drop(

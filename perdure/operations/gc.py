@@ -29,7 +29,6 @@ HISTORY_RETENTION = timedelta(days=30)
 AUDIT_KEPT = timedelta(days=400)
 NOTICES_KEPT = timedelta(days=90)
 PAYLOAD_MARK = b"json/plain"
-ALL_RUNS = 1_000_000
 
 
 @dataclass(slots=True)
@@ -152,10 +151,11 @@ async def _candidates(
 
 
 async def _release_ended(stores: Stores, workspaces: Workspaces, *, open_runs: set[str]) -> None:
-    for run in await stores.records.find_runs(limit=ALL_RUNS):
-        # A run that was reset is open again, whatever its row says.
-        if run.ended_at is not None and run.id not in open_runs:
-            await workspaces.release(run=run.id)
+    for run in await workspaces.runs():
+        row = await stores.records.run(run)
+        # A run that was reset is open again, whatever its row says. One that was dropped has none.
+        if run not in open_runs and (row is None or row.ended_at is not None):
+            await workspaces.release(run=run)
 
 
 async def reachable(blobs: BlobStore, roots: set[str]) -> set[str]:

@@ -298,6 +298,9 @@ class MemoryRecords:
         found = [row for row in found if row.parent is None or not roots]
         return sorted(found, key=lambda row: row.started_at, reverse=True)[offset:][:limit]
 
+    async def open_runs(self) -> list[str]:
+        return [row.id for row in self.rows.values() if row.ended_at is None]
+
     async def edit_run(self, run: str, *, goal: str, label: str | None, spec: str) -> None:
         changed = {"goal": goal, "label": label, "spec": spec}
         self.rows[run] = self.rows[run].model_copy(update=changed)

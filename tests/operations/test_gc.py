@@ -135,13 +135,16 @@ async def test_the_working_folder_of_a_run_that_was_reset_stays(site: Installati
     async def release(*, run: str) -> None:
         released.append(run)
 
-    folders = cast("Workspaces", SimpleNamespace(release=release))
     held = await site.start({"kind": "agent", "goal": "look"}, SCRIPT)
     await site.gateway.result(held)
+
+    async def runs() -> list[str]:
+        return [run, held, "agent-dropped"]
+
+    folders = cast("Workspaces", SimpleNamespace(release=release, runs=runs))
     reopened = cast("RunGateway", SimpleNamespace(retained=lambda: _open(run)))
     await collect(site.parts.stores, reopened, folders, now=LATER, dry_run=False)
-    assert held in released
-    assert run not in released
+    assert released == [held, "agent-dropped"]
 
 
 async def _open(run: str) -> AsyncIterator[Retained]:

@@ -280,6 +280,19 @@ async def test_a_server_that_is_away_ends_the_collection(bare: Installation) -> 
         await expired(bare, {"a": ServiceUnavailable("Nobody answers.")})
 
 
+async def test_an_attempt_goes_on_where_the_one_before_was_broken_off(bare: Installation) -> None:
+    records, names = bare.parts.stores.records, [f"run-{number}" for number in range(5)]
+    for number, name in enumerate(names):
+        older = row(name).ended_at or datetime.now(UTC)
+        ended = {"ended_at": older - timedelta(hours=len(names) - number)}
+        await records.put_run(row(name).model_copy(update=ended))
+    with pytest.raises(ServiceUnavailable):
+        await expired(bare, {"run-3": ServiceUnavailable("Nobody answers.")})
+    assert [name for name in names if await records.run(name)] == ["run-3", "run-4"]
+    assert (await expired(bare, {})).dropped == 2
+    assert [name for name in names if await records.run(name)] == []
+
+
 async def test_a_tombstone_of_an_erasure_gets_no_label_again(bare: Installation) -> None:
     stores, now = bare.parts.stores, datetime.now(UTC)
     for why in ("expired", "erased", "expired"):
@@ -301,6 +314,16 @@ async def test_collections_run_on_a_schedule(site: Installation) -> None:
         return bool(found.info.recent_actions) and not found.info.running_actions
 
     await eventually(ran)
+    listed = site.client.list_workflows(f"WorkflowId STARTS_WITH '{stands.id}'")
+    [collection] = [found.id async for found in listed]
+    [step] = [
+        event.activity_task_scheduled_event_attributes
+        for event in (await site.handle(collection).fetch_history()).events
+        if event.HasField("activity_task_scheduled_event_attributes")
+    ]
+    # A worker that dies is noticed soon, and a large store has the time that it takes.
+    assert timedelta(0) < step.heartbeat_timeout.ToTimedelta() <= timedelta(minutes=2)
+    assert step.start_to_close_timeout.ToTimedelta() >= timedelta(days=7)
     assert await site.parts.stores.blobs.exists(stray), "it is younger than an hour"
     assert await site.gateway.upkeep("collection").off()
     assert not await site.gateway.upkeep("collection").off()

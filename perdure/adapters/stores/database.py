@@ -108,6 +108,10 @@ class Database:
         """A number inside of a text column that holds a JSON object."""
         return self._dialect.number_in(column, name)
 
+    def is_below(self, column: Column[str], run: str) -> ColumnElement[bool]:
+        """Whether an id is that of a run below another one; an index on its bytes serves it."""
+        return self._dialect.is_below(column, run)
+
     async def lock(self, connection: AsyncConnection, name: str, *, shared: bool = False) -> None:
         """Hold the lock `name`, exclusively or shared, until the transaction ends."""
         await self._dialect.lock(connection, name, shared=shared)

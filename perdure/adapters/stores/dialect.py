@@ -43,6 +43,10 @@ class DatabaseDialect(Protocol):
         """A number inside of a text column that holds a JSON object."""
         ...
 
+    def is_below(self, column: Column[str], run: str) -> ColumnElement[bool]:
+        """Whether an id begins with that of a run and a dot, byte by byte."""
+        ...
+
     def explain(self, error: Exception, *, place: str) -> StoreError | None:
         """Say in plain words what a driver's error means, or None when it is not known."""
         ...

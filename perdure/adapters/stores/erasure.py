@@ -4,9 +4,10 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 
-from sqlalchemy import Text, delete, func, or_, select
+from sqlalchemy import Executable, Text, delete, literal, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from perdure.adapters.stores.columns import UtcTime
 from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.encryption import Content
 from perdure.adapters.stores.memory import CHANGEABLE, LOCK, readable, row_of
@@ -36,7 +37,7 @@ from perdure.domain.evaluation.judge_cache import kept
 from perdure.domain.foundation.names import learn_run_id
 from perdure.domain.foundation.refs import addresses_in
 from perdure.domain.memory.entries import MemoryEntry, Skill
-from perdure.domain.retention.erasure import ForgottenEntries, Tombstone
+from perdure.domain.retention.erasure import ForgottenEntries, RootRun, Tombstone
 from perdure.domain.run.status import StoredRun
 
 PAGE = 400
@@ -50,23 +51,47 @@ OF_A_RUN = (
 )  # fmt: skip
 
 
+ROOTS = 500
+_ROOT = (run_rows.c.id, run_rows.c.label, run_rows.c.outcome, run_rows.c.ended_at)
+
+
 class SqlErasure:
     """The port `ErasureStore`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def tree(self, root: str) -> Sequence[StoredRun]:
-        below = f"{root}."
-        query = select(run_rows).where(
-            or_(
-                run_rows.c.id.in_((root, learn_run_id(root))),
-                func.substr(run_rows.c.id, 1, len(below)) == below,
-            )
-        )
+    async def ended(
+        self, *, by: datetime, after: RootRun | None = None, limit: int = ROOTS
+    ) -> Sequence[RootRun]:
+        columns = run_rows.c
+        query = select(*_ROOT).where(columns.parent.is_(None), columns.ended_at <= by)
+        if after is not None:
+            last = tuple_(literal(after.ended_at, UtcTime), literal(after.id, Text))
+            query = query.where(tuple_(columns.ended_at, columns.id) > last)
+        return await self._roots(query.order_by(columns.ended_at, columns.id).limit(limit))
+
+    async def roots(self, *, after: str = "", limit: int = ROOTS) -> Sequence[RootRun]:
+        columns = run_rows.c
+        query = select(*_ROOT).where(columns.parent.is_(None), columns.id > after)
+        return await self._roots(query.order_by(columns.id).limit(limit))
+
+    async def _roots(self, query: Executable) -> list[RootRun]:
         async with self._database.read() as connection:
-            found = await connection.execute(query.order_by(run_rows.c.id))
-            return [StoredRun.model_validate(dict(row)) for row in found.mappings()]
+            found = await connection.execute(query)
+            return [RootRun.model_validate(dict(row)) for row in found.mappings()]
+
+    async def tree(self, root: str) -> Sequence[StoredRun]:
+        named = select(run_rows).where(run_rows.c.id.in_((root, learn_run_id(root))))
+        # A query for each, since an index serves each. By id, not by `parent`: of an expiry that
+        # was broken off, a run between may be gone.
+        below = select(run_rows).where(self._database.is_below(run_rows.c.id, root))
+        found: list[StoredRun] = []
+        async with self._database.read() as connection:
+            for query in (named, below):
+                rows = (await connection.execute(query)).mappings()
+                found += [StoredRun.model_validate(dict(row)) for row in rows]
+        return sorted(found, key=lambda run: run.id)
 
     async def tombstones(self, root: str) -> Sequence[Tombstone]:
         query = select(tombstones).where(tombstones.c.root == root).order_by(tombstones.c.run)

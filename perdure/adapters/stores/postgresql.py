@@ -2,7 +2,18 @@
 
 from contextlib import AbstractAsyncContextManager
 
-from sqlalchemy import JSON, URL, BigInteger, Column, ColumnElement, Table, cast, text
+from sqlalchemy import (
+    JSON,
+    URL,
+    BigInteger,
+    Column,
+    ColumnElement,
+    Table,
+    and_,
+    cast,
+    collate,
+    text,
+)
 from sqlalchemy.dialects.postgresql import Insert
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
@@ -91,6 +102,11 @@ class PostgresqlDialect:
 
     def number_in(self, column: Column[str], name: str) -> ColumnElement[int]:
         return cast(cast(column, JSON)[name].as_string(), BigInteger)
+
+    def is_below(self, column: Column[str], run: str) -> ColumnElement[bool]:
+        # In most languages punctuation hardly counts, so that no range would be a prefix.
+        id = collate(column, "C")
+        return and_(id >= f"{run}.", id < f"{run}/")
 
     def explain(self, error: Exception, *, place: str) -> StoreError | None:
         if not isinstance(error, DBAPIError):

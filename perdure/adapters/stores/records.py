@@ -151,6 +151,11 @@ class SqlRecords:
             found = await connection.execute(query)
             return [StoredRun.model_validate(dict(row)) for row in found.mappings()]
 
+    async def open_runs(self) -> list[str]:
+        query = select(runs.c.id).where(runs.c.ended_at.is_(None))
+        async with self._database.read() as connection:
+            return list(await connection.scalars(query))
+
     async def edit_run(self, run: str, *, goal: str, label: str | None, spec: str) -> None:
         change = update(runs).where(runs.c.id == run).values(goal=goal, label=label, spec=spec)
         async with self._database.write() as connection:

@@ -24,6 +24,15 @@ class Tombstone(FrozenModel):
     why: TombstoneReason
 
 
+class RootRun(FrozenModel):
+    """What is asked of root runs where many of them are read; `ended_at` is None of an open one."""
+
+    id: str
+    label: str | None = None
+    outcome: str | None = None
+    ended_at: datetime | None = None
+
+
 class ForgottenEntries(FrozenModel):
     """How much of memory came from erased runs: dropped, and kept as other runs said it too."""
 
@@ -63,6 +72,16 @@ class Erased(FrozenModel):
 
 class ErasureStore(Protocol):
     """Rows of runs that are to go. Every write may be repeated."""
+
+    async def ended(
+        self, *, by: datetime, after: RootRun | None = None, limit: int = 500
+    ) -> Sequence[RootRun]:
+        """A page of root runs that ended by then, oldest first; the next is `after` the last."""
+        ...
+
+    async def roots(self, *, after: str = "", limit: int = 500) -> Sequence[RootRun]:
+        """A page of all root runs by id; the next is `after` the last id."""
+        ...
 
     async def tree(self, root: str) -> Sequence[StoredRun]:
         """A run, those below it, and the run that learned from it."""

@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from perdure.domain.evaluation.outcomes import REASONS
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.foundation.problems import nearest_name
+from perdure.domain.retention.erasure import RootRun
 from perdure.domain.run.status import StoredRun
 
 _RULE = re.compile(r"(?:(?P<days>[1-9]\d{0,4})d|(?P<never>keep))\s*(?P<conditions>.*)")
@@ -25,7 +26,7 @@ class RetentionRule(FrozenModel):
     outcome: str = ""
     label: str = ""
 
-    def fits(self, run: StoredRun) -> bool:
+    def fits(self, run: StoredRun | RootRun) -> bool:
         """Whether the rule is about a run; `*` in its label stands for anything."""
         return (not self.outcome or run.outcome == self.outcome) and (
             not self.label or fnmatchcase(run.label or "", self.label)
@@ -41,7 +42,13 @@ def read_rules(text: str) -> tuple[RetentionRule, ...]:
     return tuple(_rule(part.strip()) for part in text.split(";") if part.strip())
 
 
-def is_expired(run: StoredRun, rules: Sequence[RetentionRule], now: datetime) -> bool:
+def due_by(rules: Sequence[RetentionRule], now: datetime) -> datetime | None:
+    """Whatever ended later is kept by all rules; None where they keep everything."""
+    days = [rule.days for rule in rules if rule.days is not None]
+    return now - timedelta(days=min(days)) if days else None
+
+
+def is_expired(run: StoredRun | RootRun, rules: Sequence[RetentionRule], now: datetime) -> bool:
     """Whether an ended run is kept no longer; without a rule that fits, it is."""
     if run.ended_at is None:
         return False

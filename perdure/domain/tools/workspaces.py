@@ -92,6 +92,10 @@ class Workspaces(Protocol):
         """
         ...
 
+    async def runs(self) -> list[str]:
+        """The runs that have a working folder on this host."""
+        ...
+
     async def release(self, *, run: str) -> None:
         """Remove the run's working folder; stored trees stay. A repeat does nothing."""
         ...

@@ -11,6 +11,7 @@ from perdure.domain.budget.journal import AttemptRow
 from perdure.domain.foundation.errors import NotAllowed, NotFound, PerdureError, ServiceUnavailable
 from perdure.domain.foundation.names import run_id
 from perdure.domain.memory.patterns import MineReport
+from perdure.domain.retention.erasure import Tombstone
 from perdure.domain.run.cost_report import CostReport, add_up
 from perdure.domain.run.events import Event
 from perdure.domain.run.figures import ServerLoad
@@ -193,6 +194,10 @@ class MemoryGateway:
 
     async def delete(self, run: str) -> None:
         self.statuses.pop(run)
+
+    async def expire(self, stones: Sequence[Tombstone], *, dry_run: bool = False) -> None:
+        for stone in () if dry_run else stones:
+            await self.delete(stone.run)
 
     async def list(self, wanted: RunFilter | None = None) -> RunPage:
         self.filters.append(wanted)
