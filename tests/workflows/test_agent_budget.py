@@ -18,6 +18,7 @@ from installation import Installation
 from waiting import eventually
 
 from perdure.adapters.llm.scripted import ScriptedModel
+from perdure.domain.foundation.errors import NotAllowed
 from perdure.domain.run.messages import Amend
 from perdure.domain.run.result import RunResult
 from perdure.domain.turns.settings import FALLBACK_TEXT
@@ -209,6 +210,26 @@ async def test_a_person_may_raise_a_spent_budget(probe: Installation) -> None:
     result = await probe.gateway.result(run)
     assert (result.outcome, result.tools_used) == ("accepted", {"probe.echo": 2})
     assert [record.index for record in result.iterations] == [1, 2, 3]
+
+
+async def test_a_raise_without_room_is_refused_at_every_door(probe: Installation) -> None:
+    wanted = task(budget={"tool_calls": 1, "on_exhausted": "ask"})
+    run = await probe.start(wanted, script(big("a"), big("b"), DONE))
+    await eventually(lambda: gate_of(probe, run))
+    gate = await gate_of(probe, run)
+    assert gate is not None
+    with pytest.raises(NotAllowed, match="--budget tool_calls="):
+        await answer(probe, run, gate, "raise")
+    await probe.handle(run).signal("answer", {"gate": gate.id, "choice": "raise"})
+
+    async def noted() -> bool:
+        return any("tool_calls: 1 of 1" in told for told in (await probe.status(run)).refused)
+
+    await eventually(noted)
+    assert (await gate_of(probe, run)) == gate, "it still waits"
+    await probe.gateway.verb(run, Amend(budget={"tool_calls": 5}, by="t"))
+    await probe.handle(run).signal("answer", {"gate": gate.id, "choice": "raise"})
+    assert (await probe.gateway.result(run)).outcome == "accepted"
 
 
 async def test_a_person_may_let_a_spent_budget_be(probe: Installation) -> None:

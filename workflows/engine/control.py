@@ -21,6 +21,8 @@ from perdure.domain.run.status_views import spend_report
 from perdure.workflows.engine.child_questions import ChildQuestions
 from perdure.workflows.engine.run import AnyRun
 
+RAISE_NEEDS_ROOM = "raise needs room"
+
 
 class Control:
     """Applies what people send to a run; `questions` holds those of its child runs."""
@@ -41,7 +43,11 @@ class Control:
         if rules.seen(self.run.state.control, message, _update_id()):
             return
         # A refused update leaves no history. Verbs that end or free a run pass always.
-        why = flooded(verb, handled=self.run.handled) or self._refusal(message)
+        why = (
+            flooded(verb, handled=self.run.handled)
+            or self._refusal(message)
+            or self._raises_nothing(message)
+        )
         if why is not None:
             raise _refused(verb, why)
 
@@ -101,6 +107,9 @@ class Control:
         if rules.seen(self.run.state.control, message):
             return
         why = self._refusal(message)
+        if why is None and (told := self._raises_nothing(message)):
+            # A signal stays in the history: a run that took one like it before goes on as it did.
+            why = told if workflow.patched(RAISE_NEEDS_ROOM) else None
         if why is not None:
             self.note_refused(verb, why)
             return
@@ -124,6 +133,12 @@ class Control:
             wall_time=run.wall_time,
             inputs_allowed=run.takes_input,
             rubric_allowed=run.kind == "refine",
+        )
+
+    def _raises_nothing(self, message: AnyMessage) -> str | None:
+        run = self.run
+        return rules.raise_refusal(
+            run.state.control, message, budget=run.state.budget, wall_time=run.wall_time
         )
 
     def _apply_verb(self, message: AnyMessage, *, request_id: str | None) -> None:

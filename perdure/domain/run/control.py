@@ -155,6 +155,32 @@ def refuse(
             assert_never(message)
 
 
+def raise_refusal(
+    state: Control, message: AnyMessage, *, budget: Budget, wall_time: float
+) -> str | None:
+    """Why an answer `raise` would not let the run go on, with the cure; None for all else.
+
+    The answer alone makes no room: it takes a limit that was amended since the question, above
+    what is spent.
+    """
+    if not isinstance(message, Answer) or message.choice != gating.RAISE:
+        return None
+    gate = gate_named(state, message.gate)
+    if gate is None or gate.kind != "budget":
+        return None
+    spent = budgets.exhausted(budget, wall_time=wall_time)
+    if spent is None and any(
+        "budget" in one.changes and one.at >= gate.opened_at for one in state.amendments
+    ):
+        return None
+    found = f"the budget is spent ({spent.text})" if spent else "no limit was raised since it asked"
+    named = "cost_usd" if spent and spent.dimension == "cost" else spent and spent.dimension
+    return (
+        f"gate {gate.name}: {found}. Raise the limit first: "
+        f"`perdure amend RUN --budget {named or 'tokens'}=…`, or `amend` with `budget`"
+    )
+
+
 def seen(state: Control, message: AnyMessage, request_id: str | None = None) -> bool:
     """Whether a message with this request id had its effect already."""
     name = message.request_id or request_id

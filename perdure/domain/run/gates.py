@@ -16,10 +16,11 @@ GateKind = Literal["question", "escalation", "tool_approval", "budget", "review"
 
 APPROVE = "approve"
 DENY = "deny"
+RAISE = "raise"
 CHOICES: dict[GateKind, tuple[str, ...]] = {
     "tool_approval": (APPROVE, DENY),
     "escalation": ("continue", "accept", "stop"),
-    "budget": ("raise", "end"),
+    "budget": (RAISE, "end"),
     "blocked": ("retry", "end"),
     "question": (),
     "review": (),

@@ -183,6 +183,42 @@ def test_the_first_valid_answer_wins_and_later_ones_are_told_so():
     assert refused == "gate g1 was already answered with 'yes' by ada"
 
 
+RAISES = {
+    "another choice": (1_000, None, "end", None),
+    "nothing was raised": (1_000, None, "raise", "the budget is spent (tokens: 1000 of 900)"),
+    "to what is spent": (1_000, 1_000, "raise", "--budget tokens=…"),
+    "within what is kept for the end": (1_000, 1_100, "raise", "(tokens: 1000 of 990)"),
+    "enough": (1_000, 2_000, "raise", None),
+    "a call did not fit, nothing was raised": (10, None, "raise", "no limit was raised since"),
+    "a call did not fit, raised": (10, 2_000, "raise", None),
+}
+
+
+@pytest.mark.parametrize(("spent", "limit", "choice", "why"), RAISES.values(), ids=RAISES)
+def test_a_raise_needs_a_limit_that_lets_the_run_go_on(spent, limit, choice, why):
+    budget, state = Budget(limits=BudgetLimits(tokens=1_000), spent=Spend(tokens=spent)), Control()
+    early = Amend(budget={"cost_usd": 3})
+    rules.take(state, early, now=NOW - timedelta(seconds=1), budget=budget, wall_time=0)
+    open_gate(state, kind="budget", prompt="More?", now=NOW)
+    if limit is not None:
+        given_ = Amend(budget={"tokens": limit})
+        taken = rules.take(state, given_, now=NOW, budget=budget, wall_time=0)
+        assert taken.budget is not None
+        budget = taken.budget
+    message = Answer(gate="g1", choice=choice)
+    refused = rules.raise_refusal(state, message, budget=budget, wall_time=0)
+    assert refused is None if why is None else refused is not None and why in refused
+
+
+def test_only_a_spent_budget_asks_for_a_limit():
+    state = Control()
+    open_gate(state, kind="question", prompt="Up?", now=NOW, choices=("raise", "fold"))
+    message = Answer(gate="g1", choice="raise")
+    assert rules.raise_refusal(state, message, budget=BUDGET, wall_time=0) is None
+    elsewhere = Answer(gate="g7", choice="raise")
+    assert rules.raise_refusal(state, elsewhere, budget=BUDGET, wall_time=0) is None
+
+
 @given(st.lists(st.sampled_from(["a", "b", "c"]), max_size=20))
 def test_a_repeated_request_has_one_effect(names):
     state = Control()

@@ -5,12 +5,13 @@ from decimal import Decimal
 
 import pytest
 
-from perdure.domain.budget.envelope import BudgetLimits
+from perdure.domain.budget.envelope import DIMENSIONS, BudgetLimits
 from perdure.domain.evaluation.human_scores import BadScores, read_scores
 from perdure.domain.run.gates import CHOICES, Gate, GateKind
 from perdure.domain.run.status import BudgetStatus
 from perdure.interfaces.web.inbox.cards import (
     MEANINGS,
+    limits_of,
     meanings_of,
     raise_buys,
     scores_text,
@@ -92,3 +93,14 @@ def test_every_choice_of_these_kinds_says_what_it_leads_to(kind: GateKind) -> No
 def test_a_question_of_a_model_names_its_own_choices() -> None:
     gate = Gate(id="g1", kind="question", prompt="?", choices=("stop",), opened_at=NOW)
     assert meanings_of(gate) == ()
+
+
+def test_every_limit_that_can_be_spent_can_be_raised() -> None:
+    limits = BudgetLimits(
+        cost_usd=Decimal("0.50"), tokens=0, output_tokens=9, model_calls=1, tool_calls=2,
+        iterations=3, workers=4, active_time=1.5, wall_time=60,
+    )  # fmt: skip
+    found = {one.name: one.figure for one in limits_of(BudgetStatus(limits=limits))}
+    named = {"cost_usd" if name == "cost" else name for name in DIMENSIONS} - {"tokens"}
+    assert set(found) == named, "tokens are not limited"
+    assert (found["cost_usd"], found["active_time"], found["wall_time"]) == ("0.50", "1.5", "60")

@@ -25,6 +25,16 @@ class Gap:
     gap: str
 
 
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A limit that a raise may set: its name, words for it, its figure, whether it is whole."""
+
+    name: str
+    words: str
+    figure: str
+    whole: bool
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
     """One open question with all that is needed to answer it.
@@ -39,6 +49,7 @@ class Card:
         raised: for a spent budget, what a raise would buy.
         silence: what happens when nobody answers.
         meanings: what the choices lead to, where their names alone do not say it.
+        limits: for a spent budget, its limits by name, those that may be raised.
         alike: what questions that may be answered together have in common.
     """
 
@@ -53,7 +64,7 @@ class Card:
     gaps: tuple[Gap, ...] = ()
     spend: str = ""
     raised: str = ""
-    budget: BudgetStatus | None = None
+    limits: tuple[Limit, ...] = ()
     silence: str = ""
     meanings: tuple[tuple[str, str], ...] = ()
     alike: str = ""
@@ -132,6 +143,15 @@ def raise_buys(budget: BudgetStatus, iterations: int) -> str:
     return f"An iteration cost {each} so far{doubled}."
 
 
+def limits_of(budget: BudgetStatus) -> tuple[Limit, ...]:
+    """The limits that a budget has; what is unlimited is never spent."""
+    return tuple(
+        Limit(name, words, f"{limit:g}" if isinstance(limit, float) else str(limit), whole)
+        for name, (words, whole) in LIMITS.items()
+        if (limit := getattr(budget.limits, name))
+    )
+
+
 def scores_text(fields: Mapping[str, str], names: Sequence[str]) -> str:
     """The answer that the fields of a review make: a score for each name, and words behind it."""
     lines = [
@@ -168,13 +188,25 @@ async def _card(api: Api, one: OpenGate, status: RunStatus | None, *, now: datet
         gaps=() if judged is None else gaps_of(judged),
         spend=_spend(status),
         raised="" if budget is None else raise_buys(budget, status.iteration if status else 0),
-        budget=budget,
+        limits=() if budget is None else limits_of(budget),
         silence=silence_of(gate, now),
         meanings=meanings_of(gate),
         alike=_alike(gate),
     )
 
 
+# What may be raised, in the order of the fields: words for each, and whether it is a whole number.
+LIMITS: dict[str, tuple[str, bool]] = {
+    "cost_usd": ("USD", False),
+    "tokens": ("Tokens", True),
+    "output_tokens": ("Output tokens", True),
+    "model_calls": ("Model calls", True),
+    "tool_calls": ("Tool calls", True),
+    "iterations": ("Iterations", True),
+    "workers": ("Workers", True),
+    "active_time": ("Active seconds", False),
+    "wall_time": ("Seconds in all", False),
+}
 MEANINGS: dict[str, dict[str, str]] = {
     "escalation": {
         "continue": "it works on, guided by your note",
@@ -182,7 +214,8 @@ MEANINGS: dict[str, dict[str, str]] = {
         "stop": "the run ends with its best result, not accepted",
     },
     "budget": {
-        "raise": "the limits that you fill in hold from now on, and it works on",
+        "raise": "the limits that you fill in hold from now on, and it works on; it takes a "
+        "higher one of what is spent",
         "end": "the run ends with its best result",
     },
 }

@@ -13,14 +13,13 @@ from perdure.domain.run.status import RunStatus
 from perdure.gateway.types import OpenGate
 from perdure.interfaces.rest.schemas import Gates
 from perdure.interfaces.web.api_calls import Api, ApiProblem, at
-from perdure.interfaces.web.inbox.cards import cards_of, groups_of, scores_text
+from perdure.interfaces.web.inbox.cards import LIMITS, cards_of, groups_of, scores_text
 from perdure.interfaces.web.visit import Fields, Here
 
 INBOX = "/inbox"
 PAGE = 30
 NO_CONTENT = 204
 LATE = frozenset({404, 409})
-RAISES = ("cost_usd", "tokens", "model_calls", "tool_calls")
 router = APIRouter()
 
 
@@ -115,12 +114,12 @@ def raised(fields: Mapping[str, str]) -> dict[str, JsonValue]:
         ApiProblem: one is no number.
     """
     found: dict[str, JsonValue] = {}
-    for name in RAISES:
+    for name, (_, whole) in LIMITS.items():
         text = fields.get(f"limit:{name}", "").strip()
         if not text:
             continue
         try:
-            found[name] = float(text) if name == "cost_usd" else int(text)
+            found[name] = int(text) if whole else float(text)
         except ValueError as error:
             told = f"{text[:40]!r} is no number for the limit {name}."
             raise ApiProblem(422, "invalid_input", told, "Write digits alone.") from error

@@ -1,0 +1,62 @@
+"""The card of a spent budget: who may raise it, and what a raise without a limit does."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from page_visit import Visitor, visitor
+from rest import TASK, Rest, scripted, served
+from temporalio.testing import WorkflowEnvironment
+from waiting import eventually
+
+LOOK: dict[str, object] = {"tool_calls": [{"name": "fs.list", "arguments": {"path": "."}}]}
+LOOKING = {"replies": [LOOK, {"text": "done"}]}
+SPENT = TASK | {
+    "budget": {"tool_calls": 1, "on_exhausted": "ask"},
+    "tools": {"access": "full", "allow": ["fs.list"]},
+}
+
+
+@pytest.fixture
+async def asked(tmp_path: Path, server: WorkflowEnvironment) -> AsyncIterator[Rest]:
+    """With a worker, and a model that looks around."""
+    address = server.client.service_client.config.target_host
+    async with scripted(tmp_path, address, LOOKING) as site, site.worker(), served(site) as rest:
+        yield rest
+
+
+async def _waiting(rest: Rest) -> str:
+    run = await rest.start(SPENT)
+
+    async def listed() -> bool:
+        found = (await rest.client.get("/api/v1/gates", params={"limit": 100})).json()
+        return run in {one["run"] for one in found["items"]}
+
+    await eventually(listed)
+    return run
+
+
+async def _answer(person: Visitor, run: str, **fields: str) -> tuple[int, str]:
+    key = await person.form_key()
+    sent = await person.send(f"/runs/{run}/gates/g1/answer", fields, key=key)
+    return sent.status_code, sent.text
+
+
+async def test_a_budget_is_raised_by_who_may_with_a_limit(asked: Rest) -> None:
+    run = await _waiting(asked)
+    async with visitor(asked, await asked.token("read", "answer")) as clerk:
+        page = await clerk.see(f"/runs/{run}")
+        assert 'value="raise"' not in page
+        assert 'value="end"' in page
+        assert 'name="limit:' not in page
+        assert "takes a token with the scope operate" in page
+        status, told = await _answer(clerk, run, choice="raise")
+        assert (status, "--budget tool_calls=" in told) == (409, True)
+    async with visitor(asked, await asked.token("read", "answer", "operate")) as chief:
+        page = await chief.see(f"/runs/{run}")
+        assert 'value="raise"' in page
+        assert "Tool calls, now 1 <input" in page
+        status, told = await _answer(chief, run, choice="raise")
+        assert (status, "tool_calls: 1 of 1" in told) == (409, True)
+        assert (await _answer(chief, run, choice="raise", **{"limit:tool_calls": "5"}))[0] == 303
+    assert (await asked.ended(run))["outcome"] == "accepted"
