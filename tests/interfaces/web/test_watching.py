@@ -7,6 +7,7 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
@@ -18,6 +19,7 @@ from waiting import eventually
 from perdure.domain.installation.access import ApiToken, Credentials
 from perdure.interfaces.rest.app import build_app
 from perdure.interfaces.rest.settings import ApiSite
+from perdure.interfaces.web.api_calls import ApiProblem
 from perdure.interfaces.web.run import watching
 from perdure.interfaces.web.run.watching import Part, Watches, news_of
 
@@ -200,6 +202,32 @@ async def test_who_is_slow_misses_what_came_between_but_never_the_last(asked: Re
                 watch.part = Part.of(f"part {number}")
                 watch.news.tell()
             assert b"data: part 4\n" in await anext(told)
+
+
+async def test_what_cannot_be_read_now_stays_as_it_was(
+    asked: Rest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = await asked.start(APPROVED)
+    await waits(asked, run)
+    away, read = {"is": False}, watching.read_run
+
+    async def reading(*given: Any, **more: Any) -> dict[str, object]:
+        if away["is"]:
+            raise ApiProblem(503, "away", "Temporal does not answer.")
+        return await read(*given, **more)
+
+    monkeypatch.setattr(watching, "read_run", reading)
+    async with visitor(asked, await asked.token("admin")) as person, tab(person, run) as shown:
+        await shown.shows("waits for tool approval")
+        parts, away["is"] = shown.text.count("id: "), True
+        pause = await asked.client.post(f"/api/v1/loops/{run}/pause")
+        assert pause.status_code < 300, pause.text
+        await shown.shows("event: stale")
+        assert shown.text.count("id: ") == parts
+        assert "Temporal does not answer" not in shown.text
+        away["is"] = False
+        await shown.shows("event: fresh")
+        await shown.shows("Resume</button>")
 
 
 async def test_a_part_is_the_same_whoever_it_goes_to() -> None:

@@ -11,10 +11,68 @@
     form.submit();
   }
 
+  // What is asked for again and again (a poll, a stream) and got no answer the last time. What the
+  // page shows stays as it is; the notice says since when.
   const notice = document.getElementById("connection");
-  const broken = (is) => { if (notice) notice.hidden = !is; };
-  document.addEventListener("htmx:sse:error", () => broken(true));
-  document.addEventListener("htmx:sse:after:connection", () => broken(false));
+  const heard = new WeakMap();
+  const broken = new Map();
+  let loaded = new Date();
+  const tellBroken = () => {
+    for (const asker of broken.keys()) if (!asker.isConnected) broken.delete(asker);
+    if (!notice) return;
+    const [why] = broken.values();
+    if (why) {
+      const since = new Date(Math.min(...[...broken.keys()].map((one) => heard.get(one) ?? loaded)));
+      const words = since.toLocaleTimeString();
+      if (notice.children[0].textContent !== words) notice.children[0].textContent = words;
+      if (notice.children[1].textContent !== why) notice.children[1].textContent = why;
+    }
+    notice.hidden = !why;
+  };
+  const asksAgain = (asker) =>
+    asker.hasAttribute("hx-sse:connect") || /\bevery\b/.test(asker.getAttribute("hx-trigger") ?? "");
+  const onBroken = (asker, status) => {
+    broken.set(asker, status ? `the server answers with error ${status}` : "the server does not answer");
+    tellBroken();
+  };
+  const onHeard = (asker) => {
+    heard.set(asker, new Date());
+    broken.delete(asker);
+    // What was asked for once is not asked for again; any answer shows that it can be.
+    for (const one of broken.keys()) if (!asksAgain(one)) broken.delete(one);
+    tellBroken();
+  };
+  // A stream that never began is not begun again by itself.
+  const again = (asker) => {
+    const stream = asker.hasAttribute("hx-sse:connect") && !asker._htmx?.sse;
+    if (stream) setTimeout(() => asker.isConnected && htmx.trigger(asker, "again"), 3000);
+  };
+  document.addEventListener("htmx:error", (event) => {
+    const asker = event.detail?.ctx?.sourceElement;
+    if (asker) { onBroken(asker); again(asker); }
+  });
+  document.addEventListener("htmx:response:error", (event) => {
+    const { sourceElement, response } = event.detail.ctx;
+    onBroken(sourceElement, response.status);
+    again(sourceElement);
+  });
+  document.addEventListener("htmx:after:request", (event) => {
+    const { sourceElement, response } = event.detail.ctx;
+    if (response.status < 400) onHeard(sourceElement);
+  });
+  document.addEventListener("htmx:sse:error", (event) => onBroken(event.target, event.detail.status));
+  document.addEventListener("htmx:sse:after:connection", (event) => onHeard(event.target));
+  document.addEventListener("htmx:sse:after:message", (event) => {
+    if (event.detail.message.event !== "stale") onHeard(event.target);
+  });
+  document.addEventListener("stale", (event) => onBroken(event.target, 503), true);
+
+  // What changes by itself is also said to those who do not see it: a new question, the end of a run.
+  const news = document.getElementById("news");
+  const say = (words) => { if (news) news.textContent = words.replace(/\s+/g, " ").trim(); };
+  document.addEventListener("ended", () => {
+    say(`This run has ended: ${document.querySelector(".sentence")?.textContent ?? ""}`);
+  }, true);
 
   // Text of the model call in flight goes in as text, never as markup.
   document.addEventListener("text", (event) => {

@@ -8,7 +8,7 @@ template is given nothing else of a session, so that it cannot show it to somebo
 import asyncio
 import hashlib
 import secrets
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -34,6 +34,7 @@ APART_S, AGAIN_S = 0.4, 2.0
 # So often it is asked again whether a session still holds, and a watcher hears something.
 HEARTBEAT_S = 5.0
 LONGEST_ID = 100
+GONE = 404
 # In place of the key of a session; nobody is ever shown it, so no text can hold it.
 _ANY_KEY = secrets.token_hex(32)
 
@@ -79,6 +80,7 @@ class Watch:
         self.part: Part | None = None
         self.text: bytes | None = None
         self.over = False
+        self.stale = False
         self.renders = 0
         self.watchers = 0
         self.news = News()
@@ -97,7 +99,10 @@ class Watch:
         finally:
             rendering.cancel()
             await asyncio.gather(rendering, return_exceptions=True)
-        await self._rendered()
+        while True:
+            if await self._rendered() or not self.stale:
+                break
+            await asyncio.sleep(AGAIN_S)
         self.over = True
         self.news.tell()
 
@@ -125,21 +130,30 @@ class Watch:
             await asyncio.sleep(APART_S)
 
     async def _rendered(self) -> bool:
-        """Read the run anew; False where that was refused, which the part then says."""
+        """Read the run anew; False where that was refused.
+
+        What was shown stays then, with the words that people are writing into it. Only of a run
+        that is gone the part says so.
+        """
         now = self._site.now()
+        found: ApiProblem | None = None
+        given: Mapping[str, object]
         try:
             api = Api(self._app, self._token)
             given = await read_run(api, self._run, now=now, all=self._all)
             template = "run/now.html"
         except ApiProblem as problem:
+            found = problem
             given, template = {"found": problem}, "layout/problem_part.html"
-        html = rendered(
-            template, now, can=self._token.grants.__contains__, form_key=_ANY_KEY, **given
-        )
-        self.part = Part.of(html)
-        self.renders += 1
+        self.stale = found is not None and found.status != GONE
+        if not self.stale:
+            html = rendered(
+                template, now, can=self._token.grants.__contains__, form_key=_ANY_KEY, **given
+            )
+            self.part = Part.of(html)
+            self.renders += 1
         self.news.tell()
-        return "found" not in given
+        return found is None
 
 
 class Watches:
@@ -235,13 +249,16 @@ async def news_of(
         holds: whether the session still holds.
     """
     clock = asyncio.get_running_loop().time
-    text, sure_at = None, clock()
+    text, sure_at, stale = None, clock(), False
     while True:
         seen, over = watch.news.count, watch.over
         if clock() - sure_at >= HEARTBEAT_S:
             if not await holds():
                 return
             sure_at = clock()
+        if watch.stale is not stale:
+            stale = watch.stale
+            yield format_sse_event(event="stale" if stale else "fresh", data_str="{}")
         if watch.part is not None and watch.part.id != had:
             had = watch.part.id
             yield watch.part.event(form_key)
