@@ -1,12 +1,18 @@
 """The page for everybody: by keyboard, at a phone's width, light and dark, with a screen reader."""
 
+from collections.abc import AsyncIterator
+
 import pytest
 from axe_playwright_python.async_playwright import Axe
 from kept_experiments import ID
 from page_visit import signed_in
 from playwright.async_api import Page, expect
+from proposals import TOOL, propose
+from waiting import eventually
 
 PHONE = {"width": 360, "height": 740}
+WIDE = {"width": 1100, "height": 740}
+LONG = "\n".join(f"{number}. What should the text say of the bottle?" for number in range(40))
 GRAVE = frozenset({"serious", "critical"})
 
 
@@ -26,6 +32,15 @@ def views(stage) -> dict[str, str]:
         "compare": f"/compare?left={runs.accepted}&right={runs.escalation}",
         "costs": "/costs?by=model",
         "library": "/library",
+        "definition": "/library/definition/harness",
+        "learning": "/library/learning/learning-1",
+        "tool": f"/library/tool/{TOOL}",
+        "erase": f"/runs/{runs.accepted}/erase",
+        "iteration": f"/runs/{runs.accepted}/iterations/2",
+        "model calls": f"/runs/{runs.accepted}/iterations/1/calls",
+        "schedules": "/schedules",
+        "new schedule": "/schedules/new",
+        "schedule": "/schedules/news",
         "experiments": "/experiments",
         "experiment": f"/experiments/{ID}",
         "start": "/new",
@@ -41,9 +56,37 @@ async def look(page: Page, address: str, name: str) -> None:
     assert answer.status == (404 if name == "nowhere" else 200), name
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_no_grave_finding_of_axe(stage, rest, browser, scheme):
-    page = await signed_in(await browser.new_page(color_scheme=scheme), rest)
+@pytest.fixture(scope="module", autouse=True)
+async def filled(stage) -> AsyncIterator[None]:
+    """A long question, and something on every shelf."""
+    await propose(stage.site.parts.stores)
+    asking = {"name": "human.ask", "arguments": {"question": LONG}}
+    spec = {"kind": "agent", "goal": "Ask at length", "recall": False, "learn": False}
+    run = await stage.site.start(spec, {"replies": [{"tool_calls": [asking]}, {"text": "done"}]})
+
+    async def asked() -> bool:
+        return (await stage.site.status(run)).lifecycle == "waiting"
+
+    await eventually(asked)
+    yield
+    await stage.site.handle(run).signal("stop", {"mode": "now"})
+    await stage.site.gateway.result(run)
+
+
+async def _scheduled(rest) -> None:
+    body = {
+        "name": "news",
+        "task": {"kind": "agent", "goal": LONG},
+        "times": {"cron": ["0 9 * * *"]},
+    }
+    made = await rest.client.post("/api/v1/schedules", json=body)
+    assert made.status_code in {200, 201, 409}, made.text
+
+
+@pytest.mark.parametrize(("scheme", "size"), [("light", WIDE), ("dark", WIDE), ("light", PHONE)])
+async def test_no_grave_finding_of_axe(stage, rest, browser, scheme, size):
+    page = await signed_in(await browser.new_page(color_scheme=scheme, viewport=size), rest)
+    await _scheduled(rest)
     found: dict[str, list[str]] = {}
     for name, path in {"sign-in": "/sign-in", **views(stage)}.items():
         await look(page, rest.url + path, name)
@@ -63,6 +106,7 @@ async def test_no_grave_finding_of_axe(stage, rest, browser, scheme):
 
 async def test_nothing_is_cut_off_on_a_phone(stage, rest, browser):
     page = await signed_in(await browser.new_page(viewport=PHONE), rest)
+    await _scheduled(rest)
     wide: dict[str, int] = {}
     for name, path in views(stage).items():
         await look(page, rest.url + path, name)

@@ -25,6 +25,8 @@ _TAGS = {
     "a", "blockquote", "br", "code", "del", "em", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "li",
     "ol", "p", "pre", "strong", "table", "tbody", "td", "th", "thead", "tr", "ul",
 }  # fmt: skip
+# What surely fits into a box of text on a narrow phone: rows, and characters of each.
+_ROWS, _NARROWEST = 18, 25
 _LONGEST_MARKDOWN = 200_000
 _markdown = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
 
@@ -38,6 +40,8 @@ def markdown(text: str) -> Markup:
         _markdown.render(seen),
         tags=_TAGS,
         attributes={"a": {"href"}},
+        # They scroll by themselves where they are wide, so the keyboard must reach them.
+        set_tag_attribute_values={"pre": {"tabindex": "0"}, "table": {"tabindex": "0"}},
         url_schemes={"http", "https", "mailto"},
         link_rel="noopener noreferrer nofollow",
     )
@@ -46,7 +50,14 @@ def markdown(text: str) -> Markup:
 
 def source(text: str) -> Markup:
     """Foreign text as it stands, with its hidden signs shown."""
-    return Markup('<pre class="source" dir="auto">{}</pre>').format(visible(text))
+    seen = visible(text)
+    return Markup('<pre class="source" dir="auto"{}>{}</pre>').format(by_keyboard(seen), seen)
+
+
+def by_keyboard(text: str) -> Markup:
+    """Attributes for a box that may be too low for a text: one that scrolls needs the tab key."""
+    rows = sum(1 + len(line) // _NARROWEST for line in text.split("\n"))
+    return Markup(' tabindex="0" role="group" aria-label="Text"' if rows > _ROWS else "")
 
 
 def words(name: str | None) -> str:
@@ -67,6 +78,7 @@ def templates() -> Environment:
     filters: dict[str, Callable[..., object]] = {
         "markdown": markdown,
         "source": source,
+        "by_keyboard": by_keyboard,
         "visible": visible,
         "words": words,
         "money": formatting.money,

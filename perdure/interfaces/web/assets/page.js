@@ -94,6 +94,7 @@
     document.title = open === "0" ? title : `(${open}) ${title}`;
     const isNew = newest !== undefined && last && last !== newest;
     newest = last ?? "";
+    if (isNew) say(`A new question. ${words}`);
     if (isNew && document.hidden && window.Notification?.permission === "granted") {
       const shown = new Notification("Perdure asks", { body: words, tag: last });
       shown.onclick = () => { window.focus(); location.assign("/inbox"); };

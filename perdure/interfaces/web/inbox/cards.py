@@ -10,7 +10,7 @@ from datetime import datetime
 from perdure.domain.run.gates import DENY, END, Gate, expiry_choice
 from perdure.domain.run.status import BudgetStatus, RunStatus
 from perdure.gateway.types import OpenGate
-from perdure.interfaces.formatting import duration, money, plural, tokens
+from perdure.interfaces.formatting import duration, money, one_line, plural, tokens
 from perdure.interfaces.rest.schemas import Best
 from perdure.interfaces.web.api_calls import Api, ApiProblem, at
 from perdure.interfaces.web.inbox.call_view import CallView, call_view
@@ -73,6 +73,13 @@ class Card:
     def key(self) -> str:
         """What the card is called on the page."""
         return f"{self.run}-{self.gate.id}"
+
+    @property
+    def named(self) -> str:
+        """What the question is called among all others, for those who hear the page."""
+        about = self.gate.subject or self.gate.kind.replace("_", " ")
+        goal = one_line(self.goal, 60)
+        return ", ".join(filter(None, (one_line(about, 60), self.gate.name, goal, self.run)))
 
     @property
     def value(self) -> str:

@@ -48,6 +48,7 @@ async def show(request: Request, visit: Here, cursor: str | None = None) -> Resp
         cursor=found.cursor,
         now_at=cursor,
         seen=seen,
+        part=visit.wants_part,
     )
 
 
@@ -76,7 +77,7 @@ async def several(request: Request, visit: Here, fields: Fields) -> Response:
         except ApiProblem as problem:
             refused[f"{run} {name}"] = problem.detail
     if chosen and not refused:
-        return visit.go("/inbox")
+        return visit.go(_inbox([one.rpartition(" ")[0] for one in chosen]))
     return visit.page("inbox/several.html", taken=len(chosen) - len(refused), refused=refused)
 
 
@@ -97,8 +98,14 @@ async def answer(visit: Here, fields: Fields, run: str, gate: str) -> Response:
             raise
         return visit.page("inbox/late.html", status_code=problem.status, found=problem, run=run)
     here = fields.get("here", INBOX)
-    # The inbox then says what became of the question that it no longer shows.
-    return visit.go(f"{INBOX}?{urlencode({'had': f'{run} {gate}'})}" if here == INBOX else here)
+    if here == INBOX:
+        return visit.go(_inbox([f"{run} {gate}"]))
+    return visit.go(f"{here}?{urlencode({'answered': gate})}")
+
+
+def _inbox(had: Sequence[str]) -> str:
+    """The inbox, which then says what became of questions that it no longer shows."""
+    return f"{INBOX}?{urlencode([('had', one) for one in had[:PAGE]])}"
 
 
 def seen_of(found: Gates) -> str:

@@ -20,9 +20,9 @@ router = APIRouter()
 
 
 @router.get("/runs/{run}")
-async def show(visit: Here, run: str, all: bool = False) -> Response:
-    """All of a run."""
-    return await run_page(visit, run, all=all)
+async def show(visit: Here, run: str, all: bool = False, answered: str = "") -> Response:
+    """All of a run, and which of its questions the visitor has just answered."""
+    return await run_page(visit, run, all=all, answered=answered)
 
 
 @router.get("/runs/{run}/live")
@@ -37,12 +37,24 @@ async def live(
 
 
 async def run_page(
-    visit: Visit, run: str, *, all: bool = False, problem: ApiProblem | None = None
+    visit: Visit,
+    run: str,
+    *,
+    all: bool = False,
+    problem: ApiProblem | None = None,
+    answered: str = "",
 ) -> Response:
     """The page of a run, and above it what was refused."""
     found = await read_run(visit.api, run, now=visit.site.now(), all=all)
     status_code = problem.status if problem else 200
-    return visit.page("run/run.html", status_code=status_code, found=problem, all=all, **found)
+    return visit.page(
+        "run/run.html",
+        status_code=status_code,
+        found=problem,
+        all=all,
+        answered=answered[:LONGEST_ID],
+        **found,
+    )
 
 
 @router.get("/runs/{run}/iterations/{index}")
