@@ -221,8 +221,10 @@ async def after_day(
             await connection.exec_driver_sql("VACUUM ANALYZE")
             found = await measured(connection)
         begun = time.perf_counter()
-        await SqlFigures(stores.database).calls(since=None, until=None)
-        await SqlFigures(stores.database).runs()
+        figures = SqlFigures(stores.database)
+        while not await figures.count_calls(lost_before=datetime.now(UTC)):
+            pass
+        await figures.runs()
         scrape_s = time.perf_counter() - begun
         for number in range(2, runs // DELETED + 2):
             await stores.records.delete_run(RUN_ID.format(number))

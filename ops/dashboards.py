@@ -43,7 +43,7 @@ def quantile(share: float, metric: str, by: str) -> str:
 
 def ended(window: str, step: str) -> str:
     """Runs that ended within a window."""
-    return f'delta({ONE} (perdure_runs{{outcome!=""}})[{window}:{step}])'
+    return f"increase({ONE} (perdure_run_ends_total)[{window}:{step}])"
 
 
 CALLS = "perdure_model_call_seconds"
@@ -106,6 +106,16 @@ COST = (
         "Calls booked at an estimate",
         "short",
         {"{{model}}": grown("perdure_model_calls_unconfirmed_total", "model")},
+    ),
+    Panel(
+        "Lost calls that may yet report",
+        "short",
+        {"{{model}}": f"{ONE} (perdure_model_calls_unsettled)"},
+    ),
+    Panel(
+        "USD at which they are estimated",
+        "currencyUSD",
+        {"{{model}}": f"{ONE} (perdure_model_cost_unsettled_usd)"},
     ),
 )
 QUALITY = (

@@ -16,22 +16,23 @@ from perdure.domain.run.figures import (
     Samples,
     ServerLoad,
     StoreFigures,
-    added_up,
 )
 from perdure.domain.run.metrics import Metric
 from perdure.interfaces.gateways import RunGateway
 
 STORE, SERVER = "store", "server"
 INPUT, CACHE_READ, OUTPUT = "input", "cache_read", "output"
-# A call that began this long ago has ended: its row is added up once and not read again.
+# What the worker of a lost call reports later than this is not waited for.
 SETTLED_AFTER = timedelta(hours=1)
+# In one look. Only where nobody looked for long is there more to add up than that.
+STEPS = 20
 
 
 class InstallationFigures:
     """Looks at an installation.
 
-    The journal is read whole at the first look, and from then on only its newest part. A call that
-    is booked later than `SETTLED_AFTER` shows after the next start of the process.
+    Calls are added up in the store, each once. While a look finds more to add than it may, what was
+    spent is left out: a sum that catches up would look like money that is spent fast.
     """
 
     def __init__(
@@ -40,9 +41,6 @@ class InstallationFigures:
         self._store = store
         self._gateway = gateway
         self._now = now
-        self._settled: dict[tuple[str, str], CallSums] = {}
-        self._until: datetime | None = None
-        self._reading = asyncio.Lock()
 
     async def look(self) -> Figures:
         """All samples that can be had now."""
@@ -52,15 +50,16 @@ class InstallationFigures:
 
     async def _of_store(self) -> Figures:
         try:
-            runs, calls = await self._store.runs(), await self._calls()
-            sizes = await self._store.sizes()
+            runs, ends = await self._store.runs(), await self._store.ends()
+            calls, sizes = await self._calls(), await self._store.sizes()
         except PerdureError:
             return {metrics.PART_UP: {(STORE,): 0.0}}
         return {
             metrics.PART_UP: {(STORE,): 1.0},
             metrics.RUNS: {tuple(state): count for state, count in runs.items()},
+            metrics.RUN_ENDS: {tuple(state): count for state, count in ends.items()},
             metrics.STORE_BYTES: {(table,): size for table, size in sizes.items()},
-            **spent(calls),
+            **calls,
         }
 
     async def _of_server(self) -> Figures:
@@ -72,15 +71,12 @@ class InstallationFigures:
             return {metrics.PART_UP: {(SERVER,): 0.0}}
         return {metrics.PART_UP: {(SERVER,): 1.0}, **waiting(load)}
 
-    async def _calls(self) -> list[CallSums]:
-        async with self._reading:
-            settled = self._now() - SETTLED_AFTER
-            if self._until is None or settled - self._until > SETTLED_AFTER:
-                older = await self._store.calls(since=self._until, until=settled)
-                self._settled = added_up([*self._settled.values(), *older])
-                self._until = settled
-            newer = await self._store.calls(since=self._until, until=None)
-            return [*added_up([*self._settled.values(), *newer]).values()]
+    async def _calls(self) -> Figures:
+        for _ in range(STEPS):
+            if await self._store.count_calls(lost_before=self._now() - SETTLED_AFTER):
+                calls, lost = await self._store.calls(), await self._store.unsettled()
+                return {**spent(calls), **unsettled(calls, lost)}
+        return {}
 
 
 def spent(calls: Iterable[CallSums]) -> Figures:
@@ -95,6 +91,16 @@ def spent(calls: Iterable[CallSums]) -> Figures:
         metrics.MODEL_CALLS_UNCONFIRMED: unconfirmed,
         **_sums(by_model, metrics.MODEL_CALLS, metrics.MODEL_TOKENS, metrics.MODEL_COST),
         **_sums(by_phase, metrics.PHASE_CALLS, metrics.PHASE_TOKENS, metrics.PHASE_COST),
+    }
+
+
+def unsettled(calls: Iterable[CallSums], lost: Iterable[CallSums]) -> Figures:
+    """Lost calls that may yet change; 0 for models that have none."""
+    numbers = dict.fromkeys(((line.model,) for line in calls), 0.0)
+    costs = numbers | {(line.model,): line.cost_usd for line in lost}
+    return {
+        metrics.MODEL_CALLS_UNSETTLED: numbers | {(line.model,): line.calls for line in lost},
+        metrics.MODEL_COST_UNSETTLED: costs,
     }
 
 

@@ -55,7 +55,7 @@ def api_figures(load: ServerLoad, *, up: float, step: int) -> Callable[[], Figur
         ended = ("refine", "completed", "accepted"), ("refine", "failed", "failed")
         return {
             metrics.PART_UP: {("store",): up, ("server",): up},
-            metrics.RUNS: {ended[0]: float(at), ended[1]: float(bad)},
+            metrics.RUN_ENDS: {ended[0]: float(at), ended[1]: float(bad)},
             metrics.STORE_BYTES: {("blobs",): GIB + bad * GIB},
             **spent([calls]),
             **waiting(load),

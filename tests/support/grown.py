@@ -6,14 +6,15 @@ from perdure.adapters.stores.columns import UtcTime
 from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.tables import metadata
 
-# One row each, or one a folder, or one a run that was watched within the hour.
+# One row each, or one a folder, one a model, or one a run that was watched within the hour.
 SMALL = frozenset({
     "installation", "workspaces", "signing_keys", "encryption_keys", "memory_totals",
-    "live_watches",
+    "live_watches", "run_totals", "call_totals",
 })  # fmt: skip
 LONG_AGO = "'2020-01-01T00:00:00.000000+00:00'"
 WORDS = {
     ("attempts", "state"): "'answered'",
+    ("attempts", "counted"): "true",
     ("attempts", "model"): "CASE WHEN n % 3 = 0 THEN 'ledger-model' ELSE 'model-' || n END",
     ("todos", "status"): "'pending'",
     ("todos", "scope"): "'project'",

@@ -181,6 +181,7 @@ async def open_row(
         "settled": False,
         "started_at": now,
         "seconds": 0.0,
+        "counted": False,
     }
     await connection.execute(insert(attempts).values(row))
 

@@ -1,27 +1,13 @@
-"""Figures of the store for monitoring: one statement each, however many runs there are."""
+"""Figures of the store for monitoring: totals that are kept up, and what is open."""
 
 from collections.abc import Mapping
 from datetime import datetime
 
-from sqlalchemy import (
-    ColumnElement,
-    Double,
-    RowMapping,
-    Text,
-    and_,
-    case,
-    cast,
-    func,
-    or_,
-    select,
-    text,
-    true,
-)
+from sqlalchemy import func, literal, select, text, union_all
 
-from perdure.adapters.stores.attempts import was_sent
+from perdure.adapters.stores.call_totals import CallTotals
 from perdure.adapters.stores.database import Database
-from perdure.adapters.stores.tables import attempts, metadata, runs
-from perdure.domain.llm.usage import Usage
+from perdure.adapters.stores.tables import metadata, run_totals, runs
 from perdure.domain.run.figures import CallSums, RunState
 
 WHOLE = "all"
@@ -30,46 +16,41 @@ _POSTGRESQL_SIZES = text(
     "SELECT relname, pg_total_relation_size(oid) FROM pg_class"
     " WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace"
 )
+_ENDED = run_totals.c.kind, run_totals.c.lifecycle, run_totals.c.outcome
+_OPEN = runs.c.kind, runs.c.lifecycle
 
 
 class SqlFigures:
-    """`StoreFigures` over the tables `runs` and `attempts`."""
+    """`StoreFigures` over tables of totals, and the index of open runs."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._calls = CallTotals(database)
 
     async def runs(self) -> Mapping[RunState, int]:
-        state = runs.c.kind, runs.c.lifecycle, func.coalesce(runs.c.outcome, "")
-        query = select(*state, func.count()).group_by(*state)
+        still_open = (
+            select(*_OPEN, literal("").label("outcome"), func.count().label("number"))
+            .where(runs.c.ended_at.is_(None))
+            .group_by(*_OPEN)
+        )
+        kept = select(*_ENDED, run_totals.c.kept).where(run_totals.c.kept > 0)
         async with self._database.read() as connection:
-            found = (await connection.execute(query)).all()
+            found = (await connection.execute(union_all(still_open, kept))).all()
         return {RunState(*words): int(count) for *words, count in found}
 
-    async def calls(self, *, since: datetime | None, until: datetime | None) -> list[CallSums]:
-        began, sent = attempts.c.started_at, was_sent()
-        unconfirmed = or_(attempts.c.at_estimate, attempts.c.state.in_(("lost", "duplicate")))
-        cost = cast(func.coalesce(attempts.c.cost_usd, "0", type_=Text), Double)
-        tokens = (
-            func.coalesce(func.sum(self._database.number_in(attempts.c.usage, name)), 0).label(name)
-            for name in Usage.model_fields
-        )
-        query = (
-            select(
-                attempts.c.model,
-                attempts.c.phase,
-                _count(sent).label("calls"),
-                _count(and_(sent, unconfirmed)).label("unconfirmed"),
-                func.sum(cost).label("cost_usd"),
-                *tokens,
-            )
-            .where(
-                true() if since is None else began >= since,
-                true() if until is None else began < until,
-            )
-            .group_by(attempts.c.model, attempts.c.phase)
-        )
+    async def ends(self) -> Mapping[RunState, int]:
         async with self._database.read() as connection:
-            return [_sums(row) for row in (await connection.execute(query)).mappings()]
+            found = (await connection.execute(select(*_ENDED, run_totals.c.ends))).all()
+        return {RunState(*words): int(count) for *words, count in found}
+
+    async def count_calls(self, *, lost_before: datetime) -> bool:
+        return await self._calls.count(lost_before=lost_before)
+
+    async def calls(self) -> list[CallSums]:
+        return await self._calls.totals()
+
+    async def unsettled(self) -> list[CallSums]:
+        return await self._calls.unsettled()
 
     async def sizes(self) -> Mapping[str, int]:
         async with self._database.read() as connection:
@@ -77,18 +58,3 @@ class SqlFigures:
                 return {WHOLE: int(await connection.scalar(_SQLITE_SIZE) or 0)}
             found = (await connection.execute(_POSTGRESQL_SIZES)).all()
         return {name: int(size) for name, size in found if name in metadata.tables}
-
-
-def _count(condition: ColumnElement[bool]) -> ColumnElement[int]:
-    return func.sum(case((condition, 1), else_=0))
-
-
-def _sums(row: RowMapping) -> CallSums:
-    return CallSums(
-        model=row["model"],
-        phase=row["phase"],
-        calls=int(row["calls"]),
-        unconfirmed=int(row["unconfirmed"]),
-        usage=Usage.model_validate({name: int(row[name]) for name in Usage.model_fields}),
-        cost_usd=row["cost_usd"],
-    )

@@ -34,7 +34,23 @@ attempts = Table(
     Column("settled", Boolean),
     Column("started_at", UtcTime),
     Column("seconds", Double),
+    # Whether `call_totals` has it.
+    Column("counted", Boolean),
 )
+
+call_totals = Table(
+    "call_totals",
+    metadata,
+    key("model"),
+    key("phase"),
+    *(
+        Column(name, BigInteger)
+        for name in (
+            "calls", "unconfirmed", "input_tokens", "cache_read_tokens", "output_tokens",
+        )
+    ),
+    Column("cost_usd", Double),
+)  # fmt: skip
 
 replies = Table(
     "replies",
@@ -81,6 +97,16 @@ runs = Table(
     *times("started_at", "ended_at"),
     *contents("runs", "result", "status"),
     *texts("spec", "state", "parent", "digest", "start_key", "workspace"),
+)
+
+run_totals = Table(
+    "run_totals",
+    metadata,
+    key("kind"),
+    key("lifecycle"),
+    key("outcome"),
+    Column("kept", BigInteger),
+    Column("ends", BigInteger),
 )
 
 iterations = Table(

@@ -58,14 +58,33 @@ def added_up(sums: Iterable[CallSums]) -> dict[tuple[str, str], CallSums]:
 
 
 class StoreFigures(Protocol):
-    """Figures of the store, one statement each, however many runs there are."""
+    """Figures of the store: their cost does not grow with the runs and calls there were."""
 
     async def runs(self) -> Mapping[RunState, int]:
-        """How many runs stand how."""
+        """How many runs stand how; those that were dropped are not among them."""
         ...
 
-    async def calls(self, *, since: datetime | None, until: datetime | None) -> list[CallSums]:
-        """Attempts that began in `[since, until)`; None leaves a side open."""
+    async def ends(self) -> Mapping[RunState, int]:
+        """How many runs have ended how, dropped ones too; one that is retried may end again."""
+        ...
+
+    async def count_calls(self, *, lost_before: datetime) -> bool:
+        """Add attempts to the sums that can no longer change, a bounded number of them.
+
+        Args:
+            lost_before: a lost attempt that began before this is added as it is booked.
+
+        Returns:
+            Whether none is left to be added.
+        """
+        ...
+
+    async def calls(self) -> list[CallSums]:
+        """What was added so far, by model and phase; no sum ever falls."""
+        ...
+
+    async def unsettled(self) -> list[CallSums]:
+        """Lost attempts that are not added yet, at their estimates, by model; `phase` is empty."""
         ...
 
     async def sizes(self) -> Mapping[str, int]:

@@ -112,6 +112,13 @@ RUNS = Metric(
     "Runs in the store by kind, lifecycle and outcome (empty while they are open).",
     ("kind", "lifecycle", "outcome"),
 )
+RUN_ENDS = Metric(
+    "perdure_run_ends",
+    "counter",
+    "{run}",
+    "Ends of runs, also of those that the store no longer has.",
+    ("kind", "lifecycle", "outcome"),
+)
 RUNS_WAITING = Metric("perdure_runs_waiting", "gauge", "{run}", "Runs that wait for a person.")
 RUNS_FAILING = Metric(
     "perdure_runs_failing", "gauge", "{run}", "Open runs whose code keeps failing in the worker."
@@ -120,7 +127,7 @@ MODEL_CALLS = Metric(
     "perdure_model_calls",
     "counter",
     "{call}",
-    "Attempts of model calls in the journal that were sent.",
+    "Attempts of model calls in the journal that were sent and whose figures are final.",
     ("model",),
 )
 MODEL_CALLS_UNCONFIRMED = Metric(
@@ -128,6 +135,20 @@ MODEL_CALLS_UNCONFIRMED = Metric(
     "counter",
     "{call}",
     "Attempts that no provider confirmed, booked at an estimate: their worker died.",
+    ("model",),
+)
+MODEL_CALLS_UNSETTLED = Metric(
+    "perdure_model_calls_unsettled",
+    "gauge",
+    "{call}",
+    "Lost attempts whose worker may yet report; the counters have them once that is settled.",
+    ("model",),
+)
+MODEL_COST_UNSETTLED = Metric(
+    "perdure_model_cost_unsettled_usd",
+    "gauge",
+    "{USD}",
+    "Known estimates of the lost attempts whose worker may yet report.",
     ("model",),
 )
 MODEL_TOKENS = Metric(
@@ -144,7 +165,7 @@ PHASE_CALLS = Metric(
     "perdure_phase_calls",
     "counter",
     "{call}",
-    "Attempts of model calls in the journal that were sent.",
+    "Attempts of model calls in the journal that were sent and whose figures are final.",
     ("phase",),
 )
 PHASE_TOKENS = Metric(
@@ -195,10 +216,13 @@ STORE_BYTES = Metric(
 
 INSTALLATION_METRICS = (
     RUNS,
+    RUN_ENDS,
     RUNS_WAITING,
     RUNS_FAILING,
     MODEL_CALLS,
     MODEL_CALLS_UNCONFIRMED,
+    MODEL_CALLS_UNSETTLED,
+    MODEL_COST_UNSETTLED,
     MODEL_TOKENS,
     MODEL_COST,
     PHASE_CALLS,

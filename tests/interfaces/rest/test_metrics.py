@@ -1,6 +1,7 @@
 """How the installation stands: what Prometheus reads, what OTLP carries, what a look costs."""
 
 from collections.abc import AsyncIterator
+from datetime import datetime
 
 import pytest
 from installation import Installation
@@ -10,11 +11,12 @@ from prometheus_client.parser import text_string_to_metric_families
 from rest import TASK, Rest, served
 from sqlalchemy import event
 
+from perdure.adapters.stores.figures import SqlFigures
 from perdure.adapters.telemetry.installation_metrics import InstallationMetrics
 from perdure.domain.foundation.errors import StoreAway
 from perdure.domain.run import metrics
 from perdure.domain.run.metrics import INSTALLATION_METRICS
-from perdure.interfaces.installation_figures import InstallationFigures
+from perdure.interfaces.installation_figures import STEPS, InstallationFigures
 
 
 async def families(rest: Rest) -> dict[str, Family]:
@@ -61,6 +63,11 @@ async def test_runs_calls_queues_and_the_store_are_told(rest: Rest) -> None:
     assert values(found["perdure_runs"]) == {("agent", "completed", "accepted"): 1}
     (calls,) = values(found["perdure_model_calls"]).values()
     assert calls == 1
+    assert values(found["perdure_run_ends"]) == {("agent", "completed", "accepted"): 1}
+    assert (
+        values(found["perdure_model_calls_unsettled"]).keys()
+        == values(found["perdure_model_calls"]).keys()
+    )
     assert values(found["perdure_phase_calls"]) == {("executing",): 1}
     assert values(found["perdure_part_up"]) == {("server",): 1, ("store",): 1}
     assert values(found["perdure_queue_backlog"]).keys() == {("loops",), ("models",), ("tools",)}
@@ -93,7 +100,7 @@ async def test_a_look_costs_the_same_however_many_runs_there_are(
     rest: Rest, counted: list[str]
 ) -> None:
     await rest.ended(await rest.start(TASK))
-    await families(rest)  # the first one reads the whole journal
+    await families(rest)  # adds up what was called
 
     async def statements() -> int:
         counted.clear()
@@ -105,7 +112,29 @@ async def test_a_look_costs_the_same_however_many_runs_there_are(
         await rest.ended(await rest.start(TASK | {"goal": f"look {number}"}))
     found = await families(rest)
     assert values(found["perdure_runs"]) == {("agent", "completed", "accepted"): 7}
-    assert await statements() == few <= 6
+    assert await statements() == few <= 9
+
+
+class Behind(SqlFigures):
+    """A store whose calls nobody added up for long."""
+
+    pages = STEPS + 1
+
+    async def count_calls(self, *, lost_before: datetime) -> bool:
+        assert lost_before.tzinfo is not None
+        self.pages -= 1
+        return self.pages <= 0
+
+
+async def test_sums_that_catch_up_are_not_told(unmanned: Installation) -> None:
+    async with served(unmanned) as door:
+        store = Behind(unmanned.parts.stores.database)
+        figures = InstallationFigures(store, door.api.services.gateway, now=door.api.now)
+        seen = await figures.look()
+        assert seen[metrics.PART_UP]["store",] == 1
+        assert metrics.MODEL_COST not in seen
+        assert metrics.RUN_ENDS in seen
+        assert metrics.MODEL_COST in await figures.look()
 
 
 class Away:
