@@ -66,6 +66,13 @@ FLEET = (
     ),
     Panel("Wait for a person", "short", {"runs": f"{ONE} (perdure_runs_waiting)"}, now=True),
     Panel("Code keeps failing", "short", {"runs": f"{ONE} (perdure_runs_failing)"}, now=True),
+    Panel("Wait for a lost build", "short", {"runs": f"{ONE} (perdure_runs_stranded)"}, now=True),
+    Panel("Notices given up", "short", {"notices": f"{ONE} (perdure_notices_dead)"}, now=True),
+    Panel(
+        "Starts refused within a day",
+        "short",
+        {"{{schedule}}": f"{ONE} (perdure_schedule_starts_refused)"},
+    ),
     Panel("Tasks that wait for a worker", "short", {"{{queue}}": f"{ONE} (perdure_queue_backlog)"}),
     Panel("Oldest such task", "s", {"{{queue}}": f"{ONE} (perdure_queue_backlog_age_seconds)"}),
     Panel("Workers that fetch", "short", {"{{queue}}": f"{ONE} (perdure_queue_pollers)"}),

@@ -208,6 +208,7 @@ class _Client:
             task_queue=settings.task_queue,
             limits=settings.open_limits,
             rates=tuple(settings.model_rates),
+            deployment=settings.deployment,
         )
 
     async def _connect(self) -> Client:

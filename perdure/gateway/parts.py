@@ -241,7 +241,14 @@ class GatewayParts:
         """Says what waits at the server."""
         from perdure.gateway.server_load import LoadReader
 
-        return LoadReader(server=self.server, records=self.records, rates=self.facts.rates)
+        facts = self.facts
+        named = facts.deployment is not None
+        return LoadReader(
+            server=self.server,
+            records=self.records,
+            rates=facts.rates,
+            deployments=self.deployments(facts.deployment, "") if named else None,
+        )
 
     @cached_property
     def repairing(self) -> "Repairing":

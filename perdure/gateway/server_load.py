@@ -8,6 +8,7 @@ from perdure.domain.foundation.names import loops_queue, models_queue, tools_que
 from perdure.domain.installation.model_rates import queue_of_rate
 from perdure.domain.ports import RecordStore
 from perdure.domain.run.figures import QueueLoad, ServerLoad
+from perdure.gateway.deployments import Deployments
 from perdure.gateway.diagnostics import REPORTED
 from perdure.gateway.temporal_gateway import TemporalGateway
 from perdure.gateway.visibility import quoted
@@ -26,10 +27,16 @@ class LoadReader:
     """
 
     def __init__(
-        self, *, server: TemporalGateway, records: RecordStore, rates: Sequence[str] = ()
+        self,
+        *,
+        server: TemporalGateway,
+        records: RecordStore,
+        rates: Sequence[str] = (),
+        deployments: Deployments | None = None,
     ) -> None:
         self._server = server
         self._rates = rates
+        self._deployments = deployments
         self._records = records
         self._installation: str | None = None
 
@@ -45,9 +52,10 @@ class LoadReader:
             models_queue(installation),
             *(queue_of_rate(installation, one) for one in self._rates),
         ]
-        waiting, failing = await asyncio.gather(
+        waiting, failing, stranded = await asyncio.gather(
             self._server.count(f"{running} AND PerdureLifecycle = 'waiting'"),
             self._failing(running),
+            self._stranded(),
         )
         ask = self._server.backlog
         decided, of_loops, *of_steps = await asyncio.gather(
@@ -59,6 +67,7 @@ class LoadReader:
         return ServerLoad(
             waiting=waiting,
             failing=failing,
+            stranded=stranded,
             queues=(
                 _together(LOOPS, [decided, of_loops]),
                 _together(MODELS, of_models),
@@ -82,6 +91,15 @@ class LoadReader:
             raise
         except PerdureError:
             return None
+
+    async def _stranded(self) -> int | None:
+        """How many wait for a build that nobody serves; None without versions of workers."""
+        if self._deployments is None:
+            return None
+        try:
+            return sum(build.runs for build in (await self._deployments.status()).stranded)
+        except PerdureError:
+            return None  # whether the server is there, the other questions say
 
 
 def _together(name: str, backlogs: Sequence[Backlog]) -> QueueLoad:

@@ -51,6 +51,7 @@ class InstallationInfo:
         task_queue: where Temporal clients start runs with their task alone.
         limits: how many runs may be open at once.
         rates: patterns of models that are limited in rate, each with a queue of its own.
+        deployment: the name under which workers register their builds, or None.
     """
 
     address: str
@@ -64,6 +65,7 @@ class InstallationInfo:
     task_queue: str = TASK_QUEUE
     limits: OpenLimits = field(default_factory=OpenLimits)
     rates: tuple[str, ...] = ()
+    deployment: str | None = None
 
     def marked(self, label: str | None) -> str | None:
         """The label in the form that the server stores."""

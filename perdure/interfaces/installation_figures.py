@@ -24,6 +24,8 @@ STORE, SERVER = "store", "server"
 INPUT, CACHE_READ, OUTPUT = "input", "cache_read", "output"
 # What the worker of a lost call reports later than this is not waited for.
 SETTLED_AFTER = timedelta(hours=1)
+# So long is told of what needs a person and does not happen again by itself.
+LATELY = timedelta(days=1)
 # In one look. Only where nobody looked for long is there more to add up than that.
 STEPS = 20
 
@@ -52,6 +54,7 @@ class InstallationFigures:
         try:
             runs, ends = await self._store.runs(), await self._store.ends()
             calls, sizes = await self._calls(), await self._store.sizes()
+            late = await self._of_late()
         except PerdureError:
             return {metrics.PART_UP: {(STORE,): 0.0}}
         return {
@@ -60,6 +63,15 @@ class InstallationFigures:
             metrics.RUN_ENDS: {tuple(state): count for state, count in ends.items()},
             metrics.STORE_BYTES: {(table,): size for table, size in sizes.items()},
             **calls,
+            **late,
+        }
+
+    async def _of_late(self) -> Figures:
+        since = self._now() - LATELY
+        refused = await self._store.refused_starts(since=since)
+        return {
+            metrics.NOTICES_DEAD: {(): await self._store.dead_notices(since=since)},
+            metrics.STARTS_REFUSED: {(name,): count for name, count in refused.items()},
         }
 
     async def _of_server(self) -> Figures:
@@ -121,11 +133,15 @@ def _sums(lines: dict[str, CallSums], calls: Metric, tokens: Metric, cost: Metri
 def waiting(load: ServerLoad) -> Figures:
     """What waits at the server."""
     queues = load.queues
-    failing: Samples = {} if load.failing is None else {(): float(load.failing)}
     return {
         metrics.RUNS_WAITING: {(): float(load.waiting)},
-        metrics.RUNS_FAILING: failing,
+        metrics.RUNS_FAILING: _if_known(load.failing),
+        metrics.RUNS_STRANDED: _if_known(load.stranded),
         metrics.QUEUE_BACKLOG: {(one.queue,): float(one.backlog) for one in queues},
         metrics.QUEUE_BACKLOG_AGE: {(one.queue,): one.age_s for one in queues},
         metrics.QUEUE_POLLERS: {(one.queue,): float(one.pollers) for one in queues},
     }
+
+
+def _if_known(number: int | None) -> Samples:
+    return {} if number is None else {(): float(number)}

@@ -50,6 +50,23 @@ CASES = {
     "calls lost long ago": Case(WELL | {UNCONFIRMED: "41x120"}),
     "calls that are lost": Case(WELL | {UNCONFIRMED: "41+1x120"}, ("PerdureCallsUnconfirmed",)),
     "runs that fail": Case(WELL | {FAILED: "200+1x120"}, ("PerdureRunsFail",)),
+    "runs of a lost build": Case(
+        WELL | {'perdure_runs_stranded{instance="a"}': "0x60 2x60"}, ("PerdureRunsStranded",)
+    ),
+    "runs of every build are served": Case(WELL | {'perdure_runs_stranded{instance="a"}': "0x120"}),
+    "a notice that was given up": Case(
+        WELL | {'perdure_notices_dead{instance="a"}': "0x60 1x60"}, ("PerdureNoticesDead",)
+    ),
+    "a notice that was sent again": Case(
+        WELL | {'perdure_notices_dead{instance="a"}': "1x60 0x60"}
+    ),
+    "a start that was refused": Case(
+        WELL | {'perdure_schedule_starts_refused{instance="a",schedule="s"}': "_x60 1x60"},
+        ("PerdureStartsRefused",),
+    ),
+    "starts that were refused before": Case(
+        WELL | {'perdure_schedule_starts_refused{instance="a",schedule="s"}': "1x60 _x60"},
+    ),
     "runs that failed": Case(WELL | {FAILED: "200x120"}),
 }
 

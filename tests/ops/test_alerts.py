@@ -40,6 +40,7 @@ HEALTHY = ServerLoad(
 SICK = ServerLoad(
     waiting=3,
     failing=1,
+    stranded=2,
     queues=(QueueLoad(queue="loops", backlog=90, age_s=400, pollers=2), QueueLoad(queue="models")),
 )
 
@@ -56,6 +57,8 @@ def api_figures(load: ServerLoad, *, up: float, step: int) -> Callable[[], Figur
         return {
             metrics.PART_UP: {("store",): up, ("server",): up},
             metrics.RUN_ENDS: {ended[0]: float(at), ended[1]: float(bad)},
+            metrics.NOTICES_DEAD: {(): float(min(bad, 1))},
+            metrics.STARTS_REFUSED: {("nightly",): float(min(bad, 1))},
             metrics.STORE_BYTES: {("blobs",): GIB + bad * GIB},
             **spent([calls]),
             **waiting(load),

@@ -1,5 +1,6 @@
 """Figures of the store for monitoring: totals that are kept up, and what is open."""
 
+from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime
 
@@ -7,7 +8,7 @@ from sqlalchemy import func, literal, select, text, union_all
 
 from perdure.adapters.stores.call_totals import CallTotals
 from perdure.adapters.stores.database import Database
-from perdure.adapters.stores.tables import metadata, run_totals, runs
+from perdure.adapters.stores.tables import metadata, notices, run_totals, runs, schedule_starts
 from perdure.domain.run.figures import CallSums, RunState
 
 WHOLE = "all"
@@ -51,6 +52,19 @@ class SqlFigures:
 
     async def unsettled(self) -> list[CallSums]:
         return await self._calls.unsettled()
+
+    async def dead_notices(self, *, since: datetime) -> int:
+        given_up = notices.c.state == "dead", notices.c.ended_at >= since
+        async with self._database.read() as connection:
+            return await connection.scalar(select(func.count()).where(*given_up)) or 0
+
+    async def refused_starts(self, *, since: datetime) -> Mapping[str, int]:
+        # Counted here: SQLite would read all starts by schedule instead of these alone.
+        refused = schedule_starts.c.refused.is_not(None), schedule_starts.c.at >= since
+        async with self._database.read() as connection:
+            return Counter(
+                await connection.scalars(select(schedule_starts.c.schedule).where(*refused))
+            )
 
     async def sizes(self) -> Mapping[str, int]:
         async with self._database.read() as connection:

@@ -87,6 +87,14 @@ class StoreFigures(Protocol):
         """Lost attempts that are not added yet, at their estimates, by model; `phase` is empty."""
         ...
 
+    async def dead_notices(self, *, since: datetime) -> int:
+        """How many notices were given up since then, and not sent again."""
+        ...
+
+    async def refused_starts(self, *, since: datetime) -> Mapping[str, int]:
+        """How many starts were refused since then, by the name of their schedule."""
+        ...
+
     async def sizes(self) -> Mapping[str, int]:
         """Bytes on disk by table with its indexes; SQLite tells only the whole (`all`)."""
         ...
@@ -105,8 +113,12 @@ class QueueLoad(FrozenModel):
 
 
 class ServerLoad(FrozenModel):
-    """What the server says of all runs; `failing` is None where it cannot tell."""
+    """What the server says of all runs; `failing` and `stranded` are None where it cannot tell.
+
+    `stranded` runs are pinned to a build of which no worker is left.
+    """
 
     waiting: int = 0
     failing: int | None = None
+    stranded: int | None = None
     queues: tuple[QueueLoad, ...] = ()

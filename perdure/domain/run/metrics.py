@@ -123,6 +123,25 @@ RUNS_WAITING = Metric("perdure_runs_waiting", "gauge", "{run}", "Runs that wait 
 RUNS_FAILING = Metric(
     "perdure_runs_failing", "gauge", "{run}", "Open runs whose code keeps failing in the worker."
 )
+RUNS_STRANDED = Metric(
+    "perdure_runs_stranded",
+    "gauge",
+    "{run}",
+    "Open runs that are pinned to a build of which no worker is left.",
+)
+NOTICES_DEAD = Metric(
+    "perdure_notices_dead",
+    "gauge",
+    "{notice}",
+    "Notices that no channel took, given up within the last day.",
+)
+STARTS_REFUSED = Metric(
+    "perdure_schedule_starts_refused",
+    "gauge",
+    "{start}",
+    "Starts of a schedule that its budget refused within the last day.",
+    ("schedule",),
+)
 MODEL_CALLS = Metric(
     "perdure_model_calls",
     "counter",
@@ -219,6 +238,9 @@ INSTALLATION_METRICS = (
     RUN_ENDS,
     RUNS_WAITING,
     RUNS_FAILING,
+    RUNS_STRANDED,
+    NOTICES_DEAD,
+    STARTS_REFUSED,
     MODEL_CALLS,
     MODEL_CALLS_UNCONFIRMED,
     MODEL_CALLS_UNSETTLED,

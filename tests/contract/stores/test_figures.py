@@ -13,11 +13,13 @@ from perdure.adapters.stores import call_totals, migrations
 from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.erasure import SqlErasure
 from perdure.adapters.stores.figures import WHOLE, SqlFigures
+from perdure.adapters.stores.notices import SqlNotices
 from perdure.adapters.stores.records import SqlRecords
-from perdure.adapters.stores.tables import attempts
+from perdure.adapters.stores.tables import attempts, schedule_starts
 from perdure.domain.budget.journal import Attempt
 from perdure.domain.llm.usage import Usage
 from perdure.domain.run.figures import CallSums, RunState, added_up
+from perdure.domain.run.notices import Notice
 from perdure.domain.run.status import StoredRun
 
 TOTALS = 31
@@ -255,6 +257,36 @@ async def test_no_sum_ever_falls_whatever_the_journal_learns(
 
 def _numbers(line: CallSums) -> list[float]:
     return [line.calls, line.unconfirmed, line.cost_usd, *line.usage.model_dump().values()]
+
+
+async def test_notices_that_were_given_up_of_late_are_counted(
+    database: Database, figures: SqlFigures
+) -> None:
+    outbox = SqlNotices(database)
+    ends = {"a": EARLIER, "b": FIRST, "c": LATER}
+    for id, ended in ends.items():
+        notice = Notice(
+            id=id, run="r", gate="g", event={}, state="dead", due_at=EARLIER, made_at=EARLIER,
+            ended_at=ended,
+        )  # fmt: skip
+        await outbox.put(notice)
+        await outbox.put(notice.model_copy(update={"id": f"{id}-sent", "state": "delivered"}))
+    assert await figures.dead_notices(since=FIRST) == 2
+    found = await outbox.notice("c")
+    assert found is not None
+    await outbox.settle(found.model_copy(update={"state": "waiting", "ended_at": None}))
+    assert await figures.dead_notices(since=FIRST) == 1
+
+
+async def test_starts_that_were_refused_of_late_are_counted_by_schedule(
+    database: Database, figures: SqlFigures
+) -> None:
+    starts = [("a", EARLIER, "spent"), ("a", FIRST, "spent"), ("a", LATER, None), ("b", LATER, "x")]
+    async with database.write() as connection:
+        for number, (schedule, at, refused) in enumerate(starts):
+            values = {"run": f"r{number}", "schedule": schedule, "at": at, "refused": refused}
+            await connection.execute(schedule_starts.insert().values(lowered=False, **values))
+    assert await figures.refused_starts(since=FIRST) == {"a": 1, "b": 1}
 
 
 async def test_sizes_are_those_of_our_tables(

@@ -46,8 +46,12 @@ async def test_the_endpoint_and_otlp_carry_the_same_metrics(rest: Rest) -> None:
         for metric in scope.metrics
     }
     defined = {metric.name for metric in INSTALLATION_METRICS}
-    assert set(read) == set(sent) == defined
+    # Without versions of workers, and without schedules.
+    absent = {metrics.RUNS_STRANDED.name, metrics.STARTS_REFUSED.name}
+    assert set(read) == set(sent) == defined - absent
     for metric in INSTALLATION_METRICS:
+        if metric.name in absent:
+            continue
         assert read[metric.name].type == metric.kind
         assert (read[metric.name].documentation, sent[metric.name].description) == (
             (metric.description,) * 2
@@ -112,7 +116,7 @@ async def test_a_look_costs_the_same_however_many_runs_there_are(
         await rest.ended(await rest.start(TASK | {"goal": f"look {number}"}))
     found = await families(rest)
     assert values(found["perdure_runs"]) == {("agent", "completed", "accepted"): 7}
-    assert await statements() == few <= 9
+    assert await statements() == few <= 11
 
 
 class Behind(SqlFigures):
