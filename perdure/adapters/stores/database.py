@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from sqlite3 import Error as SqliteError
 from typing import Self
 
-from sqlalchemy import URL, Column, ColumnElement, Table, make_url
+from sqlalchemy import URL, Column, ColumnElement, Table, and_, make_url
 from sqlalchemy.exc import (
     ArgumentError,
     DataError,
@@ -23,6 +23,8 @@ from perdure.adapters.stores.postgresql import PostgresqlDialect
 from perdure.adapters.stores.sqlite import SqliteDialect
 from perdure.domain.foundation.errors import InvalidInput, PerdureError, StoreAway, StoreError
 
+# No name goes on with it: the last character that there is.
+LAST = "\U0010ffff"
 _SQLITE_DRIVER = "sqlite+aiosqlite"
 _POSTGRESQL_DRIVER = "postgresql+psycopg"
 _DRIVERS = {
@@ -108,9 +110,14 @@ class Database:
         """A number inside of a text column that holds a JSON object."""
         return self._dialect.number_in(column, name)
 
+    def begins(self, column: Column[str], prefix: str) -> ColumnElement[bool]:
+        """Whether a text begins with `prefix`, case and all; an index finds it."""
+        text = self._dialect.in_bytes(column)
+        return and_(text >= prefix, text < prefix + LAST)
+
     def is_below(self, column: Column[str], run: str) -> ColumnElement[bool]:
-        """Whether an id is that of a run below another one; an index on its bytes serves it."""
-        return self._dialect.is_below(column, run)
+        """Whether an id is that of a run below another one."""
+        return self.begins(column, f"{run}.")
 
     async def lock(self, connection: AsyncConnection, name: str, *, shared: bool = False) -> None:
         """Hold the lock `name`, exclusively or shared, until the transaction ends."""

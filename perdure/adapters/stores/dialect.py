@@ -43,8 +43,8 @@ class DatabaseDialect(Protocol):
         """A number inside of a text column that holds a JSON object."""
         ...
 
-    def is_below(self, column: Column[str], run: str) -> ColumnElement[bool]:
-        """Whether an id begins with that of a run and a dot, byte by byte."""
+    def in_bytes(self, column: Column[str]) -> ColumnElement[str]:
+        """A text that is compared by its bytes, whatever the language of the database."""
         ...
 
     def explain(self, error: Exception, *, place: str) -> StoreError | None:

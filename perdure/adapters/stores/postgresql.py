@@ -9,9 +9,7 @@ from sqlalchemy import (
     Column,
     ColumnElement,
     Table,
-    and_,
     cast,
-    collate,
     text,
 )
 from sqlalchemy.dialects.postgresql import Insert
@@ -103,10 +101,8 @@ class PostgresqlDialect:
     def number_in(self, column: Column[str], name: str) -> ColumnElement[int]:
         return cast(cast(column, JSON)[name].as_string(), BigInteger)
 
-    def is_below(self, column: Column[str], run: str) -> ColumnElement[bool]:
-        # In most languages punctuation hardly counts, so that no range would be a prefix.
-        id = collate(column, "C")
-        return and_(id >= f"{run}.", id < f"{run}/")
+    def in_bytes(self, column: Column[str]) -> ColumnElement[str]:
+        return column.collate("C")
 
     def explain(self, error: Exception, *, place: str) -> StoreError | None:
         if not isinstance(error, DBAPIError):

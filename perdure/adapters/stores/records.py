@@ -136,11 +136,10 @@ class SqlRecords:
     async def find_runs(
         self, *, prefix: str = "", limit: int = 100, offset: int = 0, roots: bool = False
     ) -> list[StoredRun]:
-        # Not LIKE: it ignores case in one of the two databases.
         query = (
             select(runs)
             .where(
-                func.substr(runs.c.id, 1, len(prefix)) == prefix,
+                self._database.begins(runs.c.id, prefix) if prefix else true(),
                 runs.c.parent.is_(None) if roots else true(),
             )
             .order_by(runs.c.started_at.desc(), runs.c.id)

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from sqlalchemy import URL, Column, ColumnElement, Connection, Integer, Table, and_, event, func
+from sqlalchemy import URL, Column, ColumnElement, Connection, Integer, Table, event, func
 from sqlalchemy.dialects.sqlite import Insert
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import DBAPIError
@@ -114,9 +114,8 @@ class SqliteDialect:
     def number_in(self, column: Column[str], name: str) -> ColumnElement[int]:
         return func.json_extract(column, f"$.{name}", type_=Integer)
 
-    def is_below(self, column: Column[str], run: str) -> ColumnElement[bool]:
-        # Keys are compared by their bytes here, and a slash is the next one after a dot.
-        return and_(column >= f"{run}.", column < f"{run}/")
+    def in_bytes(self, column: Column[str]) -> ColumnElement[str]:
+        return column
 
     def explain(self, error: Exception, *, place: str) -> StoreError | None:
         meaning = _MEANINGS.get(_code(error))

@@ -88,6 +88,7 @@ async def _plans(site: Installation, rows: int) -> dict[str, list[str]]:
         async with site.worker():
             await results_of(site, await start_mixed(site, learn=True))
         await _scraped(site)
+        assert await site.parts.stores.records.find_runs(prefix="x77.") == []
     assert any("call_totals" in statement for statement in heard.statements)
     assert len(heard.statements) > 30
     return await _scans(database, heard)
