@@ -303,14 +303,16 @@ def opening_of(parts: "Parts", *, lacks: "Callable[[], Mapping[str, str]]") -> "
         submission = load_data(dict(fields), surroundings=_of_worker(parts))
         return await store(submission, parts.stores.blobs)
 
-    from perdure.adapters.notifiers import notifier
+    from perdure.adapters.notice_outbox import outbox_of
+    from perdure.adapters.notifiers import NoNotices
     from perdure.gateway.schedule_budget import Admitting
 
     stores = parts.stores
+    outbox = outbox_of(parts.settings, stores.notices(), stores.records)
     admitting = Admitting(
         stores.schedules,
         records=stores.records,
-        tell=notifier(parts.settings).notify,
+        tell=(outbox or NoNotices()).notify,
         now=utc_now,
     )
     gateway = _client_of(parts, _named_endpoints(parts.settings)).gateway

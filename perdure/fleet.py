@@ -37,8 +37,8 @@ from perdure.adapters.bounded_process.process import misfits_of
 from perdure.adapters.checks.builtin_checks import similarity
 from perdure.adapters.files.measures import measured
 from perdure.adapters.llm.access import access_from, lacking_models
-from perdure.adapters.notice_outbox import NoticeOutbox
-from perdure.adapters.notifiers import notifier
+from perdure.adapters.notice_outbox import outbox_of
+from perdure.adapters.notifiers import NoNotices
 from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.stores.waiting_stores import once_there, patiently
 from perdure.adapters.telemetry.content import TracedModels, TracedTools
@@ -108,10 +108,7 @@ class Fleet:
         self._checks = Check(
             blobs=stores.blobs, frames=self._frames, checks=parts.checks, waiting=patiently
         )
-        self._channel = notifier(self._settings)
-        self._outbox = None
-        if self._settings.tells_people:
-            self._outbox = NoticeOutbox(stores.notices(), self._channel, ended=self._has_ended)
+        self._outbox = outbox_of(self._settings, stores.notices(), stores.records)
         self._hooks = RunHook(blobs=stores.blobs, frames=self._frames, hooks=parts.hooks)
 
     def loops(self) -> Worker:
@@ -166,7 +163,7 @@ class Fleet:
                     blobs=stores.blobs, artifacts=stores.artifacts, frames=self._frames, now=utc_now
                 ).read_stage,
                 self._calls.pair_results,
-                Notify(self._outbox or self._channel).notify,
+                Notify(self._outbox or NoNotices()).notify,
                 Ready(version=VERSION, workspace=None).ready,
             ],
             workflows=WORKFLOWS,
@@ -181,10 +178,6 @@ class Fleet:
             await look_after_folders(
                 self._parts.workspaces, self._parts.stores.records, stop, now=utc_now
             )
-
-    async def _has_ended(self, run: str) -> bool:
-        row = await self._parts.stores.records.run(run)
-        return row is None or row.ended_at is not None
 
     def opening(self) -> OpenTask:
         """The step that opens a task."""

@@ -13,9 +13,11 @@ from datetime import datetime
 import structlog
 
 from perdure.adapters.logging.redacting import told
+from perdure.adapters.notifiers import notifier
+from perdure.adapters.settings.variables import Settings
 from perdure.adapters.stores.clock import utc_now
 from perdure.domain.foundation.errors import PerdureError
-from perdure.domain.ports import Notifier
+from perdure.domain.ports import Notifier, RecordStore
 from perdure.domain.run.notices import (
     LEASE,
     Event,
@@ -40,7 +42,8 @@ class NoticeOutbox:
     Args:
         store: where notices are kept.
         channel: who delivers one.
-        ended: whether a run has ended; reminders of its gates are of no use then.
+        ended: whether a run has ended; reminders of its gates are of no use then. What is told of
+            a run without a gate, such as that it was refused, is told all the same.
         now: the clock.
     """
 
@@ -99,7 +102,7 @@ class NoticeOutbox:
         return settled.state == "delivered"
 
     async def _tried(self, notice: Notice) -> Notice:
-        if notice.attempts > 1 and await self._ended(notice.run):
+        if notice.gate and notice.attempts > 1 and await self._ended(notice.run):
             return dropped(notice, ENDED, now=self._now())
         try:
             took = await self._channel.notify(notice.event)
@@ -111,3 +114,20 @@ class NoticeOutbox:
         if took:
             return delivered(notice, now=self._now())
         return failed(notice, "No channel is configured.", now=self._now())
+
+
+def outbox_of(settings: Settings, store: NoticeStore, records: RecordStore) -> NoticeOutbox | None:
+    """The outbox of the channels that the settings name; None where they name none.
+
+    Raises:
+        InvalidInput: an address, a secret or a command cannot be read.
+    """
+    channel = notifier(settings)
+    if not settings.tells_people:
+        return None
+
+    async def has_ended(run: str) -> bool:
+        row = await records.run(run)
+        return row is None or row.ended_at is not None
+
+    return NoticeOutbox(store, channel, ended=has_ended)

@@ -10,7 +10,7 @@ from datetime import datetime
 import structlog
 from pydantic import JsonValue
 
-from perdure.domain.foundation.errors import MonthSpent, PerdureError
+from perdure.domain.foundation.errors import MonthSpent
 from perdure.domain.foundation.names import scheduled_name
 from perdure.domain.ports import RecordStore
 from perdure.domain.schedules.admission import TurnedAway
@@ -27,7 +27,7 @@ class Admitting:
     Args:
         store: the schedules.
         records: the installation.
-        tell: tells people, where a channel is set.
+        tell: keeps a notice and tells people, where a channel is set; raises `StoreError` alone.
         now: the clock.
     """
 
@@ -81,8 +81,6 @@ class Admitting:
             "schedule": name,
             "text": f"{refused.message}\n{refused.cure}",
         }
-        try:
-            await self._tell(notice)
-        except PerdureError as error:
-            # The run says it too, as its end: a channel that is away holds nothing up.
-            _log.warning("schedule_notice_failed", schedule=name, run=run, why=error.message)
+        # It waits in the store until a channel takes it. A store that cannot keep it ends the step,
+        # whose next attempt refuses and tells the same.
+        await self._tell(notice)

@@ -138,6 +138,15 @@ async def test_nobody_is_told_again_of_a_run_that_has_ended(world: World) -> Non
     assert len(world.channel.came) == 1
 
 
+async def test_what_asks_nobody_is_told_even_of_a_run_that_has_ended(world: World) -> None:
+    world.channel.failures = 1
+    await world.outbox().notify({**EVENT, "gate": "", "kind": "schedule"})
+    world.ended.add(str(EVENT["run"]))
+    world.now += timedelta(seconds=PAUSES_S[0])
+    assert await world.outbox().deliver_due() == 1
+    assert (await world.one()).state == "delivered"
+
+
 async def test_the_list_has_the_id_that_the_receiver_saw(world: World, receiver: Receiver) -> None:
     hook = WebhookNotices(receiver.url, secret=b"s" * 32)
     box = NoticeOutbox(world.stores.notices(), hook, ended=world._has_ended, now=lambda: world.now)

@@ -24,7 +24,9 @@ from perdure.domain.run.result import RunResult
 from perdure.domain.schedules.plan import MonthlyBudget, Overlap, SchedulePlan, Times
 from perdure.domain.specs import RUN_SPEC
 from perdure.gateway.schedules import Schedules
+from tests.adapters.test_notifiers import Receiver, receiver
 
+__all__ = ["receiver"]
 USAGE = {"input_tokens": 1_000, "output_tokens": 1_000}
 HOURLY = Times(every_s=3_600)
 
@@ -99,11 +101,7 @@ async def test_the_month_limits_its_runs_and_refuses_in_words(
         assert row.budget is not None
         assert row.budget.limits.tokens == 10_000, "what the month left of its own 200,000"
         # Whatever the journal says its runs have spent, whoever asked for it.
-        more = attempt(key="more/1", run=first.id).model_copy(update={"root": first.id})
-        journal = site.parts.stores.journal
-        await journal.begin(more)
-        usage = Usage(output_tokens=8_000)
-        await journal.answer(more, usage=usage, cost_usd=None, reply="r", seconds=1.0)
+        await _spend(site, first.id, 8_000)
         refused = await triggered(site, wanted.name)
         # A raised budget takes effect at once.
         raised = wanted.model_copy(update={"month": MonthlyBudget(tokens=50_000)})
@@ -127,6 +125,43 @@ async def test_the_month_limits_its_runs_and_refuses_in_words(
     assert words in notice["text"]
     with pytest.raises(NotAllowed):
         await site.gateway.verb(refused.id, Retry())
+
+
+async def _spend(site: Installation, run: str, tokens: int) -> None:
+    """Book a call of a run, whoever made it."""
+    more = attempt(key=f"more/{tokens}", run=run).model_copy(update={"root": run})
+    await site.parts.stores.journal.begin(more)
+    await site.parts.stores.journal.answer(
+        more, usage=Usage(output_tokens=tokens), cost_usd=None, reply="r", seconds=1.0
+    )
+
+
+async def test_a_refusal_that_no_channel_took_is_told_again(
+    bare: Installation, receiver: Receiver
+) -> None:
+    """Though its run has ended: that it was refused is what people are to know."""
+    site, receiver.status = bare, 503
+    wanted = await plan(site, month=MonthlyBudget(tokens=10_000))
+    async with site.worker(notify_webhook=receiver.url):
+        await schedules(site).create(wanted)
+        await _spend(site, (await triggered(site, wanted.name)).id, 10_000)
+        refused = await triggered(site, wanted.name)
+        assert refused.reason == "month_spent"
+        kept = site.parts.stores.notices()
+        (notice,) = await kept.notices()
+        assert (notice.run, notice.state) == (refused.id, "waiting")
+        assert "answered 503" in str(notice.problem)
+        receiver.status = 200
+        await kept.settle(notice.model_copy(update={"due_at": datetime.now(UTC)}))
+
+        async def delivered() -> bool:
+            (found,) = await kept.notices()
+            return found.state == "delivered"
+
+        await eventually(delivered)
+    ids = {headers["idempotency-key"] for _, headers, _ in receiver.came}
+    assert ids == {f"{refused.id}//0"}
+    assert f"The schedule {wanted.name} does not start" in receiver.came[-1][2].decode()
 
 
 HELD_TEXT = {"text": "An apple.", "usage": USAGE, "delay_s": HELD}
