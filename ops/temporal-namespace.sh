@@ -25,7 +25,7 @@ add() {
   temporal operator search-attribute create --namespace "$namespace" --name "$1" --type "$2"
 }
 
-for name in Kind Lifecycle Phase BlockedOn Label Outcome; do add "Perdure$name" Keyword; done
+for name in Kind Lifecycle Phase BlockedOn Label Tenant Outcome; do add "Perdure$name" Keyword; done
 add PerdureIteration Int
 add PerdureScore Double
 add PerdureCostUsd Double

@@ -35,6 +35,7 @@ from perdure.workflows.engine.control import Control
 from perdure.workflows.engine.handlers import ControlHandlers
 from perdure.workflows.engine.lifecycle import failure_of
 from perdure.workflows.engine.run import Run
+from perdure.workflows.engine.search_attributes import upsert
 
 _SCHEDULED_BY = SearchAttributeKey.for_keyword(SCHEDULED_BY)
 INPUTS: dict[str, type[LoopInput]] = {
@@ -120,6 +121,8 @@ class TaskStart(ControlHandlers):
 
     def _go_on(self, report: OpenTaskReport) -> NoReturn:
         workflow.upsert_memo(report.memo)
+        if report.tenant:
+            upsert({"PerdureTenant": report.tenant})
         state = self.run.state
         said = Beforehand(control=state.control, ring=state.ring.carried())
         # Typed, so that every client's converter writes it as the loop reads it.

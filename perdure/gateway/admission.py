@@ -1,30 +1,70 @@
 """Keeps starts back while as many runs are open as may be."""
 
 import asyncio
-from collections import Counter
+import random
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
 
 import structlog
 
 from perdure.domain.foundation.errors import NotAllowed
 from perdure.domain.installation.open_limits import OpenLimits
-from perdure.gateway.temporal_gateway import TemporalGateway
-from perdure.gateway.visibility import OURS
+from perdure.domain.run.fairness import searched_tenant
+from perdure.gateway.types import InstallationInfo
+from perdure.gateway.visibility import OURS, quoted
 
 OPEN_ROOTS = f"ExecutionStatus = 'Running' AND {OURS} AND ParentWorkflowId IS NULL"
-PAGE = 500
-LOOK_S = 2.0
+LOOK_S, LONGEST_LOOK_S, LONGER = 2.0, 15.0, 1.5
+# An answer serves all starts of this time.
+SHARED_S = 1.0
+# After this time the server's index has a run that was started.
+SETTLED_S = 3.0
 _log = structlog.get_logger(__name__)
+
+
+class Counting(Protocol):
+    """The server's list of runs."""
+
+    async def count(self, query: str) -> int:
+        """How many executions a query finds."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Full:
+    """A limit that keeps a start back; `known` says that the server's own figures reach it."""
+
+    words: str
+    known: bool
 
 
 class Admission:
     """Counts the open runs at the server, whose index is a second behind.
 
-    Starts that come at the same moment do not see each other, and may pass a limit together.
+    Starts of one process share the server's answers and count each other, so that they keep a limit
+    together. Those of several processes at the same moment do not see each other, and may pass it.
+
+    Args:
+        server: counts.
+        facts: the limits, and how a tenant is called at the server.
+        clock: in seconds; only differences count.
     """
 
-    def __init__(self, server: TemporalGateway, limits: OpenLimits) -> None:
-        self._server = server
-        self._limits = limits
+    def __init__(
+        self,
+        server: Counting,
+        facts: InstallationInfo,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._limits: OpenLimits = facts.limits
+        self._facts = facts
+        self._counts = SharedCounts(server, clock=clock)
+        self._clock = clock
+        self._begun = deque[tuple[float, str | None]]()
 
     async def admit(self, tenant: str | None, *, queue: str) -> None:
         """Return when a run of this tenant may start on the queue of its installation's loops.
@@ -32,28 +72,94 @@ class Admission:
         Raises:
             NotAllowed: a limit is reached, and starts above it are refused.
         """
-        if self._limits.none:
-            return
-        told = None
-        while (reached := self._limits.reached(tenant, await self._open(queue))) is not None:
-            if self._limits.above == "refuse":
-                raise NotAllowed(
-                    f"{reached}. Nothing was started.",
-                    cure="Start it again when one has ended, or raise the limit.",
-                )
-            if reached != told:
-                _log.warning("start_waits", because=reached)
-            told = reached
-            await asyncio.sleep(LOOK_S)
+        told, pause = None, LOOK_S
+        while (full := await self._full(tenant, queue)) is not None:
+            if full.known:
+                self._refuse(full)
+                if full.words != told:
+                    _log.warning("start_waits", because=full.words)
+                told, pause = full.words, min(pause * LONGER, LONGEST_LOOK_S)
+            # Apart from each other, so that those who wait do not ask all at once.
+            await asyncio.sleep(pause * random.uniform(0.5, 1.0))
 
-    async def _open(self, queue: str) -> Counter[str | None]:
-        """The open runs that somebody started, by tenant."""
-        query = f"{OPEN_ROOTS} AND TaskQueue = '{queue}'"
-        if self._limits.per_tenant is None:
-            return Counter({None: await self._server.count(query)})
-        found, cursor = Counter[str | None](), None
-        while True:
-            page, cursor = await self._server.page(query, limit=PAGE, cursor=cursor)
-            found.update(one.memo.get("tenant") or one.memo.get("label") for one in page)
-            if cursor is None:
-                return found
+    async def once(self, tenant: str | None, *, queue: str) -> str | None:
+        """Which limit keeps a run from starting now, in words; None takes its place.
+
+        Raises:
+            NotAllowed: as `admit` does.
+        """
+        full = await self._full(tenant, queue)
+        if full is not None and full.known:
+            self._refuse(full)
+        return None if full is None else full.words
+
+    def _refuse(self, full: _Full) -> None:
+        if self._limits.above == "refuse":
+            raise NotAllowed(
+                f"{full.words}. Nothing was started.",
+                cure="Start it again when one has ended, or raise the limit.",
+            )
+
+    async def _full(self, tenant: str | None, queue: str) -> _Full | None:
+        """What keeps a start back; None where nothing does, and then the start counts at once."""
+        limits = self._limits
+        asked = {"total": limits.runs is not None}
+        asked["own"] = limits.per_tenant is not None and tenant is not None
+        queries = self._queries(tenant, queue)
+        wanted = [name for name, needed in asked.items() if needed]
+        if not wanted:
+            return None
+        answers = await asyncio.gather(*(self._counts.count(queries[name]) for name in wanted))
+        seen = dict(zip(wanted, (count for _, count in answers), strict=True))
+        known = limits.reached(tenant, total=seen.get("total", 0), own=seen.get("own", 0))
+        if known is not None:
+            return _Full(known, known=True)
+        # No step in between: of two starts that come here, the second counts the first.
+        begun = self._begun_since(min(at for at, _ in answers) - SETTLED_S)
+        words = limits.reached(
+            tenant,
+            total=seen.get("total", 0) + len(begun),
+            own=seen.get("own", 0) + begun.count(tenant),
+        )
+        if words is not None:
+            return _Full(words, known=False)
+        self._begun.append((self._clock(), tenant))
+        return None
+
+    def _queries(self, tenant: str | None, queue: str) -> dict[str, str]:
+        total = f"{OPEN_ROOTS} AND TaskQueue = {quoted(queue)}"
+        called = searched_tenant(self._facts.fairness(tenant)) or ""
+        return {"total": total, "own": f"{total} AND PerdureTenant = '{called}'"}
+
+    def _begun_since(self, moment: float) -> list[str | None]:
+        """The tenants of the starts that the answers may not have counted yet."""
+        old = self._clock() - SETTLED_S - 2 * SHARED_S
+        while self._begun and self._begun[0][0] < min(old, moment):
+            self._begun.popleft()
+        return [tenant for at, tenant in self._begun if at >= moment]
+
+
+class SharedCounts:
+    """Counts at the server; equal questions of a short time are one."""
+
+    def __init__(self, server: Counting, *, clock: Callable[[], float]) -> None:
+        self._server = server
+        self._clock = clock
+        self._asked: dict[str, tuple[float, asyncio.Task[int]]] = {}
+
+    async def count(self, query: str) -> tuple[float, int]:
+        """When it was asked, and how many there are."""
+        now = self._clock()
+        self._asked = {name: one for name, one in self._asked.items() if _serves(*one, now=now)}
+        if query not in self._asked:
+            self._asked[query] = (now, asyncio.create_task(self._server.count(query)))
+        at, asking = self._asked[query]
+        # Who gives up leaves the others their answer.
+        return at, await asyncio.shield(asking)
+
+
+def _serves(at: float, asking: asyncio.Task[int], *, now: float) -> bool:
+    """Whether an answer may still be given; one that is under way always may."""
+    if not asking.done():
+        return True
+    return now - at < SHARED_S and not asking.cancelled() and asking.exception() is None

@@ -112,7 +112,12 @@ class TaskOpening:
             new = await self._starter.row(settled, run, None, asked, busy=None)
             if await self._starter.claims.claim(new, seen=row):
                 told = order.input.model_dump(mode="json", by_alias=True)
-                return OpenTaskReport(input=told, queue=order.queue, memo=dict(order.memo))
+                return OpenTaskReport(
+                    input=told,
+                    queue=order.queue,
+                    memo=dict(order.memo),
+                    tenant=order.keywords.get("PerdureTenant", ""),
+                )
         raise StoreAway(
             f"The row of {run} changes too often to be claimed; the step is tried again."
         )

@@ -26,7 +26,7 @@ from perdure.domain.refine.state import RefineInput, RefineState
 from perdure.domain.roles.spec import RolesSpec
 from perdure.domain.roles.state import RoleInput, RoleState
 from perdure.domain.run.bookkeeping_messages import ServedModels
-from perdure.domain.run.fairness import Turn, fairness_key
+from perdure.domain.run.fairness import Turn, searched_tenant
 from perdure.domain.run.spec import LoopInput, Placement
 from perdure.domain.run.state import LoopState
 from perdure.domain.run.status import StoredRun
@@ -134,7 +134,7 @@ class Starter:
         self._resolve = resolve
         self._settle = settle
         self._now = now
-        self.admission = Admission(server, facts.limits)
+        self.admission = Admission(server, facts)
         self.claims = Claims(server=server, records=records, journal=journal, now=now)
 
     async def start(
@@ -231,7 +231,7 @@ class Starter:
 
     def _turn(self, spec: Spec) -> Turn | None:
         """How the run's tasks are ordered; None for one that says nothing of it."""
-        key = fairness_key(self._facts.marked(spec.metadata.payer))
+        key = self._facts.fairness(spec.metadata.payer)
         if key is None and spec.priority is None:
             return None
         return Turn(priority=spec.priority, fairness=key)
@@ -321,6 +321,9 @@ def order_of(
     if shown := told_label(label, mark=site.label_mark):
         # The server terminates a workflow whose search attribute is too long.
         keywords["PerdureLabel"] = shown[:SEARCH_ATTRIBUTE_LIMIT]
+    turn = site.turn or Turn()
+    if called := searched_tenant(turn.fairness):
+        keywords["PerdureTenant"] = called
     told = {"label": label, "tenant": spec.metadata.tenant, "definition": definition_of(spec)}
     memo = {"goal": goal[:MEMO_GOAL_CHARACTERS], "spec": digest}
     memo |= {name: value for name, value in told.items() if value}
@@ -332,6 +335,6 @@ def order_of(
         summary=f"{spec.kind}: {goal[:SUMMARY_CHARACTERS]}",
         memo=memo,
         keywords=keywords,
-        turn=site.turn or Turn(),
+        turn=turn,
         again=again,
     )

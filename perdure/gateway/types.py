@@ -12,6 +12,7 @@ from perdure.domain.installation.open_limits import OpenLimits
 from perdure.domain.run.bookkeeping_messages import ServedModels
 from perdure.domain.run.child_runs import names_below
 from perdure.domain.run.control import Phase
+from perdure.domain.run.fairness import fairness_key
 from perdure.domain.run.gates import Gate
 from perdure.domain.run.spec import Timing
 from perdure.domain.specs import Spec as Spec
@@ -72,6 +73,10 @@ class InstallationInfo:
         if label is None or self.digest is None:
             return label
         return f"{LABEL_MARK}{self.digest(label)}"
+
+    def fairness(self, tenant: str | None) -> str | None:
+        """The fairness key of a tenant, which is how the server knows it."""
+        return fairness_key(self.marked(tenant))
 
     def words(self, goal: str) -> str:
         """What of a goal may stand in an id."""

@@ -234,7 +234,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "output_schema": None,
             "cache_life": "5m",
         },
-        "OpenTaskReport": {"input": None, "queue": "", "memo": {}, "result": None},
+        "OpenTaskReport": {"input": None, "queue": "", "memo": {}, "tenant": "", "result": None},
         "OpenTaskRequest": {
             "kind": "required",
             "task": "required",

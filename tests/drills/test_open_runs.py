@@ -1,6 +1,8 @@
 """Starts above the limit of open runs, on a real server: refused in words, or waiting for room."""
 
 import asyncio
+import base64
+import uuid
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,6 +14,7 @@ from temporalio.testing import WorkflowEnvironment
 from waiting import eventually
 
 from perdure.domain.foundation.errors import NotAllowed
+from perdure.domain.foundation.names import loops_queue
 from perdure.domain.run.messages import Stop
 from perdure.gateway import admission
 
@@ -43,6 +46,70 @@ async def _start(site: Installation, script: Mapping[str, object], *, tenant: st
     metadata = {"tenant": tenant}
     spec = {"kind": "agent", "goal": "look", "learn": False, "metadata": metadata}
     return await site.start(spec, script)
+
+
+TENANTS = {"plain": "acme", "quoted": 'o\'brien "& sons"', "long": "ü" * 90}
+
+
+@pytest.mark.parametrize("key", [None, b"k" * 32], ids=["plain", "encrypted"])
+@pytest.mark.parametrize("tenant", TENANTS.values(), ids=TENANTS.keys())
+async def test_of_starts_at_the_same_moment_as_many_begin_as_may_be(
+    server: WorkflowEnvironment,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    tenant: str,
+    key: bytes | None,
+) -> None:
+    limits: dict[str, object] = {"max_open_runs_per_tenant": 2, "above_max_open_runs": "refuse"}
+    if key is not None:
+        monkeypatch.setenv("KEY", base64.b64encode(key).decode())
+        limits["encryption_key"] = "env:KEY"
+    address = server.client.service_client.config.target_host
+    async with (
+        installation(tmp_path / "home", address, timing=None, **limits) as site,
+        site.worker(),
+    ):
+        ends = await asyncio.gather(
+            *(_start(site, STAYS, tenant=tenant) for _ in range(6)), return_exceptions=True
+        )
+        begun = [end for end in ends if isinstance(end, str)]
+        assert len(begun) == 2
+        refused = [end for end in ends if isinstance(end, NotAllowed)]
+        assert len(refused) == 4
+        assert all(f"2 of 2 runs of {tenant} are open" in end.message for end in refused)
+        for run in begun:
+            await _end(site, run)
+
+
+async def test_a_run_that_a_temporal_client_started_counts_for_its_tenant(
+    server: WorkflowEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(admission, "SHARED_S", 0.0)
+    limits = {"max_open_runs_per_tenant": 2, "above_max_open_runs": "refuse"}
+    async with _limited(server, tmp_path, **limits) as (site, run):
+        model = await site.script(STAYS)
+        task = {
+            "goal": "look",
+            "learn": False,
+            "models": {"executor": model},
+            "metadata": {"tenant": "acme"},
+        }
+        plain = f"plain-{uuid.uuid4().hex[:8]}"
+        await site.client.start_workflow(
+            "AgentLoop", task, id=plain, task_queue=site.settings.task_queue
+        )
+
+        queue = loops_queue(await site.parts.stores.records.installation())
+
+        async def counted() -> bool:
+            query = f"{admission.OPEN_ROOTS} AND TaskQueue = '{queue}' AND PerdureTenant = 'acme'"
+            return (await site.client.count_workflows(query)).count == 2
+
+        await eventually(counted)
+        with pytest.raises(NotAllowed, match="2 of 2 runs of acme are open"):
+            await _start(site, DONE, tenant="acme")
+        await _end(site, plain)
+        await _end(site, run)
 
 
 async def _end(site: Installation, run: str) -> None:

@@ -27,6 +27,7 @@ SEARCH_ATTRIBUTES: dict[str, Literal["Keyword", "Int", "Double"]] = {
     "PerdurePhase": "Keyword",
     "PerdureBlockedOn": "Keyword",
     "PerdureLabel": "Keyword",
+    "PerdureTenant": "Keyword",
     "PerdureOutcome": "Keyword",
     "PerdureIteration": "Int",
     "PerdureScore": "Double",

@@ -1,6 +1,5 @@
 """How many runs may be open at once, in all and of one tenant, and what a start above that gets."""
 
-from collections.abc import Mapping
 from typing import Literal
 
 from perdure.domain.foundation.base import FrozenModel
@@ -20,17 +19,16 @@ class OpenLimits(FrozenModel):
         """Whether any start may go ahead."""
         return self.runs is None and self.per_tenant is None
 
-    def reached(self, tenant: str | None, open_runs: Mapping[str | None, int]) -> str | None:
+    def reached(self, tenant: str | None, *, total: int, own: int) -> str | None:
         """Which limit keeps a run of this tenant from starting, in words; None if none does.
 
         Args:
             tenant: of the run; runs without one are counted in all only.
-            open_runs: how many are open, by tenant.
+            total: how many are open.
+            own: how many of these are of the tenant.
         """
-        total = sum(open_runs.values())
         if self.runs is not None and total >= self.runs:
             return f"{total} of {self.runs} runs are open (PERDURE_MAX_OPEN_RUNS)"
-        own = open_runs.get(tenant, 0)
         if tenant is not None and self.per_tenant is not None and own >= self.per_tenant:
             return (
                 f"{own} of {self.per_tenant} runs of {tenant} are open "

@@ -54,6 +54,7 @@ class OpenTaskRequest(ActivityMessage):
 class OpenTaskReport(ActivityMessage):
     """The input to go on with, the queue that takes it, and the memo that lists show.
 
+    `tenant` is how the server is to know whose run it is, empty for one of nobody.
     Where there is nothing to run, `result` is how it ended: the task was refused, or the same task
     ran under this id before.
     """
@@ -61,4 +62,5 @@ class OpenTaskReport(ActivityMessage):
     input: dict[str, JsonValue] | None = None
     queue: str = ""
     memo: dict[str, str] = {}
+    tenant: str = ""
     result: str | None = None
