@@ -4,13 +4,13 @@ import asyncio
 import random
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 import structlog
 
-from perdure.domain.foundation.errors import NotAllowed
+from perdure.domain.foundation.errors import NoRoom
 from perdure.domain.installation.open_limits import OpenLimits
 from perdure.domain.run.fairness import searched_tenant
 from perdure.gateway.types import InstallationInfo
@@ -22,6 +22,8 @@ LOOK_S, LONGEST_LOOK_S, LONGER = 2.0, 15.0, 1.5
 SHARED_S = 1.0
 # After this time the server's index has a run that was started.
 SETTLED_S = 3.0
+# Which limit keeps a start back, in words.
+Room = Callable[[], Awaitable[str | None]]
 _log = structlog.get_logger(__name__)
 
 
@@ -70,7 +72,7 @@ class Admission:
         """Return when a run of this tenant may start on the queue of its installation's loops.
 
         Raises:
-            NotAllowed: a limit is reached, and starts above it are refused.
+            NoRoom: a limit is reached, and starts above it are refused.
         """
         told, pause = None, LOOK_S
         while (full := await self._full(tenant, queue)) is not None:
@@ -82,20 +84,22 @@ class Admission:
             # Apart from each other, so that those who wait do not ask all at once.
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))
 
-    async def once(self, tenant: str | None, *, queue: str) -> str | None:
-        """Which limit keeps a run from starting now, in words; None takes its place.
+    async def obstacle(self, tenant: str | None, *, queue: str) -> str | None:
+        """Which limit keeps a run from starting now, in words; where there is none, it counts.
 
         Raises:
-            NotAllowed: as `admit` does.
+            NoRoom: as for `admit`.
         """
-        full = await self._full(tenant, queue)
-        if full is not None and full.known:
-            self._refuse(full)
-        return None if full is None else full.words
+        while (full := await self._full(tenant, queue)) is not None:
+            if full.known:
+                self._refuse(full)
+                return full.words
+            await asyncio.sleep(LOOK_S * random.uniform(0.5, 1.0))
+        return None
 
     def _refuse(self, full: _Full) -> None:
         if self._limits.above == "refuse":
-            raise NotAllowed(
+            raise NoRoom(
                 f"{full.words}. Nothing was started.",
                 cure="Start it again when one has ended, or raise the limit.",
             )

@@ -6,6 +6,7 @@ task is checked, its row claimed, and its workflow told where to go on.
 
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
+from functools import partial
 from typing import Protocol
 
 from pydantic import JsonValue
@@ -15,6 +16,7 @@ from perdure.domain.foundation.errors import (
     InvalidInput,
     ModelUnavailable,
     MonthSpent,
+    NoRoom,
     NotAllowed,
     NotFound,
     PerdureError,
@@ -30,6 +32,7 @@ from perdure.domain.run.spec import Placement
 from perdure.domain.run.status import StoredRun
 from perdure.domain.run.task_start import OpenTaskReport, OpenTaskRequest, TaskInput
 from perdure.domain.specs import Spec
+from perdure.gateway.admission import Room
 from perdure.gateway.claim_run_id import Wish, checked_id, key_digest, require_same
 from perdure.gateway.readiness import uncallable
 from perdure.gateway.start import TRIES, Starter, digest_of, order_of
@@ -42,11 +45,27 @@ INVALID_TASK = "invalid_task"
 MONTH_SPENT = "month_spent"
 
 
+NO_ROOM = "no_room"
+REASONS: Mapping[type[PerdureError], str] = {MonthSpent: MONTH_SPENT, NoRoom: NO_ROOM}
+
+
 class Admit(Protocol):
     """Takes a start of a schedule into the books of its month."""
 
-    async def __call__(self, schedule: str, run: str, spec: Spec) -> Spec:
-        """The specification with what the month leaves of its budget; raises `MonthSpent`."""
+    async def __call__(self, schedule: str, run: str, spec: Spec, *, room: Room | None) -> Spec:
+        """The specification with what the month leaves of its budget.
+
+        Args:
+            schedule: the id of the Temporal schedule that started the run.
+            run: the run.
+            spec: what it was started with.
+            room: asked first, where the run has no place among the open ones yet.
+
+        Raises:
+            MonthSpent: nothing is left of the month.
+            NoRoom: as many runs are open as may be.
+            ServiceUnavailable: so they are, and the start waits.
+        """
         ...
 
 
@@ -107,7 +126,12 @@ class TaskOpening:
                 raise uncallable(without)
             settled = await self._settle(ready, run)
             if schedule:
-                settled = await self._admit(schedule, run, settled)
+                # A repeat of the step, whose first attempt took the place.
+                placed = row is not None and not was_refused(row)
+                room = partial(
+                    self._starter.admission.obstacle, ready.metadata.payer, queue=site.loops
+                )
+                settled = await self._admit(schedule, run, settled, room=None if placed else room)
             order = order_of(settled, run, site, digest=asked.digest)
             new = await self._starter.row(settled, run, None, asked, busy=None)
             if await self._starter.claims.claim(new, seen=row):
@@ -127,7 +151,7 @@ class TaskOpening:
     ) -> OpenTaskReport:
         """The run as a failed one that cost nothing; lists show it, and its id stays free."""
         now = self._now()
-        reason = MONTH_SPENT if isinstance(error, MonthSpent) else INVALID_TASK
+        reason = REASONS.get(type(error), INVALID_TASK)
         result = RunResult(
             id=run,
             kind=asked.kind,
@@ -189,7 +213,7 @@ def was_refused(row: StoredRun) -> bool:
     """Whether a run ended before it began: it did nothing, and its id is free."""
     return row.result is not None and read(RunResult, row.result).reason in {
         INVALID_TASK,
-        MONTH_SPENT,
+        *REASONS.values(),
     }
 
 

@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 from temporalio.testing import WorkflowEnvironment
 from waiting import eventually
 
-from perdure.domain.foundation.errors import NotAllowed
+from perdure.domain.foundation.errors import NoRoom
 from perdure.domain.foundation.names import loops_queue
 from perdure.domain.run.messages import Stop
 from perdure.gateway import admission
@@ -74,7 +74,7 @@ async def test_of_starts_at_the_same_moment_as_many_begin_as_may_be(
         )
         begun = [end for end in ends if isinstance(end, str)]
         assert len(begun) == 2
-        refused = [end for end in ends if isinstance(end, NotAllowed)]
+        refused = [end for end in ends if isinstance(end, NoRoom)]
         assert len(refused) == 4
         assert all(f"2 of 2 runs of {tenant} are open" in end.message for end in refused)
         for run in begun:
@@ -106,7 +106,7 @@ async def test_a_run_that_a_temporal_client_started_counts_for_its_tenant(
             return (await site.client.count_workflows(query)).count == 2
 
         await eventually(counted)
-        with pytest.raises(NotAllowed, match="2 of 2 runs of acme are open"):
+        with pytest.raises(NoRoom, match="2 of 2 runs of acme are open"):
             await _start(site, DONE, tenant="acme")
         await _end(site, plain)
         await _end(site, run)
@@ -122,7 +122,7 @@ async def test_a_start_above_the_limit_of_its_tenant_is_refused(
 ) -> None:
     limits = {"max_open_runs_per_tenant": 1, "above_max_open_runs": "refuse"}
     async with _limited(server, tmp_path, **limits) as (site, run):
-        with pytest.raises(NotAllowed, match="1 of 1 runs of acme are open") as caught:
+        with pytest.raises(NoRoom, match="1 of 1 runs of acme are open") as caught:
             await _start(site, DONE, tenant="acme")
         assert "Nothing was started" in caught.value.message
         assert [one.id for one in await site.parts.stores.records.find_runs()] == [run]

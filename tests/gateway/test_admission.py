@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from perdure.domain.foundation.errors import NotAllowed, ServiceUnavailable
+from perdure.domain.foundation.errors import NoRoom, ServiceUnavailable
 from perdure.domain.installation.open_limits import Above, OpenLimits
 from perdure.gateway import admission
 from perdure.gateway.admission import SETTLED_S, SHARED_S, Admission
@@ -66,7 +66,7 @@ async def test_starts_at_once_keep_the_limit_and_ask_once(monkeypatch: pytest.Mo
 
     world.ended = indexed
     ends = await world.together(8)
-    assert [type(end) for end in ends if end is not None] == [NotAllowed] * 6
+    assert [type(end) for end in ends if end is not None] == [NoRoom] * 6
     assert "3 of 3 runs of acme are open" in str(ends[-1])
     # One question for all eight, and a few until the index has those that were let in.
     assert len(world.server.asked) <= 1 + len({*world.pauses})
@@ -121,7 +121,7 @@ async def test_other_tenants_and_runs_of_nobody_are_not_held_back(
     asked = len(world.server.asked)
     await world.admit(None)
     assert len(world.server.asked) == asked, "nothing limits it, so nothing is counted"
-    with pytest.raises(NotAllowed):
+    with pytest.raises(NoRoom):
         await world.admit("acme")
 
 

@@ -17,12 +17,13 @@ from temporalio.service import RPCError
 from waiting import eventually
 
 from perdure.domain.foundation.errors import Conflict, InvalidInput, NotAllowed, NotFound
-from perdure.domain.foundation.names import schedule_id
+from perdure.domain.foundation.names import loops_queue, schedule_id
 from perdure.domain.llm.usage import Usage
 from perdure.domain.run.messages import Retry
 from perdure.domain.run.result import RunResult
 from perdure.domain.schedules.plan import MonthlyBudget, Overlap, SchedulePlan, Times
 from perdure.domain.specs import RUN_SPEC
+from perdure.gateway import admission
 from perdure.gateway.schedules import Schedules
 from tests.adapters.test_notifiers import Receiver, receiver
 
@@ -162,6 +163,73 @@ async def test_a_refusal_that_no_channel_took_is_told_again(
     ids = {headers["idempotency-key"] for _, headers, _ in receiver.came}
     assert ids == {f"{refused.id}//0"}
     assert f"The schedule {wanted.name} does not start" in receiver.came[-1][2].decode()
+
+
+async def test_above_the_limit_of_open_runs_a_start_is_refused_and_told(
+    bare: Installation, receiver: Receiver, holding: Holding, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(admission, "SHARED_S", 0.0)
+    site = bare
+    wanted = await plan(site, overlap="allow_all")
+    model = await site.script({"replies": [HELD_TEXT]})
+    limits: dict[str, object] = {"max_open_runs": 1, "above_max_open_runs": "refuse"}
+    async with site.worker(notify_webhook=receiver.url, **limits):
+        await schedules(site).create(wanted)
+        open_run = await site.start(
+            {"kind": "agent", "goal": "hold", "learn": False, "models": {"executor": model}}
+        )
+        await holding.begun()
+        await _counted(site, 1)
+        refused = await triggered(site, wanted.name)
+        holding.release()
+        await site.gateway.result(open_run)
+        await _counted(site, 0)
+        assert (await triggered(site, wanted.name)).outcome == "accepted"
+    assert (refused.outcome, refused.reason, refused.spend.tokens) == ("failed", "no_room", 0)
+    words = f"The schedule {wanted.name} does not start this run: 1 of 1 runs are open"
+    assert words in refused.explanation
+    (notice,) = [body.decode() for _, _, body in receiver.came]
+    assert words in notice
+
+
+async def test_above_the_limit_of_open_runs_a_start_waits_for_room(
+    bare: Installation, holding: Holding
+) -> None:
+    site = bare
+    wanted = await plan(site)
+    model = await site.script({"replies": [HELD_TEXT]})
+    async with site.worker(max_open_runs=1):
+        await schedules(site).create(wanted)
+        open_run = await site.start(
+            {"kind": "agent", "goal": "hold", "learn": False, "models": {"executor": model}}
+        )
+        await holding.begun()
+        await _counted(site, 1)
+        found = await schedules(site).trigger(wanted.name)
+        assert found.run is not None
+        run = found.run
+
+        async def waits() -> bool:
+            described = await site.handle(run).describe()
+            pending = described.raw_description.pending_activities
+            return any("starts this run when there is room" in str(one) for one in pending)
+
+        await eventually(waits)
+        assert (await schedules(site).status(wanted.name)).month.holding == 0
+        holding.release()
+        await site.gateway.result(open_run)
+        assert (await site.gateway.result(run)).outcome == "accepted"
+
+
+async def _counted(site: Installation, number: int) -> None:
+    """Wait until the index of the server says that so many runs are open."""
+    queue = loops_queue(await site.parts.stores.records.installation())
+    query = f"{admission.OPEN_ROOTS} AND TaskQueue = '{queue}'"
+
+    async def told() -> bool:
+        return (await site.client.count_workflows(query)).count == number
+
+    await eventually(told)
 
 
 HELD_TEXT = {"text": "An apple.", "usage": USAGE, "delay_s": HELD}

@@ -107,6 +107,7 @@ _SENTENCES: dict[Outcome, dict[str, str]] = {
         "invalid_input": "The input of the run was not valid.",
         "invalid_task": "The task cannot be run as it stands; nothing was spent.",
         "month_spent": "The month's budget of its schedule is spent, so it did not begin.",
+        "no_room": "As many runs were open as may be, so it did not begin.",
         "evaluator_failed": "The result could not be evaluated, so nobody knows how good it is.",
         "hook_failed": "What changes before the next iteration could not be computed.",
         "internal": "An error inside Perdure ended the run.",
@@ -130,7 +131,7 @@ _MODEL_ERRORS: Mapping[str, str] = MappingProxyType(
     }
 )
 
-_NEVER_BEGAN = frozenset({"invalid_input", "invalid_task", "month_spent"})
+_NEVER_BEGAN = frozenset({"invalid_input", "invalid_task", "month_spent", "no_room"})
 # What the same conversation meets again.
 _SAME_AGAIN = frozenset({"model_bad_request", "model_too_large", "model_context_overflow"})
 

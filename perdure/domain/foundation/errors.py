@@ -13,7 +13,8 @@ PerdureError
 │   ├── Conflict            conflict                      the name is taken
 │   ├── PreconditionRequired  precondition_required       which version is meant was not said
 │   ├── VersionConflict     version_conflict              somebody else changed it meanwhile
-│   └── MonthSpent          month_spent                   a schedule's budget of the month is spent
+│   ├── MonthSpent          month_spent                   a schedule's budget of the month is spent
+│   └── NoRoom              no_room                       as many runs are open as may be
 ├── StoreError              store_error          exit 3   blobs or tables cannot be read or written
 │   └── StoreAway           store_away                    they will be, when the store is back
 ├── ModelError              see `perdure.domain.llm.errors`
@@ -142,6 +143,12 @@ class MonthSpent(NotAllowed):
     """What a schedule's runs may spend in this month is spent, or held by those that are open."""
 
     code = "month_spent"
+
+
+class NoRoom(NotAllowed):
+    """As many runs are open as may be, and starts above that are refused."""
+
+    code = "no_room"
 
 
 class StoreError(PerdureError):

@@ -19,7 +19,7 @@ PAIRS = [(outcome, reason) for outcome, reasons in REASONS.items() for reason in
 
 def test_every_outcome_has_reasons() -> None:
     assert set(REASONS) == set(typing.get_args(Outcome))
-    assert len(PAIRS) == 54
+    assert len(PAIRS) == 55
 
 
 @pytest.mark.parametrize(("outcome", "reason"), PAIRS, ids="/".join)
