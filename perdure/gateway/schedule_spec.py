@@ -14,8 +14,10 @@ from temporalio.client import (
     ScheduleSpec,
     ScheduleState,
 )
+from temporalio.common import Priority
 
 from perdure.domain.foundation.names import MEMO_GOAL_CHARACTERS, WORKFLOW_TYPES
+from perdure.domain.run.fairness import Turn
 from perdure.domain.schedules.plan import Overlap, SchedulePlan
 from perdure.domain.schedules.store import ScheduledStart
 
@@ -29,12 +31,15 @@ OVERLAPS: dict[Overlap, ScheduleOverlapPolicy] = {
 }
 
 
-def temporal_schedule(plan: SchedulePlan, *, task_queue: str, state: ScheduleState) -> Schedule:
+def temporal_schedule(
+    plan: SchedulePlan, *, task_queue: str, turn: Turn, state: ScheduleState
+) -> Schedule:
     """The schedule as the server keeps it: it starts the task as any Temporal client would.
 
     Args:
         plan: the schedule.
         task_queue: where runs are started with their task alone.
+        turn: how the workflow tasks of its runs are ordered; their steps name their own.
         state: whether it is paused, and why.
     """
     times, goal = plan.times, " ".join(plan.goal.split())
@@ -56,6 +61,7 @@ def temporal_schedule(plan: SchedulePlan, *, task_queue: str, state: ScheduleSta
             task_queue=task_queue,
             static_summary=f"{plan.kind}: {goal[:SUMMARY_CHARACTERS]}",
             memo={"goal": goal[:MEMO_GOAL_CHARACTERS], "schedule": plan.name},
+            priority=Priority(priority_key=turn.priority, fairness_key=turn.fairness),
         ),
         spec=ScheduleSpec(
             cron_expressions=list(times.cron),

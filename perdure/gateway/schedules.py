@@ -24,6 +24,7 @@ from perdure.domain.foundation.errors import Conflict, InvalidInput, NotFound, P
 from perdure.domain.foundation.names import schedule_id
 from perdure.domain.foundation.problems import nearest_name
 from perdure.domain.ports import RecordStore
+from perdure.domain.run.fairness import Turn
 from perdure.domain.schedules.plan import SchedulePlan, month_of
 from perdure.domain.schedules.status import ScheduleStatus, Triggered
 from perdure.domain.schedules.store import ScheduleStore, StoredSchedule
@@ -97,7 +98,7 @@ class Schedules:
                 f"The task of a schedule has {size} bytes; {LONGEST_TASK} are allowed.",
                 cure="Put long texts into files that the task names.",
             )
-        await self._starter.resolved(
+        spec = await self._starter.resolved(
             RUN_SPEC.validate_python(plan.task), await self._starter.served(ask=False)
         )
         known = await self._store.get(plan.name)
@@ -106,7 +107,7 @@ class Schedules:
                 f"There is another schedule {plan.name}.",
                 cure="Choose another name, or change it with --replace.",
             )
-        await self._at_server(plan, paused=paused)
+        await self._at_server(plan, turn=self._starter.turn(spec) or Turn(), paused=paused)
         # After the server took it: bad times leave no row. A crash in between leaves a schedule
         # without books, which the same command completes.
         if not await self._store.put(plan, at=self._now(), replace=replace):
@@ -163,11 +164,12 @@ class Schedules:
                     raise
         await self._store.mark_deleted(name, at=self._now())
 
-    async def _at_server(self, plan: SchedulePlan, *, paused: bool) -> None:
+    async def _at_server(self, plan: SchedulePlan, *, turn: Turn, paused: bool) -> None:
         """Make or change the server's schedule; one whose time never comes is taken back."""
         new = temporal_schedule(
             plan,
             task_queue=self._task_queue,
+            turn=turn,
             state=ScheduleState(paused=paused, note=_PAUSE_NOTE if paused else None),
         )
         handle, former = await self._handle(plan.name), None

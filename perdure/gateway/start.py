@@ -226,10 +226,10 @@ class Starter:
             notifies=self._facts.notifies,
             version=self._facts.version,
             label_mark=_mark(self._facts, spec.metadata.label),
-            turn=self._turn(spec),
+            turn=self.turn(spec),
         )
 
-    def _turn(self, spec: Spec) -> Turn | None:
+    def turn(self, spec: Spec) -> Turn | None:
         """How the run's tasks are ordered; None for one that says nothing of it."""
         key = self._facts.fairness(spec.metadata.payer)
         if key is None and spec.priority is None:

@@ -9,6 +9,8 @@ from temporalio.client import Client
 
 from perdure.domain.run.fairness import FAIRNESS_BYTES, fairness_key
 from perdure.domain.run.spec import Metadata
+from perdure.domain.schedules.plan import SchedulePlan, Times
+from perdure.domain.specs import RUN_SPEC
 
 
 async def _turns(site: Installation, run: str) -> list[tuple[int, str]]:
@@ -66,6 +68,38 @@ async def test_what_a_plain_client_starts_carries_its_turn_by_step(site: Install
     own, *steps = await _turns(site, run)
     assert own == (0, "")
     assert set(steps) == {(4, "acme")}
+
+
+async def test_what_a_schedule_starts_has_the_turn_of_its_task(site: Installation) -> None:
+    """Its workflow tasks too: a start by hand has the same."""
+    model = await site.script({"replies": [{"text": "done"}]})
+    task = RUN_SPEC.validate_python(
+        {
+            "kind": "agent",
+            "goal": "look",
+            "learn": False,
+            "models": {"executor": model},
+            "metadata": {"label": "nightly", "tenant": "acme"},
+            "priority": 4,
+        }
+    )
+    plan = SchedulePlan(
+        name=f"turn-{uuid.uuid4().hex[:6]}",
+        kind="agent",
+        task=task.model_dump(mode="json", by_alias=True),
+        times=Times(every_s=3_600),
+    )
+    schedules = site.gateway.schedules(site.parts.stores.schedules())
+    await schedules.create(plan)
+    started = await schedules.trigger(plan.name)
+    assert started.run is not None
+    assert (await site.gateway.result(started.run)).output == "done"
+    handle = site.client.get_workflow_handle(started.run)
+    first = (await handle.describe()).raw_description.workflow_execution_info.first_run_id
+    history = await site.client.get_workflow_handle(started.run, run_id=first).fetch_history()
+    opened = history.events[0].workflow_execution_started_event_attributes.priority
+    assert (opened.priority_key, opened.fairness_key) == (4, "acme")
+    assert set(await _turns(site, started.run)) == {(4, "acme")}
 
 
 def test_a_key_is_never_longer_than_the_server_takes() -> None:
