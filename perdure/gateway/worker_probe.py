@@ -5,7 +5,7 @@ With `server`, `faults`, `dispatch`, `pollers` and `troubles`, all that calls th
 
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -16,6 +16,7 @@ from temporalio.api.worker.v1 import WorkerHeartbeat
 from temporalio.api.workflowservice.v1 import (
     DescribeTaskQueueRequest,
     DescribeTaskQueueResponse,
+    GetSystemInfoRequest,
     ListWorkersRequest,
 )
 from temporalio.client import ActivityFailureError, Client
@@ -24,6 +25,9 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from perdure.domain.foundation.names import READY_ACTIVITY
 from perdure.domain.run.bookkeeping_messages import ReadyReport
+
+# A question that nobody waits for goes after this time.
+ASKED_S = 2.0
 
 
 class NothingToAskWith(Exception):
@@ -56,6 +60,37 @@ async def probe(client: Client, queue: str, *, seconds: float) -> ReadyReport | 
         if error.status == RPCStatusCode.UNIMPLEMENTED:
             raise NothingToAskWith from error
         raise
+
+
+async def server_time(
+    client: Client, queue: str, *, now: Callable[[], datetime]
+) -> tuple[datetime, datetime]:
+    """When the server took a question to the workers of a queue, by its clock; and then by ours.
+
+    Raises:
+        NothingToAskWith: the server cannot put the question.
+    """
+    wait = timedelta(seconds=ASKED_S)
+    try:
+        handle = await client.start_activity(
+            READY_ACTIVITY,
+            id=f"ready-{uuid.uuid4().hex}",
+            task_queue=queue,
+            schedule_to_close_timeout=wait,
+            retry_policy=RetryPolicy(maximum_attempts=1),
+        )
+        ended = now()
+        return (await handle.describe()).schedule_time, ended
+    except RPCError as error:
+        if error.status == RPCStatusCode.UNIMPLEMENTED:
+            raise NothingToAskWith from error
+        raise
+
+
+async def server_version(client: Client) -> str:
+    """The version of the server."""
+    asked = GetSystemInfoRequest()
+    return (await client.workflow_service.get_system_info(asked)).server_version
 
 
 # An idle worker asks again each minute; one that is busy in every slot reports each minute.

@@ -42,6 +42,7 @@ from perdure.operations.doctor_deployment import DEPLOYMENT, deployment
 from perdure.operations.doctor_hosts import HOST, host
 from perdure.operations.doctor_providers import providers
 from perdure.operations.doctor_retention import RETENTION, retention
+from perdure.operations.doctor_server import CLOCKS, FAIRNESS, clocks, fairness
 from perdure.operations.doctor_telemetry import TELEMETRY, telemetry
 
 CHANGE_MODEL = "Set PERDURE_MODEL to the model that it names."
@@ -102,6 +103,8 @@ def _of_runs(settings: Settings, connect: Connect) -> Iterator[tuple[str, Look]]
     yield "rest api", partial(api, settings)
     yield "queues", partial(_queues, connect)
     yield HOST, partial(host, settings, connect)
+    yield FAIRNESS, partial(fairness, settings, connect)
+    yield CLOCKS, partial(clocks, settings, connect)
     yield TASK_QUEUE_CHECK, partial(task_queue, settings, connect)
     yield MODEL_RATES, partial(model_rates, settings, connect)
     yield DEPLOYMENT, partial(deployment, settings, connect)

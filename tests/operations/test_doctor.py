@@ -25,7 +25,7 @@ ALWAYS = {
 }  # fmt: skip
 NEEDS_THE_STORE = {
     "rest api", "host", "queues", "queue tasks", "deployment", "runs", "failing runs", "notices",
-    "encryption", "schedules", "retention", "model rates",
+    "encryption", "schedules", "retention", "model rates", "fairness", "clocks",
 }  # fmt: skip
 NOWHERE = "postgresql://perdure:secret@127.0.0.1:9/perdure"
 Outage = Callable[[Path], AbstractContextManager[object]]

@@ -6,9 +6,10 @@ Reading tells nothing of a full disk, a lock or a read-only server, which stop e
 import asyncio
 import secrets
 from collections.abc import AsyncIterator
+from datetime import datetime
 from pathlib import Path
 
-from sqlalchemy import Select, Text, insert, select
+from sqlalchemy import DateTime, Select, Text, func, insert, select
 
 from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.stores.database import Database
@@ -110,3 +111,12 @@ async def _try_rows(database: Database, name: str) -> None:
             raise _TakenBackError
     except _TakenBackError:
         return
+
+
+async def time_of(database: Database) -> datetime:
+    """The time by the clock of a PostgreSQL server; SQLite has none of its own."""
+    async with database.read() as connection:
+        found = await connection.execute(
+            select(func.clock_timestamp(type_=DateTime(timezone=True)))
+        )
+        return found.scalar_one()

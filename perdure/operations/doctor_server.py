@@ -1,0 +1,96 @@
+"""Checks of `doctor` on the Temporal server: does it go by tenants, and whose clock is wrong."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
+from datetime import datetime
+
+from perdure.adapters.settings.variables import Settings
+from perdure.adapters.stores.clock import utc_now
+from perdure.adapters.stores.maintenance import time_of
+from perdure.domain.foundation.errors import ServiceUnavailable
+from perdure.domain.foundation.names import loops_queue
+from perdure.gateway.worker_probe import NothingToAskWith, server_time, server_version
+from perdure.interfaces.app_context import Connect
+from perdure.interfaces.formatting import duration
+from perdure.interfaces.services import Check
+from perdure.operations.doctor_checks import is_new, own_server, stores_of
+
+FAIRNESS, CLOCKS = "fairness", "clocks"
+APART_S = 2.0
+CLOUD = (".tmprl.cloud", ".api.temporal.io")
+STORE, SERVER = "the database", "the Temporal server"
+
+
+async def fairness(settings: Settings, connect: Connect) -> AsyncIterator[Check]:
+    """Whether tenants share the workers: where nothing tells, it says what decides about it."""
+    if settings.temporal.address is None:
+        found = "the embedded server gives each tenant its part of the workers"
+        yield Check(name=FAIRNESS, state="ok", found=found)
+        return
+    with suppress(ServiceUnavailable):  # an absent server was told already
+        _, client = await own_server(settings, connect)
+        host = settings.temporal.address.rpartition(":")[0]
+        yield unsaid(host, await server_version(client))
+
+
+def unsaid(host: str, version: str) -> Check:
+    """What decides about fairness at a server that does not say whether it is on."""
+    if host.endswith(CLOUD):
+        found = "cannot be told from here: it is a setting of the namespace in Temporal Cloud"
+        cure = "Switch it on there, or `metadata.tenant` and labels order nothing."
+    else:
+        found = f"cannot be told from here: server {version} does not say whether it goes by it"
+        cure = (
+            "See that its dynamic configuration has `matching.enableFairness: true`, or "
+            "`metadata.tenant` and labels order nothing."
+        )
+    return Check(name=FAIRNESS, state="ok", found=found, cure=cure)
+
+
+async def clocks(settings: Settings, connect: Connect) -> AsyncIterator[Check]:
+    """How far the clock of this host is from those of the database and of the server."""
+    apart: dict[str, float] = {}
+    if "postgres" in settings.store_url and not is_new(settings):
+        async with stores_of(settings) as stores:
+            began = utc_now()
+            apart[STORE] = ahead(began, await time_of(stores.database), utc_now())
+    with suppress(ServiceUnavailable, NothingToAskWith):
+        own, client = await own_server(settings, connect)
+        began = utc_now()
+        apart[SERVER] = ahead(began, *await server_time(client, loops_queue(own), now=utc_now))
+    yield compared(apart)
+
+
+def ahead(began: datetime, theirs: datetime, ended: datetime) -> float:
+    """By how many seconds their clock is ahead at least; below 0: behind.
+
+    Args:
+        began: by our clock, before theirs was asked.
+        theirs: what theirs said.
+        ended: by our clock, after it was asked.
+    """
+    if theirs > ended:
+        return (theirs - ended).total_seconds()
+    return min(0.0, (theirs - began).total_seconds())
+
+
+def compared(apart: Mapping[str, float]) -> Check:
+    """What the differences mean; those that could not be measured are not among them."""
+    wrong = [
+        f"{name} is {duration(abs(seconds))} {'ahead of' if seconds > 0 else 'behind'} this host"
+        for name, seconds in apart.items()
+        if abs(seconds) > APART_S
+    ]
+    if wrong:
+        return Check(
+            name=CLOCKS,
+            state="warning",
+            found=", ".join(wrong),
+            cure="Let NTP (chrony, systemd-timesyncd) set the clock of the host that is wrong.",
+        )
+    if not apart:
+        found = "nothing to compare with: no database or server of another host was asked"
+        return Check(name=CLOCKS, state="ok", found=found)
+    names = " and ".join(apart)
+    found = f"that of this host goes with {names}, to {APART_S:g} s"
+    return Check(name=CLOCKS, state="ok", found=found)
