@@ -3,6 +3,7 @@
 No cluster and no kustomize are assumed: what is checked is each document as it stands.
 """
 
+import ipaddress
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -31,6 +32,13 @@ def documents() -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 ALL = dict(documents())
+VERSIONS = FOLDER.parent / "kubernetes-versions"
+BUILDS = yaml.safe_load((VERSIONS / "kustomization.yaml").read_text("utf-8"))
+OF_BUILDS = {
+    f"{one['kind']} {one['metadata']['name']}": one
+    for name in BUILDS["resources"][1:]
+    for one in yaml.safe_load_all((VERSIONS / name).read_text("utf-8"))
+}
 PODS = {
     name: found["spec"]["template"]
     for name, found in ALL.items()
@@ -43,6 +51,59 @@ SETTINGS = dict(line.split("=", 1) for line in (FOLDER / "settings.env").read_te
 @pytest.mark.parametrize("name", ALL)
 def test_every_document_is_of_the_schemas(name: str, version: str) -> None:
     kubernetes_validate.validate(ALL[name], version, strict=True)
+
+
+@pytest.mark.parametrize("version", [OLDEST, NEWEST])
+@pytest.mark.parametrize("name", OF_BUILDS)
+def test_every_document_of_a_build_is_of_the_schemas(name: str, version: str) -> None:
+    kubernetes_validate.validate(OF_BUILDS[name], version, strict=True)
+
+
+def test_the_workers_of_a_build_are_those_of_the_base_under_their_version() -> None:
+    (name,) = [name for name in OF_BUILDS if name.startswith("Deployment")]
+    build = OF_BUILDS[name]
+    version = build["metadata"]["labels"]["app.kubernetes.io/version"]
+    labels = {"app.kubernetes.io/component": "build-worker", "app.kubernetes.io/version": version}
+    assert build["spec"]["selector"]["matchLabels"] == labels
+    assert build["spec"]["template"]["metadata"]["labels"] == labels
+    assert build["metadata"]["name"] == f"perdure-worker-{version.replace('.', '-')}"
+    (container,) = build["spec"]["template"]["spec"]["containers"]
+    assert container["image"].endswith(f":{version}")
+    told = yaml.safe_dump(build["spec"]["template"]["spec"]).replace(container["image"], "perdure")
+    pods = yaml.safe_load(told)
+    pods["topologySpreadConstraints"][0]["labelSelector"] = {
+        "matchLabels": {"app.kubernetes.io/component": "worker"}
+    }
+    assert pods == PODS["Deployment perdure-worker"]["spec"], "nothing else differs"
+    for kind in ("HorizontalPodAutoscaler", "PodDisruptionBudget"):
+        spec = OF_BUILDS[f"{kind} {build['metadata']['name']}"]["spec"]
+        target = spec.get("scaleTargetRef", {}).get("name") or spec["selector"]["matchLabels"]
+        assert target in (build["metadata"]["name"], labels)
+
+
+def test_no_rolling_update_takes_a_build_away() -> None:
+    """The base's workers go: pods of one Deployment are of one build."""
+    patches = [yaml.safe_load(one["patch"]) for one in BUILDS["patches"]]
+    gone = [one for one in patches if one.get("$patch") == "delete"]
+    assert {f"{one['kind']} {one['metadata']['name']}" for one in gone} == {
+        name for name in ALL if name.endswith(" perdure-worker")
+    }
+    assert BUILDS["resources"][0] == "../kubernetes"
+    # An image for all would be one for the old builds too; the others get theirs by name.
+    assert "images" not in BUILDS
+    for one in patches:
+        if one not in gone:
+            (container,) = one["spec"]["template"]["spec"]["containers"]
+            base = PODS[f"{one['kind']} {one['metadata']['name']}"]["spec"]["containers"]
+            assert set(container) == {"name", "image"}
+            assert [container["name"]] == [other["name"] for other in base]
+    assert {path.name for path in VERSIONS.iterdir()} == {
+        "kustomization.yaml", *BUILDS["resources"][1:],
+    }  # fmt: skip
+    (settings,) = BUILDS["configMapGenerator"]
+    assert settings["behavior"] == "merge"
+    assert settings["name"] == KUSTOMIZATION["configMapGenerator"][0]["name"]
+    assert [one.partition("=")[0] for one in settings["literals"]] == ["PERDURE_DEPLOYMENT"]
 
 
 def test_the_schemas_refuse_what_is_mistyped() -> None:
@@ -145,6 +206,28 @@ def test_workers_are_scaled_by_a_metric_that_the_api_tells() -> None:
 def test_nothing_is_open_by_default() -> None:
     default = ALL["NetworkPolicy perdure-default"]["spec"]
     assert default == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
+
+
+PRIVATE = {"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"}
+EXAMPLES = ipaddress.IPv4Network("192.0.2.0/24")
+
+
+def _places(policy: str) -> list[dict[str, Any]]:
+    rules = ALL[f"NetworkPolicy {policy}"]["spec"]["egress"]
+    return [place for rule in rules for place in rule["to"]]
+
+
+def test_private_places_are_reached_by_rules_to_fill_in_alone() -> None:
+    for place in _places("perdure-egress-private"):
+        if "ipBlock" in place:
+            assert ipaddress.IPv4Network(place["ipBlock"]["cidr"]).subnet_of(EXAMPLES)
+        else:
+            assert place["namespaceSelector"]["matchLabels"]
+    rules = ALL["NetworkPolicy perdure-egress-private"]["spec"]["egress"]
+    assert {port["port"] for rule in rules for port in rule["ports"]} == {443, 4318, 5432, 7233}
+    for place in _places("perdure-egress"):
+        if "ipBlock" in place:
+            assert set(place["ipBlock"]["except"]) >= PRIVATE
 
 
 def test_the_job_brings_a_new_database_to_its_schema(tmp_path: Path) -> None:
