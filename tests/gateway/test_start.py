@@ -40,6 +40,7 @@ async def test_a_run_is_started_with_a_readable_id_row_and_labels(site: Site) ->
         "PerdureLifecycle": "running",
         "PerdurePhase": "starting",
         "PerdureLabel": "poem",
+        "PerdureTenant": "poem",
     }
     assert row is not None
     assert (row.goal, row.label, row.ended_at) == ("Write a haiku about iron rust", "poem", None)
