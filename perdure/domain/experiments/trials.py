@@ -99,6 +99,16 @@ class Trial(FrozenModel):
         """Of all its runs; None where a price is unknown."""
         return total_usd([one.cost_usd for one in self.tries])
 
+    @property
+    def spent_tokens(self) -> int:
+        """All that count against a budget, those of judges among them."""
+        return sum(one.spent_tokens for one in self.tries)
+
+    @property
+    def spent_usd(self) -> Decimal | None:
+        """The same in money; None where a price is unknown."""
+        return total_usd([cost for one in self.tries for cost in (one.cost_usd, one.judge_usd)])
+
 
 def total_usd(costs: Sequence[Decimal | None]) -> Decimal | None:
     """A sum of costs; None where one is unknown."""

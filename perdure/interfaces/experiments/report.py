@@ -15,15 +15,13 @@ from perdure.domain.experiments.thresholds import ThresholdStudy, study
 from perdure.domain.experiments.trials import Trial, total_usd
 from perdure.domain.foundation.base import FrozenModel
 from perdure.interfaces.experiments.agreement import Agreement, agreement, labelled
+from perdure.interfaces.experiments.disagreement import arm_warnings, marks, winner_warning
 from perdure.interfaces.experiments.statistics import Interval, interval
 
 SAME_SPEND = 0.1
 """Two arms whose mean tokens differ by less than this share spend the same, in words."""
 
 SHOWN_LOSSES = 50
-DISAGREES = 0.1
-"""Loops that score themselves this much higher than the held-out score have learned their checker,
-in the first line of the report."""
 
 
 class ArmFigures(FrozenModel):
@@ -118,7 +116,6 @@ def report(
     figures = [_arm(plan, arm.name, ordered) for arm in plan.arms]
     arms = tuple(one.model_copy(update={"on_frontier": _leads(one, figures)}) for one in figures)
     pairs = [_pair(plan, first, second, counted) for first, second in combinations(arms, 2)]
-    runs = [one for trial in ordered for one in trial.tries]
     return ExperimentReport(
         id=id,
         name=plan.name,
@@ -128,7 +125,7 @@ def report(
         repeats=plan.repeats,
         trials=len(entries) * plan.trials_per_input,
         ended=sum(trial.ended for trial in ordered),
-        warnings=_warnings(plan, id, arms),
+        warnings=(*_disagreements(plan, ordered, pairs), *_failures(id, arms)),
         arms=arms,
         pairs=tuple(pairs),
         losses=tuple(_losses(plan, pairs, counted, entries)),
@@ -136,8 +133,8 @@ def report(
             found for arm in plan.arms if arm.tries is None and (found := study(arm.name, ordered))
         ),
         judge=agreement(labelled(plan, ordered)),
-        spent_tokens=sum(one.spent_tokens for one in runs),
-        spent_usd=total_usd([cost for one in runs for cost in (one.cost_usd, one.judge_usd)]),
+        spent_tokens=sum(trial.spent_tokens for trial in ordered),
+        spent_usd=total_usd([trial.spent_usd for trial in ordered]),
     )
 
 
@@ -335,21 +332,25 @@ def _runs(trials: Sequence[Trial]) -> tuple[str, ...]:
     return tuple(trial.chosen.run for trial in trials if trial.chosen is not None)
 
 
-def _warnings(plan: Plan, id: str, arms: Sequence[ArmFigures]) -> tuple[str, ...]:
-    """What a reader must know before any figure."""
-    found: list[str] = []
-    if plan.scoring.held_out:
-        for arm in arms:
-            if arm.own_score is not None and arm.own_score - arm.score.mean > DISAGREES:
-                found.append(
-                    f"{arm.name} scores itself {arm.own_score:.2f}, and the held-out score is "
-                    f"{arm.score.mean:.2f}: it meets its own checks better than the goal."
-                )
+def _disagreements(
+    plan: Plan, trials: Sequence[Trial], pairs: Sequence[PairFigures]
+) -> tuple[str, ...]:
+    """Where loops take for good what the held-out score does not: it comes before any figure."""
+    known = marks(plan, trials)
+    found = [told for arm, by_entry in known.items() for told in arm_warnings(arm, by_entry)]
     found += [
+        winner_warning(pair.better, pair.worse, known[pair.better], known[pair.worse])
+        for pair in pairs
+        if known and pair.difference.differs
+    ]
+    return tuple(filter(None, found))
+
+
+def _failures(id: str, arms: Sequence[ArmFigures]) -> tuple[str, ...]:
+    return tuple(
         f"{arm.failed} of {arm.trials} trials of {arm.name} brought nothing to score: "
         f"{', '.join(arm.failures)}. They count as a score of 0; `perdure list --label {id}` shows "
         "them."
         for arm in arms
         if arm.failed
-    ]
-    return tuple(found)
+    )

@@ -1,0 +1,149 @@
+"""Where the own score and the held-out one disagree: in level, in order, in who wins.
+
+Only outputs of which both scores are known say anything here: a run that failed has no output.
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from math import sqrt
+from statistics import fmean, pstdev
+
+from perdure.domain.experiments.plan import Plan
+from perdure.domain.experiments.trials import Trial
+from perdure.domain.foundation.base import FrozenModel
+from perdure.interfaces.experiments.statistics import FEWEST, interval
+
+DISAGREES = 0.1
+"""Two mean scores that differ by more are told apart; scores that differ by less are alike."""
+
+ORDERED = 8
+"""With fewer inputs, that one order is the reverse of the other says nothing."""
+
+UNRELATED = 20
+"""With fewer inputs, that two orders have nothing in common is what chance brings too."""
+
+TOLD = 1.96
+"""A rank correlation of so many of its own errors is none that chance brings, with 95 %."""
+
+TELLING = 3.0
+"""Scores with so many ties that even the same order would reach less cannot tell an order."""
+
+
+class Marks(FrozenModel):
+    """Both scores of an arm on one input, each the mean over its repeats."""
+
+    own: float
+    held_out: float
+
+
+def marks(plan: Plan, trials: Sequence[Trial]) -> dict[str, dict[int, Marks]]:
+    """The scores of each arm by the input; empty where no score is held out."""
+    if not plan.scoring.held_out:
+        return {}
+    found: dict[str, dict[int, list[Marks]]] = {arm.name: {} for arm in plan.arms}
+    for trial in trials:
+        one = trial.chosen if trial.counts else None
+        if one is None or one.failed or one.score is None or one.held_out is None:
+            continue
+        both = Marks(own=one.score, held_out=one.held_out)
+        found[trial.arm].setdefault(trial.entry, []).append(both)
+    return {
+        arm: {entry: _mean(several) for entry, several in by_entry.items()}
+        for arm, by_entry in found.items()
+    }
+
+
+def arm_warnings(arm: str, found: Mapping[int, Marks]) -> list[str]:
+    """What a reader must know of an arm's own score before any figure."""
+    pairs = [found[entry] for entry in sorted(found)]
+    return [told for told in (_level(arm, pairs), _order(arm, pairs)) if told]
+
+
+def winner_warning(
+    better: str, worse: str, of_better: Mapping[int, Marks], of_worse: Mapping[int, Marks]
+) -> str:
+    """What to say where the held-out winner of two arms loses by their own scores; else empty."""
+    shared = sorted(of_better.keys() & of_worse.keys())
+    own = [of_worse[entry].own - of_better[entry].own for entry in shared]
+    held = [of_better[entry].held_out - of_worse[entry].held_out for entry in shared]
+    # The bootstrap is dear: it is asked last.
+    if len(shared) < FEWEST or fmean(own) <= 0 or fmean(held) <= 0 or not interval(own).differs:
+        return ""
+    return (
+        f"By their own scores {worse} beats {better} by {fmean(own):.2f}, and by the held-out "
+        f"score {better} beats {worse} by {fmean(held):.2f} on the same {len(shared)} inputs: "
+        "their own scores choose the wrong arm."
+    )
+
+
+def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float | None:
+    """Spearman's, with middle ranks for ties: from -1 to 1; None where one side is all the same."""
+    ranks, others = _ranks(first), _ranks(second)
+    spread = pstdev(ranks) * pstdev(others) if len(ranks) > 1 else 0.0
+    if spread == 0:
+        return None
+    middle = (len(ranks) + 1) / 2  # of both, ties or not
+    products = ((one - middle) * (other - middle) for one, other in zip(ranks, others, strict=True))
+    return max(-1.0, min(1.0, fmean(products) / spread))
+
+
+def _level(arm: str, pairs: Sequence[Marks]) -> str:
+    if not pairs:
+        return ""
+    own, held = fmean(one.own for one in pairs), fmean(one.held_out for one in pairs)
+    words = f"{arm} scores itself {own:.2f}, and the held-out score is {held:.2f}: "
+    if own - held > DISAGREES:
+        return words + "it meets its own checks better than the goal."
+    if held - own > DISAGREES and len(pairs) >= FEWEST:
+        return words + "its own checks refuse what reaches the goal."
+    return ""
+
+
+def _order(arm: str, pairs: Sequence[Marks]) -> str:
+    own, held = [one.own for one in pairs], [one.held_out for one in pairs]
+    count = len(pairs)
+    if count < ORDERED or _alike(own) or _alike(held):
+        return ""
+    found = rank_correlation(own, held)
+    if found is None:
+        return ""
+    # Among all orders of these values, ties or not, this is the error of the correlation.
+    error = 1 / sqrt(count - 1)
+    figures = f"rank correlation {found:.2f} over {count} inputs"
+    if found <= -TOLD * error:
+        return (
+            f"The higher {arm} scores itself on an input, the lower is the held-out score "
+            f"({figures}): its own score points away from the goal."
+        )
+    best = rank_correlation(sorted(own), sorted(held)) or 0.0
+    if count >= UNRELATED and found < TOLD * error and best >= TELLING * error:
+        return (
+            f"Where {arm} scores itself higher, the held-out score is not higher as far as can be "
+            f"told ({figures}): its own score does not tell good outputs from bad ones."
+        )
+    return ""
+
+
+def _alike(scores: Sequence[float]) -> bool:
+    # Scores have no ninth digit, and 0.6 - 0.5 is less than 0.1.
+    return round(max(scores) - min(scores), 9) < DISAGREES
+
+
+def _ranks(values: Sequence[float]) -> list[float]:
+    """The place of each value from 1 on; those that are the same share the middle of theirs."""
+    values = [round(value, 9) for value in values]
+    ranks = [0.0] * len(values)
+    before = 0
+    ordered = sorted(range(len(values)), key=values.__getitem__)
+    for _, group in groupby(ordered, key=values.__getitem__):
+        places = list(group)
+        for place in places:
+            ranks[place] = before + (len(places) + 1) / 2
+        before += len(places)
+    return ranks
+
+
+def _mean(several: Sequence[Marks]) -> Marks:
+    return Marks(
+        own=fmean(one.own for one in several), held_out=fmean(one.held_out for one in several)
+    )
