@@ -17,8 +17,8 @@ from perdure.domain.experiments.messages import (
 )
 from perdure.domain.experiments.plan import Entry, Plan, trial_task
 from perdure.domain.experiments.status import ExperimentStatus
-from perdure.domain.experiments.store import ExperimentStore, StoredExperiment
-from perdure.domain.experiments.trials import Trial, total_usd
+from perdure.domain.experiments.store import ExperimentStore, Place, StoredExperiment, Totals
+from perdure.domain.experiments.trials import Trial
 from perdure.domain.foundation.errors import InvalidInput, NotAllowed, NotFound, PerdureError
 from perdure.domain.foundation.names import EXPERIMENT_WORKFLOW, loops_queue
 from perdure.domain.foundation.problems import nearest_name
@@ -115,14 +115,19 @@ class Experiments:
         hint = f" Did you mean {near}?" if near else ""
         raise NotFound(f"There is no experiment {name!r}.{hint}", cure="perdure experiment list")
 
-    async def list(self, *, limit: int = 100) -> Sequence[ExperimentStatus]:
-        """The newest experiments first; what runs spent meanwhile is not asked for."""
-        return [await self._status(one, None) for one in await self._store.list(limit=limit)]
+    async def list(
+        self, *, limit: int = 100, after: Place | None = None
+    ) -> Sequence[ExperimentStatus]:
+        """The newest experiments first, or those behind a place; nobody is asked what runs now."""
+        found = await self._store.list(limit=limit, after=after)
+        totals = await self._store.totals([one.id for one in found])
+        return [_status(one, totals[one.id], None) for one in found]
 
     async def status(self, id: str) -> ExperimentStatus:
         """How an experiment stands."""
         stored = await self.stored(id)
-        return await self._status(stored, None if stored.ended_at else await self._progress(id))
+        progress = None if stored.ended_at else await self._progress(id)
+        return _status(stored, await self._totals(id), progress)
 
     async def trials(self, id: str) -> Sequence[Trial]:
         """What became of its trials so far."""
@@ -152,7 +157,7 @@ class Experiments:
         if stored.state != "ended":
             await self._signal(id, "resume")
             return
-        if await self._store.ended(id) >= stored.trials:
+        if (await self._totals(id)).ended >= stored.trials:
             raise NotAllowed(
                 f"All {stored.trials} trials of {id} have ended.",
                 cure=f"Add inputs with `perdure experiment extend {id} FILE`.",
@@ -278,30 +283,32 @@ class Experiments:
         except PerdureError:
             return None
 
-    async def _status(
-        self, stored: StoredExperiment, progress: Progress | None
-    ) -> ExperimentStatus:
-        ended = await self._store.ended(stored.id)
-        runs = [one for trial in await self._store.trials(stored.id) for one in trial.tries]
-        paused = progress is not None and progress.paused and stored.state == "running"
-        return ExperimentStatus(
-            id=stored.id,
-            name=stored.plan.name,
-            state="paused" if paused else stored.state,
-            reason=stored.reason,
-            arms=tuple(arm.name for arm in stored.plan.arms),
-            inputs=stored.inputs,
-            repeats=stored.plan.repeats,
-            trials=stored.trials,
-            ended=ended,
-            running=0 if progress is None else len(progress.running),
-            spent_usd=total_usd([cost for one in runs for cost in (one.cost_usd, one.judge_usd)]),
-            spent_tokens=sum(one.spent_tokens for one in runs),
-            budget=stored.plan.budget,
-            problem="" if progress is None else progress.problem,
-            created_at=stored.created_at,
-            ended_at=stored.ended_at,
-        )
+    async def _totals(self, id: str) -> Totals:
+        return (await self._store.totals([id]))[id]
+
+
+def _status(
+    stored: StoredExperiment, totals: Totals, progress: Progress | None
+) -> ExperimentStatus:
+    paused = progress is not None and progress.paused and stored.state == "running"
+    return ExperimentStatus(
+        id=stored.id,
+        name=stored.plan.name,
+        state="paused" if paused else stored.state,
+        reason=stored.reason,
+        arms=tuple(arm.name for arm in stored.plan.arms),
+        inputs=stored.inputs,
+        repeats=stored.plan.repeats,
+        trials=stored.trials,
+        ended=totals.ended,
+        running=0 if progress is None else len(progress.running),
+        spent_usd=totals.spent_usd,
+        spent_tokens=totals.spent_tokens,
+        budget=stored.plan.budget,
+        problem="" if progress is None else progress.problem,
+        created_at=stored.created_at,
+        ended_at=stored.ended_at,
+    )
 
 
 def _failing(described: WorkflowExecutionDescription) -> str:

@@ -33,7 +33,7 @@ from perdure.gateway.types import (
 if TYPE_CHECKING:  # read by few: commands start without it
     from perdure.domain.experiments.plan import Entry, Plan
     from perdure.domain.experiments.status import ExperimentStatus
-    from perdure.domain.experiments.store import StoredExperiment
+    from perdure.domain.experiments.store import Place, StoredExperiment
     from perdure.domain.experiments.trials import Trial
     from perdure.domain.retention.erasure import Tombstone
     from perdure.domain.run.figures import ServerLoad
@@ -213,8 +213,10 @@ class ExperimentGateway(Protocol):
         """The full id behind a unique beginning or `@last`."""
         ...
 
-    async def list(self, *, limit: int = 100) -> "Sequence[ExperimentStatus]":
-        """The newest experiments first."""
+    async def list(
+        self, *, limit: int = 100, after: "Place | None" = None
+    ) -> "Sequence[ExperimentStatus]":
+        """The newest experiments first, or those behind a place."""
         ...
 
     async def status(self, id: str) -> "ExperimentStatus":

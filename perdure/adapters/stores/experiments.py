@@ -1,9 +1,10 @@
 """Experiments as rows: one for each experiment, input and trial."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from decimal import Decimal
 
-from sqlalchemy import RowMapping, delete, func, select, update
+from sqlalchemy import RowMapping, and_, case, delete, func, or_, select, update
 
 from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.tables import experiment_inputs, experiment_trials, experiments
@@ -11,13 +12,18 @@ from perdure.domain.experiments.plan import Entry, Plan
 from perdure.domain.experiments.store import (
     EndReason,
     ExperimentState,
+    Place,
     StoredExperiment,
+    Totals,
 )
-from perdure.domain.experiments.trials import Trial
+from perdure.domain.experiments.trials import Trial, total_usd
 from perdure.domain.foundation.tolerance import read
 
 LOCK = "experiments"
 WRITTEN_AT_ONCE = 500
+PICO = Decimal(10) ** 12
+MOST_PICO = 1_000 * int(PICO)
+"""Of one trial; sums of what is more would leave the integers of a database."""
 
 
 class SqlExperiments:
@@ -56,8 +62,16 @@ class SqlExperiments:
             row = found.mappings().first()
         return None if row is None else _experiment(row)
 
-    async def list(self, *, limit: int = 100) -> Sequence[StoredExperiment]:
-        query = select(experiments).order_by(experiments.c.created_at.desc(), experiments.c.id)
+    async def list(
+        self, *, limit: int = 100, after: Place | None = None
+    ) -> Sequence[StoredExperiment]:
+        row = experiments.c
+        query = select(experiments).order_by(row.created_at.desc(), row.id)
+        if after is not None:
+            older = row.created_at < after.created_at
+            query = query.where(
+                or_(older, and_(row.created_at == after.created_at, row.id > after.id))
+            )
         async with self._database.read() as connection:
             rows = (await connection.execute(query.limit(limit))).mappings().all()
         return [_experiment(row) for row in rows]
@@ -102,11 +116,12 @@ class SqlExperiments:
             "number": trial.number,
             "ended": trial.ended,
             "trial": trial.model_dump_json(exclude_defaults=True),
+            **_spend(trial),
         }
         insert = self._database.insert(experiment_trials).values(row)
         replace = insert.on_conflict_do_update(
             index_elements=("experiment", "number"),
-            set_={name: insert.excluded[name] for name in ("ended", "trial")},
+            set_={name: insert.excluded[name] for name in row.keys() - {"experiment", "number"}},
         )
         async with self._database.write() as connection:
             await connection.execute(replace)
@@ -124,11 +139,34 @@ class SqlExperiments:
         async with self._database.read() as connection:
             return [read(Trial, text) for text in await connection.scalars(query)]
 
-    async def ended(self, id: str) -> int:
+    async def totals(self, ids: Sequence[str]) -> Mapping[str, Totals]:
         trials = experiment_trials.c
-        query = select(func.count()).where(trials.experiment == id, trials.ended.is_(True))
+        query = (
+            select(
+                trials.experiment,
+                func.sum(case((trials.ended.is_(True), 1), else_=0)).label("ended"),
+                func.sum(trials.tokens).label("tokens"),
+                func.sum(trials.pico_usd).label("pico_usd"),
+                (func.count(trials.tokens) - func.count(trials.pico_usd)).label("unpriced"),
+                (func.count() - func.count(trials.tokens)).label("unread"),
+            )
+            .where(trials.experiment.in_(ids))
+            .group_by(trials.experiment)
+        )
         async with self._database.read() as connection:
-            return int(await connection.scalar(query) or 0)
+            rows = (await connection.execute(query)).mappings().all()
+        found = {id: Totals() for id in ids}
+        for row in rows:
+            unread = await self._unread(row["experiment"]) if row["unread"] else []
+            found[row["experiment"]] = _totals(row, unread)
+        return found
+
+    async def _unread(self, id: str) -> Sequence[Trial]:
+        """Trials that have no sums beside them."""
+        trials = experiment_trials.c
+        query = select(trials.trial).where(trials.experiment == id, trials.tokens.is_(None))
+        async with self._database.read() as connection:
+            return [read(Trial, text) for text in await connection.scalars(query)]
 
     async def note(
         self, id: str, state: ExperimentState, *, reason: EndReason = "", at: datetime
@@ -147,6 +185,27 @@ class SqlExperiments:
                 await connection.execute(delete(table).where(table.c.experiment == id))
             gone = await connection.execute(delete(experiments).where(experiments.c.id == id))
             return bool(gone.rowcount)
+
+
+def _spend(trial: Trial) -> dict[str, int | None]:
+    """What a trial has spent as whole numbers; no tokens where that would not be exact."""
+    spent = trial.spent_usd
+    if spent is None:
+        return {"tokens": trial.spent_tokens, "pico_usd": None}
+    pico = spent * PICO
+    if pico != pico.to_integral_value() or not 0 <= pico <= MOST_PICO:
+        return {"tokens": None, "pico_usd": None}
+    return {"tokens": trial.spent_tokens, "pico_usd": int(pico)}
+
+
+def _totals(row: RowMapping, unread: Sequence[Trial]) -> Totals:
+    added = Decimal(int(row["pico_usd"] or 0)) / PICO
+    costs = [None if row["unpriced"] else added, *(trial.spent_usd for trial in unread)]
+    return Totals(
+        ended=int(row["ended"]),
+        spent_usd=total_usd(costs),
+        spent_tokens=int(row["tokens"] or 0) + sum(trial.spent_tokens for trial in unread),
+    )
 
 
 def _pages(id: str, entries: Sequence[Entry], *, first: int) -> list[list[dict[str, object]]]:

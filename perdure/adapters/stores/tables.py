@@ -353,6 +353,9 @@ experiment_trials = Table(
     key("number", Integer),
     Column("ended", Boolean),
     *contents("experiment_trials", "trial"),
+    # What the trial has spent, to be added up unread; no tokens: an earlier version wrote the row.
+    Column("tokens", BigInteger),
+    Column("pico_usd", BigInteger),
 )
 
 schedules = Table(

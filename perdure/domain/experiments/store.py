@@ -1,8 +1,9 @@
 """Where experiments are kept: the plan, the inputs, and what became of each trial."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Literal, Protocol
+from decimal import Decimal
+from typing import Literal, NamedTuple, Protocol
 
 from perdure.domain.experiments.plan import Entry, Plan
 from perdure.domain.experiments.trials import Trial
@@ -33,6 +34,21 @@ class StoredExperiment(FrozenModel):
         return self.inputs * self.plan.trials_per_input
 
 
+class Totals(FrozenModel):
+    """The trials of an experiment, added up; `spent_usd` is None where a price is unknown."""
+
+    ended: int = 0
+    spent_usd: Decimal | None = Decimal(0)
+    spent_tokens: int = 0
+
+
+class Place(NamedTuple):
+    """Where an experiment stands in the list: the newest first, of equals by id."""
+
+    created_at: datetime
+    id: str
+
+
 class ExperimentStore(Protocol):
     """Rows of experiments. Every write may be repeated."""
 
@@ -44,8 +60,10 @@ class ExperimentStore(Protocol):
         """An experiment, or None."""
         ...
 
-    async def list(self, *, limit: int = 100) -> Sequence[StoredExperiment]:
-        """The newest experiments first."""
+    async def list(
+        self, *, limit: int = 100, after: Place | None = None
+    ) -> Sequence[StoredExperiment]:
+        """The newest experiments first, or those behind a place."""
         ...
 
     async def put_plan(self, id: str, plan: Plan) -> None:
@@ -76,8 +94,8 @@ class ExperimentStore(Protocol):
         """All trials of which a run ended, by number."""
         ...
 
-    async def ended(self, id: str) -> int:
-        """How many trials have ended."""
+    async def totals(self, ids: Sequence[str]) -> Mapping[str, Totals]:
+        """The trials of these experiments added up, without reading each of them."""
         ...
 
     async def note(

@@ -1,6 +1,7 @@
 """Experiments: a task over many inputs in several arms, and the report of what it found."""
 
 import uuid
+from datetime import datetime
 from decimal import Decimal
 from typing import Annotated, Literal
 
@@ -9,6 +10,7 @@ from pydantic import ConfigDict, Field, JsonValue
 
 from perdure.domain.experiments.plan import trial_task
 from perdure.domain.experiments.status import ExperimentStatus
+from perdure.domain.experiments.store import Place
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.foundation.names import run_id
 from perdure.domain.foundation.problems import shown
@@ -34,7 +36,6 @@ from perdure.submission.experiments import (
 )
 
 CSV, MARKDOWN = "text/csv", "text/markdown"
-LISTED = 10_000
 router = APIRouter(prefix="/api/v1/experiments", tags=["experiments"], route_class=BoundedRoute)
 Id = Annotated[str, Path(pattern=r"^[A-Za-z0-9._-]{1,200}$", description="The experiment's id.")]
 
@@ -71,12 +72,13 @@ async def list_experiments(
     site: Site, _: Reader, limit: Limit = PAGE, cursor: CursorText = None
 ) -> ExperimentPage:
     """All experiments, the newest first; how many runs are open is told of one alone."""
-    pages = await cursors(site, "experiments")
-    offset = pages.offset(cursor)
-    found = await _experiments(site).list(limit=LISTED)
+    pages = await cursors(site, "experiments", "newest")
+    # One more tells whether there is a next page.
+    found = await _experiments(site).list(limit=limit + 1, after=_place(pages.read(cursor)))
+    last = found[limit - 1] if len(found) > limit else None
     return ExperimentPage(
-        items=tuple(found[offset : offset + limit]),
-        cursor=pages.after(offset, limit=limit, total=len(found)),
+        items=tuple(found[:limit]),
+        cursor=pages.made(None if last is None else f"{last.created_at.isoformat()} {last.id}"),
     )
 
 
@@ -191,6 +193,13 @@ async def delete_experiment(site: Site, caller: Operator, experiment: Id) -> Non
     """Forget an experiment that has ended; its runs stay."""
     await _experiments(site).delete(experiment)
     await _decided(site, caller, "experiment_deleted", experiment)
+
+
+def _place(told: str | None) -> Place | None:
+    if told is None:
+        return None
+    created_at, _, id = told.partition(" ")
+    return Place(datetime.fromisoformat(created_at), id)
 
 
 async def _decided(site: ApiSite, caller: Caller, action: Action, id: str) -> None:

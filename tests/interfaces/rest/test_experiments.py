@@ -1,8 +1,13 @@
 """Experiments over REST: started from data, read, steered, extended, forgotten."""
 
+from datetime import UTC, datetime
+
 from pydantic import JsonValue
 from rest import Rest
 from waiting import eventually
+
+from perdure.domain.experiments.plan import Arm, Entry, Plan
+from perdure.domain.experiments.store import StoredExperiment
 
 EXPERIMENTS = "/api/v1/experiments"
 USAGE: JsonValue = {"input_tokens": 10, "output_tokens": 5}
@@ -100,3 +105,22 @@ async def test_one_that_has_ended_is_not_paused(rest: Rest) -> None:
     for verb in ("pause", "stop", "resume"):
         answer = await rest.client.post(f"{EXPERIMENTS}/exp-over/{verb}")
         assert answer.status_code == 409, answer.text
+
+
+async def test_the_list_comes_in_pages(rest: Rest) -> None:
+    store = rest.site.parts.stores.experiments()
+    plan = Plan(name="n", arms=(Arm(name="loop", task={}),))
+    for number in range(5):
+        at = datetime(2026, 1, 1 + number // 2, tzinfo=UTC)
+        made = StoredExperiment(id=f"e{number}", plan=plan, inputs=1, digest="d", created_at=at)
+        await store.create(made, [Entry(name="a")])
+        await store.note(made.id, "ended", reason="stopped", at=at)
+    found, cursor = [], ""
+    while cursor is not None:
+        query = {"limit": "2", **({"cursor": cursor} if cursor else {})}
+        page = (await rest.client.get(EXPERIMENTS, params=query)).json()
+        found.append([one["id"] for one in page["items"]])
+        cursor = page["cursor"]
+    assert found == [["e4", "e2"], ["e3", "e0"], ["e1"]]
+    foreign = await rest.client.get(EXPERIMENTS, params={"cursor": "abcd"})
+    assert foreign.status_code == 422
