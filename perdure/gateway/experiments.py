@@ -164,10 +164,14 @@ class Experiments:
             )
         await self._again(stored)
 
-    async def extend(self, id: str, entries: Sequence[Entry]) -> ExperimentStatus:
-        """Run further inputs too; an experiment that has ended goes on with them."""
-        stored = await self.stored(id)
-        if not await self._store.add_entries(id, entries, after=stored.inputs):
+    async def extend(self, id: str, entries: Sequence[Entry], *, after: int) -> ExperimentStatus:
+        """Run further inputs too; an experiment that has ended goes on with them.
+
+        Raises:
+            NotAllowed: there are not just `after` inputs, as somebody has added others.
+        """
+        await self.stored(id)
+        if not await self._store.add_entries(id, entries, after=after):
             raise NotAllowed(
                 f"Somebody else has just added inputs to {id}.", cure="Look, and send them again."
             )

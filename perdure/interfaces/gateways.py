@@ -243,8 +243,10 @@ class ExperimentGateway(Protocol):
         """Go on after a pause, a stop or a spent budget."""
         ...
 
-    async def extend(self, id: str, entries: "Sequence[Entry]") -> "ExperimentStatus":
-        """Run further inputs too."""
+    async def extend(
+        self, id: str, entries: "Sequence[Entry]", *, after: int
+    ) -> "ExperimentStatus":
+        """Run further inputs too, behind the `after` that are there."""
         ...
 
     async def delete(self, id: str) -> None:

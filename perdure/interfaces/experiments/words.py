@@ -3,9 +3,10 @@
 from perdure.domain.experiments.status import ExperimentStatus
 from perdure.domain.experiments.thresholds import Estimate, Setting, ThresholdStudy
 from perdure.interfaces.experiments.agreement import Agreement
+from perdure.interfaces.experiments.planned import PlannedArm, PlannedExperiment
 from perdure.interfaces.experiments.report import ArmFigures, ExperimentReport
 from perdure.interfaces.experiments.statistics import Interval
-from perdure.interfaces.formatting import duration, money, plural
+from perdure.interfaces.formatting import duration, money, plural, tokens
 
 COLUMNS = ("arm", "score", "95 %", "passed", "tokens", "cost", "time", "calls", "iterations", "")
 FIGURES = COLUMNS[1:-1]
@@ -76,6 +77,17 @@ def heading_words(report: ExperimentReport) -> str:
         f"{report.name}: {inputs}{repeats}, {report.ended} of {report.trials} trials, scored "
         f"{SCORED[report.scored_by]}"
     )
+
+
+def planned_rows(plan: PlannedExperiment) -> list[tuple[str, str, str]]:
+    """Each arm of an experiment that was looked over: its name, its tries, what a run may spend."""
+    return [(arm.name, arm.about or "one run", _most(arm)) for arm in plan.arms]
+
+
+def _most(arm: PlannedArm) -> str:
+    limits = [money(arm.most_usd)] if arm.most_usd is not None else []
+    limits += [f"{tokens(arm.most_tokens)} tokens"] if arm.most_tokens is not None else []
+    return " and ".join(limits) or "unlimited"
 
 
 def setting_words(setting: Setting) -> str:

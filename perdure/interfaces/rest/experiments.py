@@ -1,6 +1,7 @@
 """Experiments: a task over many inputs in several arms, and the report of what it found."""
 
 import uuid
+from collections.abc import Mapping
 from datetime import datetime
 from decimal import Decimal
 from typing import Annotated, Literal
@@ -8,17 +9,19 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Header, Path, Response
 from pydantic import ConfigDict, Field, JsonValue
 
-from perdure.domain.experiments.plan import trial_task
+from perdure.domain.experiments.plan import Plan, trial_task
 from perdure.domain.experiments.status import ExperimentStatus
 from perdure.domain.experiments.store import Place
 from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.foundation.errors import NotFound
 from perdure.domain.foundation.names import run_id
 from perdure.domain.foundation.problems import shown
 from perdure.domain.run.audit import Action
 from perdure.interfaces.audit_trail import AuditTrail
 from perdure.interfaces.experiments.bounds import bounded
-from perdure.interfaces.experiments.export import csv_of, markdown
-from perdure.interfaces.experiments.reading import read_report
+from perdure.interfaces.experiments.export import csv_of, markdown, svg
+from perdure.interfaces.experiments.planned import PlannedExperiment, planned
+from perdure.interfaces.experiments.reading import Found, read_report
 from perdure.interfaces.experiments.report import ExperimentReport
 from perdure.interfaces.gateways import ExperimentGateway
 from perdure.interfaces.rest.auth import Caller, Operator, Reader, Site
@@ -35,7 +38,8 @@ from perdure.submission.experiments import (
     stored_plan,
 )
 
-CSV, MARKDOWN = "text/csv", "text/markdown"
+CSV, MARKDOWN, SVG = "text/csv", "text/markdown", "image/svg+xml"
+FORMS = {CSV: "csv", MARKDOWN: "md", SVG: "svg"}
 router = APIRouter(prefix="/api/v1/experiments", tags=["experiments"], route_class=BoundedRoute)
 Id = Annotated[str, Path(pattern=r"^[A-Za-z0-9._-]{1,200}$", description="The experiment's id.")]
 
@@ -59,12 +63,16 @@ class StopExperimentBody(FrozenModel):
 
 
 class InputsBody(FrozenModel):
-    """Further inputs, with the fields of those that are there."""
+    """Further inputs, with the fields of those that are there.
+
+    `after` is how many there are; sent again, they are refused (409) instead of added twice.
+    """
 
     # FastAPI cannot build a body of any JSON later.
     model_config = ConfigDict(defer_build=False)
 
     inputs: list[JsonValue]
+    after: int | None = Field(default=None, ge=1)
 
 
 @router.get("")
@@ -90,26 +98,21 @@ async def start_experiment(
 
     With an `id` the same experiment sent again is one experiment.
     """
-    fields = dict(experiment)
-    wanted = fields.pop("id", None)
-    if wanted is not None and not isinstance(wanted, str):
-        raise invalid("id", f"found {shown(wanted)}; allowed: a text")
-    if not isinstance(fields.get("inputs", []), list):
-        raise invalid("inputs", "files are not read here; send a list")
-    submitted = experiment_of(fields, surroundings=site.surroundings)
-    await _require_trust(site, caller, submitted)
-    default = await site.services.gateway.default_model() or site.surroundings.default_model
-    plan = await bounded(
-        await stored_plan(submitted, site.services.blobs),
-        submitted.entries[0],
-        site.services.models(),
-        default_model=default,
-    )
+    submitted, wanted = await _submitted(site, caller, experiment)
+    plan = await _bounded(site, submitted, await stored_plan(submitted, site.services.blobs))
     id = wanted or run_id("experiment", plan.name, uuid.uuid4().hex)
     await _experiments(site).start(plan, submitted.entries, id=id)
     await _decided(site, caller, "experiment_started", id)
     response.headers["location"] = f"/api/v1/experiments/{id}"
     return await _experiments(site).status(id)
+
+
+@router.post("/plan")
+async def plan_experiment(site: Site, caller: Operator, experiment: Fields) -> PlannedExperiment:
+    """What the same fields would run and could cost; nothing is kept or started."""
+    submitted, _ = await _submitted(site, caller, experiment)
+    plan = await _bounded(site, submitted, submitted.plan)
+    return planned(plan, submitted.entries, notes=submitted.notes)
 
 
 @router.get("/{experiment}")
@@ -121,27 +124,30 @@ async def get_experiment(site: Site, _: Reader, experiment: Id) -> ExperimentSta
 @router.get(
     "/{experiment}/report",
     response_model=ExperimentReport,
-    responses={
-        200: {"content": {kind: {"schema": {"type": "string"}} for kind in (CSV, MARKDOWN)}}
-    },
+    responses={200: {"content": {kind: {"schema": {"type": "string"}} for kind in FORMS}}},
 )
 async def get_experiment_report(
     site: Site,
     _: Reader,
     experiment: Id,
     accept: Annotated[
-        str, Header(max_length=400, description=f"`{CSV}` for all trials, `{MARKDOWN}` for people.")
+        str,
+        Header(
+            max_length=400,
+            description=f"`{CSV}` for all trials, `{MARKDOWN}` for people, `{SVG}` for the plot.",
+        ),
     ] = "",
 ) -> ExperimentReport | Response:
-    """What it found so far: arms, paired differences, thresholds, and where the better arm lost."""
+    """What it found so far: arms, paired differences, thresholds, and where the better arm lost.
+
+    The plot is there (404 otherwise) once an arm has scores.
+    """
     found = await read_report(_experiments(site), experiment)
-    if CSV in accept:
-        named = {"content-disposition": f'attachment; filename="{experiment}.csv"'}
-        text = csv_of(found.plan, found.trials, found.entries)
-        return Response(text, media_type=CSV, headers=named)
-    if MARKDOWN in accept:
-        return Response(markdown(found.report), media_type=MARKDOWN)
-    return found.report
+    form = next((form for form in FORMS if form in accept), None)
+    if form is None:
+        return found.report
+    named = {"content-disposition": f'attachment; filename="{experiment}.{FORMS[form]}"'}
+    return Response(_written(found, form), media_type=form, headers=named)
 
 
 @router.post("/{experiment}/pause")
@@ -183,7 +189,8 @@ async def extend_experiment(
     plan, known = (await experiments.stored(experiment)).plan, await experiments.entries(experiment)
     entries = more_entries(body.inputs, plan, known, surroundings=site.surroundings)
     await _require_trust(site, caller, ExperimentSubmission(plan=plan, entries=tuple(entries)))
-    found = await experiments.extend(experiment, entries)
+    after = len(known) if body.after is None else body.after
+    found = await experiments.extend(experiment, entries, after=after)
     await _decided(site, caller, "experiment_extended", experiment)
     return found
 
@@ -205,6 +212,38 @@ def _place(told: str | None) -> Place | None:
 async def _decided(site: ApiSite, caller: Caller, action: Action, id: str) -> None:
     trail = AuditTrail(site.services.audit, now=site.now)
     await trail.decided(action, f"experiment {id}", by=caller.name, run=None)
+
+
+async def _submitted(
+    site: ApiSite, caller: Caller, experiment: Mapping[str, JsonValue]
+) -> tuple[ExperimentSubmission, str | None]:
+    """The experiment that was sent, checked as a whole, and the id that it asks for."""
+    fields = dict(experiment)
+    wanted = fields.pop("id", None)
+    if wanted is not None and not isinstance(wanted, str):
+        raise invalid("id", f"found {shown(wanted)}; allowed: a text")
+    if not isinstance(fields.get("inputs", []), list):
+        raise invalid("inputs", "files are not read here; send a list")
+    submitted = experiment_of(fields, surroundings=site.surroundings)
+    await _require_trust(site, caller, submitted)
+    return submitted, wanted
+
+
+async def _bounded(site: ApiSite, submitted: ExperimentSubmission, plan: Plan) -> Plan:
+    default = await site.services.gateway.default_model() or site.surroundings.default_model
+    first = submitted.entries[0]
+    return await bounded(plan, first, site.services.models(), default_model=default)
+
+
+def _written(found: Found, form: str) -> str:
+    if form == CSV:
+        return csv_of(found.plan, found.trials, found.entries)
+    if form == MARKDOWN:
+        return markdown(found.report)
+    drawn = svg(found.report)
+    if drawn is None:
+        raise NotFound("No arm has scores to draw yet.", cure="Ask again when trials have ended.")
+    return drawn
 
 
 async def _require_trust(site: ApiSite, caller: Caller, submitted: ExperimentSubmission) -> None:

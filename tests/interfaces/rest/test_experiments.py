@@ -1,7 +1,9 @@
 """Experiments over REST: started from data, read, steered, extended, forgotten."""
 
 from datetime import UTC, datetime
+from decimal import Decimal
 
+from kept_experiments import ended_experiment
 from pydantic import JsonValue
 from rest import Rest
 from waiting import eventually
@@ -60,8 +62,11 @@ async def test_an_experiment_from_start_to_report(rest: Rest) -> None:
     accept = {"accept": "text/markdown"}
     told = await rest.client.get(f"{EXPERIMENTS}/exp-rest/report", headers=accept)
     assert told.text.startswith("# experiment: 3 inputs")
-    more = await rest.client.post(f"{EXPERIMENTS}/exp-rest/inputs", json={"inputs": ["d"]})
+    told_once = {"inputs": ["d"], "after": 3}
+    more = await rest.client.post(f"{EXPERIMENTS}/exp-rest/inputs", json=told_once)
     assert more.json()["trials"] == 8
+    again = await rest.client.post(f"{EXPERIMENTS}/exp-rest/inputs", json=told_once)
+    assert (again.status_code, again.json()["code"]) == (409, "not_allowed"), again.text
     assert (await ended(rest, "exp-rest"))["ended"] == 8
     assert (await rest.client.delete(f"{EXPERIMENTS}/exp-rest")).status_code == 204
     assert (await rest.client.get(f"{EXPERIMENTS}/exp-rest")).status_code == 404
@@ -124,3 +129,45 @@ async def test_the_list_comes_in_pages(rest: Rest) -> None:
     assert found == [["e4", "e2"], ["e3", "e0"], ["e1"]]
     foreign = await rest.client.get(EXPERIMENTS, params={"cursor": "abcd"})
     assert foreign.status_code == 422
+
+
+async def test_a_dry_run_tells_and_starts_nothing(rest: Rest) -> None:
+    fields = await experiment(
+        rest, id="exp-dry", repeats=2, budget=5, name="n", inputs=[{"id": "a", "product": "x"}]
+    )
+    answer = await rest.client.post(f"{EXPERIMENTS}/plan", json=fields)
+    assert answer.status_code == 200, answer.text
+    told = answer.json()
+    assert (told["name"], told["inputs"], told["trials"]) == ("n", 1, 4)
+    assert (told["names"], told["fields"], told["scored_by"]) == (["a"], ["product"], "rubric")
+    assert [arm["name"] for arm in told["arms"]] == ["loop", "single"]
+    assert Decimal(told["most_usd"]) == 0  # a played model costs nothing
+    assert (await rest.client.get(EXPERIMENTS)).json()["items"] == []
+    assert (await rest.client.get("/api/v1/loops")).json()["items"] == []
+    # The same checks as of a start.
+    for wrong, word in (({"inputs": []}, "there is none"), ({"sore": 1}, "score")):
+        refused = await rest.client.post(f"{EXPERIMENTS}/plan", json={**fields, **wrong})
+        assert refused.status_code == 422
+        assert word in refused.text
+    tight = {**fields, "budget": {"tokens": 10}}
+    refused = await rest.client.post(f"{EXPERIMENTS}/plan", json=tight)
+    assert "budget.tokens" in refused.text
+    async with rest.caller("read") as reader:
+        assert (await reader.post(f"{EXPERIMENTS}/plan", json=fields)).status_code == 403
+
+
+async def test_the_plot_is_there_once_an_arm_has_scores(rest: Rest) -> None:
+    accept = {"accept": "image/svg+xml"}
+    id = await ended_experiment(rest.site)
+    drawn = await rest.client.get(f"{EXPERIMENTS}/{id}/report", headers=accept)
+    assert drawn.headers["content-type"].startswith("image/svg+xml")
+    assert f"{id}.svg" in drawn.headers["content-disposition"]
+    assert drawn.text.startswith("<svg")
+    plan = Plan(name="n", arms=(Arm(name="loop", task={}),))
+    bare = StoredExperiment(
+        id="bare", plan=plan, inputs=1, digest="d", created_at=datetime(2026, 1, 1, tzinfo=UTC)
+    )
+    await rest.site.parts.stores.experiments().create(bare, [Entry(name="a")])
+    none = await rest.client.get(f"{EXPERIMENTS}/bare/report", headers=accept)
+    assert none.status_code == 404
+    assert "No arm has scores" in none.text

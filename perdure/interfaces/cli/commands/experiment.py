@@ -198,7 +198,7 @@ async def extend(
         id = await experiments.resolve(name)
         plan, known = (await experiments.stored(id)).plan, await experiments.entries(id)
         entries = more_entries(inputs, plan, known, surroundings=surroundings(session))
-        found = await experiments.extend(id, entries)
+        found = await experiments.extend(id, entries, after=len(known))
         await _decided(session, services, "experiment_extended", id)
         session.output.show(status_view(found), found)
 
