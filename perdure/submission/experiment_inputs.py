@@ -36,9 +36,9 @@ def read_inputs(given: str | list[JsonValue], *, folder: Path | None) -> list[Js
     text = _text(path)
     match path.suffix.lower():
         case ".jsonl" | ".ndjson":
-            return _json_lines(text, path)
+            return json_lines(text, named=str(path))
         case ".csv":
-            return _table(text, path)
+            return table(text, named=str(path))
         case ".json" | ".yaml" | ".yml":
             found = parse(text, named=str(path))
             if isinstance(found, list):
@@ -145,7 +145,12 @@ def _text(path: Path) -> str:
         ) from error
 
 
-def _json_lines(text: str, path: Path) -> list[JsonValue]:
+def json_lines(text: str, *, named: str) -> list[JsonValue]:
+    """Inputs that stand in lines of JSON, empty ones left out.
+
+    Raises:
+        InvalidInput: a line is no JSON; `named` says where the text is from.
+    """
     found: list[JsonValue] = []
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip():
@@ -154,25 +159,30 @@ def _json_lines(text: str, path: Path) -> list[JsonValue]:
             found.append(json.loads(line))
         except (ValueError, RecursionError) as error:
             raise InvalidInput(
-                f"{path}, line {number}, is no JSON: {error}.", cure="Give one object a line."
+                f"{named}, line {number}, is no JSON: {error}.", cure="Give one object a line."
             ) from None
     return found
 
 
-def _table(text: str, path: Path) -> list[JsonValue]:
+def table(text: str, *, named: str) -> list[JsonValue]:
+    """Inputs that stand in the rows of a CSV below a line with their names.
+
+    Raises:
+        InvalidInput: a row has more or fewer cells; `named` says where the text is from.
+    """
     rows = csv.DictReader(text.splitlines(keepends=True), strict=True)
     found: list[JsonValue] = []
     try:
         for row in rows:
             if None in row or None in row.values():
                 raise InvalidInput(
-                    f"{path}, line {rows.line_num}, has another number of cells than the head.",
+                    f"{named}, line {rows.line_num}, has another number of cells than the head.",
                     cure="Quote cells that hold commas.",
                 )
             found.append({str(name): value for name, value in row.items()})
     except csv.Error as error:
         raise InvalidInput(
-            f"{path}, line {rows.line_num}: {error}.", cure="Mend the CSV."
+            f"{named}, line {rows.line_num}: {error}.", cure="Mend the CSV."
         ) from None
     return found
 

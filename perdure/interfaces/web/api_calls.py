@@ -62,13 +62,16 @@ class Api:
         }
         return await self._call("GET", path, shape, params=given)
 
-    async def content(self, path: str, *, keep: Collection[str]) -> Response:
+    async def content(self, path: str, *, keep: Collection[str], accept: str = "*/*") -> Response:
         """What is no JSON, as the API answers it, with some of its headers.
 
         Raises:
             ApiProblem: it was refused.
         """
-        response = await self._client.send(self._client.build_request("GET", API + path))
+        headers = {"accept": accept}
+        response = await self._client.send(
+            self._client.build_request("GET", API + path, headers=headers)
+        )
         if response.is_error:
             raise problem_of(response.status_code, response.content)
         headers = {name: response.headers[name] for name in keep if name in response.headers}

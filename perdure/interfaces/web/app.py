@@ -14,7 +14,9 @@ from perdure.interfaces.web.api_calls import ApiProblem
 from perdure.interfaces.web.compare import routes as compare_routes
 from perdure.interfaces.web.costs import routes as costs_routes
 from perdure.interfaces.web.entrance import OPEN, READING, Entrance
+from perdure.interfaces.web.experiments import changing as experiment_changes
 from perdure.interfaces.web.experiments import routes as experiment_routes
+from perdure.interfaces.web.experiments import starting as experiment_starts
 from perdure.interfaces.web.inbox import routes as inbox_routes
 from perdure.interfaces.web.library import routes as library_routes
 from perdure.interfaces.web.rendering import FILES, asset, rendered
@@ -45,7 +47,9 @@ ROUTERS: tuple[APIRouter, ...] = (
     compare_routes.router,
     costs_routes.router,
     library_routes.router,
+    experiment_starts.router,  # before all ids of experiments
     experiment_routes.router,
+    experiment_changes.router,
     schedule_routes.router,
     erase_routes.router,  # before all verbs of a run
     change_routes.router,  # before all verbs of a run

@@ -1,0 +1,38 @@
+"""Inputs of an experiment as people paste or upload them: JSON or CSV, as text."""
+
+import json
+
+from pydantic import JsonValue
+
+from perdure.submission.experiment_inputs import json_lines, table
+
+PASTED = "the inputs"
+INPUT_FORMS = {
+    "auto": "JSON or CSV, as it looks",
+    "jsonl": "JSON, one input a line",
+    "csv": "CSV, names in the first line",
+}
+
+
+def inputs_of(text: str, form: str) -> list[JsonValue]:
+    """The inputs as data; `auto` takes for JSON what begins with {, [ or a quote.
+
+    Raises:
+        InvalidInput: they cannot be read; it names the line.
+    """
+    begins = text.lstrip("\ufeff \t\r\n")
+    if form == "auto":
+        form = "jsonl" if begins[:1] in ("{", "[", '"') else "csv"
+    if form == "csv":
+        return table(begins, named=PASTED)
+    whole = _list(begins) if begins.startswith("[") else None
+    return json_lines(begins, named=PASTED) if whole is None else whole
+
+
+def _list(text: str) -> list[JsonValue] | None:
+    """A whole JSON list; None where the text is something else, such as a list in each line."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, list) else None
