@@ -180,6 +180,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
         "WorkRead": {
             "confidence": None,
             "stated": None,
+            "doubtful": False,
             "key_finding": "",
             "usable": False,
             "findings": [],
