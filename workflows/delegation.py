@@ -189,6 +189,7 @@ class DelegationLoop(ControlHandlers):
             settings=self.run.spec.delegation,
             phase=phase,
             unheard=self.unheard,
+            beside=self.run.surroundings,
         )
         self.run.record_event(
             "decided", decision=decision.decision, why=decision.reason[:300] or NO_REASON
@@ -248,7 +249,8 @@ class DelegationLoop(ControlHandlers):
 
     async def _delegated(self, envelopes: tuple[Envelope, ...]) -> StallVerdict:
         """Have workers do the work, then measure progress."""
-        state = self.run.state
+        # Before the work: what it adds, its workers have not seen.
+        state, beside = self.run.state, self.run.surroundings
         reports = await self.workers.work(envelopes)
         turnover = state.turnover
         turnover.reports = reports
@@ -261,6 +263,7 @@ class DelegationLoop(ControlHandlers):
             output=turnover.output.hash if turnover.output else None,
             similarity=turnover.similarity,
             settings=self.run.spec.delegation,
+            beside=beside,
         )
         self._note_confidences()
         if verdict.signal == "warn":

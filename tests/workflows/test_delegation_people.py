@@ -1,13 +1,14 @@
 """People and a manager: what they say while it works reaches all who work for it, and judge it."""
 
 import pytest
+from agent_runs import gate_of
 from delegating import completes, delegates, delegation, script, works
 from holding import HELD, Holding
 from installation import Installation
 from waiting import eventually
 
 from perdure.domain.delegation.apply_decision import UNHEARD
-from perdure.domain.run.messages import AddInput, Amend
+from perdure.domain.run.messages import AddInput, Amend, Answer
 from perdure.domain.turns.guidance import SAID_SINCE
 
 SAID = "No glass, please."
@@ -130,3 +131,23 @@ async def below_holds(site: Installation, run: str, said: list[str]) -> bool:
     """Whether this is what people said that holds in the newest child."""
     child = (await site.status(run)).children[-1]
     return [one.text for one in (await site.status(child)).said] == said
+
+
+async def test_the_same_work_is_done_again_when_people_said_more(site: Installation) -> None:
+    run = await site.start(
+        delegation(),
+        script(
+            delegates("w1"),
+            works("w1", "glass", 0.1),
+            {"json": {"decision": "escalate", "question": "Of what?"}, "when": {"role": "manager"}},
+            delegates("w1"),
+            {**works("w1", "steel", 0.9), "when": told("worker", worker="w1")},
+            completes("steel"),
+        ),
+    )
+    gate = await eventually(lambda: gate_of(site, run))
+    assert gate is not None
+    await site.gateway.verb(run, Amend(guidance=SAID, by="ann"))
+    await site.gateway.verb(run, Answer(gate=gate.id, text="See there.", by="ann"))
+    result = await site.gateway.result(run)
+    assert (result.outcome, len(result.spend.by_child)) == ("accepted", 2)

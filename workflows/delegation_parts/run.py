@@ -6,6 +6,7 @@ from temporalio import workflow
 from perdure.domain.budget.envelope import Budget
 from perdure.domain.delegation.next_step import BudgetPhase, budget_phase
 from perdure.domain.delegation.plan import plan_view
+from perdure.domain.delegation.repeat_detection import Surroundings
 from perdure.domain.delegation.spec import DelegationSpec
 from perdure.domain.delegation.state import DelegationInput, DelegationState, between_decisions
 from perdure.domain.evaluation.judge_cache import JudgeSettings
@@ -14,6 +15,7 @@ from perdure.domain.evaluation.rubric import WorkerRequirements, needs_of
 from perdure.domain.generated_tools.tool_registry import Toolbox
 from perdure.domain.run.resume import as_stored
 from perdure.domain.run.state import told_above
+from perdure.domain.turns.guidance import in_force
 from perdure.domain.turns.turn import Ending
 from perdure.workflows.engine.requirements import Requirements
 from perdure.workflows.engine.run import Run
@@ -66,6 +68,18 @@ class DelegationRun(Run[DelegationSpec, DelegationState]):
     def sub_managers_left(self) -> int:
         """How many sub-managers this run and all below it may still have."""
         return self.spec.delegation.submanagers.per_run - self.state.budget.spent.sub_managers
+
+    @property
+    def surroundings(self) -> Surroundings:
+        """What workers that start now are shown beside their own work."""
+        state = self.state
+        return Surroundings(
+            said=tuple(in_force(state.control.standing)),
+            tools=state.toolbox.pinned,
+            skills=state.shelf,
+            inputs=state.inputs,
+            pitfalls=state.course.reviews.recurring,
+        )
 
     def inform(self, *notes: str) -> None:
         """Tell the manager something in its next prompt."""

@@ -36,7 +36,7 @@ from perdure.domain.delegation.next_step import (
 from perdure.domain.delegation.parse_decision import MOST_UNREADABLE
 from perdure.domain.delegation.plan import as_measured, plan_problems, replanned
 from perdure.domain.delegation.progress import ManagerProgress, diagnosis_refusal
-from perdure.domain.delegation.repeat_detection import repeat_refusal
+from perdure.domain.delegation.repeat_detection import NOTHING_BESIDE, Surroundings, repeat_refusal
 from perdure.domain.delegation.spec import DelegationSettings
 from perdure.domain.evaluation.outcomes import ended
 from perdure.domain.evaluation.rubric import Rubric
@@ -72,10 +72,12 @@ def decide(
     settings: DelegationSettings,
     phase: BudgetPhase,
     unheard: bool = False,
+    beside: Surroundings = NOTHING_BESIDE,
 ) -> Step:
     """What a decision comes to: it is carried out, or refused with the reason.
 
-    `unheard`: people added what the manager had not read when it decided.
+    `unheard`: people added what the manager had not read when it decided. `beside` is what workers
+    would be shown beside their own work.
     """
     course = course.decided(decision.decision, reason=decision.reason)
     late = phase_refusal(phase, decision.decision)
@@ -85,7 +87,7 @@ def decide(
         return _refused(course, late)
     match decision:
         case Delegate():
-            return _delegate(course, decision, settings)
+            return _delegate(course, decision, settings, beside)
         case MakePlan():
             return _plan(course, decision)
         case Diagnose():
@@ -200,10 +202,15 @@ def unrated(course: ManagerProgress, why: str) -> tuple[ManagerProgress, AfterCh
     return changed.noted(f"not scored: {why}").told(said), CompletionRefused(said)
 
 
-def _delegate(course: ManagerProgress, decision: Delegate, settings: DelegationSettings) -> Step:
+def _delegate(
+    course: ManagerProgress,
+    decision: Delegate,
+    settings: DelegationSettings,
+    beside: Surroundings,
+) -> Step:
     cap = settings.workers_per_iteration or len(decision.delegations)
     now, later = decision.delegations[:cap], decision.delegations[cap:]
-    refusal = repeat_refusal(course.past, as_measured(now, course.plan))
+    refusal = repeat_refusal(course.past, as_measured(now, course.plan), beside)
     if refusal is not None:
         return _refused(course, refusal)
     deferred = tuple(envelope.worker for envelope in later)

@@ -9,7 +9,12 @@ from perdure.domain.delegation.completion import Breaker
 from perdure.domain.delegation.confidence import iteration_confidence, mean_rating
 from perdure.domain.delegation.decisions import DecisionName, Envelope
 from perdure.domain.delegation.plan import TaskPlan, as_measured
-from perdure.domain.delegation.repeat_detection import PastWork, repeat_warning
+from perdure.domain.delegation.repeat_detection import (
+    NOTHING_BESIDE,
+    PastWork,
+    Surroundings,
+    repeat_warning,
+)
 from perdure.domain.delegation.results import WorkerReport
 from perdure.domain.delegation.spec import DelegationSettings
 from perdure.domain.delegation.stall import (
@@ -184,6 +189,7 @@ def after_delegation(
     output: str | None,
     similarity: float | None,
     settings: DelegationSettings,
+    beside: Surroundings = NOTHING_BESIDE,
 ) -> tuple[ManagerProgress, StallVerdict]:
     """The course after workers came back, and whether the work is stuck.
 
@@ -194,6 +200,7 @@ def after_delegation(
         output: the address of what they wrote, None for nothing.
         similarity: of that to the output of `compared_with`; None: not compared.
         settings: of the run.
+        beside: what the workers were shown beside that.
     """
     confidence = iteration_confidence(reports)
     moved = any(report.usable for report in reports)
@@ -215,6 +222,7 @@ def after_delegation(
                 as_measured(envelopes, course.plan),
                 iteration=course.iteration,
                 confidence=mean_rating(reports),
+                beside=beside,
             ),
             "progress": progress,
             "breaker": course.breaker.after_progress() if moved else course.breaker,

@@ -1,14 +1,19 @@
-"""Detects work that is delegated twice, by a hash over everything that a worker sees."""
+"""Detects work that is delegated twice, by a hash over everything that a worker is told.
+
+The files that it works on are not part of it: work that changes them would never be the same.
+"""
 
 import hashlib
 import json
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from pydantic import JsonValue
 
 from perdure.domain.delegation.decisions import Envelope
+from perdure.domain.delegation.inheritance import inherited
+from perdure.domain.delegation.skills import SkillCatalog, resolve
 from perdure.domain.foundation.base import FrozenModel
 
 HASH_CHARACTERS = 24
@@ -16,6 +21,38 @@ POOR_BELOW = 0.5
 TOLD_IN_A_ROW = 3
 KEPT = 400
 _SUFFIX = re.compile(r"_(?:repair|retry\d+|v\d+|strict|final|run\d+|subtask_\d+)$", re.IGNORECASE)
+
+
+class Surroundings(FrozenModel):
+    """What workers are shown beside what their manager writes for them.
+
+    Args:
+        said: what people demanded since the task was given.
+        tools: the made tools on offer, name to hash.
+        skills: those of the run; a worker gets the texts of the ones that it is named.
+        inputs: of the run; a worker gets the ones that are handed on by name.
+        pitfalls: what reviewers held against earlier results.
+    """
+
+    said: tuple[str, ...] = ()
+    tools: Mapping[str, str] = {}
+    skills: SkillCatalog = SkillCatalog()
+    inputs: Mapping[str, JsonValue] = {}
+    pitfalls: tuple[str, ...] = ()
+
+    def shown_with(self, envelope: Envelope) -> dict[str, JsonValue]:
+        """What the worker of this envelope is shown of it, as far as there is any."""
+        given: dict[str, JsonValue] = {
+            "said": [*self.said],
+            "tools": dict(self.tools),
+            "skills": dict(resolve(envelope.skills, self.skills).known),
+            "inherited": inherited(envelope, self.inputs),
+            "pitfalls": [*self.pitfalls],
+        }
+        return {name: value for name, value in given.items() if value}
+
+
+NOTHING_BESIDE = Surroundings()
 
 
 class Signature(FrozenModel):
@@ -37,10 +74,16 @@ class PastWork(FrozenModel):
         return next((item for item in self.poor if item.hash == hash), None)
 
     def after(
-        self, envelopes: Sequence[Envelope], *, iteration: int, confidence: float | None
+        self,
+        envelopes: Sequence[Envelope],
+        *,
+        iteration: int,
+        confidence: float | None,
+        beside: Surroundings = NOTHING_BESIDE,
     ) -> "PastWork":
-        """With the work of one more iteration."""
-        done = Signature(hash=signature(envelopes), iteration=iteration, confidence=confidence)
+        """With the work of one more iteration; `beside` is what its workers were shown as well."""
+        name = signature(envelopes, beside)
+        done = Signature(hash=name, iteration=iteration, confidence=confidence)
         others = tuple(item for item in self.poor if item.hash != done.hash)
         names = tuple(dict.fromkeys(logical_worker(item.worker) for item in envelopes))
         is_poor = confidence is None or confidence < POOR_BELOW
@@ -58,29 +101,32 @@ class PastWork(FrozenModel):
         return tuple(name for name in first if all(name in names for names in others))
 
 
-def signature(envelopes: Iterable[Envelope]) -> str:
-    """The hash of all that the workers would see, whatever order it comes in.
+def signature(envelopes: Iterable[Envelope], beside: Surroundings = NOTHING_BESIDE) -> str:
+    """The hash of all that the workers would be told, whatever order it comes in.
 
     Who does it, how it is called and what it may cost make no other work of it.
     """
-    whole = sorted(json.dumps(_seen_by_worker(item), sort_keys=True) for item in envelopes)
+    whole = sorted(json.dumps(_seen_by_worker(item, beside), sort_keys=True) for item in envelopes)
     text = "\n".join(whole).encode("utf-8", "surrogatepass")
     return hashlib.sha256(text).hexdigest()[:HASH_CHARACTERS]
 
 
-def _seen_by_worker(item: Envelope) -> tuple[JsonValue | list[str], ...]:
-    return (
+def _seen_by_worker(item: Envelope, beside: Surroundings) -> list[JsonValue]:
+    shown = beside.shown_with(item)
+    return [
         normalised(item.instructions),
         item.inputs,
         normalised(item.expected),
         normalised(item.acceptance),
-        sorted(item.inherit),
-        sorted(item.tools),
-        sorted(item.skills),
+        [*sorted(item.inherit)],
+        [*sorted(item.tools)],
+        [*sorted(item.skills)],
         item.model,
         item.temperature,
         item.result_schema,
-    )
+        # Only where there is any: stored hashes of work that was shown nothing else stay valid.
+        *([shown] if shown else []),
+    ]
 
 
 def normalised(instructions: str) -> str:
@@ -96,9 +142,11 @@ def logical_worker(worker: str) -> str:
     return name
 
 
-def repeat_refusal(past: PastWork, envelopes: Sequence[Envelope]) -> str | None:
+def repeat_refusal(
+    past: PastWork, envelopes: Sequence[Envelope], beside: Surroundings = NOTHING_BESIDE
+) -> str | None:
     """Why this work is not done again; None: it is new, or went well."""
-    earlier = past.went_badly(signature(envelopes))
+    earlier = past.went_badly(signature(envelopes, beside))
     if earlier is None:
         return None
     score = "it failed" if earlier.confidence is None else f"confidence {earlier.confidence:g}"

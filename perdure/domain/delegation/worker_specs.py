@@ -104,24 +104,8 @@ def _step(count: int, *, two: int, one: int) -> int:
 
 LIGHT_SHARE = 0.05
 GOAL_CHARACTERS = 400
-# What steers a run is never handed down as data, whatever a manager calls its inputs.
-CONTROL_KEYS = frozenset(
-    {
-        "agent", "budget", "control", "delegation", "gates", "goal", "kind", "learn", "metadata",
-        "models", "recall", "rubric", "site", "skills", "tools", "workspace",
-    }
-)  # fmt: skip
 WRITING = frozenset({"write", "execute"})
 READONLY_SHELL = "shell.readonly"
-
-
-def inherited(envelope: Envelope, inputs: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """The named inputs that an envelope hands on; control keys and unknown ones are not."""
-    return {
-        name: inputs[name]
-        for name in envelope.inherit
-        if name in inputs and name not in CONTROL_KEYS
-    }
 
 
 def tools_for(

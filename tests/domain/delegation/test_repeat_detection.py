@@ -8,11 +8,13 @@ from pydantic import JsonValue
 from perdure.domain.delegation.decisions import Envelope
 from perdure.domain.delegation.repeat_detection import (
     PastWork,
+    Surroundings,
     logical_worker,
     repeat_refusal,
     repeat_warning,
     signature,
 )
+from perdure.domain.delegation.skills import KnownSkill, SkillCatalog
 
 
 def work(
@@ -56,6 +58,55 @@ def test_a_signature_covers_what_workers_are_told(envelopes: list[Envelope], sam
 )
 def test_whatever_a_worker_sees_makes_other_work(changed: dict[str, object]) -> None:
     assert signature([work().model_copy(update=changed)]) != SAME
+
+
+def known(**texts: str) -> SkillCatalog:
+    return SkillCatalog(skills={n: KnownSkill(ref=ref, line=n) for n, ref in texts.items()})
+
+
+BEFORE = Surroundings(
+    said=("No glass.",),
+    tools={"text.count": "sha256:1"},
+    skills=known(counting="sha256:1", other="sha256:1"),
+    inputs={"facts": {"ref": "sha256:1"}, "more": "x"},
+    pitfalls=("missing: the sum",),
+)
+
+
+@pytest.mark.parametrize(
+    ("changed", "same"),
+    [
+        ({}, True),
+        ({"said": ()}, False),
+        ({"said": ("No glass.", "Be brief.")}, False),
+        ({"tools": {}}, False),
+        ({"tools": {"text.count": "sha256:2"}}, False),
+        ({"tools": {"text.count": "sha256:1", "text.sum": "sha256:1"}}, False),
+        ({"skills": known(counting="sha256:2", other="sha256:1")}, False),
+        ({"skills": known(counting="sha256:1", other="sha256:2")}, True),
+        ({"inputs": {"facts": {"ref": "sha256:2"}, "more": "x"}}, False),
+        ({"inputs": {"facts": {"ref": "sha256:1"}, "more": "y"}}, True),
+        ({"pitfalls": ("missing: the source",)}, False),
+    ],
+    ids=[
+        "nothing", "guidance gone", "more guidance", "a tool gone", "a tool changed",
+        "a tool more", "its skill changed", "another skill changed", "what it inherits",
+        "what it does not inherit", "a pitfall",
+    ],
+)  # fmt: skip
+def test_what_is_shown_beside_the_work_makes_other_work(
+    changed: dict[str, object], same: bool
+) -> None:
+    order = [work().model_copy(update={"skills": ("counting",), "inherit": ("facts",)})]
+    past = PastWork().after(order, iteration=1, confidence=0.1, beside=BEFORE)
+    after = BEFORE.model_copy(update=changed)
+    assert (repeat_refusal(past, order, after) is not None) is same
+
+
+def test_work_without_anything_beside_it_keeps_its_signature() -> None:
+    order = [work().model_copy(update={"skills": ("unknown",), "inherit": ("unknown",)})]
+    beside = Surroundings(inputs={"facts": 1}, skills=known(counting="sha256:1"))
+    assert signature(order, beside) == signature(order)
 
 
 def test_who_does_it_and_for_how_much_makes_no_other_work() -> None:
