@@ -20,16 +20,26 @@ PURPOSE_CHARACTERS = 200
 LINE_CHARACTERS = 150
 HASH_CHARACTERS = 10
 
-_HEADING = re.compile(
-    r"^#{1,6}[ \t]+(?:skill:[ \t]*)?(?P<title>\S.*?)[ \t]*#*$", re.IGNORECASE | re.MULTILINE
+_TITLE = re.compile(
+    r"^[ ]{0,3}#[ \t]+(?P<heading>\S.*?)[ \t]*#*$"
+    r"|^(?P<underlined>[^\s#>*-][^\n]*)\n=+[ \t]*$"
+    r"|^[ ]{0,3}(?:#{1,6}[ \t]+)?[*_]{0,2}skill:[*_]{0,2}[ \t]*(?P<named>\S.*?)[ \t]*[#*_]*$",
+    re.IGNORECASE | re.MULTILINE,
 )
-_SECTIONS = frozenset(
-    {
-        "example", "examples", "input", "inputs", "instructions", "notes", "output", "outputs",
-        "overview", "prerequisites", "procedure", "purpose", "steps", "summary", "usage",
-        "when-to-use",
-    }
-)  # fmt: skip
+_FENCE = re.compile(
+    r"^[ ]{0,3}(?P<fence>`{3,}|~{3,})[^\n]*\n.*?(?:^[ ]{0,3}(?P=fence)|\Z)",
+    re.DOTALL | re.MULTILINE,
+)
+_WORD_SKILL = re.compile(r"^skill:[ \t]*", re.IGNORECASE)
+_NAMED_IN_FRONT = re.compile(
+    r"^(?:name|title)[ \t]*:[ \t]*[\"']?(?P<name>[^\n]*?)[\"']?[ \t]*$", re.MULTILINE
+)
+# Headings that all skills share; even as the highest one they say nothing of this skill.
+_SECTION = re.compile(
+    r"(?:example|goal|input|instruction|note|output|prerequisite|procedure|purpose|rule|step|tip)s?"
+    r"|background|check-?list|context|description|how-to(?:-use(?:-this|-it)?)?|introduction"
+    r"|overview|skill|summary|usage|when-to-use(?:-this|-it)?(?:-skill)?|(?:step|phase|part)-\d+(?:-.*)?"
+)
 _FRONT = re.compile(r"\A---[ \t]*\n(?P<facts>.*?)\n?---[ \t]*(?:\n|\Z)(?P<body>.*)\Z", re.DOTALL)
 _PURPOSE = re.compile(r"^##[ \t]+purpose[ \t]*#*\n+(?P<line>[^\n]+)", re.IGNORECASE | re.MULTILINE)
 
@@ -41,12 +51,26 @@ def slug(title: str) -> str:
 
 
 def title_of(markdown: str) -> str | None:
-    """The first heading that names the skill, without the word "Skill:"; None for none.
+    """What names the skill, without the word "Skill:"; None for nothing.
 
-    Headings of its sections name nothing: all skills have them.
+    That is a name in the facts in front, a line "Skill: …", or else a heading of the first level
+    that is no heading of a section. What stands in code fences names nothing.
     """
-    titles = (found["title"] for found in _HEADING.finditer(markdown))
-    return next((title for title in titles if slug(title) not in _SECTIONS), None)
+    facts, body = split_front(markdown)
+    in_front = _NAMED_IN_FRONT.search(facts)
+    if in_front and slug(in_front["name"]):
+        return in_front["name"]
+    found = [*_TITLE.finditer(_FENCE.sub("", body))]
+    said = [one["named"] or one["heading"] or one["underlined"] for one in found]
+    titles = [_WORD_SKILL.sub("", title).strip() for title in said]
+    named = [title for title, one in zip(titles, found, strict=True) if _is_called(one)]
+    rest = (title for title in titles if not _SECTION.fullmatch(slug(title)))
+    return next((title for title in (*named, *rest) if slug(title)), None)
+
+
+def _is_called(found: re.Match[str]) -> bool:
+    """Whether a line says that it is the skill's name."""
+    return bool(found["named"] or _WORD_SKILL.match(found["heading"] or ""))
 
 
 def split_front(markdown: str) -> tuple[str, str]:

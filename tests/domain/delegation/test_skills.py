@@ -31,7 +31,15 @@ def shelf(**names: str) -> SkillCatalog:
     [
         ("# Skill: Counting Words\ntext", "counting-words"),
         ("# SKILL:counting_words\ntext", "counting-words"),
-        ("intro\n\n## Counting words ##\ntext", "counting-words"),
+        ("intro\n\n# Counting words ##\ntext", "counting-words"),
+        ("## Purpose\nTo count.\n\n## Skill: Counting words\ntext", "counting-words"),
+        ("Skill: Counting words\n\ntext", "counting-words"),
+        ("**Skill:** Counting words\n\ntext", "counting-words"),
+        ("# Words\n\nSkill: Counting words\ntext", "counting-words"),
+        ("Counting words\n==============\n\ntext", "counting-words"),
+        ("---\nname: Counting words\n---\n# Another\ntext", "counting-words"),
+        ('---\nkind: x\ntitle: "Counting words"\n---\ntext', "counting-words"),
+        ("```sh\n# a comment\n```\n# Counting words\ntext", "counting-words"),
         ("# Über Größe\ntext", "über-grösse".replace("ß", "ss")),
         (f"# {'long ' * 30}", ("long-" * 12).rstrip("-")),
         ("# Skill: ../../etc/passwd", "etc-passwd"),
@@ -57,9 +65,27 @@ def test_untitled_skills_are_called_by_their_content() -> None:
         ("## Overview\n\n## Procedure\nCount.", "## Overview\n\n## Procedure\nAdd."),
         ("# !!!\nCount.", "# ???\nAdd."),
         ("1. Count.\n2. Tell.", "1. Add.\n2. Tell."),
+        ("## Goal\nTo count.", "## Goal\nTo add."),
+        ("## When to use this\nOn words.", "## When to use this\nOn numbers."),
+        ("## Step 1\nCount.", "## Step 1\nAdd."),
+        ("## Rules\nCount all.", "## Rules\nAdd all."),
+        ("## Checklist\n- counted", "## Checklist\n- added"),
+        ("### What to do\nCount.", "### What to do\nAdd."),
+        ("# Goal\nTo count.", "# Goal\nTo add."),
+        ("# Step 2: look\nCount.", "# Step 2: look\nAdd."),
+        ("Count:\n```sh\n# install it\nwc\n```", "Add:\n```sh\n# install it\nbc\n```"),
+        ("Count:\n~~~\n# install it\nwc\n~~~", "Add:\n~~~\n# install it\nbc\n~~~"),
+        ("Count:\n```sh\n# never closed\nwc", "Add:\n```sh\n# never closed\nbc"),
+        ("    # indented\nCount.", "    # indented\nAdd."),
+        ("---\nkind: x\n---\nCount.", "---\nkind: x\n---\nAdd."),
     ],
-    ids=["a purpose", "steps", "no heading", "sections", "signs", "a list"],
-)
+    ids=[
+        "a purpose", "steps", "no heading", "sections", "signs", "a list",
+        "a goal", "when to use it", "a step", "rules", "a checklist", "any section",
+        "a goal as heading", "a step as heading", "a fence", "another fence", "an open fence",
+        "indented", "facts in front",
+    ],
+)  # fmt: skip
 def test_no_untitled_skill_covers_another(one: str, two: str) -> None:
     first, second, again = named_skills([("r1", one), ("r2", two), ("r1", one)], {})
     assert first.name == again.name != second.name
