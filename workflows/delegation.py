@@ -39,6 +39,7 @@ from perdure.domain.delegation.result import delegation_result, fold, record_of,
 from perdure.domain.delegation.stall import StallVerdict
 from perdure.domain.delegation.state import DelegationInput
 from perdure.domain.delegation.worker_specs import hypothesis_envelope
+from perdure.domain.foundation.plain_text import clipped_line
 from perdure.domain.run.activity_messages import ShelveRequest
 from perdure.domain.run.gates import CHOICES
 from perdure.domain.run.result import RunResult
@@ -62,6 +63,8 @@ from perdure.workflows.engine.human_input import expired_to_end
 from perdure.workflows.engine.scorer import Scorer
 from perdure.workflows.engine.start_learning import finish_and_learn
 
+REASON_CHARACTERS = 300
+TITLE_CHARACTERS = 60
 NO_REASON = "the manager gave no reason"
 OWN_CHOICES = ("accept", "stop")
 
@@ -192,7 +195,9 @@ class DelegationLoop(ControlHandlers):
             beside=self.run.surroundings,
         )
         self.run.record_event(
-            "decided", decision=decision.decision, why=decision.reason[:300] or NO_REASON
+            "decided",
+            decision=decision.decision,
+            why=clipped_line(decision.reason, REASON_CHARACTERS) or NO_REASON,
         )
         return await self._follow(directive)
 
@@ -211,10 +216,16 @@ class DelegationLoop(ControlHandlers):
                 state.turnover.ending = self.run.ended_by(verdict)
             case Planned():
                 self.run.record_event(
-                    "planned", steps=[node.title[:60] for node in state.course.plan.nodes]
+                    "planned",
+                    steps=[
+                        clipped_line(node.title, TITLE_CHARACTERS)
+                        for node in state.course.plan.nodes
+                    ],
                 )
             case CompletionRefused(why=why):
-                self.run.record_event("decided", decision="refused", why=why[:300])
+                self.run.record_event(
+                    "decided", decision="refused", why=clipped_line(why, REASON_CHARACTERS)
+                )
             case AskAgain(problems=problems):
                 self.run.inform(*problems)
             case _:

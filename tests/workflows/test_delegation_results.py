@@ -268,3 +268,20 @@ async def test_a_manager_that_was_cut_short_did_not_do_its_subtask(site: Install
     assert "part" in (below.output or "")
     status = await site.status(result.id)
     assert [line[:11] for line in status.plan] == ["s1 [failed:"]
+
+
+async def test_a_long_text_is_told_with_a_mark_where_it_was_cut(site: Installation) -> None:
+    why = f"{'because ' * 60}so."
+    work = [{"worker": "w1", "instructions": "Do it."}]
+    result = await site.run(
+        delegation(),
+        script(
+            decides("delegate", reason=why, delegations=work),
+            works("w1"),
+            completes(),
+        ),
+    )
+    events = [event async for event in site.gateway.events(result.id)]
+    (told, *_) = [event.data["why"] for event in events if event.type == "decided"]
+    assert isinstance(told, str)
+    assert len(told) <= 300 and told.endswith("…") and why.startswith(told[:-1])

@@ -9,6 +9,7 @@ from temporalio import workflow
 
 from perdure.activities.generated_tools import MakeTool
 from perdure.domain.budget import envelope as budgets
+from perdure.domain.foundation.plain_text import clipped_line
 from perdure.domain.generated_tools.messages import (
     MakeToolReport,
     MakeToolRequest,
@@ -32,6 +33,8 @@ from perdure.workflows.engine.metrics import count_tool
 from perdure.workflows.engine.model_call_spec import ModelCallSpec
 from perdure.workflows.engine.step_runner import Completed, StepFailed
 from perdure.workflows.engine.structured_replies import Repairing
+
+WHY_CHARACTERS = 200
 
 
 class ToolFactory:
@@ -97,7 +100,10 @@ class ToolFactory:
             if isinstance(done, StepFailed):
                 lost = f"a tool of {worker}"
                 self.run.record_event(
-                    "tool_refused", worker=worker, tool=lost, why=done.message[:200]
+                    "tool_refused",
+                    worker=worker,
+                    tool=lost,
+                    why=clipped_line(done.message, WHY_CHARACTERS),
                 )
                 return self.run.ending()
             report = done.report
@@ -213,7 +219,11 @@ class ToolFactory:
         why = gate.answer.text or f"denied by {gate.answer.by}"
         self._keep(self.run.state.toolbox.failed("freeze"))
         self.run.record_event(
-            "tool_refused", worker=worker, tool=report.name, stage="freeze", why=why[:200]
+            "tool_refused",
+            worker=worker,
+            tool=report.name,
+            stage="freeze",
+            why=clipped_line(why, WHY_CHARACTERS),
         )
         return None, False
 
@@ -226,5 +236,5 @@ class ToolFactory:
             tool=name,
             stage=refused.stage,
             code=refused.code,
-            why=refused.message[:200],
+            why=clipped_line(refused.message, WHY_CHARACTERS),
         )

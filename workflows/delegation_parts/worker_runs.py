@@ -29,10 +29,11 @@ from perdure.domain.delegation.worker_review import (
     wants_repair,
 )
 from perdure.domain.delegation.worker_specs import Promotions, promotions
+from perdure.domain.foundation.plain_text import clipped_line
 from perdure.domain.generated_tools.tool_registry import SURE, tools_made
 from perdure.domain.run.child_runs import fractions
 from perdure.workflows.delegation_parts.run import DelegationRun
-from perdure.workflows.delegation_parts.tool_factory import ToolFactory
+from perdure.workflows.delegation_parts.tool_factory import WHY_CHARACTERS, ToolFactory
 from perdure.workflows.delegation_parts.work_items import (
     WorkItem,
     in_place_of,
@@ -148,7 +149,11 @@ class WorkerRuns:
             self.run.inform(f"{worker}: {text}")
         for why in piece.read.unread_tools:
             self.run.record_event(
-                "tool_refused", worker=worker, tool="a tool", stage="draft", why=why[:200]
+                "tool_refused",
+                worker=worker,
+                tool="a tool",
+                stage="draft",
+                why=clipped_line(why, WHY_CHARACTERS),
             )
 
     async def _run_pieces(

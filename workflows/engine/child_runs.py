@@ -24,6 +24,7 @@ from perdure.activities.take_over import SettleChild
 from perdure.domain.budget import envelope as budgets
 from perdure.domain.budget.envelope import BudgetLimits, LimitReached
 from perdure.domain.foundation.names import WORKFLOW_TYPES, LoopKind
+from perdure.domain.foundation.plain_text import clipped_line
 from perdure.domain.run import child_runs as rules
 from perdure.domain.run.activity_messages import SettleChildRequest
 from perdure.domain.run.child_runs import ChildStatus
@@ -35,6 +36,8 @@ from perdure.domain.turns.guidance import Said
 from perdure.workflows.engine import activity_options
 from perdure.workflows.engine.engine import Engine
 
+ERROR_CHARACTERS = 300
+REASON_CHARACTERS = 200
 GOAL_CHARACTERS = 400
 SUMMARY_CHARACTERS = 150
 # What each level of a tree needs to store its own end after the level below it ended.
@@ -219,7 +222,8 @@ class ChildRuns:
         except (WorkflowAlreadyStartedError, FailureError) as error:
             self.run.state.budget = budgets.release(self.run.state.budget, run)
             self._note_child_end(run, None, SpendReport(), error=str(error))
-            return NotStarted(order, f"it could not be started: {error}"[:300])
+            why = clipped_line(f"it could not be started: {error}", ERROR_CHARACTERS)
+            return NotStarted(order, why)
         self.run.record_event("child_started", child=run, name=order.name, kind=order.kind)
         return _Running(order, run, handle)
 
@@ -345,7 +349,7 @@ class ChildRuns:
             update={
                 "state": "ended",
                 "outcome": result.outcome if result else "failed",
-                "reason": result.reason if result else error[:200],
+                "reason": result.reason if result else clipped_line(error, REASON_CHARACTERS),
                 "tokens": spend.tokens,
                 "cost_usd": spend.cost_usd,
             }
@@ -381,7 +385,8 @@ async def _read(handle: Handle) -> tuple[RunResult | None, str]:
         return await handle, ""
     except ChildWorkflowError as error:
         cause = error.cause
-        return None, f"{type(cause).__name__}: {cause}"[:300] if cause else str(error)[:300]
+        said = f"{type(cause).__name__}: {cause}" if cause else str(error)
+        return None, clipped_line(said, ERROR_CHARACTERS)
     except asyncio.CancelledError:
         return None, "it was cancelled before it began"
 
