@@ -87,6 +87,15 @@
   const inbox = document.getElementById("open-gates");
   const title = document.title;
   let newest;
+  const notifyOf = (body, tag) => {
+    let shown;
+    try {
+      shown = new Notification("Perdure asks", { body, tag });
+    } catch {
+      return; // leave was given elsewhere, and this browser has them for service workers alone
+    }
+    shown.onclick = () => { window.focus(); location.assign("/inbox"); };
+  };
   const tell = () => {
     const found = inbox.querySelector("[data-open]");
     if (!found) return;
@@ -96,15 +105,27 @@
     newest = last ?? "";
     if (isNew) say(`A new question. ${words}`);
     if (isNew && document.hidden && window.Notification?.permission === "granted") {
-      const shown = new Notification("Perdure asks", { body: words, tag: last });
-      shown.onclick = () => { window.focus(); location.assign("/inbox"); };
+      notifyOf(words, last);
     }
   };
+  if (inbox) tell();
   if (inbox) new MutationObserver(tell).observe(inbox, { childList: true, subtree: true });
+
+  // Where notifications are for service workers alone, as in Chrome on phones, making one fails.
+  // Without leave, which is still to be asked for, none is shown.
+  const canNotify = () => {
+    if (!window.isSecureContext || window.Notification?.permission !== "default") return false;
+    try {
+      new Notification("").close();
+      return true;
+    } catch {
+      return false;
+    }
+  };
 
   // Browsers ask for leave to notify only after a click.
   const notify = document.getElementById("notify");
-  if (notify && window.Notification?.permission === "default") {
+  if (notify && canNotify()) {
     notify.hidden = false;
     notify.addEventListener("click", async () => {
       await Notification.requestPermission();
