@@ -1,7 +1,8 @@
 """What every view is handed: the visitor, the API in the visitor's name, and how to answer."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 from urllib.parse import quote
 
@@ -10,14 +11,18 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp
 
 from perdure.domain.installation.access import ApiToken, Scope
+from perdure.interfaces.rest.schemas import Gates
 from perdure.interfaces.rest.settings import ApiSite
-from perdure.interfaces.web.api_calls import Api, Shape
+from perdure.interfaces.web.api_calls import Api, ApiProblem, Shape
 from perdure.interfaces.web.rendering import rendered
 from perdure.interfaces.web.session import Session
 from perdure.interfaces.web.shared import Shared
 
 VISITOR = "perdure_visitor"
 SEE_OTHER = 303
+# So long a page waits for what scripts could add later.
+BESIDE_S = 1.0
+MOST_COUNTED = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,12 +42,22 @@ class Visitor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Visit:
-    """One request of somebody who signed in."""
+    """One request of somebody who signed in.
+
+    Args:
+        request: as it came.
+        site: the installation.
+        visitor: who asks.
+        api: the REST API in the visitor's name.
+        open_gates: what waits for a person, for the navigation of a whole page; None where that
+            was not read.
+    """
 
     request: Request
     site: ApiSite
     visitor: Visitor
     api: Api
+    open_gates: Gates | None = None
 
     def can(self, scope: Scope) -> bool:
         """Whether the visitor's token has a scope; the API refuses by itself, this only hides."""
@@ -68,6 +83,10 @@ class Visit:
         assert isinstance(found, shape)
         return found
 
+    async def waiting(self) -> Gates:
+        """The open questions, as far as they are counted."""
+        return await self.api.get("/gates", Gates, {"limit": MOST_COUNTED})
+
     @property
     def wants_part(self) -> bool:
         """Whether a script of the page asks for a part of it, not a person for all of it."""
@@ -82,7 +101,7 @@ class Visit:
             can=self.can,
             form_key=self.visitor.form_key,
             path=self.request.url.path,
-            **given,
+            **{"open_gates": self.open_gates, **given},
         )
         return HTMLResponse(body, status_code=status_code)
 
@@ -116,7 +135,18 @@ def visit_of(request: Request) -> Visit:
     )
 
 
-Here = Annotated[Visit, Depends(visit_of)]
+async def page_visit_of(request: Request) -> Visit:
+    """The same, with what the navigation of a whole page says, if that can be read at once."""
+    visit = visit_of(request)
+    if request.method != "GET" or visit.wants_part:
+        return visit
+    try:
+        return replace(visit, open_gates=await asyncio.wait_for(visit.waiting(), BESIDE_S))
+    except (ApiProblem, TimeoutError):
+        return visit  # the page's script asks again, and says what keeps it from being read
+
+
+Here = Annotated[Visit, Depends(page_visit_of)]
 
 
 def run_path(run: str, *more: str) -> str:

@@ -55,12 +55,8 @@ async def show(request: Request, visit: Here, cursor: str | None = None) -> Resp
 @router.get("/inbox/count")
 async def count(visit: Here) -> Response:
     """How many questions wait, for the navigation of every page; each open tab asks for it."""
-    found = await visit.shared(
-        "gates", lambda: visit.api.get("/gates", Gates, {"limit": 100}), Gates
-    )
-    told = f"{len(found.items)}{'+' if found.cursor else ''}"
-    newest = found.items[-1] if found.items else None
-    return visit.page("inbox/count.html", told=told, waiting=bool(found.items), newest=newest)
+    found = await visit.shared("gates", visit.waiting, Gates)
+    return visit.page("inbox/count.html", open_gates=found)
 
 
 @router.post("/inbox/alike")

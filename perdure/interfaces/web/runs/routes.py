@@ -1,6 +1,9 @@
 """The list of runs, with the filters of the API in its address."""
 
+import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import get_args
 from urllib.parse import urlencode
 
@@ -14,7 +17,7 @@ from perdure.domain.run.status import RunStatus
 from perdure.interfaces.formatting import sparkline
 from perdure.interfaces.rest.schemas import Runs
 from perdure.interfaces.web.api_calls import ApiProblem, at
-from perdure.interfaces.web.visit import Fields, Here
+from perdure.interfaces.web.visit import BESIDE_S, Fields, Here, Visit
 
 FILTERS = ("status", "kind", "outcome", "phase", "label", "text", "definition", "root")
 FURTHER = ("outcome", "phase", "label", "definition", "root")
@@ -39,6 +42,16 @@ CHOICES = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """A run in its row: scores by iteration, as bars too, and the share of its limit it spent."""
+
+    scores: tuple[float | None, ...]
+    bars: str
+    share: float | None
+    limit: Decimal | None
+
+
 @router.get("/runs")
 async def show(request: Request, visit: Here, cursor: str | None = None) -> Response:
     """One page of runs; a script asks for its rows alone."""
@@ -46,9 +59,12 @@ async def show(request: Request, visit: Here, cursor: str | None = None) -> Resp
     found = await visit.api.get("/loops", Runs, {**chosen, "cursor": cursor})
     named = urlencode(_given(chosen))
     template = "runs/rows.html" if visit.wants_part else "runs/runs.html"
+    # Without scripts nothing comes later; with them the cells of a part stay as they are.
+    glances = {} if visit.wants_part else await _glances(visit, [run.id for run in found.items])
     return visit.page(
         template,
         found=found,
+        glances=glances,
         chosen=chosen,
         choices=CHOICES,
         here=f"/runs?{named}",
@@ -63,15 +79,7 @@ async def show(request: Request, visit: Here, cursor: str | None = None) -> Resp
 @router.get("/runs/{run}/glance")
 async def glance(visit: Here, run: str) -> Response:
     """The scores of a run as bars and its spend against its limit, for its row in the list."""
-    path = at("loops", run)
-    status = await visit.shared(path, lambda: visit.api.get(path, RunStatus), RunStatus)
-    budget = status.budget
-    limit = budget.limits.cost_usd
-    share = float(budget.cost_usd / limit) if limit and budget.cost_usd is not None else None
-    scores = [point.score for point in status.trajectory][-MOST_SCORES:]
-    return visit.page(
-        "runs/glance.html", status=status, bars=sparkline(scores), scores=scores, share=share
-    )
+    return visit.page("runs/glance.html", glance=await _glance(visit, run))
 
 
 @router.post("/runs/{verb}-selected")
@@ -90,6 +98,32 @@ async def steer(request: Request, visit: Here, fields: Fields, verb: str) -> Res
     if not refused:
         return visit.go(fields.get("here", "/runs"))
     return visit.page("runs/report.html", verb=verb, taken=len(ids) - len(refused), refused=refused)
+
+
+async def _glance(visit: Visit, run: str) -> Glance:
+    path = at("loops", run)
+    status = await visit.shared(path, lambda: visit.api.get(path, RunStatus), RunStatus)
+    budget = status.budget
+    limit = budget.limits.cost_usd
+    share = float(budget.cost_usd / limit) if limit and budget.cost_usd is not None else None
+    scores = tuple(point.score for point in status.trajectory)[-MOST_SCORES:]
+    return Glance(scores, sparkline(scores), share, limit)
+
+
+async def _glances(visit: Visit, runs: Sequence[str]) -> dict[str, Glance]:
+    """Those that can be read at once: a worker that is away must not keep the list away."""
+    reading = {run: asyncio.create_task(_glance(visit, run)) for run in runs}
+    if not reading:
+        return {}
+    _, late = await asyncio.wait(reading.values(), timeout=BESIDE_S)
+    for task in late:
+        task.cancel()
+    answers = await asyncio.gather(*reading.values(), return_exceptions=True)
+    return {
+        run: answer
+        for run, answer in zip(reading, answers, strict=True)
+        if isinstance(answer, Glance)
+    }
 
 
 def _given(chosen: dict[str, str]) -> dict[str, str]:
