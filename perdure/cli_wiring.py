@@ -208,6 +208,7 @@ class _Installation:
 
     async def replay(self, histories: dict[str, bytes]) -> AsyncIterator[Replayed]:
         # Replaying brings the workflows in, as the worker does.
+        from perdure.adapters.temporal.payload_codec import payload_codec
         from perdure.composition import open_parts
         from perdure.operations import replay as operations_replay
 
@@ -217,6 +218,7 @@ class _Installation:
                 parts.stores.blobs,
                 keys=encryption_keys(self._settings),
                 plain=self._settings.encryption_plain == "read",
+                codec=payload_codec(self._settings),
             ):
                 yield replayed
 

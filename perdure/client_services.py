@@ -19,6 +19,7 @@ from perdure.adapters.stores.open_stores import Stores, open_stores
 from perdure.adapters.telemetry import Telemetry, start_telemetry
 from perdure.adapters.temporal.client import address_of, connect
 from perdure.adapters.temporal.encryption_keys import encryption_keys
+from perdure.adapters.temporal.payload_codec import payload_codec
 from perdure.domain.foundation.errors import ServiceUnavailable
 from perdure.domain.ports import BlobStore, Endpoints
 from perdure.domain.run.spec import Timing
@@ -373,6 +374,7 @@ async def replayed_by(settings: Settings, blobs: BlobStore, run: str, history: b
         blobs=blobs,
         keys=encryption_keys(settings),
         plain=settings.encryption_plain == "read",
+        codec=payload_codec(settings),
     )
 
 

@@ -32,6 +32,7 @@ from perdure.adapters.settings.variables import Settings
 from perdure.adapters.temporal.activity_context import StepLoggingPlugin
 from perdure.adapters.temporal.encryption_keys import encryption_keys
 from perdure.adapters.temporal.joined_converter import joined, of_loops
+from perdure.adapters.temporal.payload_codec import payload_codec
 from perdure.check_decorator import CustomCheck
 from perdure.client_services import loops_of
 from perdure.composition import Brought, Parts, open_parts
@@ -158,6 +159,7 @@ class PerdurePlugin(SimplePlugin):
             theirs or DataConverter.default,
             keys=encryption_keys(self._settings),
             plain=self._settings.encryption_plain == "read",
+            codec=payload_codec(self._settings),
         )
 
 

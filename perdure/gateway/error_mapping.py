@@ -3,7 +3,11 @@
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from temporalio.client import WorkflowQueryFailedError
+from temporalio.client import (
+    WorkflowQueryFailedError,
+    WorkflowUpdateFailedError,
+    WorkflowUpdateRPCTimeoutOrCancelledError,
+)
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -11,9 +15,12 @@ from perdure.domain.foundation.errors import (
     InvalidInput,
     NamespaceUnfit,
     NoReadyWorker,
+    NotAllowed,
     NotFound,
     PerdureError,
     ServiceUnavailable,
+    StoreAway,
+    StoreError,
 )
 from perdure.domain.foundation.names import attributes_command
 from perdure.domain.foundation.plain_text import said_in_words
@@ -58,6 +65,25 @@ def translated(
         raise ServiceUnavailable(
             f"The worker of run {run} cannot answer: {error.message}",
             cure="Read its log with `perdure logs worker`.",
+        ) from error
+
+
+@contextmanager
+def update_translated(run: str, verb: str) -> Generator[None]:
+    """Raise `PerdureError`s for what comes of a verb that is sent to a run."""
+    try:
+        yield
+    except WorkflowUpdateFailedError as error:
+        raise NotAllowed(sentence(error.cause)) from error
+    except WorkflowUpdateRPCTimeoutOrCancelledError as error:
+        raise no_answer(run, asked=f" Whether `{verb}` was taken shows in its status.") from error
+    except StoreAway:
+        raise
+    except StoreError as error:  # this process has not got its key or codec
+        raise StoreError(
+            f"The run {run} answered `{verb}`, and its answer cannot be opened here: "
+            f"{error.message}",
+            cure=f"{error.cure} Then its status says whether `{verb}` was taken.",
         ) from error
 
 

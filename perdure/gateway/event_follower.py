@@ -7,7 +7,12 @@ from time import monotonic
 
 from pydantic import JsonValue
 
-from perdure.domain.foundation.errors import NoReadyWorker, NotFound, ServiceUnavailable
+from perdure.domain.foundation.errors import (
+    NoReadyWorker,
+    NotFound,
+    ServiceUnavailable,
+    StoreError,
+)
 from perdure.domain.ports import RecordStore
 from perdure.domain.run.events import Event
 from perdure.domain.run.messages import EventsQuery
@@ -60,6 +65,7 @@ class Follower:
         self._now = now
         self._on_trouble = on_trouble
         self._troubled: str | None = None
+        self._told_sealed = False
         self._pace = Pace(first=waits.poll_first, last=waits.poll_last)
         self._seen: tuple[object, ...] | None = None
         self._execution: str | None = None
@@ -146,6 +152,11 @@ class Follower:
             # Its worker is away, or its history just left: the next look tells.
             self._pace.quiet()
             return [], since
+        except StoreError as error:
+            # It answers, and this process cannot open that; the end is in the store all the same.
+            self._tell_sealed(error)
+            self._pace.quiet()
+            return [], since
         self._seen, self._execution = mark, look.execution
         if other and events:
             since = self._common(events, since)
@@ -175,6 +186,11 @@ class Follower:
             self._on_trouble(trouble.text)
         elif before == STORE:
             self._on_trouble(STORE_BACK)
+
+    def _tell_sealed(self, error: StoreError) -> None:
+        if self._on_trouble is not None and not self._told_sealed:
+            self._on_trouble(str(error))
+        self._told_sealed = True
 
     async def _last_word(self, look: ExecutionInfo | None, since: int) -> Event:
         """An `ended` event for a run whose own cannot be read any more."""

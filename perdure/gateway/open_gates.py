@@ -2,7 +2,7 @@
 
 import asyncio
 
-from perdure.domain.foundation.errors import PerdureError
+from perdure.domain.foundation.errors import PerdureError, StoreAway, StoreError
 from perdure.domain.foundation.names import loops_queue
 from perdure.domain.ports import RecordStore
 from perdure.domain.run.gates import Gate
@@ -28,20 +28,28 @@ class GateReader:
         query = f"{WAITING} AND TaskQueue = {quoted(queue)}"
         waiting = [look async for look in every(self._server, query)]
         answers = await asyncio.gather(*(self._gates_of(look) for look in waiting))
-        unread = [look.id for look, gates in zip(waiting, answers, strict=True) if gates is None]
+        told = list(zip(waiting, answers, strict=True))
         found = [
             OpenGate(run=look.id, kind=look.kind, goal=look.memo.get("goal", ""), gate=gate)
-            for look, gates in zip(waiting, answers, strict=True)
-            for gate in gates or ()
+            for look, gates in told
+            if not isinstance(gates, PerdureError)
+            for gate in gates
             if gate.open
         ]
+        failed = {look.id: error for look, error in told if isinstance(error, PerdureError)}
         return OpenGates(
             gates=tuple(sorted(found, key=lambda item: item.gate.opened_at)),
-            unread=tuple(unread),
+            unread=tuple(failed),
+            reasons={run: str(error) for run, error in failed.items() if is_sealed(error)},
         )
 
-    async def _gates_of(self, look: ExecutionInfo) -> tuple[Gate, ...] | None:
+    async def _gates_of(self, look: ExecutionInfo) -> tuple[Gate, ...] | PerdureError:
         try:
             return tuple(await self._server.query(look.id, "gates", GATES))
-        except PerdureError:
-            return None
+        except PerdureError as error:
+            return error
+
+
+def is_sealed(error: PerdureError) -> bool:
+    """Whether a run answered, and this process has not got the key or codec to open that."""
+    return isinstance(error, StoreError) and not isinstance(error, StoreAway)

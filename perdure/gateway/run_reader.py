@@ -201,13 +201,13 @@ class Looking:
 
     async def _open_status(self, run: str, look: ExecutionInfo, row: StoredRun | None) -> RunStatus:
         """Ask the worker; a closed run without a stored result may still answer."""
-        try:
-            live = await self._server.query(run, "status", RunStatus)
-        except (NoReadyWorker, ServiceUnavailable):
-            live = None
+        live, sealed = await self._asked(run)
         if look.open:
             known = live or away_status(look, row)
             trouble = look.trouble.text if look.trouble is not None else None
+            if sealed is not None:
+                known = known.model_copy(update={"explanation": sealed.message})
+                trouble = trouble or str(sealed)
             dispatch = await self._dispatch(look)
             if dispatch == PENDING and known.source == "store":
                 dispatch = known.dispatch or dispatch  # why it waits, as its start told
@@ -220,6 +220,17 @@ class Looking:
             except Ended:
                 pass
         return torn_status(live or away_status(look, row), look)
+
+    async def _asked(self, run: str) -> tuple[RunStatus | None, StoreError | None]:
+        """The status that a run itself tells, or why what it tells cannot be opened here."""
+        try:
+            return await self._server.query(run, "status", RunStatus), None
+        except StoreAway:
+            raise
+        except StoreError as error:
+            return None, error
+        except (NoReadyWorker, ServiceUnavailable):
+            return None, None
 
     async def _dispatch(self, look: ExecutionInfo) -> str:
         installation = await self._records.installation()

@@ -21,8 +21,6 @@ from temporalio.client import (
     WorkflowExecutionStatus,
     WorkflowFailureError,
     WorkflowHandle,
-    WorkflowUpdateFailedError,
-    WorkflowUpdateRPCTimeoutOrCancelledError,
 )
 from temporalio.common import (
     Priority,
@@ -36,7 +34,6 @@ from temporalio.service import RPCError
 
 from perdure.domain.foundation.errors import (
     NamespaceUnfit,
-    NotAllowed,
     NotFound,
     PerdureError,
     ServiceUnavailable,
@@ -52,7 +49,7 @@ from perdure.domain.run.spec import LoopInput
 from perdure.gateway import diagnostics
 from perdure.gateway.diagnostics import REPORTED, RunProblem, trouble_of
 from perdure.gateway.dispatch import Unfetched, unfetched
-from perdure.gateway.error_mapping import no_answer, sentence, translated, unreachable
+from perdure.gateway.error_mapping import sentence, translated, unreachable, update_translated
 from perdure.gateway.types import RUN_FAILED, Waits
 from perdure.gateway.worker_probe import Backlog, backlog, polled, probe
 
@@ -69,7 +66,7 @@ SILENT_S = 2.0
 AWAY_KNOWN_S = 10.0
 ATTRIBUTE_TRIES = 12
 ATTRIBUTE_PAUSE_S = 1.0
-SEALED_GOAL = "(sealed with a key that is not set here)"
+SEALED_GOAL = "(sealed with a key or a codec that is not set here)"
 _REPORTED = SearchAttributeKey.for_keyword_list(REPORTED)
 
 
@@ -205,7 +202,12 @@ class TemporalGateway:
     async def query(
         self, run: str, name: str, result_type: type[T], *, given: BaseModel | None = None
     ) -> T:
-        """Ask a run's worker; raises `NoReadyWorker` when none answers in time."""
+        """Ask a run's worker.
+
+        Raises:
+            NoReadyWorker: none answers in time.
+            StoreError: it answers, and this process has not got the key or codec to open that.
+        """
         handle, wait = await self._handle(run), timedelta(seconds=self._waits.query)
         with translated(self._address, run=run):
             return await handle.query(
@@ -219,23 +221,17 @@ class TemporalGateway:
             NotAllowed: the validator said no; its sentence only.
             NoReadyWorker: no worker took it in time.
             NotFound: the server has no open run of that id.
+            StoreError: it was taken or refused, by an answer that this process cannot open.
         """
         handle = await self._handle(run)
-        try:
-            with translated(self._address, run=run):
-                return await handle.execute_update(
-                    verb,
-                    message,
-                    id=message.request_id,
-                    result_type=Receipt,
-                    rpc_timeout=timedelta(seconds=self._waits.update),
-                )
-        except WorkflowUpdateFailedError as error:
-            raise NotAllowed(sentence(error.cause)) from error
-        except WorkflowUpdateRPCTimeoutOrCancelledError as error:
-            raise no_answer(
-                run, asked=f" Whether `{verb}` was taken shows in its status."
-            ) from error
+        with update_translated(run, verb), translated(self._address, run=run):
+            return await handle.execute_update(
+                verb,
+                message,
+                id=message.request_id,
+                result_type=Receipt,
+                rpc_timeout=timedelta(seconds=self._waits.update),
+            )
 
     async def outcome(self, run: str) -> RunResult:
         """Wait for the end of a run; raises `Ended` when it left no result."""

@@ -258,10 +258,14 @@ class OpenGate(FrozenModel):
 
 
 class OpenGates(FrozenModel):
-    """All open questions, oldest first; `unread` are waiting runs whose worker does not answer."""
+    """All open questions, oldest first; `unread` are waiting runs whose questions are not known.
+
+    Their worker does not answer, or `reasons` says of one why its answer cannot be opened here.
+    """
 
     gates: tuple[OpenGate, ...] = ()
     unread: tuple[str, ...] = ()
+    reasons: dict[str, str] = {}
 
 
 class BulkReport(FrozenModel):

@@ -17,7 +17,7 @@ from pydantic import BaseModel, JsonValue, ValidationError
 from temporalio.api.common.v1 import Payload
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import WorkflowHistory
-from temporalio.converter import DataConverter
+from temporalio.converter import DataConverter, PayloadCodec
 from temporalio.worker import (
     ContinueAsNewInput,
     ExecuteWorkflowInput,
@@ -220,6 +220,7 @@ async def replay(
     *,
     keys: Sequence[bytes] = (),
     plain: bool = False,
+    codec: PayloadCodec | None = None,
     interceptors: Sequence[Interceptor] = (),
 ) -> AsyncIterator[Replayed]:
     """Replay each history (JSON by name); a problem says where this code departs from it.
@@ -229,13 +230,14 @@ async def replay(
         blobs: where their large payloads are.
         keys: open what is sealed in them.
         plain: whether the workers read what nobody sealed although there is a key.
+        codec: opens what is sealed in them, where there are no keys.
         interceptors: hear the replay beside our own.
 
     Raises:
         InvalidInput: something given is no exported history; nothing was replayed.
     """
     read = {name: _history(name, content) for name, content in histories.items()}
-    converter = _converter(blobs, keys, plain=plain)
+    converter = _converter(blobs, keys, plain=plain, codec=codec)
     witness = Witness(converter)
     for name, history in read.items():
         witness.said.clear()
@@ -255,7 +257,13 @@ async def replay(
 
 
 async def why_not(
-    run: str, content: bytes, *, blobs: BlobStore, keys: Sequence[bytes] = (), plain: bool = False
+    run: str,
+    content: bytes,
+    *,
+    blobs: BlobStore,
+    keys: Sequence[bytes] = (),
+    plain: bool = False,
+    codec: PayloadCodec | None = None,
 ) -> str | None:
     """Why a history does not replay up to its end; None where it does, or is of foreign code.
 
@@ -265,7 +273,7 @@ async def why_not(
         history = _history(run, content)
     except InvalidInput:
         return None
-    replayer = _replayer(history, _converter(blobs, keys, plain=plain), [])
+    replayer = _replayer(history, _converter(blobs, keys, plain=plain, codec=codec), [])
     result = await replayer.replay_workflow(history, raise_on_replay_failure=False)
     failure = result.replay_failure
     return None if failure is None else _innermost(str(failure))[:PROBLEM_CHARACTERS]
@@ -277,9 +285,11 @@ def _innermost(failure: str) -> str:
     return told[-1] if told else failure
 
 
-def _converter(blobs: BlobStore | None, keys: Sequence[bytes], *, plain: bool) -> DataConverter:
+def _converter(
+    blobs: BlobStore | None, keys: Sequence[bytes], *, plain: bool, codec: PayloadCodec | None
+) -> DataConverter:
     # A replay has a namespace of its own, and its histories may come from files of any name.
-    return data_converter(blobs, keys, tolerant=True, plain=plain, placed=False)
+    return data_converter(blobs, keys, tolerant=True, plain=plain, placed=False, codec=codec)
 
 
 def _replayer(

@@ -196,6 +196,10 @@ class SettingFields(BaseSettings):
     encryption_plain: Literal["refused", "read"] = "refused"
     """With a key set, whether a run accepts values that are not encrypted. Use `read` for runs
     that began before the key was set."""
+    payload_codec: str | None = Field(None, pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")
+    """The payload codec of [your own clients and workers](embedding.md#a-codec-of-your-own), as
+    `PACKAGE.MODULE:FUNCTION`; the function returns it. It takes the place of
+    `PERDURE_ENCRYPTION_KEY` for what Temporal is told."""
     ui_codec_endpoint: str | None = None
     """Codec server of your own for the embedded Web UI. Unset, with a key: ours is started."""
     ui_hosts: Names = ()

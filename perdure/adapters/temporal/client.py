@@ -11,6 +11,7 @@ from perdure.adapters.telemetry import Telemetry
 from perdure.adapters.temporal.activity_context import StepLoggingPlugin
 from perdure.adapters.temporal.data_converter import data_converter
 from perdure.adapters.temporal.encryption_keys import encryption_keys
+from perdure.adapters.temporal.payload_codec import payload_codec
 from perdure.domain.foundation.errors import ServiceUnavailable
 from perdure.domain.foundation.plain_text import cause_in_words
 from perdure.domain.ports import BlobStore
@@ -44,11 +45,13 @@ async def connect(
 
     Raises:
         ServiceUnavailable: nobody answers there.
+        InvalidInput: the key or the codec that a setting names cannot be had.
     """
     address = address_of(settings, fallback)
     options: ClientConnectConfig = settings.temporal.to_client_connect_config()
     options["target_host"] = address
     options["namespace"] = settings.namespace
+    codec = payload_codec(settings)
     try:
         # The client itself asks a server that says nothing again and again.
         async with asyncio.timeout(CONNECT_WITHIN_S):
@@ -59,6 +62,7 @@ async def connect(
                     encryption_keys(settings),
                     tolerant=tolerant,
                     plain=settings.encryption_plain == "read",
+                    codec=codec,
                 ),
                 plugins=[*telemetry.plugins, StepLoggingPlugin()],
                 runtime=telemetry.runtime,

@@ -23,6 +23,7 @@ from temporalio.converter import (
     DefaultPayloadConverter,
     ExternalStorage,
     JSONPlainPayloadConverter,
+    PayloadCodec,
     StorageDriver,
     StorageDriverClaim,
     StorageDriverRetrieveContext,
@@ -30,9 +31,10 @@ from temporalio.converter import (
 )
 
 from perdure.adapters.handing_on import HandedOn, TolerantConverter, why_lost, why_unreadable
-from perdure.adapters.temporal.codec import EncryptionCodec
+from perdure.adapters.temporal.codec import ENCODING, KEY_ID, EncryptionCodec
 from perdure.adapters.temporal.failure_converter import EncodedFailures, ShortFailures
 from perdure.domain.foundation.base import ActivityMessage, WorkflowInput
+from perdure.domain.foundation.errors import StoreError
 from perdure.domain.foundation.problems import problems_of
 from perdure.domain.foundation.tolerance import without_unknown
 from perdure.domain.ports import BlobStore
@@ -42,6 +44,7 @@ from perdure.domain.run.spec import LoopInput
 
 _log = structlog.get_logger(__name__)
 PROBLEMS_TOLD = 8
+NAME_CHARACTERS = 40
 EXTERNAL_THRESHOLD_BYTES = 256 * 1024
 ADDRESS = "address"
 
@@ -106,6 +109,43 @@ class PerdurePayloadConverter(CompositePayloadConverter):
                 for converter in DefaultPayloadConverter.default_encoding_payload_converters
             )
         )
+
+
+class ClientPayloads(PerdurePayloadConverter):
+    """What clients read by: a value that is sealed in a way that they lack is refused in words."""
+
+    def from_payloads(
+        self, payloads: Sequence[Payload], type_hints: list[type] | None = None
+    ) -> list[object]:
+        """Decode values.
+
+        Raises:
+            StoreError: a key or a codec that this process does not have sealed one of them.
+        """
+        for payload in payloads:
+            if payload.metadata.get("encoding", b"") not in self.converters:
+                raise _not_here(payload)
+        return super().from_payloads(payloads, type_hints)
+
+
+def _not_here(payload: Payload) -> StoreError:
+    encoding, key = payload.metadata.get("encoding", b""), payload.metadata.get(KEY_ID)
+    if encoding == ENCODING and key is not None:
+        return StoreError(
+            f"A value in Temporal was encrypted with the key {_name(key)}, and this process has "
+            "no key.",
+            cure="Set PERDURE_ENCRYPTION_KEY as the workers have it, or name the codec of your own "
+            "that encrypted it in PERDURE_PAYLOAD_CODEC.",
+        )
+    return StoreError(
+        f"A value in Temporal is encoded as {_name(encoding) or 'nothing'}, by a payload codec "
+        "that this process does not have.",
+        cure="Name the codec of your clients and workers in PERDURE_PAYLOAD_CODEC.",
+    )
+
+
+def _name(told: bytes) -> str:
+    return told.decode(errors="replace")[:NAME_CHARACTERS]
 
 
 class TolerantPayloads(PerdurePayloadConverter):
@@ -185,8 +225,8 @@ def _unread(payload: Payload) -> Unreadable | None:
     """What to say of a value that no converter takes; an empty one says nothing at all."""
     if not payload.data:
         return None
-    encoding = payload.metadata.get("encoding", b"").decode(errors="replace")
-    named = f"as {encoding[:40]} " if encoding else ""
+    encoding = _name(payload.metadata.get("encoding", b""))
+    named = f"as {encoding} " if encoding else ""
     return Unreadable(f"its {len(payload.data)} bytes {named}cannot be read")
 
 
@@ -236,6 +276,7 @@ def data_converter(
     tolerant: bool = False,
     plain: bool = False,
     placed: bool = True,
+    codec: PayloadCodec | None = None,
 ) -> DataConverter:
     """The converter of clients, workers and replays.
 
@@ -245,17 +286,19 @@ def data_converter(
         tolerant: hand on what cannot be opened, with the reason, as workers and replays must.
         plain: with keys, read what nobody sealed too.
         placed: with keys, refuse what was sealed for another workflow.
+        codec: seals what Temporal is told, where there are no keys.
     """
-    codec = EncryptionCodec(keys, plain=plain, placed=placed) if keys else None
+    ours = EncryptionCodec(keys, plain=plain, placed=placed) if keys else None
+    used = ours or codec
     kind = TolerantConverter if tolerant else DataConverter
     made = kind(
-        payload_converter_class=TolerantPayloads if tolerant else PerdurePayloadConverter,
-        payload_codec=HandedOn(codec) if codec and tolerant else codec,
-        failure_converter_class=EncodedFailures if keys else ShortFailures,
+        payload_converter_class=TolerantPayloads if tolerant else ClientPayloads,
+        payload_codec=HandedOn(used) if used and tolerant else used,
+        failure_converter_class=EncodedFailures if used else ShortFailures,
     )
     if blobs is None:
         return made
     storage = ExternalStorage(
-        drivers=[BlobDriver(blobs, codec)], payload_size_threshold=EXTERNAL_THRESHOLD_BYTES
+        drivers=[BlobDriver(blobs, ours)], payload_size_threshold=EXTERNAL_THRESHOLD_BYTES
     )
     return replace(made, external_storage=storage)

@@ -16,6 +16,7 @@ from temporalio.converter import (
     DataConverter,
     DefaultPayloadConverter,
     ExternalStorage,
+    PayloadCodec,
     PayloadConverter,
     SerializationContext,
     StorageDriver,
@@ -42,7 +43,11 @@ LEVELS = 8  # of lists and objects in which models of ours are looked for
 
 
 def joined(
-    theirs: DataConverter, *, keys: Sequence[bytes] = (), plain: bool = False
+    theirs: DataConverter,
+    *,
+    keys: Sequence[bytes] = (),
+    plain: bool = False,
+    codec: PayloadCodec | None = None,
 ) -> DataConverter:
     """The converter of a client that starts loops and has work of its own.
 
@@ -50,6 +55,7 @@ def joined(
         theirs: what the client was given; its codec and external storage are kept.
         keys: of the installation; they seal what the client sends too.
         plain: with keys, read what nobody sealed too.
+        codec: of the settings; it seals where theirs has none.
 
     Raises:
         InvalidInput: their codec and our keys both want to seal.
@@ -60,11 +66,15 @@ def joined(
             "encrypt.",
             cure="Unset PERDURE_ENCRYPTION_KEY, so that only your codec encrypts.",
         )
-    made = replace(theirs, payload_converter_class=beside(theirs.payload_converter_class))
+    made = replace(
+        theirs,
+        payload_converter_class=beside(theirs.payload_converter_class),
+        payload_codec=theirs.payload_codec or codec,
+    )
     if not keys:
         return made
-    codec = EncryptionCodec(keys, plain=plain)
-    return replace(made, payload_codec=codec, failure_converter_class=EncodedFailures)
+    sealing = EncryptionCodec(keys, plain=plain)
+    return replace(made, payload_codec=sealing, failure_converter_class=EncodedFailures)
 
 
 def is_joined(converter: DataConverter) -> bool:

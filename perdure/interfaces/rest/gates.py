@@ -26,10 +26,12 @@ async def list_gates(
     offset = pages.offset(cursor)
     found = await site.services.gateway.gates()
     ours = [one for one in found.gates if await caller.sees(site, one.run)]
+    unread = [run for run in found.unread if await caller.sees(site, run)]
     return Gates(
         items=tuple(ours[offset : offset + limit]),
         cursor=pages.after(offset, limit=limit, total=len(ours)),
-        unread=tuple([run for run in found.unread if await caller.sees(site, run)]),
+        unread=tuple(unread),
+        reasons={run: found.reasons[run] for run in unread if run in found.reasons},
         note=FRESH_NOTE,
     )
 

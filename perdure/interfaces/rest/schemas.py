@@ -136,10 +136,14 @@ class History(Page):
 
 
 class Gates(Page):
-    """What waits for a person, oldest first; `unread` runs wait, and their worker is away."""
+    """What waits for a person, oldest first.
+
+    `unread` runs wait, and their worker is away, or `reasons` says why their answer is not read.
+    """
 
     items: tuple[OpenGate, ...] = ()
     unread: tuple[str, ...] = ()
+    reasons: dict[str, str] = {}
 
 
 class Transcript(Page):

@@ -22,13 +22,16 @@ def how_to_answer(gate: Gate, run: str, choice: str | None = None) -> str:
 
 def gates_view(found: OpenGates, now: datetime) -> RenderableType:
     """All that waits for a person, oldest first."""
-    unread = [
-        line((f"{run} waits too, but no worker answers for it: start one with `perdure up`", WARN))
-        for run in found.unread
-    ]
+    unread = [line((_unread(run, found.reasons.get(run)), WARN)) for run in found.unread]
     if not found.gates and not unread:
         return line("Nothing waits for a person.")
     return stack(*(gate_view(item, now) for item in found.gates), *unread)
+
+
+def _unread(run: str, why: str | None) -> str:
+    if why is None:
+        return f"{run} waits too, but no worker answers for it: start one with `perdure up`"
+    return f"{run} waits too, but what it asks is not known: {why}"
 
 
 def gate_view(item: OpenGate, now: datetime) -> RenderableType:

@@ -61,6 +61,10 @@ refine-steel-bottle-7f3a:g2  escalation · opened 5 min ago · expires in 1 h, t
 agent-other-1 waits too, but no worker answers for it: start one with `perdure up`\
 """)
     assert plain(gates_view(OpenGates(), NOW)) == snapshot("Nothing waits for a person.")
+    sealed = OpenGates(unread=("agent-1",), reasons={"agent-1": "It is sealed. Get the codec."})
+    assert plain(gates_view(sealed, NOW)) == snapshot(
+        "agent-1 waits too, but what it asks is not known: It is sealed. Get the codec."
+    )
 
 
 def test_runs() -> None:

@@ -1,0 +1,43 @@
+"""The payload codec of one's own clients and workers, which a setting names."""
+
+import importlib
+
+from temporalio.converter import PayloadCodec
+
+from perdure.adapters.logging.redacting import told
+from perdure.adapters.settings.variables import Settings
+from perdure.domain.foundation.errors import InvalidInput
+
+VARIABLE = "PERDURE_PAYLOAD_CODEC"
+CURE = f"Set {VARIABLE} to PACKAGE.MODULE:NAME of a function that returns your codec."
+
+
+def payload_codec(settings: Settings) -> PayloadCodec | None:
+    """What the function that the setting names returns; None where it is not set.
+
+    Raises:
+        InvalidInput: it cannot be imported, fails or returns no codec, or our keys want to seal
+            as well.
+    """
+    place = settings.payload_codec
+    if place is None:
+        return None
+    if settings.encryption_key is not None:
+        raise InvalidInput(
+            f"{VARIABLE} and PERDURE_ENCRYPTION_KEY are set: both would encrypt.",
+            cure="Unset PERDURE_ENCRYPTION_KEY, so that only your codec encrypts.",
+        )
+    module, _, name = place.partition(":")
+    try:
+        made: object = getattr(importlib.import_module(module), name)()
+    except Exception as error:  # code of their own
+        raise InvalidInput(
+            f"{VARIABLE} names {place}, which fails: {type(error).__name__}: {told(error)}.",
+            cure=f"{CURE} Its package must be installed wherever Perdure runs.",
+        ) from error
+    if not isinstance(made, PayloadCodec):
+        raise InvalidInput(
+            f"{VARIABLE} names {place}, which returns {type(made).__name__}, no payload codec.",
+            cure=CURE,
+        )
+    return made

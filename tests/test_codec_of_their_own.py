@@ -1,0 +1,71 @@
+"""A run that somebody else's codec seals, looked at without that codec and with it."""
+
+import uuid
+from dataclasses import replace
+
+import pytest
+from installation import Installation, installation
+from temporalio.client import Client
+from temporalio.converter import DataConverter
+from temporalio.worker import Worker
+from upside_codec import PLACE, Turning
+from waiting import eventually
+
+from perdure.domain.foundation.errors import StoreError
+from perdure.domain.run.messages import Answer, Pause, Resume
+from perdure.temporal import PerdurePlugin
+
+ASK = {"tool_calls": [{"name": "human.ask", "arguments": {"question": "Which colour?"}}]}
+
+
+async def test_a_run_under_their_codec_is_told_in_words_and_read_with_it(
+    bare: Installation,
+) -> None:
+    model = await bare.script({"replies": [ASK, {"text": "Blue, then."}]})
+    client = await Client.connect(
+        bare.address,
+        plugins=[PerdurePlugin(bare.settings)],
+        data_converter=replace(DataConverter.default, payload_codec=Turning()),
+    )
+    queue = f"orders-{uuid.uuid4().hex[:8]}"
+    task = {
+        "goal": "Paint it.", "models": {"executor": model},
+        "tools": {"access": "full", "allow": ["human.ask"]},
+    }  # fmt: skip
+    async with Worker(client, task_queue=queue, workflows=[], activities=[]):
+        handle = await client.start_workflow("AgentLoop", task, id=queue, task_queue=queue)
+        await _without_the_codec(bare, queue)
+        async with installation(bare.home, bare.address, payload_codec=PLACE) as reading:
+            await _with_the_codec(reading, queue)
+        result = await handle.result()
+    assert isinstance(result, dict)
+    assert result["output"] == "Blue, then."
+
+
+async def _without_the_codec(site: Installation, run: str) -> None:
+    async def waits() -> bool:
+        return (await site.status(run)).lifecycle == "waiting"
+
+    await eventually(waits, seconds=60)
+    status = await site.status(run)
+    assert (status.source, status.goal) == ("store", "Paint it.")
+    assert "encoded as upside" in (status.explanation or "")
+    assert "PERDURE_PAYLOAD_CODEC" in (status.trouble or "")
+
+    async def listed() -> bool:
+        return run in (await site.gateway.gates()).unread
+
+    await eventually(listed, seconds=60)
+    assert "encoded as upside" in (await site.gateway.gates()).reasons[run]
+    with pytest.raises(StoreError, match=r"answered `pause`.*encoded as upside"):
+        await site.gateway.verb(run, Pause())
+
+
+async def _with_the_codec(site: Installation, run: str) -> None:
+    status = await site.status(run)
+    assert (status.source, status.lifecycle) == ("run", "paused")
+    await site.gateway.verb(run, Resume())
+    (asked,) = [one.gate for one in (await site.gateway.gates()).gates if one.run == run]
+    assert asked.prompt.startswith("Which colour?")
+    await site.gateway.verb(run, Answer(gate=asked.name, text="Blue"))
+    assert (await site.gateway.result(run)).output == "Blue, then."
