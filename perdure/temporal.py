@@ -9,17 +9,31 @@ in the same process, on the queues of the installation.
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Mapping,
+    Sequence,
+)
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
 from pydantic import JsonValue
 from temporalio import activity
-from temporalio.client import Client
+from temporalio.client import Client, WorkflowHistory
 from temporalio.converter import DataConverter
 from temporalio.plugin import SimplePlugin
-from temporalio.worker import Worker, WorkerConfig, WorkflowRunner
+from temporalio.worker import (
+    Replayer,
+    ReplayerConfig,
+    Worker,
+    WorkerConfig,
+    WorkflowReplayResult,
+    WorkflowRunner,
+)
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 from perdure.activities.open_task import OpenTask
@@ -43,9 +57,11 @@ from perdure.domain.ports import ModelClient
 from perdure.domain.roles.definition_library import RoleFile, StoredDefinition, refusal
 from perdure.domain.run.task_start import OpenTaskReport, OpenTaskRequest
 from perdure.fleet import Fleet
+from perdure.foreign_workers import require_fitting, with_behavior
 from perdure.hook_decorators import Hook
 from perdure.local_services.ready_file import say_what_is_polled
 from perdure.local_services.temporal_server import register_search_attributes
+from perdure.loop_histories import LoopHistories
 from perdure.submission.parse_yaml import parse
 from perdure.tool_decorator import Tool
 from perdure.worker_deployment import own_build
@@ -114,13 +130,15 @@ class PerdurePlugin(SimplePlugin):
         )
 
     def configure_worker(self, config: WorkerConfig) -> WorkerConfig:
-        """Add what opens a task, and keep the client, beside which the loops are served."""
+        """Add what opens a task, and keep the client, beside which the loops are served.
+
+        Raises:
+            InvalidInput: the loops cannot be served beside this worker; the error says why.
+        """
+        require_fitting(config, queues=self._queues)
+        if not self._queues:
+            config = with_behavior(config)
         configured = super().configure_worker(config)
-        if (queue := configured.get("task_queue", "")) in self._queues:
-            raise InvalidInput(
-                f"The worker polls {queue}, which is one of the `queues` of PerdurePlugin.",
-                cure="Name another queue there, or leave `queues` out to share the worker's.",
-            )
         self._client = configured.get("client")
         served = frozenset(
             name for one in configured.get("activities", ()) if (name := activity_type(one))
@@ -135,12 +153,8 @@ class PerdurePlugin(SimplePlugin):
             PerdureError: the store cannot be opened, what serves the loops broke, or no worker has
                 an activity that is a tool or a check.
         """
-        if self._client is None:
-            raise InvalidInput(
-                "The worker was made without PerdurePlugin.",
-                cure="Give the plugin to Client.connect, and make the worker with that client.",
-            )
         if self._loops is None:
+            assert self._client is not None  # the worker was configured before it runs
             brought = replace(
                 self._brought,
                 tools=tuple(placed_tool(one, self._served) for one in self._brought.tools),
@@ -154,12 +168,38 @@ class PerdurePlugin(SimplePlugin):
             self._late.opening = opening
             await _while_both_run(asyncio.ensure_future(next(worker)), serving)
 
-    def _joined(self, theirs: DataConverter | None) -> DataConverter:
+    def configure_replayer(self, config: ReplayerConfig) -> ReplayerConfig:
+        """Add what opens tasks; the loops have a replayer of their own, in `run_replayer`."""
+        theirs = config.get("data_converter")
+        configured = super().configure_replayer(config)
+        if self._queues:
+            configured["workflows"] = [*configured.get("workflows", ()), *TASK_STARTS]
+        # A replay has a namespace of its own, for which nothing was sealed.
+        configured["data_converter"] = self._joined(theirs, placed=False)
+        return configured
+
+    @asynccontextmanager
+    async def run_replayer(
+        self,
+        replayer: Replayer,
+        histories: AsyncIterator[WorkflowHistory],
+        next: Callable[
+            [Replayer, AsyncIterator[WorkflowHistory]],
+            AbstractAsyncContextManager[AsyncIterator[WorkflowReplayResult]],
+        ],
+    ) -> AsyncGenerator[AsyncIterator[WorkflowReplayResult]]:
+        """Replay the histories of loops too: they share their names with what opens tasks."""
+        parted = LoopHistories(replayer, histories)
+        async with next(replayer, parted.of_others()) as results:
+            yield parted.with_loops(results)
+
+    def _joined(self, theirs: DataConverter | None, *, placed: bool = True) -> DataConverter:
         return joined(
             theirs or DataConverter.default,
             keys=encryption_keys(self._settings),
             plain=self._settings.encryption_plain == "read",
             codec=payload_codec(self._settings),
+            placed=placed,
         )
 
 

@@ -48,6 +48,7 @@ def joined(
     keys: Sequence[bytes] = (),
     plain: bool = False,
     codec: PayloadCodec | None = None,
+    placed: bool = True,
 ) -> DataConverter:
     """The converter of a client that starts loops and has work of its own.
 
@@ -56,6 +57,7 @@ def joined(
         keys: of the installation; they seal what the client sends too.
         plain: with keys, read what nobody sealed too.
         codec: of the settings; it seals where theirs has none.
+        placed: with keys, refuse what was sealed for another workflow.
 
     Raises:
         InvalidInput: their codec and our keys both want to seal.
@@ -73,7 +75,7 @@ def joined(
     )
     if not keys:
         return made
-    sealing = EncryptionCodec(keys, plain=plain)
+    sealing = EncryptionCodec(keys, plain=plain, placed=placed)
     return replace(made, payload_codec=sealing, failure_converter_class=EncodedFailures)
 
 
@@ -84,13 +86,22 @@ def is_joined(converter: DataConverter) -> bool:
 
 def of_loops(converter: DataConverter, blobs: BlobStore) -> DataConverter:
     """The converter of the workers that run the loops, from that of the client beside them."""
+    return _tolerant(converter, _storage(converter, blobs))
+
+
+def of_replays(converter: DataConverter) -> DataConverter:
+    """The converter that replays loops, from that of the replayer; it has no store."""
+    return _tolerant(converter, converter.external_storage)
+
+
+def _tolerant(converter: DataConverter, storage: ExternalStorage | None) -> DataConverter:
     codec, known = converter.payload_codec, converter.payload_converter_class
     plain = issubclass(known, Beside) and known.theirs in PLAIN
     return TolerantConverter(
         payload_converter_class=TolerantPayloads if plain else known,
         payload_codec=None if codec is None else HandedOn(codec),
         failure_converter_class=converter.failure_converter_class,
-        external_storage=_storage(converter, blobs),
+        external_storage=storage,
     )
 
 
