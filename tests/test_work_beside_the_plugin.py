@@ -3,6 +3,7 @@
 import json
 import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypedDict, cast
@@ -11,11 +12,17 @@ import pytest
 from installation import Installation
 from recordings import FOLDER, FOLDER_OF_THEIRS
 from temporalio import activity, workflow
+from temporalio.api.common.v1 import Payload
 from temporalio.api.workflowservice.v1 import SetWorkerDeploymentCurrentVersionRequest
 from temporalio.client import Client, WorkflowHistory
 from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
 from temporalio.converter import (
     DataConverter,
+    ExternalStorage,
+    StorageDriver,
+    StorageDriverClaim,
+    StorageDriverRetrieveContext,
+    StorageDriverStoreContext,
 )
 from temporalio.service import RPCError
 from temporalio.worker import Replayer, Worker, WorkerConfig, WorkerDeploymentConfig
@@ -63,6 +70,15 @@ class Awaiting:
         return str(result.output)
 
 
+@workflow.defn
+class Unversioned(Awaiting):
+    """The same without one."""
+
+    @workflow.run
+    async def run(self, model: str) -> str:
+        return await super().run(model)
+
+
 async def test_their_typed_dicts_reach_their_workflows(bare: Installation) -> None:
     client = await Client.connect(bare.address, plugins=[PerdurePlugin(bare.settings)])
     queue = f"orders-{uuid.uuid4().hex[:8]}"
@@ -71,6 +87,48 @@ async def test_their_typed_dicts_reach_their_workflows(bare: Installation) -> No
             Ordering.run, Wanted(item="bottle", number=2), id=queue, task_queue=queue
         )
     assert told == "2 × bottle"
+
+
+class InMemory(StorageDriver):
+    """A storage driver of theirs."""
+
+    def __init__(self) -> None:
+        self.kept: list[bytes] = []
+
+    def name(self) -> str:
+        return "mem"
+
+    async def store(
+        self, context: StorageDriverStoreContext, payloads: Sequence[Payload]
+    ) -> list[StorageDriverClaim]:
+        self.kept += [one.SerializeToString() for one in payloads]
+        first = len(self.kept) - len(payloads)
+        return [
+            StorageDriverClaim(claim_data={"place": str(first + place)})
+            for place in range(len(payloads))
+        ]
+
+    async def retrieve(
+        self, context: StorageDriverRetrieveContext, claims: Sequence[StorageDriverClaim]
+    ) -> list[Payload]:
+        return [Payload.FromString(self.kept[int(one.claim_data["place"])]) for one in claims]
+
+
+async def test_loops_fetch_what_their_storage_keeps(bare: Installation) -> None:
+    model = await bare.script({"replies": [{"text": "Hi."}]})
+    driver = InMemory()
+    storage = ExternalStorage(drivers=[driver], payload_size_threshold=100)
+    client = await Client.connect(
+        bare.address,
+        plugins=[PerdurePlugin(bare.settings)],
+        data_converter=replace(DataConverter.default, external_storage=storage),
+    )
+    queue = f"orders-{uuid.uuid4().hex[:8]}"
+    async with Worker(client, task_queue=queue, workflows=[Unversioned]):
+        assert await client.execute_workflow(
+            Unversioned.run, model, id=queue, task_queue=queue
+        ) == "Hi."  # fmt: skip
+    assert driver.kept
 
 
 @activity.defn(name="open_task")
