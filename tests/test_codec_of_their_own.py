@@ -2,6 +2,7 @@
 
 import uuid
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from installation import Installation, installation
@@ -11,8 +12,10 @@ from temporalio.worker import Worker
 from upside_codec import PLACE, Turning
 from waiting import eventually
 
-from perdure.domain.foundation.errors import StoreError
+from perdure.domain.foundation.errors import NotAllowed, StoreError
 from perdure.domain.run.messages import Answer, Pause, Resume
+from perdure.interfaces.services import Collected
+from perdure.operations.gc import collect
 from perdure.temporal import PerdurePlugin
 
 ASK = {"tool_calls": [{"name": "human.ask", "arguments": {"question": "Which colour?"}}]}
@@ -59,6 +62,9 @@ async def _without_the_codec(site: Installation, run: str) -> None:
     assert "encoded as upside" in (await site.gateway.gates()).reasons[run]
     with pytest.raises(StoreError, match=r"answered `pause`.*encoded as upside"):
         await site.gateway.verb(run, Pause())
+    # What the run needs is sealed: a collection that cannot see it must drop nothing.
+    with pytest.raises(NotAllowed, match=rf"{run} needs is unknown.*encoded as upside"):
+        await _collected(site)
 
 
 async def _with_the_codec(site: Installation, run: str) -> None:
@@ -68,4 +74,11 @@ async def _with_the_codec(site: Installation, run: str) -> None:
     (asked,) = [one.gate for one in (await site.gateway.gates()).gates if one.run == run]
     assert asked.prompt.startswith("Which colour?")
     await site.gateway.verb(run, Answer(gate=asked.name, text="Blue"))
+    assert (await _collected(site)).kept > 0
     assert (await site.gateway.result(run)).output == "Blue, then."
+
+
+async def _collected(site: Installation) -> Collected:
+    later = datetime.now(UTC) + timedelta(days=2)
+    parts = site.parts
+    return await collect(parts.stores, site.gateway, parts.workspaces, now=later, dry_run=False)

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 
 from google.protobuf.message import Message
 from temporalio.api.common.v1 import Payload
+from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client, WorkflowExecutionDescription
 from temporalio.converter import PayloadCodec
 from temporalio.service import RPCError, RPCStatusCode
@@ -26,6 +27,17 @@ from perdure.gateway.visibility import every, quoted
 
 # As payloads name their key.
 KEY_ID = "encryption-key-id"
+# What is written without a codec, or was opened.
+READ = frozenset({
+    b"json/plain", b"json/protobuf", b"binary/plain", b"binary/null", b"binary/protobuf",
+    b"json/external-storage-reference",
+})  # fmt: skip
+# What workers write. Messages come from anywhere, and garbage among them keeps nothing alive.
+OF_WORKERS = frozenset({
+    EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED, EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED,
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW,
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED,
+})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +105,14 @@ class Retaining:
         keys: set[str] = set()
         codec = client.data_converter.payload_codec
         async for event in history:
-            content |= await _content(event, codec, keys)
+            found = await _opened(event, codec, keys)
+            if event.event_type in OF_WORKERS:
+                _all_read(found, execution.run)
+            content |= {payload.data for payload in found}
         raw = described.raw_description
         # Heartbeat details and last failures are not in the history, and may name blobs as well.
         for step in raw.pending_activities:
-            content |= await _content(step, codec, keys)
+            content |= {payload.data for payload in await _opened(step, codec, keys)}
         retained = Retained(
             run=execution.run,
             open=described.close_time is None,
@@ -131,7 +146,22 @@ def _busy_since(described: WorkflowExecutionDescription) -> datetime | None:
     return min(began, default=None)
 
 
-async def _content(message: Message, codec: PayloadCodec | None, keys: set[str]) -> set[bytes]:
+def _all_read(payloads: Sequence[Payload], run: str) -> None:
+    """Refuse a collection that cannot see what a run needs, as under a codec of somebody else."""
+    for payload in payloads:
+        encoding = payload.metadata.get("encoding", b"")
+        if encoding not in READ:
+            told = encoding.decode(errors="replace")[:40] or "nothing"
+            raise NotAllowed(
+                f"What the run {run} needs is unknown: its steps are encoded as {told}, by a codec "
+                "that this process does not have. Nothing was deleted.",
+                cure="Name the codec of the workers in PERDURE_PAYLOAD_CODEC.",
+            )
+
+
+async def _opened(
+    message: Message, codec: PayloadCodec | None, keys: set[str]
+) -> Sequence[Payload]:
     payloads = list(_payloads(message))
     keys |= {
         payload.metadata[KEY_ID].decode(errors="replace")
@@ -140,8 +170,7 @@ async def _content(message: Message, codec: PayloadCodec | None, keys: set[str])
     }
     # Decoded, because a sealed payload hides the addresses that it names. A key that is missing
     # must end the collection, not shorten its list.
-    opened = payloads if codec is None else await codec.decode(payloads)
-    return {payload.data for payload in opened}
+    return payloads if codec is None else await codec.decode(payloads)
 
 
 def _payloads(message: Message) -> Iterator[Payload]:
