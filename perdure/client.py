@@ -40,6 +40,7 @@ from perdure.domain.run.result import RunResult
 from perdure.domain.run.status import RunStatus
 from perdure.domain.specs import Spec
 from perdure.domain.turns.records import IterationRecord
+from perdure.experiment_client import Experiments
 from perdure.interfaces.gateways import RunGateway
 from perdure.interfaces.live_text import parts
 from perdure.interfaces.services import Services
@@ -168,11 +169,15 @@ class RunHandle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Client:
-    """A connection to an installation; make it with `connect`."""
+    """A connection to an installation; make it with `connect`.
+
+    `experiments` starts and reads experiments.
+    """
 
     gateway: RunGateway
     blobs: BlobStore
     live: LiveTexts
+    experiments: Experiments
     surroundings: Surroundings
     by: str
     resources: AsyncExitStack
@@ -207,16 +212,18 @@ class Client:
         services = await resources.enter_async_context(
             compose.services(loaded, start=start, on_progress=_silent, with_worker=with_worker)
         )
+        surroundings = Surroundings(
+            folder=Path.cwd(),
+            user_defaults=Path(services.endpoints.home) / DEFAULTS_FILE,
+            default_model=compose.default_model(compose.access_from(loaded)),
+            settings=compose.SETTING_NAMES,
+        )
         return cls(
             gateway=services.gateway,
             blobs=services.blobs,
             live=services.live(),
-            surroundings=Surroundings(
-                folder=Path.cwd(),
-                user_defaults=Path(services.endpoints.home) / DEFAULTS_FILE,
-                default_model=compose.default_model(compose.access_from(loaded)),
-                settings=compose.SETTING_NAMES,
-            ),
+            experiments=Experiments(services=services, surroundings=surroundings, by=by),
+            surroundings=surroundings,
             by=by,
             resources=resources,
         )

@@ -123,6 +123,7 @@ def client(gateway: Recorder, blobs: Blobs, tmp_path: Path) -> Client:
         gateway=gateway,  # pyright: ignore[reportArgumentType]  (the part that is used)
         blobs=blobs,  # pyright: ignore[reportArgumentType]  (the part that is used)
         live=Texts(),
+        experiments=None,  # pyright: ignore[reportArgumentType]  (not used here)
         surroundings=Surroundings(folder=tmp_path, default_model="claude-x"),
         by="test",
         resources=AsyncExitStack(),

@@ -9,8 +9,10 @@ from pathlib import Path
 from types import ModuleType
 
 from installation import Installation
+from rest import services_of
 
 from perdure.client import Client
+from perdure.experiment_client import Experiments
 from perdure.submission.types import Surroundings
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "steer.py"
@@ -34,13 +36,15 @@ def example() -> ModuleType:
 
 async def test_the_example_answers_and_reads_the_result(site: Installation, tmp_path: Path) -> None:
     steer = example()
+    surroundings = Surroundings(
+        folder=tmp_path, user_defaults=tmp_path / "none.yaml", default_model="local"
+    )
     client = Client(
         gateway=site.gateway,
         blobs=site.parts.stores.blobs,
         live=site.parts.stores.live(),
-        surroundings=Surroundings(
-            folder=tmp_path, user_defaults=tmp_path / "none.yaml", default_model="local"
-        ),
+        experiments=Experiments(services=services_of(site), surroundings=surroundings, by="test"),
+        surroundings=surroundings,
         by="test",
         resources=AsyncExitStack(),
     )
