@@ -13,7 +13,7 @@ from perdure.adapters.settings.variables import inherited_environment
 from perdure.adapters.telemetry.exporters import metric_exporter
 from perdure.adapters.telemetry.exposition import CONTENT_TYPE, Exposition
 from perdure.adapters.telemetry.outlets import METER, resource_of
-from perdure.adapters.telemetry.signals import wanted
+from perdure.adapters.telemetry.start import wanted
 from perdure.domain.run.figures import Figures
 from perdure.domain.run.metrics import INSTALLATION_METRICS, Metric
 

@@ -1,12 +1,130 @@
 """Starts telemetry where the environment asks for it, once for each process."""
 
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import structlog
+from temporalio.plugin import SimplePlugin
+from temporalio.runtime import Runtime
 
 from perdure.adapters.settings.variables import inherited_environment
-from perdure.adapters.telemetry.running import Shared, Telemetry
-from perdure.adapters.telemetry.signals import SPOKEN_PROTOCOL, wanted
+
+ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
+PROTOCOL = "OTEL_EXPORTER_OTLP_PROTOCOL"
+TRACES, METRICS = "TRACES", "METRICS"
+SPOKEN_PROTOCOL = "http/protobuf"
+
+
+@dataclass(frozen=True, slots=True)
+class Signals:
+    """Which signals leave the process; `unspoken` names a protocol that we do not speak."""
+
+    traces: bool = False
+    metrics_url: str | None = None
+    unspoken: str | None = None
+
+    @property
+    def any(self) -> bool:
+        return self.traces or self.metrics_url is not None
+
+
+def wanted(environment: Mapping[str, str]) -> Signals:
+    """Read endpoint, exporter and protocol variables, the specific ones before the general."""
+    traces, metrics = _url(environment, TRACES), _url(environment, METRICS)
+    if environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true" or not (
+        traces or metrics
+    ):
+        return Signals()
+    for signal, url in ((TRACES, traces), (METRICS, metrics)):
+        protocol = _specific(environment, PROTOCOL, signal) or SPOKEN_PROTOCOL
+        if url and protocol != SPOKEN_PROTOCOL:
+            return Signals(unspoken=protocol)
+    return Signals(
+        traces=traces is not None,
+        metrics_url=metrics,
+    )
+
+
+def traces_url(environment: Mapping[str, str]) -> str | None:
+    """Where traces go; None where they are not sent."""
+    return _url(environment, TRACES)
+
+
+def _url(environment: Mapping[str, str], signal: str) -> str | None:
+    if environment.get(f"OTEL_{signal}_EXPORTER", "otlp").strip() != "otlp":
+        return None
+    specific = environment.get(f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT", "").strip()
+    general = environment.get(ENDPOINT, "").strip()
+    return specific or (general and f"{general.rstrip('/')}/v1/{signal.lower()}") or None
+
+
+def _specific(environment: Mapping[str, str], name: str, signal: str) -> str:
+    own = name.replace("_OTLP_", f"_OTLP_{signal}_")
+    return (environment.get(own, "") or environment.get(name, "")).strip()
+
+
+CLOSE_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Telemetry:
+    """What to hand to `Client.connect(plugins=…, runtime=…)`; workers inherit both.
+
+    `metrics_url` is where Prometheus reads. Empty without an endpoint: no plugin, no runtime
+    (Temporal's default is used), nothing to close.
+    """
+
+    plugins: tuple[SimplePlugin, ...] = ()
+    runtime: Runtime | None = None
+    metrics_url: str | None = None
+    closers: Sequence[Callable[[], None]] = ()
+
+    def close(self, *, within_s: float = CLOSE_S) -> None:
+        """Send what is left and end; bounded, since a collector may be away.
+
+        Entry points that leave with `os._exit` must call it, exit handlers do not run there.
+        """
+        threads = [threading.Thread(target=closer, daemon=True) for closer in self.closers]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(within_s / len(threads))
+
+
+class Shared:
+    """Counts the users of one telemetry; made at the first need, and again after the last left."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._current: Telemetry | None = None
+        self._users = 0
+
+    def enter(self, make: Callable[[], Telemetry]) -> Telemetry:
+        """The process's telemetry, whose `close` takes one user away."""
+        with self._lock:
+            if self._current is None:
+                self._current = make()
+            self._users += 1
+            return replace(self._current, closers=(self._leaver(),))
+
+    def _leaver(self) -> Callable[[], None]:
+        present = True
+
+        def leave() -> None:
+            nonlocal present
+            with self._lock:
+                self._users -= 1 if present else 0
+                last = present and self._users == 0
+                present = False
+                whole = self._current
+                if last:
+                    self._current = None
+            if last and whole is not None:
+                whole.close()
+
+        return leave
+
 
 _log = structlog.get_logger(__name__)
 _shared = Shared()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from perdure.adapters.telemetry.signals import Signals, wanted
+from perdure.adapters.telemetry.start import Signals, wanted
 
 ALL = "OTEL_EXPORTER_OTLP_ENDPOINT"
 TRACES = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"

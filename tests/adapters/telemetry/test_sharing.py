@@ -7,7 +7,7 @@ from temporalio.contrib.opentelemetry import create_tracer_provider
 
 from perdure.adapters.telemetry import Telemetry
 from perdure.adapters.telemetry.outlets import start_with
-from perdure.adapters.telemetry.running import Shared
+from perdure.adapters.telemetry.start import Shared
 
 
 def test_the_last_user_closes_and_the_next_makes_anew() -> None:
