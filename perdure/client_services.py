@@ -19,7 +19,6 @@ from perdure.adapters.stores.open_stores import Stores, open_stores
 from perdure.adapters.telemetry import Telemetry, start_telemetry
 from perdure.adapters.temporal.client import address_of, connect
 from perdure.adapters.temporal.encryption_keys import encryption_keys
-from perdure.adapters.temporal.payload_codec import payload_codec
 from perdure.domain.foundation.errors import ServiceUnavailable
 from perdure.domain.ports import BlobStore, Endpoints
 from perdure.domain.run.spec import Timing
@@ -309,13 +308,8 @@ def opening_of(parts: "Parts", *, lacks: "Callable[[], Mapping[str, str]]") -> "
     from perdure.gateway.schedule_budget import Admitting
 
     stores = parts.stores
-    outbox = outbox_of(parts.settings, stores.notices(), stores.records)
-    admitting = Admitting(
-        stores.schedules,
-        records=stores.records,
-        tell=(outbox or NoNotices()).notify,
-        now=utc_now,
-    )
+    outbox = outbox_of(parts.settings, stores.notices(), stores.records) or NoNotices()
+    admitting = Admitting(stores.schedules, records=stores.records, tell=outbox.notify, now=utc_now)
     gateway = _client_of(parts, _named_endpoints(parts.settings)).gateway
     return gateway.opening(read, lacks=lacks, admit=admitting.admit)
 
@@ -366,6 +360,7 @@ def erasing(stores: Stores, gateway: Gateway) -> "ErasureService":
 async def replayed_by(settings: Settings, blobs: BlobStore, run: str, history: bytes) -> str | None:
     """Why this code, with these stores, does not replay a history; None where it does."""
     # Replaying brings the workflows in, as the worker does.
+    from perdure.adapters.temporal.payload_codec import payload_codec
     from perdure.operations import replay
 
     return await replay.why_not(

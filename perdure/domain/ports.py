@@ -34,7 +34,6 @@ from perdure.domain.projects.ports import ArtifactStore as ArtifactStore
 from perdure.domain.projects.ports import ProjectStore as ProjectStore
 from perdure.domain.projects.ports import SessionStore as SessionStore
 from perdure.domain.projects.ports import TodoStore as TodoStore
-from perdure.domain.retention.erasure import Tombstone
 from perdure.domain.roles.definition_library import DefinitionStore as DefinitionStore
 from perdure.domain.run.hooks import Adapted, EndFacts, IterationFacts, WantedHook
 from perdure.domain.run.status import StoredRun
@@ -50,6 +49,7 @@ from perdure.domain.tools.mcp_servers import PinnedServer, ServerSpec
 from perdure.domain.tools.workspaces import Workspaces as Workspaces
 
 if TYPE_CHECKING:  # read by few: commands start without it
+    from perdure.domain.retention.erasure import Tombstone
     from perdure.domain.run.live_text import LiveCall
 
 
@@ -153,10 +153,7 @@ class RecordStore(Protocol):
     async def find_runs(
         self, *, prefix: str = "", limit: int = 100, offset: int = 0, roots: bool = False
     ) -> list[StoredRun]:
-        """Runs whose id starts with `prefix`, newest first, after the first `offset` of them.
-
-        `roots` alone, where asked for.
-        """
+        """Runs whose id starts with `prefix`, newest first, from `offset` on; or `roots` alone."""
         ...
 
     async def open_runs(self) -> list[str]:
@@ -167,11 +164,11 @@ class RecordStore(Protocol):
         """Replace what a person edited, and nothing else of the row."""
         ...
 
-    async def delete_run(self, run: str, *, stone: Tombstone | None = None) -> None:
+    async def delete_run(self, run: str, *, stone: "Tombstone | None" = None) -> None:
         """Drop a run's row, records, artifacts and own todos.
 
-        Its tombstone, if one is given, comes with the same transaction.
-        What it spent stays in the journal, and what is to do for its project on the list.
+        Its tombstone, if given, comes with the same transaction. What it spent stays in the
+        journal, and what is to do for its project on the list.
         """
         ...
 

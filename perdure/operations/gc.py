@@ -6,7 +6,7 @@ for an hour is dropped, and where a step is under way, an hour before it began: 
 about to name what it stored.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -96,10 +96,7 @@ async def collect(
     if not dry_run:
         for key in sorted(orphaned):
             await stores.journal.reconcile(key)
-        sizes = await stores.blobs.delete(list(unneeded), written_before=needs.cutoff)
-        await stores.erasure().unmark(sorted(erased & set(unneeded)))
-        if stores.objects is not None:
-            await stores.objects.sweep(written_before=needs.cutoff, now=now)
+        sizes = await _drop(stores, unneeded, erased, cutoff=needs.cutoff, now=now)
         await _release_ended(stores, workspaces, open_runs=needs.open)
         await _forget(stores, now)
     return Collected(
@@ -112,6 +109,22 @@ async def collect(
         left=expired.left,
         left_runs=tuple(expired.named),
     )
+
+
+async def _drop(
+    stores: Stores,
+    unneeded: Mapping[str, int],
+    erased: Collection[str],
+    *,
+    cutoff: datetime,
+    now: datetime,
+) -> list[int]:
+    """Drop blobs that were last written before the cutoff; the sizes of those that went."""
+    sizes = await stores.blobs.delete(list(unneeded), written_before=cutoff)
+    await stores.erasure().unmark(sorted(set(erased) & set(unneeded)))
+    if stores.objects is not None:
+        await stores.objects.sweep(written_before=cutoff, now=now)
+    return list(sizes)
 
 
 async def _unneeded(

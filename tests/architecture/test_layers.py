@@ -19,6 +19,7 @@ TEMPORAL_CLIENT_HOMES = (
     "perdure.worker",
     "perdure.fleet",
     "perdure.temporal",
+    "perdure.loop_histories",
     "perdure.testing",
     "perdure.operations",
 )

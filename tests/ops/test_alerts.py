@@ -158,7 +158,9 @@ async def test_a_real_installation_without_worker_store_and_api_is_heard_of(
         target = {"perdure-api": door.url.removeprefix("http://")}
         async with prometheus(watch, target, RULES) as watching:
             await eventually(lambda: watching.fires("PerdureNoWorker"), seconds=WITHIN_S)
-            assert await watching.firing() == {"PerdureNoWorker"}
+            # This Prometheus reads no worker, which it says as well.
+            await eventually(lambda: watching.fires("PerdureWorkerDown"), seconds=WITHIN_S)
+            assert await watching.firing() == {"PerdureNoWorker", "PerdureWorkerDown"}
             await asyncio.to_thread(store.stop)
             await eventually(lambda: watching.fires("PerdureStoreAway"), seconds=WITHIN_S)
             assert "PerdureServerAway" not in await watching.firing()

@@ -1,8 +1,7 @@
 """Child runs: started with a share of the parent's budget, watched, and settled exactly once.
 
 The parent starts children in batches and waits for them. It never continues as new while one is
-open, because that would end the child. It passes on what people say. However a child ends, its
-reservation is replaced by what it spent.
+open, because that would end it. It passes on what people say. Each reservation becomes spend.
 """
 
 import asyncio
@@ -36,8 +35,6 @@ from perdure.domain.turns.guidance import Said
 from perdure.workflows.engine import activity_options
 from perdure.workflows.engine.engine import Engine
 
-ERROR_CHARACTERS = 300
-REASON_CHARACTERS = 200
 GOAL_CHARACTERS = 400
 SUMMARY_CHARACTERS = 150
 # What each level of a tree needs to store its own end after the level below it ended.
@@ -222,8 +219,7 @@ class ChildRuns:
         except (WorkflowAlreadyStartedError, FailureError) as error:
             self.run.state.budget = budgets.release(self.run.state.budget, run)
             self._note_child_end(run, None, SpendReport(), error=str(error))
-            why = clipped_line(f"it could not be started: {error}", ERROR_CHARACTERS)
-            return NotStarted(order, why)
+            return NotStarted(order, clipped_line(f"it could not be started: {error}", 300))
         self.run.record_event("child_started", child=run, name=order.name, kind=order.kind)
         return _Running(order, run, handle)
 
@@ -349,7 +345,7 @@ class ChildRuns:
             update={
                 "state": "ended",
                 "outcome": result.outcome if result else "failed",
-                "reason": result.reason if result else clipped_line(error, REASON_CHARACTERS),
+                "reason": result.reason if result else clipped_line(error, 200),
                 "tokens": spend.tokens,
                 "cost_usd": spend.cost_usd,
             }
@@ -384,16 +380,15 @@ async def _read(handle: Handle) -> tuple[RunResult | None, str]:
     try:
         return await handle, ""
     except ChildWorkflowError as error:
-        cause = error.cause
-        said = f"{type(cause).__name__}: {cause}" if cause else str(error)
-        return None, clipped_line(said, ERROR_CHARACTERS)
+        said = f"{type(error.cause).__name__}: {error.cause}" if error.cause else str(error)
+        return None, clipped_line(said, 300)
     except asyncio.CancelledError:
         return None, "it was cancelled before it began"
 
 
 async def _cancel(run: str) -> None:
-    # Its handle would reach the execution that was started, and no later one of it.
-    with suppress(FailureError):  # it ended in this very moment
+    # Its handle reaches the execution that was started alone; and it may have just ended.
+    with suppress(FailureError):
         await workflow.get_external_workflow_handle(run).cancel()
 
 

@@ -11,7 +11,6 @@ from perdure.adapters.telemetry import Telemetry
 from perdure.adapters.temporal.activity_context import StepLoggingPlugin
 from perdure.adapters.temporal.data_converter import data_converter
 from perdure.adapters.temporal.encryption_keys import encryption_keys
-from perdure.adapters.temporal.payload_codec import payload_codec
 from perdure.domain.foundation.errors import ServiceUnavailable
 from perdure.domain.foundation.plain_text import cause_in_words
 from perdure.domain.ports import BlobStore
@@ -51,7 +50,12 @@ async def connect(
     options: ClientConnectConfig = settings.temporal.to_client_connect_config()
     options["target_host"] = address
     options["namespace"] = settings.namespace
-    codec = payload_codec(settings)
+    codec = None
+    if settings.payload_codec is not None:
+        # Loaded on demand: few have a codec of their own.
+        from perdure.adapters.temporal.payload_codec import payload_codec
+
+        codec = payload_codec(settings)
     try:
         # The client itself asks a server that says nothing again and again.
         async with asyncio.timeout(CONNECT_WITHIN_S):

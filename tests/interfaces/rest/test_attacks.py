@@ -35,6 +35,7 @@ READ = {
     for rest in (
         "", "/result", "/costs", "/transcript", "/history", "/iterations", "/metrics", "/events",
         "/iterations/{iteration}", "/iterations/{iteration}/calls", "/artifacts/{ref}",
+        "/iterations/{iteration}/attachments/{ref}",
         "/artifacts",
         "/gates/{gate}", "/best", "/explanation", "/specification", "/stream", "/tree",
     )
@@ -55,6 +56,7 @@ OPERATE = {("POST", f"{RUN}/{verb}") for verb in VERBS} | {
     ("POST", f"{ENTRY}/reject"),
     ("POST", f"{ENTRY}/forget"),
     ("POST", EXPERIMENTS),
+    ("POST", f"{EXPERIMENTS}/plan"),
     ("DELETE", EXPERIMENT),
     *(("POST", f"{EXPERIMENT}/{verb}") for verb in ("pause", "resume", "stop", "inputs")),
     ("POST", SCHEDULES),
@@ -156,6 +158,11 @@ BODIES: Mapping[tuple[str, str], Mapping[str, object]] = {
     ("POST", f"{RUN}/gates/{{gate}}/answer"): {"choice": "approve"},
     ("POST", f"{ENTRY}/approve"): {"name": "x"},
     ("POST", EXPERIMENTS): {"task": TASK, "inputs": ["x"], "score": {"check": "contains"}},
+    ("POST", f"{EXPERIMENTS}/plan"): {
+        "task": TASK,
+        "inputs": ["x"],
+        "score": {"check": "contains"},
+    },
     ("POST", f"{EXPERIMENT}/resume"): {"cost_usd": 1},
     ("POST", f"{EXPERIMENT}/stop"): {"mode": "now"},
     ("POST", f"{EXPERIMENT}/inputs"): {"inputs": ["x"]},
