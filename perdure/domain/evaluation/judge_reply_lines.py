@@ -52,7 +52,13 @@ _BRACKETED = re.compile(
     rf"[\[(]\s*[*_`]*(?:{'|'.join(sorted(SEVERITY_WORDS))})[*_`]*\s*[\])]", re.IGNORECASE
 )
 _STATED = re.compile(r"\bseverity\W{1,6}(?P<word>[A-Za-z]\w*)", re.IGNORECASE)
-_GRAVE = re.compile(rf"\b(?:{'|'.join(sorted(GRAVE_WORDS))})s?\b", re.IGNORECASE)
+_GRAVE = re.compile(
+    rf"\b(?:{'|'.join(sorted(GRAVE_WORDS))})s?\b"
+    # "Here is my critical review" says nothing of the work.
+    r"(?!\s+(?:review|assessment|evaluation|analysis|look|eye|reading|thinking|feedback|judge?ment)"
+    r"\b)",
+    re.IGNORECASE,
+)
 _NEGATED = re.compile(
     r"\b(?:no|not|none|never|without|nothing|any|if|neither|nor|zero|0)\b|n't\b", re.IGNORECASE
 )

@@ -252,6 +252,8 @@ def test_nothing_that_stands_against_acceptance_is_left_out(text: str) -> None:
 POOR = SCORED.replace("0.9", "0.4")
 HARMLESS = {
     "words": f"I read the text twice.\n{SCORED}\nThat is all.",
+    "a critical review": f"Here is my critical review of the text.\n{SCORED}",
+    "a critical eye": f"I read it with a critical eye.\n{SCORED}",
     "nothing grave": f"There are no blockers, and nothing critical.\n{SCORED}",
     "no findings": f"{SCORED}\nFINDINGS: none",
     "a yes": SCORED.replace("{", '{"verdict": "PASS", "passes": true, "status": "ok", ', 1),
