@@ -221,8 +221,13 @@ class _Client:
 
     async def _resolve(self, spec: "Spec", served: "ServedModels | None" = None, /) -> "Spec":
         from perdure.composition import resolver
+        from perdure.gateway.stored_references import StoredReferences
 
-        return await resolver(self._parts()).resolve(spec, served)
+        stores = self._stores
+        references = StoredReferences(
+            blobs=stores.blobs, sessions=stores.sessions, projects=stores.projects
+        )
+        return await resolver(self._parts(), references.problems).resolve(spec, served)
 
 
 async def _started(

@@ -49,7 +49,7 @@ from perdure.domain.ports import ModelClient, ToolServers
 from perdure.domain.roles.definition_library import RoleFile, StoredDefinition
 from perdure.domain.tools.selection import SHELL_FULL
 from perdure.hook_decorators import Hook
-from perdure.resolve_spec import Plugins, Resolver
+from perdure.resolve_spec import Plugins, ReferenceProblems, Resolver
 from perdure.submission.parse_yaml import parse
 
 if TYPE_CHECKING:
@@ -252,7 +252,7 @@ def _allowance(settings: Settings) -> Allowance:
     )
 
 
-def resolver(parts: Parts) -> Resolver:
+def resolver(parts: Parts, references: ReferenceProblems) -> Resolver:
     """Checks specifications against what is there, as far as it is known without plugins."""
     settings = parts.settings
     return Resolver(
@@ -269,4 +269,5 @@ def resolver(parts: Parts) -> Resolver:
         ),
         loops=parts.loops,
         rubric_problems=check_problems,
+        references=references,
     )

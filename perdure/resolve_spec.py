@@ -1,6 +1,6 @@
 """Filling in what a specification leaves to the installation, and refusing what it cannot run."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from perdure.adapters.checks import schema_problem
@@ -11,16 +11,15 @@ from perdure.domain.evaluation.conditions import ToolBound, placed_leaves
 from perdure.domain.evaluation.rubric import RubricProblems, no_problems, unknown_checks
 from perdure.domain.foundation.errors import InvalidInput, PerdureError
 from perdure.domain.foundation.problems import nearest_name
-from perdure.domain.llm.attachments import attachment_in
 from perdure.domain.llm.requests import ModelProfile
-from perdure.domain.llm.shown_attachments import unseen
+from perdure.domain.model_limits import beyond_its_models, loops_of
 from perdure.domain.ports import ModelClient, Models, ToolHost
 from perdure.domain.refine.spec import RefineSpec, StrategyTools
-from perdure.domain.roles.definition import LoopDefinition, LoopSnapshot, capabilities
+from perdure.domain.roles.definition import LoopSnapshot, capabilities
 from perdure.domain.roles.definition_library import DefinitionStore
 from perdure.domain.roles.parse_definition import text_of
 from perdure.domain.roles.resolved_loop import Resolved, resolve_loop
-from perdure.domain.roles.spec import RolesSettings, RolesSpec, wants_goal_judge
+from perdure.domain.roles.spec import RolesSettings, RolesSpec
 from perdure.domain.roles.stage_bindings import run_level
 from perdure.domain.run.bookkeeping_messages import ServedModels
 from perdure.domain.run.hooks import unusable_hooks
@@ -55,6 +54,14 @@ def _is_of(snapshot: LoopSnapshot, settings: RolesSettings) -> bool:
     return snapshot.definition.name == settings.definition and all(
         snapshot.parameters.get(name) == text_of(value) for name, value in given.items()
     )
+
+
+ReferenceProblems = Callable[[Spec], Awaitable[list[str]]]
+
+
+async def nothing_missing(_spec: Spec, /) -> list[str]:
+    """For resolvers without stores."""
+    return []
 
 
 CORRECT = "Correct these and retry."
@@ -93,6 +100,7 @@ class Resolver:
         *,
         loops: DefinitionStore,
         rubric_problems: RubricProblems = no_problems,
+        references: ReferenceProblems = nothing_missing,
     ) -> None:
         self._models = models
         self._default = default_model
@@ -100,6 +108,7 @@ class Resolver:
         self._plugins = plugins or Plugins()
         self._loops = loops
         self._rubric_problems = rubric_problems
+        self._references = references
 
     async def resolve(self, spec: Spec, served: ServedModels | None = None, /) -> Spec:
         """The specification with an executor, an access level, and the loop it names.
@@ -139,25 +148,21 @@ class Resolver:
             later=[server.prefix for server in tools.mcp],
             orchestrates=isinstance(spec, AgentSpec),
         )
-        # The embedded model is nobody's choice where tools were asked for: there was no key.
-        keyless = spec.models.executor is None and models.executor == LOCAL_NAME
         problems += () if self._plugins.tools else selection.problems
-        if first is not None and not first.tools and selection.tools:
-            problems.append(
-                f"tools.access: {first.name} cannot choose tools by itself; allowed for it: minimal"
-            )
-        problems += (*_judges(spec, models, cards), *_goal_judges(spec, models, cards))
-        problems += _unusable_schemas(spec)
-        problems += (*_strange_settings(spec), *_unable(spec, models, cards))
-        problems += _blind(spec, models, cards)
+        beyond_models = beyond_its_models(spec, models, cards, tools=selection.names)
+        problems += (*beyond_models, *_unusable_schemas(spec), *_strange_settings(spec))
         problems += self._unusable_checks(spec)
         problems += unusable_hooks(spec.kind, spec.hooks, self._plugins.hooks)
         problems += () if self._plugins.tools else _beyond(spec, selection.names)
+        problems += await self._references(spec)
         if problems:
+            # The embedded model is nobody's choice where more was asked of it: there was no key.
+            unknown = models.chain("executor")[0] not in cards
+            keyless = spec.models.executor is None and models.executor == LOCAL_NAME
             listed = "\n".join(f"  {problem}" for problem in problems)
             raise InvalidInput(
                 f"The run cannot start:\n{listed}",
-                cure=f"{CORRECT} {NO_KEY}" if keyless else CORRECT,
+                cure=f"{CORRECT} {NO_KEY}" if keyless and (unknown or beyond_models) else CORRECT,
                 problems=(_placed(problem) for problem in problems),
             )
         return spec.model_copy(update={"models": models, "tools": tools})
@@ -234,23 +239,10 @@ def _of_stages(spec: Spec) -> dict[str, str]:
     """The models that the stages of a loop and of those inside it name, with where each is."""
     return {
         name: f"{definition.name}.roles.{role.name}.model"
-        for definition in _definitions(spec)
+        for definition in loops_of(spec)
         for role in definition.roles
         for name in role.models
     }
-
-
-def _definitions(spec: Spec) -> list[LoopDefinition]:
-    """The loop of a run, and the loops that its stages are, however deep."""
-    if not isinstance(spec, RolesSpec) or spec.roles.snapshot is None:
-        return []
-    found: list[LoopDefinition] = []
-    waiting = [spec.roles.snapshot]
-    while waiting:
-        snapshot = waiting.pop(0)
-        found.append(snapshot.definition)
-        waiting += snapshot.nested.values()
-    return found
 
 
 def _of_strategies(spec: Spec) -> dict[str, str]:
@@ -309,21 +301,9 @@ def _beyond_stages(spec: RolesSpec, names: Sequence[str]) -> list[str]:
     ]
 
 
-def _goal_judges(spec: Spec, models: ModelsSpec, cards: dict[str, ModelProfile]) -> list[str]:
-    """Judges of a goal that do not judge."""
-    return [
-        f"models.evaluator: {name} does not judge, but {definition.name} asks a judge whether the "
-        "goal is achieved; name another evaluator"
-        for definition in _definitions(spec)
-        if wants_goal_judge(definition.termination_condition)
-        for name in models.chain("evaluator")
-        if name in cards and not cards[name].judges
-    ]
-
-
 def _strange_settings(spec: Spec) -> list[str]:
     """Settings of roles that the run does not have."""
-    stages = [role.role for definition in _definitions(spec) for role in definition.roles]
+    stages = [role.role for definition in loops_of(spec) for role in definition.roles]
     known = sorted({*ROLES, *stages})
     found: list[str] = []
     for name in spec.models.settings:
@@ -341,46 +321,3 @@ def _unusable_schemas(spec: Spec) -> list[str]:
         given["delegation.output_schema"] = spec.delegation.output_schema
     problems = {path: schema_problem(schema) for path, schema in given.items() if schema}
     return [f"{path}: {problem}" for path, problem in problems.items() if problem]
-
-
-def _unable(spec: Spec, models: ModelsSpec, cards: dict[str, ModelProfile]) -> list[str]:
-    """Settings that the first model of a role cannot follow; its fallbacks do what they can."""
-    stages = {role.role: role.models for one in _definitions(spec) for role in one.roles}
-    return [
-        f"models.settings.{role}.{field}: {why}"
-        for role, settings in models.settings.items()
-        for name in (stages.get(role) or models.chain(role if role in ROLES else "executor"))[:1]
-        if name in cards
-        for field, why in settings.unable(cards[name])
-    ]
-
-
-def _blind(spec: Spec, models: ModelsSpec, cards: dict[str, ModelProfile]) -> list[str]:
-    """Models that are to do the task and cannot be shown what it shows.
-
-    Others, such as judges, read in words what is there. Of the stages of roles one has to see it.
-    """
-    shown = [one for value in spec.context.values() if (one := attachment_in(value)) is not None]
-    if not shown:
-        return []
-    role = "worker" if isinstance(spec, DelegationSpec) else "executor"
-    path, chains = f"models.{role}", [models.chain(role)]
-    if isinstance(spec, RolesSpec) and (defined := _definitions(spec)):
-        own = [role.models for one in defined for role in one.roles]
-        chains = [tuple(chain) or models.chain("executor") for chain in own]
-    problems = [unseen(shown, chain, cards) for chain in chains]
-    return [f"{path}: {problems[0]}"] if all(problems) else []
-
-
-def _judges(spec: Spec, models: ModelsSpec, cards: dict[str, ModelProfile]) -> list[str]:
-    rubric = rubric_of(spec)
-    found: list[str] = []
-    for judge, names in rubric.judges.items() if rubric else ():
-        path = "models.evaluator" if judge is None else "judge.model"
-        found += [
-            f"{path}: {name} does not judge, but the rubric asks for a judge "
-            f"({', '.join(names)}); name another evaluator or use checks"
-            for name in (models.chain("evaluator") if judge is None else (judge,))
-            if name in cards and not cards[name].judges
-        ]
-    return found

@@ -36,6 +36,9 @@ class FewModels:
         return ModelProfile(name=model, price=None)
 
 
+JUDGED = [{"name": "a", "evaluator": {"judge": {}}}]
+
+
 class NoTools:
     async def catalog(self) -> tuple[()]:
         return ()
@@ -233,3 +236,36 @@ async def test_without_a_key_it_is_said_that_there_is_none(tools: dict[str, obje
     with pytest.raises(InvalidInput) as caught:
         await resolver(KNOWN).resolve(named)
     assert "ANTHROPIC_API_KEY" not in caught.value.cure
+
+
+class Embedded(FewModels):
+    """The embedded model alone, which writes text and no more."""
+
+    def resolve(self, model: str) -> "Embedded":
+        assert model == LOCAL_NAME
+        return self
+
+    async def card(self, model: str) -> ModelProfile:
+        return ModelProfile(name=model, price=None, tools=False, judges=False)
+
+
+@pytest.mark.parametrize(
+    ("task", "keyless"),
+    [
+        pytest.param({"kind": "refine", "rubric": JUDGED}, True, id="a judge"),
+        pytest.param({"kind": "agent", "tools": {"allow": ["nope"]}}, False, id="a typo of a tool"),
+        pytest.param({"kind": "agent", "output_schema": {"type": 3}}, False, id="a schema"),
+        pytest.param(
+            {"kind": "agent", "models": {"settings": {"exekutor": {"effort": "low"}}}},
+            False,
+            id="a typo of a role",
+        ),
+    ],
+)
+async def test_the_missing_key_is_told_only_where_a_key_would_help(
+    task: dict[str, object], keyless: bool
+) -> None:
+    resolving = Resolver(Embedded(), LOCAL_NAME, NoTools(), loops=LOOPS)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput) as caught:
+        await resolving.resolve(RUN_SPEC.validate_python({"goal": "g", **task}))
+    assert ("export ANTHROPIC_API_KEY" in caught.value.cure) is keyless

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 
 from perdure.domain.agent.spec import AgentSpec
 from perdure.domain.delegation.spec import DelegationSpec
-from perdure.domain.evaluation.rubric import WorkerRequirements, needs_of
 from perdure.domain.foundation.names import COMPATIBLE, LOCAL_MODELS, PROVIDERS
 from perdure.domain.refine.spec import RefineSpec
 from perdure.domain.roles.definition import LoopSnapshot
@@ -82,21 +81,3 @@ def _of_loop(snapshot: LoopSnapshot, models: ModelsSpec) -> list[tuple[str, tupl
     for nested in snapshot.nested.values():
         found += _of_loop(nested, models)
     return found
-
-
-def only_a_worker_knows(spec: Spec) -> list[str]:
-    """What only a worker can check of a specification, in sentences.
-
-    Its key of a provider, its programs and sandbox, its plugins and its MCP servers are its own.
-    """
-    rubric = rubric_of(spec)
-    needs = needs_of(rubric) if rubric is not None else WorkerRequirements()
-    asked = {
-        "may run the programs of": needs.programs,
-        "has the checks of": needs.checks,
-        "has the hooks": [hook.name for hook in spec.hooks.wanted.values()],
-        "has the MCP servers": [server.name for server in spec.tools.mcp],
-        "has what answers for": [name for name in spec.models.chain("executor") if name != "local"],
-    }
-    told = [f"{what} {', '.join(names)}" for what, names in asked.items() if names]
-    return [f"Only a worker can tell whether it {'; '.join(told)}."] if told else []

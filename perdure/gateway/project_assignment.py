@@ -44,8 +44,12 @@ class Settling:
             return spec
         named = spec.roles
         # Both are looked for before either is made: a refused start leaves nothing behind.
-        session = None if named.session is None else await self._open_session(named.session)
-        project = None if named.project is None else await self._known_project(named.project)
+        session = (
+            None if named.session is None else await open_session(self._sessions, named.session)
+        )
+        project = (
+            None if named.project is None else await known_project(self._projects, named.project)
+        )
         if session is None:
             session = await self._sessions.add_session(
                 Session(id=stable_id("session", run), title=HEADLESS, created_at=self._now())
@@ -55,30 +59,6 @@ class Settling:
         ids = {"session": session.id, "project": project.id}
         return spec.model_copy(update={"roles": named.model_copy(update=ids)})
 
-    async def _open_session(self, name: str) -> Session:
-        session = await self._sessions.session(name)
-        if session is None:
-            raise NotFound(
-                f"There is no session {name!r}.",
-                cure="`perdure sessions` lists all; without --session the run gets its own.",
-            )
-        if session.state == "closed":
-            raise NotAllowed(
-                f"The session {session.id} is closed.",
-                cure="Name an open one, or none: the run then gets its own.",
-            )
-        return session
-
-    async def _known_project(self, name: str) -> Project:
-        project = await self._projects.project(name)
-        if project is None:
-            raise NotFound(
-                f"There is no project {name!r}.",
-                cure="`perdure projects` lists all; without one the run gets its own, "
-                "named after its goal.",
-            )
-        return project
-
     def _new_project(self, goal: str, run: str) -> Project:
         return Project(
             id=stable_id("project", run),
@@ -86,6 +66,34 @@ class Settling:
             goal=goal,
             created_at=self._now(),
         )
+
+
+async def open_session(sessions: SessionStore, name: str) -> Session:
+    """The session of that id; raises `NotFound`, and `NotAllowed` for a closed one."""
+    session = await sessions.session(name)
+    if session is None:
+        raise NotFound(
+            f"There is no session {name!r}.",
+            cure="`perdure sessions` lists all; without --session the run gets its own.",
+        )
+    if session.state == "closed":
+        raise NotAllowed(
+            f"The session {session.id} is closed.",
+            cure="Name an open one, or none: the run then gets its own.",
+        )
+    return session
+
+
+async def known_project(projects: ProjectStore, name: str) -> Project:
+    """The project of that id or short name; raises `NotFound`."""
+    project = await projects.project(name)
+    if project is None:
+        raise NotFound(
+            f"There is no project {name!r}.",
+            cure="`perdure projects` lists all; without one the run gets its own, "
+            "named after its goal.",
+        )
+    return project
 
 
 async def as_it_is(spec: Spec, run: str) -> Spec:

@@ -11,16 +11,15 @@ from perdure.domain.delegation.spec import DelegationSpec
 from perdure.domain.delegation.state import DelegationInput, DelegationState, between_decisions
 from perdure.domain.evaluation.judge_cache import JudgeSettings
 from perdure.domain.evaluation.outcomes import RunEnd
-from perdure.domain.evaluation.rubric import WorkerRequirements, needs_of
+from perdure.domain.evaluation.rubric import WorkerRequirements
 from perdure.domain.generated_tools.tool_registry import Toolbox
 from perdure.domain.run.resume import as_stored
 from perdure.domain.run.state import told_above
 from perdure.domain.turns.guidance import in_force
 from perdure.domain.turns.turn import Ending
+from perdure.domain.worker_requirements import worker_requirements
 from perdure.workflows.engine.requirements import Requirements
 from perdure.workflows.engine.run import Run
-
-SMOKE_TEST = "delegation.smoke_test"
 
 
 class DelegationRun(Run[DelegationSpec, DelegationState]):
@@ -99,9 +98,7 @@ class DelegationRequirements(Requirements):
 
     def needs(self) -> WorkerRequirements:
         """The programs and plugins that the rubric asks for, and the smoke test."""
-        rubric, smoke = self.run.spec.rubric, self.run.spec.delegation.smoke_test
-        wanted = WorkerRequirements() if rubric is None else needs_of(rubric)
-        return wanted if smoke is None else wanted.and_program(SMOKE_TEST, smoke)
+        return worker_requirements(self.run.spec)
 
     def judges(self) -> tuple[str, ...]:
         """The models that the rubric names as judges."""

@@ -11,6 +11,7 @@ from perdure.cli_wiring import app_context
 from perdure.interfaces.cli.app import main
 
 REFINE = "kind: refine\ngoal: g\nmodels: {executor: local}\n"
+NOWHERE = f"sha256:{0:064}"
 REFUSED = {
     "a check of no plugin": REFINE + "rubric: [{name: a, evaluator: {check: acme.plain}}]",
     "a pattern that is none": REFINE + "rubric: [{name: a, evaluator: {check: regex, all: ['(']}}]",
@@ -22,6 +23,17 @@ REFUSED = {
     "a judge that does not judge": REFINE
     + "rubric: [{name: a, evaluator: {judge: {model: local}}}]",
     "an unknown loop": "kind: roles\ngoal: g\nroles: {definition: harnes}",
+    "a transcript that the store lacks": "kind: agent\ngoal: g\nmodels: {executor: local}\n"
+    f"agent: {{transcript: '{NOWHERE}'}}",
+    "a transcript that is no address": "kind: agent\ngoal: g\nmodels: {executor: local}\n"
+    "agent: {transcript: yesterday}",
+    "a picture that the store lacks": "kind: agent\ngoal: g\n"
+    "models: {executor: claude-sonnet-4-5}\n"
+    f"context: {{p: {{ref: '{NOWHERE}', media_type: image/png, bytes: 9}}}}",
+    "an unknown session": "kind: roles\ngoal: g\nmodels: {executor: claude-sonnet-4-5}\n"
+    "roles: {definition: harness, session: gone}",
+    "an unknown project": "kind: roles\ngoal: g\nmodels: {executor: claude-sonnet-4-5}\n"
+    "roles: {definition: harness, project: gone}",
     "a field of nobody": REFINE + "rubrik: []",
 }
 
@@ -47,12 +59,24 @@ def test_what_run_refuses_validate_refuses(
     assert all(row in validated[2] for row in problems)
 
 
-def test_what_only_a_worker_knows_is_said(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "kind: refine\nrubric: [{name: built, evaluator: {check: command, argv: [make]}}]",
+            "it may run the programs of built; has what answers for claude-sonnet-4-5",
+        ),
+        (
+            "kind: delegation\ndelegation: {smoke_test: [nope]}",
+            "it may run the programs of delegation.smoke_test;",
+        ),
+        ("kind: agent\ntools: {mcp: [time]}", "it has the MCP servers time;"),
+    ],
+)
+def test_what_only_a_worker_knows_is_said(tmp_path: Path, text: str, said: str) -> None:
     (tmp_path / "task.yaml").write_text(
-        "kind: refine\ngoal: g\nmodels: {executor: claude-sonnet-4-5}\n"
-        "rubric: [{name: built, evaluator: {check: command, argv: [make]}}]"
+        f"{text}\ngoal: g\nmodels: {{executor: claude-sonnet-4-5}}\n"
     )
-    code, out, _ = told(tmp_path, "validate", "task.yaml")
-    assert code == 0
-    assert "Only a worker can tell whether it may run the programs of built" in out
-    assert "claude-sonnet-4-5" in out
+    code, out, err = told(tmp_path, "validate", "task.yaml")
+    assert code == 0, err
+    assert f"Only a worker can tell whether {said}" in " ".join(out.split())

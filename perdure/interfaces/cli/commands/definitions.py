@@ -4,9 +4,9 @@ from pathlib import Path
 
 from perdure.domain.foundation.errors import NotAllowed, NotFound, ServiceUnavailable, StoreError
 from perdure.domain.foundation.problems import nearest_name
-from perdure.domain.model_availability import only_a_worker_knows
 from perdure.domain.roles.definition_library import Library, StoredDefinition, refusal
 from perdure.domain.roles.spec import RolesSpec
+from perdure.domain.worker_requirements import only_a_worker_knows
 from perdure.interfaces.cli.commands.load_task import submit
 from perdure.interfaces.cli.commands.parameters import Given, Plugins
 from perdure.interfaces.cli.session import Session
@@ -93,10 +93,10 @@ async def _checked(session: Session, submission: Submission) -> list[str]:
     try:
         async with session.connected() as services:
             # As a start does: a model that plays a script reads it in the store.
-            await services.gateway.check(await store(submission, services.blobs))
+            spec = await services.gateway.check(await store(submission, services.blobs))
     except (ServiceUnavailable, StoreError) as error:
         return [f"models, tools and checks were not looked at: {error.message}"]
-    return only_a_worker_knows(submission.spec)
+    return only_a_worker_knows(spec)
 
 
 def _listed(session: Session, library: Library) -> None:

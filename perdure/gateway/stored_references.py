@@ -1,0 +1,62 @@
+"""What a specification names that must lie in the stores already: content, a session, a project."""
+
+from perdure.domain.agent.spec import AgentSpec
+from perdure.domain.foundation.errors import NotFound, PerdureError
+from perdure.domain.llm.attachments import attachment_in
+from perdure.domain.ports import BlobStore
+from perdure.domain.projects.ports import ProjectStore, SessionStore
+from perdure.domain.roles.spec import RolesSpec
+from perdure.domain.specs import Spec
+from perdure.gateway.project_assignment import known_project, open_session
+
+
+class StoredReferences:
+    """Looks up what a specification refers to, before anything is started.
+
+    Args:
+        blobs: transcripts, images and PDFs.
+        sessions: what `roles.session` names.
+        projects: what `roles.project` names.
+    """
+
+    def __init__(self, *, blobs: BlobStore, sessions: SessionStore, projects: ProjectStore) -> None:
+        self._blobs = blobs
+        self._sessions = sessions
+        self._projects = projects
+
+    async def problems(self, spec: Spec, /) -> list[str]:
+        """Each reference that leads nowhere, as `path: what is wrong`."""
+        found = [await self._unless_stored(*named) for named in _addresses(spec).items()]
+        if isinstance(spec, RolesSpec):
+            found += await self._of_roles(spec)
+        return [problem for problem in found if problem]
+
+    async def _unless_stored(self, path: str, address: str) -> str:
+        try:
+            stored = await self._blobs.exists(address)
+        except NotFound as error:  # it is no address
+            return f"{path}: {error}"
+        return "" if stored else f"{path}: the store has no content {address}"
+
+    async def _of_roles(self, spec: RolesSpec) -> list[str]:
+        found: list[str] = []
+        try:
+            if spec.roles.session is not None:
+                await open_session(self._sessions, spec.roles.session)
+        except PerdureError as error:
+            found.append(f"roles.session: {error}")
+        try:
+            if spec.roles.project is not None:
+                await known_project(self._projects, spec.roles.project)
+        except PerdureError as error:
+            found.append(f"roles.project: {error}")
+        return found
+
+
+def _addresses(spec: Spec) -> dict[str, str]:
+    """The addresses of content that a specification names, by the place that names them."""
+    shown = {f"context.{name}": attachment_in(value) for name, value in spec.context.items()}
+    found = {path: attachment.ref for path, attachment in shown.items() if attachment is not None}
+    if isinstance(spec, AgentSpec) and spec.agent.transcript is not None:
+        found["agent.transcript"] = spec.agent.transcript
+    return found
