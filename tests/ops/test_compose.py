@@ -43,10 +43,19 @@ def test_what_others_wait_for_says_when_it_serves(name: str) -> None:
 
 
 def test_no_secret_stands_in_the_file() -> None:
-    """Keys come from the environment; the one password that is there is for a closed machine."""
+    """Keys are mounted as files; the one password that is there is for a closed machine."""
     given = re.findall(r"^ +\w*(?:KEY|PASSWORD|PWD|TOKEN|SECRET)\w*: (.+)$", TEXT, re.MULTILINE)
     assert given
-    assert all(re.match(r"\$\{\w+:\?|\$\{POSTGRES_PASSWORD:-perdure\}$", value) for value in given)
+    allowed = r"\$\{POSTGRES_PASSWORD:-perdure\}$|file:/run/secrets/\w+$"
+    assert all(re.match(allowed, value) for value in given)
+
+
+def test_a_service_that_reads_a_secret_has_it_mounted() -> None:
+    for service in SERVICES.values():
+        read = re.findall(r"file:/run/secrets/(\w+)", str(service.get("environment", {})))
+        assert read == service.get("secrets", [])
+        assert all(COMPOSE["secrets"][name] for name in read)
+    assert SERVICES["worker"]["secrets"]
 
 
 @pytest.mark.parametrize("name", sorted(SERVICES))

@@ -66,6 +66,8 @@ class Composed:
 
     def local(self, name: str, text: str) -> str:
         """The same for one service, with its folders, and itself as its own loopback."""
+        if text.startswith("file:/"):
+            return f"file:{self.local(name, text.removeprefix('file:'))}"
         for inside, outside in self._folders(name):
             if text == inside or text.startswith(f"{inside}/"):
                 text = f"{outside}{text.removeprefix(inside)}"
@@ -78,7 +80,8 @@ class Composed:
 
     def _folders(self, name: str) -> list[tuple[str, Path]]:
         """Folders of a container, and what stands for them; volumes are shared."""
-        found = [(inside, self.folder / name / inside[1:]) for inside in ("/tmp", "/work")]
+        own = ("/tmp", "/work", "/run/secrets")
+        found = [(inside, self.folder / name / inside[1:]) for inside in own]
         for volume in self.service(name).get("volumes", []):
             source, inside = volume.split(":")[:2]
             shared = ROOT / source if source.startswith(".") else self.folder / "volumes" / source
@@ -93,6 +96,10 @@ class Composed:
         home = self.folder / name / "home"
         for made_there in (home, *(outside for _, outside in self._folders(name))):
             made_there.mkdir(parents=True, exist_ok=True)
+        for secret in service.get("secrets", []):
+            variable = self.content["secrets"][secret]["environment"]
+            assert self.variables.get(variable), f"{variable} is not set"
+            (self.folder / name / "run/secrets" / secret).write_text(self.variables[variable])
         return {**made, **plain_shell(home)}
 
     def words(self, name: str) -> list[str]:
