@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from perdure.domain.evaluation.checks import ContainsCheck, LengthCheck
+from perdure.domain.evaluation.checks import ContainsCheck, LengthCheck, RegexCheck
 from perdure.domain.evaluation.evaluators import HumanEvaluator, JudgeEvaluator
 from perdure.domain.evaluation.rubric import Dimension, Rubric
 from perdure.domain.evaluation.scores import DimensionScore, Evaluation, Finding, failing
@@ -48,7 +48,8 @@ def pointed_lines(
 
     What is said to be missing points nowhere, for it is to be added. What is judged wrong without
     a place shows the passages that its dimension was about before, and the whole text only where
-    nothing else is known to be wrong; what a check finds so may be anywhere.
+    nothing else is known to be wrong. Words that are to go stand where they stand; anything else
+    that a check finds may be anywhere.
     """
     found: set[int] = set()
     is_unplaced = False
@@ -59,7 +60,9 @@ def pointed_lines(
         if dimension is None or not (open_ones or item.name in below):
             continue
         lines, all_placed = _dimension_lines(item, open_ones, text)
-        if not all_placed and not _asks_for_more(dimension, item):
+        if unwanted := _unwanted_lines(dimension, item, text):
+            lines |= unwanted
+        elif not all_placed and not _asks_for_more(dimension, item):
             if not isinstance(dimension.evaluator, JudgeEvaluator | HumanEvaluator):
                 return None
             is_unplaced = True
@@ -90,15 +93,37 @@ def _dimension_lines(
     return frozenset[int]().union(*places), all(places)
 
 
+def _unwanted_lines(dimension: Dimension, item: DimensionScore, text: str) -> frozenset[int]:
+    """The lines with words that a check wants left out."""
+    check = dimension.evaluator
+    if not isinstance(check, ContainsCheck) or not _wants_less(item):
+        return frozenset()
+
+    def plain(said: str) -> str:
+        return said.casefold() if check.ignore_case else said
+
+    return frozenset(
+        number
+        for number, line in enumerate(text.split("\n"), start=1)
+        if any(plain(term) in plain(line) for term in check.none)
+    )
+
+
 def _asks_for_more(dimension: Dimension, item: DimensionScore) -> bool:
     """Whether a failing check only wants something added."""
     match dimension.evaluator:
         case ContainsCheck():
-            return "not wanted" not in item.gap
+            return not _wants_less(item)
+        case RegexCheck(count=least):
+            return least > 0
         case LengthCheck(min=least):
             return least is not None and "at least" in item.gap
         case _:
             return False
+
+
+def _wants_less(item: DimensionScore) -> bool:
+    return "not wanted" in item.gap
 
 
 def _lines_with(phrase: str, lines: Iterable[str]) -> set[int]:

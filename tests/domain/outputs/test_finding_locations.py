@@ -10,7 +10,10 @@ TEXT = "# Pumps\n\nThe pump is old.\n\ndef login(user):\n    return user\n\nThe 
 RUBRIC = Rubric.model_validate(
     [
         {"name": "tone", "evaluator": {"judge": {}}},
-        {"name": "words", "evaluator": {"check": "contains", "all": ["x"], "none": ["y"]}},
+        {"name": "words", "evaluator": {"check": "contains", "all": ["x"], "none": ["OLD"]}},
+        {"name": "lines", "evaluator": {"check": "contains", "none": ["old.\n\ndef"]}},
+        {"name": "dates", "evaluator": {"check": "regex", "pattern": "20.."}},
+        {"name": "clean", "evaluator": {"check": "regex", "pattern": "'", "count": 0}},
         {"name": "short", "evaluator": {"check": "length", "unit": "words", "min": 5, "max": 9}},
     ]
 )
@@ -59,7 +62,15 @@ def dimension(name: str, score: float, gap: str = "gap", **finding: str) -> Dime
         pytest.param(dimension("tone", 0.9), set(), id="good enough"),
         pytest.param(dimension("tone", 0.9, severity="suggestion"), set(), id="a suggestion"),
         pytest.param(dimension("words", 0.5, "missing: x", fix="Use x."), set(), id="to be added"),
-        pytest.param(dimension("words", 0.5, "not wanted: y", fix="."), None, id="not wanted"),
+        pytest.param(dimension("words", 0.5, "not wanted: old"), {3}, id="a word that is to go"),
+        pytest.param(
+            dimension("words", 0, "missing: x; not wanted: old"), {3}, id="one to go, one to come"
+        ),
+        pytest.param(
+            dimension("lines", 0, "not wanted: old.\n\ndef"), None, id="words across lines"
+        ),
+        pytest.param(dimension("dates", 0, "0 matches of 20.., wanted 1"), set(), id="more of it"),
+        pytest.param(dimension("clean", 0, "1 matches of ', none allowed"), None, id="a pattern"),
         pytest.param(dimension("short", 0, "3 words, at least 5 wanted"), set(), id="too short"),
         pytest.param(dimension("short", 0, "30 words, limit 9"), None, id="too long"),
     ],

@@ -35,7 +35,8 @@ def told(following) -> str:
         case "answer":
             return f"{following.source}: {following.outcome}/{following.reason}"
         case "force_text":
-            return f"force: {following.ending.outcome}/{following.ending.reason}"
+            more = ", finish" if following.finish else ""
+            return f"force: {following.ending.outcome}/{following.ending.reason}{more}"
         case "go_on":
             return f"go on: {following.why}"
         case other:
@@ -100,7 +101,7 @@ BEGUN = {"answer": TEXT, "deferred": TEXT, "deferred_cut": True, "cuts": 1}
         ),
         pytest.param(
             {**CUT, "text": TEXT, "spent": "tokens"},
-            "force: out_of_budget/tokens",
+            "force: out_of_budget/tokens, finish",
             id="the reserve brings it to its end",
         ),
         pytest.param(
@@ -270,6 +271,10 @@ def test_after_a_batch(strikes, last, expected):
         (AFTER_TOOLS, False, "fallback: stopped/stopped"),
         ({**AFTER_TOOLS, **WITH_DEFERRED}, False, "deferred: stopped/stopped"),
         (WITH_DEFERRED, True, "deferred: stopped/stopped"),
+        ({"cuts": 1}, True, "force: stopped/stopped"),
+        ({"cuts": 1}, False, "fallback: stopped/stopped"),
+        ({"answer": TEXT}, True, "force: stopped/stopped, finish"),
+        ({"answer": TEXT, "cuts": 1}, True, "force: stopped/stopped, finish"),
     ],
 )
 def test_when_the_loop_must_end(state, wrap_up, expected):
