@@ -55,6 +55,15 @@ class Try(FrozenModel):
         """Whether it ended without a result to use; it counts as a score of 0."""
         return self.outcome in BAD_OUTCOMES
 
+    @property
+    def unscored(self) -> bool:
+        """Whether its output was looked at outside of the loop and nobody could say how good it is.
+
+        As when the judge's reply held no score, or a check could not be run.
+        """
+        looked_at = self.judged is not None or bool(self.why)
+        return self.held_out is None and looked_at and not self.failed
+
 
 class Trial(FrozenModel):
     """All runs of one trial, in the order in which they were made."""

@@ -6,7 +6,7 @@ from io import StringIO
 
 from perdure.domain.experiments.plan import Plan
 from perdure.domain.experiments.trials import Trial
-from perdure.interfaces.experiments.report import ExperimentReport, passed, score_of
+from perdure.interfaces.experiments.report import ExperimentReport, passed, score_of, unscored
 from perdure.interfaces.experiments.words import (
     COLUMNS,
     ESTIMATE,
@@ -61,7 +61,7 @@ def csv_of(plan: Plan, trials: Sequence[Trial], entries: Sequence[str]) -> str:
                 _cell(entries[trial.entry]) if trial.entry < len(entries) else trial.entry + 1,
                 trial.repeat + 1,
                 trial.arm,
-                round(score_of(plan, trial), 4),
+                "" if unscored(plan, trial) else round(score_of(plan, trial), 4),
                 "" if chosen.score is None else chosen.score,
                 "" if chosen.held_out is None else chosen.held_out,
                 int(passed(plan, trial)),
@@ -72,7 +72,7 @@ def csv_of(plan: Plan, trials: Sequence[Trial], entries: Sequence[str]) -> str:
                 trial.model_calls,
                 len(trial.tries),
                 chosen.run,
-                int(trial.counts),
+                int(trial.counts and not unscored(plan, trial)),
             ]
         )
     return text.getvalue()

@@ -1,7 +1,8 @@
 """The report of an experiment: what each arm brought and cost, and whether one beats another.
 
 An input of which an arm has no counted trial is left out of that arm's comparisons. A run that
-failed counts as a score of 0: a loop that gives up is no better than one that is wrong.
+failed counts as a score of 0: a loop that gives up is no better than one that is wrong. An output
+that nobody could score is left out: a judge that gave no answer has said nothing of it.
 """
 
 from collections import Counter
@@ -28,6 +29,7 @@ class ArmFigures(FrozenModel):
     """Means over the counted trials of an arm; `by_iteration` is the best own score so far.
 
     `failed`: trials that brought nothing to score; `failures` says why, the most frequent first.
+    `unscored`: those whose output nobody could score; scores leave them out, spend does not.
     `on_frontier`: no other arm is as good for less.
     """
 
@@ -37,6 +39,7 @@ class ArmFigures(FrozenModel):
     failed: int = 0
     failures: tuple[str, ...] = ()
     stopped: int = 0
+    unscored: int = 0
     score: Interval = Interval(mean=0.0)
     own_score: float | None = None
     passed: float = 0.0
@@ -112,7 +115,7 @@ def report(
         entries: the names of the inputs, in their order.
     """
     ordered = sorted(trials, key=lambda trial: trial.number)
-    counted = {arm.name: _counted(ordered, arm.name) for arm in plan.arms}
+    counted = {arm.name: _counted(plan, ordered, arm.name) for arm in plan.arms}
     figures = [_arm(plan, arm.name, ordered) for arm in plan.arms]
     arms = tuple(one.model_copy(update={"on_frontier": _leads(one, figures)}) for one in figures)
     pairs = [_pair(plan, first, second, counted) for first, second in combinations(arms, 2)]
@@ -125,7 +128,7 @@ def report(
         repeats=plan.repeats,
         trials=len(entries) * plan.trials_per_input,
         ended=sum(trial.ended for trial in ordered),
-        warnings=(*_disagreements(plan, ordered, pairs), *_failures(id, arms)),
+        warnings=(*_disagreements(plan, ordered, pairs), *_failures(id, arms), *_unscored(arms)),
         arms=arms,
         pairs=tuple(pairs),
         losses=tuple(_losses(plan, pairs, counted, entries)),
@@ -156,10 +159,16 @@ def passed(plan: Plan, trial: Trial) -> bool:
     return chosen.met
 
 
-def _counted(trials: Sequence[Trial], arm: str) -> dict[int, list[Trial]]:
+def unscored(plan: Plan, trial: Trial) -> bool:
+    """Whether a trial has an output of which nobody could say how good it is."""
+    chosen = trial.chosen
+    return plan.scoring.held_out and chosen is not None and chosen.unscored
+
+
+def _counted(plan: Plan, trials: Sequence[Trial], arm: str) -> dict[int, list[Trial]]:
     found: dict[int, list[Trial]] = {}
     for trial in trials:
-        if trial.arm == arm and trial.counts:
+        if trial.arm == arm and trial.counts and not unscored(plan, trial):
             found.setdefault(trial.entry, []).append(trial)
     return found
 
@@ -176,9 +185,8 @@ def _arm(plan: Plan, name: str, trials: Sequence[Trial]) -> ArmFigures:
     )
     if not counted:
         return figures
-    by_entry: dict[int, list[float]] = {}
-    for trial in counted:
-        by_entry.setdefault(trial.entry, []).append(score_of(plan, trial))
+    by_entry = _counted(plan, trials, name)
+    scored = [trial for trials_of_entry in by_entry.values() for trial in trials_of_entry]
     cost = total_usd([trial.cost_usd for trial in counted])
     scores = [trial.chosen.score for trial in counted if trial.chosen is not None]
     known = [score for score in scores if score is not None]
@@ -187,9 +195,10 @@ def _arm(plan: Plan, name: str, trials: Sequence[Trial]) -> ArmFigures:
         update={
             "failed": len(failed),
             "failures": _reasons(failed),
-            "score": interval([fmean(values) for values in by_entry.values()]).of_scores,
+            "unscored": len(counted) - len(scored),
+            "score": interval([_mean(plan, of_entry) for of_entry in by_entry.values()]).of_scores,
             "own_score": round(fmean(known), 4) if known else None,
-            "passed": round(fmean(passed(plan, trial) for trial in counted), 4),
+            "passed": round(sum(passed(plan, trial) for trial in scored) / (len(scored) or 1), 4),
             "tokens": round(fmean(trial.tokens for trial in counted), 1),
             "cost_usd": None if cost is None else round(cost / len(counted), 6),
             "total_usd": cost,
@@ -353,4 +362,13 @@ def _failures(id: str, arms: Sequence[ArmFigures]) -> tuple[str, ...]:
         "them."
         for arm in arms
         if arm.failed
+    )
+
+
+def _unscored(arms: Sequence[ArmFigures]) -> tuple[str, ...]:
+    return tuple(
+        f"{arm.unscored} of {arm.trials} outputs of {arm.name} could not be scored and are "
+        "left out of its score; the trials (CSV) say which."
+        for arm in arms
+        if arm.unscored
     )

@@ -31,6 +31,7 @@ def arm_cells(arm: ArmFigures) -> tuple[str, ...]:
     remarks = [arm.about] if arm.about else []
     remarks += [f"{arm.failed} failed"] if arm.failed else []
     remarks += [f"{arm.stopped} stopped"] if arm.stopped else []
+    remarks += [f"{arm.unscored} not scored"] if arm.unscored else []
     remarks += ["no other is as good for less"] if arm.on_frontier else []
     if not arm.trials:
         return (arm.name, *["-"] * len(FIGURES), "; ".join(remarks))

@@ -96,6 +96,42 @@ def test_a_held_out_score_is_something() -> None:
     assert (arm.failed, arm.score.mean) == (0, 0.5)
 
 
+HELD_OUT = Plan(name="test", arms=ARMS, scoring=Scoring(by="check"))
+
+
+def test_an_output_that_nobody_could_score_is_left_out_and_told() -> None:
+    judged = {"judged": "loop-1-judge", "why": "the judge gave no score"}
+    trials = [
+        trial("loop", 0, 0.9, held_out=0.6),
+        trial("loop", 1, 0.9, **judged),  # pyright: ignore[reportArgumentType]
+        trial("single", 0, 0.5, held_out=0.2),
+        trial("single", 1, 0.5, held_out=0.1),
+    ]
+    found = made(trials, HELD_OUT)
+    loop, single = found.arms
+    assert (loop.score.mean, loop.passed, loop.unscored, loop.failed) == (0.6, 0.0, 1, 0)
+    assert (loop.trials, loop.tokens, single.unscored) == (2, 100, 0)
+    assert found.pairs[0].difference.count == 1
+    assert "1 of 2 outputs of loop could not be scored" in found.warnings[-1]
+    rows = csv_of(HELD_OUT, trials, ["a", "b"]).splitlines()
+    assert rows[3].startswith("b,1,loop,,0.9,,")
+    assert rows[3].endswith(",0")
+
+
+def test_an_arm_of_which_nothing_could_be_scored_has_a_row() -> None:
+    trials = [trial("loop", n, 0.9, judged="j", why="no score") for n in range(2)]
+    trials += [trial("single", n, 0.5, held_out=0.2) for n in range(2)]
+    found = made(trials, HELD_OUT)
+    assert (found.arms[0].unscored, found.arms[0].score.count) == (2, 0)
+    assert not found.arms[0].on_frontier
+    assert found.pairs[0].difference.count == 0
+
+
+def test_a_loop_without_a_draft_is_no_output_that_nobody_could_score() -> None:
+    (arm, _) = made([trial("loop", 0, None, outcome="out_of_budget", steps=())], HELD_OUT).arms
+    assert (arm.unscored, arm.failed) == (0, 1)
+
+
 def test_no_arm_leads_that_brought_nothing() -> None:
     end = NOTHING[1]
     trials = [trial(arm, n, **end) for n in range(6) for arm in ("loop", "single")]  # pyright: ignore[reportArgumentType]
