@@ -13,6 +13,7 @@ from datetime import datetime
 
 from perdure.domain.budget.journal import Journal
 from perdure.domain.foundation.errors import InvalidInput, NotAllowed, PerdureError
+from perdure.domain.foundation.names import RESERVED_IDS
 from perdure.domain.foundation.tolerance import read
 from perdure.domain.ports import RecordStore
 from perdure.domain.run.status import RunStatus, StoredRun
@@ -149,4 +150,14 @@ def checked_id(run: str) -> str:
             f"The run id {run[:200]!r} is not usable.",
             cure="Use up to 120 letters, digits and any of - _ . : @ + =, with a letter or digit.",
         )
+    unreserved(run)
     return run
+
+
+def unreserved(name: str) -> None:
+    """Raise `InvalidInput` for a word that an address has where the id would stand."""
+    if name in RESERVED_IDS:
+        raise InvalidInput(
+            f"{name!r} cannot be a name here: addresses of the page and the API have this word.",
+            cure="Choose another.",
+        )

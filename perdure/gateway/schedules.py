@@ -29,6 +29,7 @@ from perdure.domain.schedules.plan import SchedulePlan, month_of
 from perdure.domain.schedules.status import ScheduleStatus, Triggered
 from perdure.domain.schedules.store import ScheduleStore, StoredSchedule
 from perdure.domain.specs import RUN_SPEC
+from perdure.gateway.claim_run_id import unreserved
 from perdure.gateway.schedule_spec import (
     next_starts,
     open_runs,
@@ -92,6 +93,7 @@ class Schedules:
             InvalidInput: the task cannot be run here, or the times are none.
             Conflict: there is another schedule of that name.
         """
+        unreserved(plan.name)
         size = len(plan.model_dump_json())
         if size > LONGEST_TASK:
             raise InvalidInput(

@@ -44,6 +44,9 @@ QUERIES = ("status", "history", "costs", "gates", "events")
 SCHEDULED_BY = "TemporalScheduledById"
 """What the server tells a workflow that a schedule started: the schedule's id."""
 
+RESERVED_IDS = frozenset({"new", "definitions"})
+"""No id of a run, experiment or schedule: an address of the page or the API has this word there."""
+
 READY_ACTIVITY = "ready"
 ID_GOAL_WORDS = 3
 ID_WORD_CHARACTERS = 30
