@@ -1,15 +1,18 @@
 """An experiment of many runs whose worker and server are killed: each run once, the same report."""
 
+import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from embedded import embedded_model
 from installation import Installation, installation
 from pydantic import JsonValue
 from server_process import ServerProcess, server_process
 from waiting import eventually
 
+from perdure.adapters.llm.embedded_facts import embedded_available
 from perdure.gateway.experiments import Experiments
 from perdure.interfaces.experiments.reading import Found, read_report
 from perdure.submission.experiments import experiment_of
@@ -29,11 +32,13 @@ ARMS: JsonValue = {
 
 
 @asynccontextmanager
-async def laboratory(folder: Path) -> AsyncGenerator[tuple[ServerProcess, Installation]]:
+async def laboratory(
+    folder: Path, model_url: str | None = None
+) -> AsyncGenerator[tuple[ServerProcess, Installation]]:
     """A server that may be killed, and an installation at it."""
     async with (
         server_process(folder) as server,
-        installation(folder / "home", server.address) as site,
+        installation(folder / "home", server.address, model_url=model_url) as site,
     ):
         yield server, site
 
@@ -86,13 +91,76 @@ async def test_kills_of_worker_and_server_change_nothing(tmp_path: Path, inputs:
     assert _figures(found) == _undisturbed(inputs)
 
 
+EMBEDDED: JsonValue = {
+    "kind": "refine",
+    "goal": "Write one short sentence about it.",
+    "context": {"about": None},
+    # At temperature 0, and one call after the other, equal prompts give equal text.
+    "models": {
+        "executor": "local",
+        "settings": {"executor": {"temperature": 0, "max_output_tokens": 24}},
+    },
+    "rubric": [
+        {"name": "short", "evaluator": {"check": "length", "unit": "words", "max": 12}},
+        {"name": "names it", "evaluator": {"check": "contains", "any": ["stone", "river", "cup"]}},
+    ],
+    "refine": {"plan": "off", "classify": "off", "max_iterations": 2},
+}
+THINGS = ("stone", "river", "cup", "lamp", "road")
+
+
+@pytest.mark.model
+@pytest.mark.timeout(20_000)
+@pytest.mark.skipif(not embedded_available().ok, reason="the model's wheels are not installed")
+async def test_kills_change_nothing_with_the_embedded_model(tmp_path: Path) -> None:
+    """Killed twice, and left alone; `PERDURE_TEST_INPUTS=200` makes it long."""
+    inputs = int(os.environ.get("PERDURE_TEST_INPUTS", "4"))
+    listed: list[JsonValue] = [
+        {"about": f"{THINGS[number % len(THINGS)]} number {number}"} for number in range(inputs)
+    ]
+    # Tries for what the loop spent would be more or fewer, as the engine's cache is warm or not.
+    arms: JsonValue = {
+        "loop": {},
+        "single": {"refine.max_iterations": 1},
+        "best_of": {"best_of": 2},
+    }
+    data: JsonValue = {"task": EMBEDDED, "inputs": listed, "arms": arms, "parallel": 1}
+    made = experiment_of(data, surroundings=Surroundings(folder=None))
+    async with (
+        embedded_model(tmp_path / "model") as url,
+        laboratory(tmp_path, model_url=url) as (server, site),
+        site.worker_process() as worker,
+    ):
+        experiments = site.gateway.experiments(site.parts.stores.experiments())
+        await experiments.start(made.plan, made.entries, id="exp-killed")
+        for share in KILLS:
+            await eventually(lambda part=share: _reached(site, 3 * inputs * part), seconds=9_000)
+            await worker.kill()
+            await server.kill()
+            await server.start()
+            await worker.start()
+        await eventually(lambda: _over(site), seconds=9_000)
+        await experiments.start(made.plan, made.entries, id="exp-calm")
+        await eventually(lambda: _over(site, "exp-calm"), seconds=9_000)
+        killed, calm = [await read_report(experiments, id) for id in ("exp-killed", "exp-calm")]
+        rows = await site.parts.stores.records.find_runs(prefix="exp-killed-", limit=100_000)
+    runs = [one.run for trial in killed.trials for one in trial.tries]
+    assert len(runs) == len(set(runs)) == len(rows)
+    assert killed.report.ended == calm.report.ended == 3 * inputs
+    assert _figures(killed) == _figures(calm)
+    # Not the spend: what the engine's cache still has of a prompt is not counted again.
+    assert [pair.difference for pair in killed.report.pairs] == [
+        pair.difference for pair in calm.report.pairs
+    ]
+
+
 async def _reached(site: Installation, ended: float) -> bool:
     totals = await site.parts.stores.experiments().totals(["exp-killed"])
     return totals["exp-killed"].ended >= ended
 
 
-async def _over(site: Installation) -> bool:
-    stored = await site.parts.stores.experiments().get("exp-killed")
+async def _over(site: Installation, id: str = "exp-killed") -> bool:
+    stored = await site.parts.stores.experiments().get(id)
     return stored is not None and stored.state == "ended"
 
 
