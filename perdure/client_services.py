@@ -223,10 +223,8 @@ class _Client:
         from perdure.composition import resolver
         from perdure.gateway.stored_references import StoredReferences
 
-        stores = self._stores
-        references = StoredReferences(
-            blobs=stores.blobs, sessions=stores.sessions, projects=stores.projects
-        )
+        kept = self._stores
+        references = StoredReferences(kept.blobs, sessions=kept.sessions, projects=kept.projects)
         return await resolver(self._parts(), references.problems).resolve(spec, served)
 
 

@@ -19,7 +19,7 @@ class StoredReferences:
         projects: what `roles.project` names.
     """
 
-    def __init__(self, *, blobs: BlobStore, sessions: SessionStore, projects: ProjectStore) -> None:
+    def __init__(self, blobs: BlobStore, *, sessions: SessionStore, projects: ProjectStore) -> None:
         self._blobs = blobs
         self._sessions = sessions
         self._projects = projects
