@@ -33,7 +33,7 @@ from perdure.domain.run.activity_messages import (
     PairRequest,
 )
 from perdure.domain.run.iteration_record import Carrier, whole
-from perdure.domain.tools.definitions import ToolDefinition, arguments_hash
+from perdure.domain.tools.definitions import arguments_hash
 from perdure.domain.turns.compaction import compact, target_tokens
 from perdure.domain.turns.output_schema import Given, given_in, in_words
 from perdure.domain.turns.prompts import SYSTEM_SHARE, closing_messages, shortened
@@ -348,26 +348,19 @@ def without_calls(message: Message) -> Message:
 
 
 def _asked(use: ToolUseBlock, *, frame: Frame) -> RequestedCall:
-    # Arguments may be megabytes of file content; the history gets their hash alone.
-    inline = any(tool.name == use.name and _acted_on(tool) for tool in frame.tools)
+    # Arguments may be megabytes of file content, so the history gets their hash. Only tools that
+    # the workflow itself acts on, such as a question, show it their arguments.
+    inline = any(tool.name == use.name and tool.inline_arguments for tool in frame.tools)
+    # Two calls that could not be read differ, although neither has arguments.
+    instead: dict[str, JsonValue] = {"unreadable": use.unreadable} if use.unreadable else {}
     return RequestedCall(
         id=use.id,
         name=use.name,
-        args_hash=arguments_hash(use.name, use.arguments or _instead(use)),
+        args_hash=arguments_hash(use.name, use.arguments or instead),
         label=_label(use),
         arguments=use.arguments if inline else None,
         unreadable=use.unreadable,
     )
-
-
-def _instead(use: ToolUseBlock) -> dict[str, JsonValue]:
-    # A call that could not be read is no repeat of one without arguments.
-    return {"unreadable": use.unreadable} if use.unreadable else {}
-
-
-def _acted_on(tool: ToolDefinition) -> bool:
-    # A question is asked by the workflow itself.
-    return tool.inline_arguments
 
 
 def _label(use: ToolUseBlock) -> str:

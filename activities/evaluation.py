@@ -277,7 +277,9 @@ class Judge:
         )
         return JudgeReport(
             call=call,
-            scores=tuple(_from(verdict.run, score) for score in read.scores),
+            scores=tuple(
+                score.model_copy(update={"cached_from": verdict.run}) for score in read.scores
+            ),
             resolved=read.resolved,
             cached=True,
             cached_from=verdict.run,
@@ -302,10 +304,6 @@ def question_key(step: JudgeRequest, frame: Frame) -> str | None:
     if frame.attachments:
         question["attachments"] = [one.ref for one in frame.attachments]
     return hashlib.sha256(json.dumps(question, sort_keys=True).encode()).hexdigest()
-
-
-def _from(run: str, score: DimensionScore) -> DimensionScore:
-    return score.model_copy(update={"cached_from": run})
 
 
 def _read(step: JudgeRequest, text: str) -> Judgement | BadReply:

@@ -104,7 +104,10 @@ class SettleTrial:
         plan, position = experiment.plan, experiment.plan.position(step.number)
         ended = await self._ended(step.run)
         output = await self._output(ended)
-        one, judge, judge_spend = await self._try(ended), None, SettleTrialReport()
+        # A result holds only the newest records, so all of them are read from the store.
+        texts = await self._records.records(ended.id)
+        one = try_of(ended, [read(IterationRecord, text) for text in texts])
+        judge, judge_spend = None, SettleTrialReport()
         if plan.scoring.held_out and output is not None and not one.failed:
             entry = await self._store.entry(step.experiment, position.entry)
             if entry is None:
@@ -157,11 +160,6 @@ class SettleTrial:
             explanation="It left no result: somebody ended it at the server.",
             spend=report.spend,
         )
-
-    async def _try(self, ended: RunResult) -> Try:
-        # A result holds the newest records alone.
-        texts = await self._records.records(ended.id)
-        return try_of(ended, [read(IterationRecord, text) for text in texts])
 
     async def _output(self, result: RunResult) -> str | None:
         """The whole output; None where there is none, or nobody keeps it any more."""

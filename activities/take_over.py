@@ -15,7 +15,6 @@ from perdure.domain.ports import RecordStore
 from perdure.domain.run.activity_messages import SettleChildReport, SettleChildRequest
 from perdure.domain.run.child_runs import child_name, child_number, is_below
 from perdure.domain.run.resume import booked, booked_report
-from perdure.domain.run.status import StoredRun
 from perdure.domain.run.take_over import (
     Orphan,
     TakeOverReport,
@@ -40,7 +39,8 @@ class Settling:
         # Sealing refuses every later attempt of the child, so the sum cannot grow after it was
         # read.
         rows = await self._journal.seal_tree(root=step.root, run=step.child)
-        runs = await self._runs(step.child)
+        found = await self._records.find_runs(prefix=step.child, limit=MOST_RUNS_BELOW)
+        runs = [run for run in found if run.id == step.child or is_below(run.id, step.child)]
         records = [record for run in runs for record in await self._iterations(run.id)]
         spend = booked_report(booked(rows))
         below = [run for run in runs if run.id != step.child]
@@ -54,10 +54,6 @@ class Settling:
                 }
             )
         )
-
-    async def _runs(self, child: str) -> list[StoredRun]:
-        found = await self._records.find_runs(prefix=child, limit=MOST_RUNS_BELOW)
-        return [run for run in found if run.id == child or is_below(run.id, child)]
 
     async def _iterations(self, run: str) -> list[IterationRecord]:
         texts = await self._records.records(run)
@@ -151,9 +147,10 @@ class TakeOver:
         # The new execution does not know the children of the old one, and they go on spending.
         newest, orphans = await self._orphans(step, await children_started(step.run, current))
         rows = await self._journal.tree(root=step.root, run=step.run)
-        calls = await self._drop_records(step)
-        if row is not None:
-            await self._reopen(row)
+        texts = await self._records.drop_records(step.run, after=step.records)
+        calls = sum(read(IterationRecord, text).tool_calls for text in texts)
+        if row is not None and row.ended_at is not None:
+            await self._records.reopen_run(reopened(row), ended_at=row.ended_at)
         return TakeOverReport(
             booked=booked(one for one in rows if not _held(one, step.held, current)),
             orphans=orphans,
@@ -199,16 +196,6 @@ class TakeOver:
             open=is_open,
             spend=settled.spend,
         )
-
-    async def _drop_records(self, step: TakeOverRequest) -> int:
-        """Drop the records of iterations that will be repeated; returns their tool calls."""
-        texts = await self._records.drop_records(step.run, after=step.records)
-        return sum(read(IterationRecord, text).tool_calls for text in texts)
-
-    async def _reopen(self, row: StoredRun) -> None:
-        """Reopen the run's row; a row that is open already stays as it is."""
-        if row.ended_at is not None:
-            await self._records.reopen_run(reopened(row), ended_at=row.ended_at)
 
 
 def _held(row: AttemptRow, held: tuple[str, ...], current: str) -> bool:

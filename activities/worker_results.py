@@ -1,7 +1,7 @@
 """The activities `read_work`, `review_work` and `merge_work`: workers' results and files."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 from temporalio import activity
@@ -40,7 +40,6 @@ from perdure.domain.delegation.summary import (
 from perdure.domain.delegation.worker_reply import read_worker
 from perdure.domain.delegation.worker_review import read_criteria, read_critique
 from perdure.domain.foundation.json_extraction import as_text
-from perdure.domain.generated_tools.draft import ToolDraft
 from perdure.domain.ports import BlobStore
 from perdure.domain.tools.workspaces import Workspaces
 
@@ -106,6 +105,7 @@ class ReadWork:
             question = await self._blobs.put_text(asked)
         wanted = wanted_tools(result)
         skills = [await self._blobs.put_text(skill.markdown) for skill in result.skills_created]
+        drafts = [await self._blobs.put(one.model_dump_json().encode()) for one in wanted.drafts]
         return WorkRead(
             confidence=confidence,
             stated=result.confidence if done.confidence is None else done.confidence,
@@ -117,18 +117,13 @@ class ReadWork:
             defects=result.defects[:NAMES_KEPT],
             tools_created=result.tools_created[:NAMES_KEPT],
             skills=tuple(ref.hash for ref in skills[:NAMES_KEPT]),
-            drafts=await self._drafts(wanted.drafts),
+            drafts=tuple(drafts),
             result=(await self._blobs.put_text(shown)).hash if shown.strip() else None,
             question=question,
             unfit=unfit,
             unread=result.unread,
             unread_tools=wanted.problems,
         )
-
-    async def _drafts(self, drafts: Sequence[ToolDraft]) -> tuple[str, ...]:
-        """Store the drafts of tools that the worker asks for."""
-        texts = [one.model_dump_json() for one in drafts]
-        return tuple([await self._blobs.put(text.encode()) for text in texts])
 
     async def _misfits(self, done: WorkDone, result: WorkerResult) -> tuple[str, ...]:
         schema = done.envelope.result_schema if done.envelope is not None else None

@@ -92,7 +92,9 @@ class RoleLoop(ControlHandlers):
         match state.doing:
             case "stage":
                 if not state.begun:
-                    self._begin()
+                    rules.begin_iteration(self.run.state, now=workflow.now())
+                    self.run.record_event("iteration_started")
+                    self.run.sync_visibility()
                 await self.nested.run_stage()
                 # A stage may end the iteration early by changing `doing`, for example when it is
                 # blocked.
@@ -110,17 +112,13 @@ class RoleLoop(ControlHandlers):
                 return await self._ask_person()
         return None
 
-    def _begin(self) -> None:
-        rules.begin_iteration(self.run.state, now=workflow.now())
-        self.run.record_event("iteration_started")
-        self.run.sync_visibility()
-
     async def _decide(self) -> RunResult | None:
         """Apply the decision table, unless a stop or an unanswered question ended the iteration."""
         state = self.run.state
         cut = self._stop() or state.cut
-        if state.failure is None and cut is None:
-            cut = await self._escalation()
+        if state.failure is None and cut is None and state.control.escalation is not None:
+            # A person escalated after the last stage; the decision waits for the answer.
+            cut = await self.turns.escalated(state.turn)
         if state.failure is None and cut is not None and cut.outcome not in _TABLED:
             return await self._cut_short(cut)
         self.run.set_phase("deciding")
@@ -140,12 +138,6 @@ class RoleLoop(ControlHandlers):
         state.doing = "ask" if decision.row == "rework" else "stage"
         state.why_asked = decision.explanation
         return None
-
-    async def _escalation(self) -> Ending | None:
-        """Ask a person who escalated after the last stage; the decision waits for the answer."""
-        if self.run.state.control.escalation is None:
-            return None
-        return await self.turns.escalated(self.run.state.turn)
 
     def _stop(self) -> Ending | None:
         ending = self.run.ending()

@@ -133,7 +133,7 @@ class JournaledModel:
         """
         if (known := await self._known(step, request)) is not None:
             return known
-        counted = await self._count(request)
+        counted = await self._models.resolve(request.model).count(request)
         prompt = counted if counted is not None else estimate
         price = frame.cards[request.model].price
         window = frame.cards[request.model].window
@@ -300,7 +300,8 @@ class JournaledModel:
         return model_failure(
             ModelFailure(facts=facts, account=account, failures=failures, failing_for_s=waited),
             pause_s=None if last else pause,
-            fits=fits(attempt, account) and _may_call(allowance, account),
+            fits=fits(attempt, account)
+            and (allowance.attempts is None or account.attempts < allowance.attempts),
         )
 
     async def _expects(self, attempt: Attempt, terms: Terms, seen: Usage | None) -> None:
@@ -318,13 +319,6 @@ class JournaledModel:
     ) -> None:
         await self._journal.expect(attempt, usage=usage, cost_usd=cost)
         await self._journal.fail(attempt, usage=usage, cost_usd=cost, seconds=seconds, lost=True)
-
-    async def _count(self, request: ModelRequest) -> int | None:
-        return await self._models.resolve(request.model).count(request)
-
-
-def _may_call(allowance: Allowance, account: AttemptTotals) -> bool:
-    return allowance.attempts is None or account.attempts < allowance.attempts
 
 
 def _too_late(seconds: float, seen: Usage | None) -> ModelFacts:

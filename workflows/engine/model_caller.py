@@ -279,6 +279,7 @@ class ModelCaller:
             state.budget.remaining(name, wrap_up=ask.wrap_up)
             for name in ("model_calls", "output_tokens")
         )
+        replies, tokens = state.replies.get(ask.role, (0, 0))
         return Allowance(
             max_tokens=fit.max_tokens,
             tokens=fit.amounts.tokens,
@@ -291,7 +292,7 @@ class ModelCaller:
             tried=tries.failed,
             patience_s=self.run.site.timing.failover_after if tries.fallback else None,
             waited_s=tries.failing_s,
-            typical_output=self._typical_output(ask.role),
+            typical_output=typical_output(replies=replies, tokens=tokens),
             first_step=tries.first_step,
             least=min(fit.max_tokens, self.fitting.least_reply(ask)),
         )
@@ -351,11 +352,6 @@ class ModelCaller:
         self.run.apply_budget(budgets.work(settled, account.seconds))
         state.by_phase = charged(state.by_phase, ask.phase, account)
         state.by_model = charged(state.by_model, model, account)
-
-    def _typical_output(self, role: str) -> int:
-        """The output tokens to expect of the next reply in a role."""
-        replies, tokens = self.run.state.replies.get(role, (0, 0))
-        return typical_output(replies=replies, tokens=tokens)
 
     def _learn_from(self, call: ModelCallReport, *, model: str, role: str) -> None:
         state = self.run.state

@@ -204,7 +204,7 @@ class Drafting:
         ask = ModelCallSpec(
             role="executor",
             phase="executing",
-            summary=f"part {_short(part)} (iteration {self.run.iteration})",
+            summary=f"part {str(part)[:PART_CHARACTERS]} (iteration {self.run.iteration})",
             entries=[self._entry(part), *self._said()],
             tools_off=True,
             max_tokens=part_tokens(self.run.rubric, part, self.run.spec.refine.output.parts),
@@ -252,7 +252,3 @@ class Drafting:
         if report is not None:
             self.run.state.draft.tree = report.tree.hash
             self.run.apply_budget(work(self.run.state.budget, report.seconds))
-
-
-def _short(part: Part) -> str:
-    return str(part)[:PART_CHARACTERS]

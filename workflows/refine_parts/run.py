@@ -3,7 +3,7 @@
 from pydantic import JsonValue, ValidationError
 from temporalio import workflow
 
-from perdure.domain.budget.envelope import Budget, BudgetLimits
+from perdure.domain.budget.envelope import Budget
 from perdure.domain.evaluation.judge_cache import JudgeSettings
 from perdure.domain.evaluation.rubric import Rubric, WorkerRequirements, needs_of, unknown_checks
 from perdure.domain.evaluation.termination import limits_with
@@ -26,9 +26,12 @@ class RefineRun(Run[RefineSpec, RefineState]):
 
     def __init__(self, given: RefineInput) -> None:
         adapting = given.spec.hooks.adapt
+        now = workflow.now()
+        # The time limits of the task's own condition end a step in flight, as the budget's do.
+        limits = limits_with(given.spec.refine.termination, given.spec.budget, started_at=now)
         fresh = RefineState(
-            started_at=workflow.now(),
-            budget=Budget(limits=_limits(given.spec)),
+            started_at=now,
+            budget=Budget(limits=limits),
             stage="recall",
             adaptation=adapting.start if adapting else {},
         )
@@ -133,8 +136,3 @@ class RefineScoring:
     def pass_score(self) -> float | None:
         """The score from which on an output is good enough."""
         return self.run.spec.refine.quality_threshold
-
-
-def _limits(spec: RefineSpec) -> BudgetLimits:
-    """The budget with the time limits of the task's own condition, which end a step in flight."""
-    return limits_with(spec.refine.termination, spec.budget, started_at=workflow.now())

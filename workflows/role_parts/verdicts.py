@@ -100,7 +100,12 @@ class Verdicts:
         self._take_goal(called)
         kind = self.run.state.verdicts[-1].kind
         count_verdict(kind, rework=False)
-        self.run.record_event("verdict", verdict=kind, by=JUDGE, text=self._why())
+        self.run.record_event(
+            "verdict",
+            verdict=kind,
+            by=JUDGE,
+            text=self.run.state.verdicts[-1].rationale[:200] or None,
+        )
 
     def _asked_of_judge(self, problems: tuple[str, ...]) -> ModelCallSpec:
         state = self.run.state
@@ -143,6 +148,3 @@ class Verdicts:
             case _:
                 achieved, why = False, "the reply was no verdict"
         rules.take_goal(self.run.state, achieved=achieved, rationale=why, by=JUDGE)
-
-    def _why(self) -> str | None:
-        return self.run.state.verdicts[-1].rationale[:200] or None

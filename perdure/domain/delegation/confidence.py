@@ -91,17 +91,13 @@ def _written(word: str, given: str) -> float | None:
     bare = _ABOUT.sub("", given.strip())
     found = _NUMBER.match(bare)
     if found is None:
-        return _word_at_start(word)
+        # A known word, followed by a remark in brackets or behind a comma.
+        known = _WORD.match(word)
+        return None if known is None else WORDS[known["word"]]
     if not _REMARK.fullmatch(bare[found.end() :]):
         return None
     whole = 100.0 if found[2] else float(found[3] or 1)
     return float(found[1].replace(",", ".")) / whole if whole else None
-
-
-def _word_at_start(said: str) -> float | None:
-    """The value of a word that a remark in brackets or behind a comma follows."""
-    known = _WORD.match(said)
-    return None if known is None else WORDS[known["word"]]
 
 
 def _is_read(given: str) -> bool:

@@ -106,7 +106,11 @@ def plan_problems(subtasks: Sequence[Subtask]) -> tuple[str, ...]:
     found = [f"At most {MOST_SUBTASKS} subtasks; there are {len(ids)}."] * (
         len(ids) > MOST_SUBTASKS
     )
-    found += [f"The id {id} stands for {ids.count(id)} subtasks." for id in _twice(ids)]
+    found += [
+        f"The id {id} stands for {ids.count(id)} subtasks."
+        for id in dict.fromkeys(ids)
+        if ids.count(id) > 1
+    ]
     for subtask in subtasks:
         unknown = [other for other in subtask.depends_on if other not in ids]
         known = ", ".join(dict.fromkeys(ids))
@@ -164,10 +168,6 @@ def _line(node: Node, blocked: Mapping[str, str], actionable: Iterable[str]) -> 
         status = f"waits for {', '.join(node.depends_on)}"
     measure = f" (done when: {node.acceptance})" if node.acceptance else ""
     return f"{node.id} [{status}] {node.title}{measure}"
-
-
-def _twice(ids: Sequence[str]) -> tuple[str, ...]:
-    return tuple(id for id in dict.fromkeys(ids) if ids.count(id) > 1)
 
 
 def _cycle(subtasks: Sequence[Subtask]) -> tuple[str, ...]:

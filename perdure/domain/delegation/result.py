@@ -42,7 +42,8 @@ def record_of(state: DelegationState) -> IterationRecord:
         update={
             "phase": state.phase,
             "decision": _decision(state, ending),
-            "score": _score(turnover),
+            # Where no rubric scored, what the workers think of their work.
+            "score": turnover.confidence if turnover.score is None else turnover.score,
             "dimensions": dimension_records(turnover.evaluation),
             "findings": findings_of(turnover.evaluation),
             "evaluation": _evaluation(turnover),
@@ -175,11 +176,6 @@ def _own_confidence(state: DelegationState, kept: BestResult | None) -> float | 
 def _mark(kept: BestResult) -> Mark:
     output = kept.output.hash if kept.output else None
     return Mark(iteration=kept.iteration, score=kept.score, output_ref=output)
-
-
-def _score(turnover: CurrentIteration) -> float | None:
-    """The rubric's score where it gave one, else what the workers think of their work."""
-    return turnover.confidence if turnover.score is None else turnover.score
 
 
 def _evaluation(turnover: CurrentIteration) -> EvaluationMode:

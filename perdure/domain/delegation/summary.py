@@ -52,20 +52,15 @@ def _told(value: JsonValue) -> str:
         return ""
     match value:
         case list():
-            return _counted(value)
+            usable = [item for item in value if is_usable(item)]
+            first = _told(usable[0])
+            return first if len(usable) == 1 else f"{len(usable)} items: {first}"
         case dict():
             return "; ".join(
                 f"{key}: {text}" for key, item in value.items() if (text := _told(item))
             )
         case _:
             return str(value)
-
-
-def _counted(items: list[JsonValue]) -> str:
-    """The first usable text of a list, and how many there are."""
-    usable = [item for item in items if is_usable(item)]
-    first = _told(usable[0])
-    return first if len(usable) == 1 else f"{len(usable)} items: {first}"
 
 
 FINDINGS_KEPT = 12

@@ -108,7 +108,8 @@ class Names:
     def _enter(self, node: ast.AST, scope: Scope) -> None:
         self._of[node] = scope
         if isinstance(node, Function):
-            for argument in _arguments(node.args):
+            more = [one for one in (node.args.vararg, node.args.kwarg) if one is not None]
+            for argument in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, *more]:
                 scope.bind(argument.arg, OWN)
 
     def _collect(self, node: ast.AST, scope: Scope) -> None:
@@ -151,11 +152,6 @@ def _evaluated_outside(node: Scoped) -> Iterator[ast.AST]:
             yield from (*node.decorator_list, *node.bases, *node.keywords)
         case _:
             return
-
-
-def _arguments(arguments: ast.arguments) -> list[ast.arg]:
-    more = [one for one in (arguments.vararg, arguments.kwarg) if one is not None]
-    return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, *more]
 
 
 def _bound_names(node: ast.AST) -> list[str]:

@@ -84,21 +84,19 @@ def reinforced(known: Learning, incoming: Learning) -> Learning:
         return known.model_copy(update={"origins": _updated(known.origins, incoming.origins)})
     text = incoming.text if may_enter(incoming) and not may_enter(known) else known.text
     used = known.last_used and max(known.last_used, incoming.created)
+    # From the higher of both: an uncertain repeat never weakens what is known.
+    high = max(known.confidence, incoming.confidence)
     return known.model_copy(
         update={
             "text": text,
             "category": known.category if known.category == incoming.category else None,
-            "confidence": _grown(known.confidence, incoming.confidence),
+            "confidence": max(
+                high, round(min(LEARNED_AT_MOST, high + (1 - high) * REINFORCEMENT), 4)
+            ),
             "last_used": used,
             "origins": _updated(known.origins, incoming.origins),
         }
     )
-
-
-def _grown(one: float, other: float) -> float:
-    # From the higher of both: an uncertain repeat never weakens what is known.
-    high = max(one, other)
-    return max(high, round(min(LEARNED_AT_MOST, high + (1 - high) * REINFORCEMENT), 4))
 
 
 def _updated(known: tuple[Origin, ...], incoming: tuple[Origin, ...]) -> tuple[Origin, ...]:

@@ -191,6 +191,7 @@ def skill_of(
             cure="Write the skill yourself, and give it with --file FILE.md.",
         )
     chosen = name or suggested_name(pattern)
+    accepted = sum(origin.outcome == "accepted" for origin in pattern.origins)
     return Skill(
         kind="skill",
         id=entry_id("skill", pattern.id),
@@ -199,7 +200,7 @@ def skill_of(
         categories=categories_of(pattern),
         category=pattern.category,
         text="\n".join(_lines(chosen, pattern, told)),
-        effectiveness=_accepted_share(pattern),
+        effectiveness=accepted / len(pattern.origins) if pattern.origins else 0.5,
         source=source_of(pattern, by),
         created=now,
         origins=tuple(episode.origins[0] for episode in told),
@@ -249,9 +250,3 @@ def _lines(name: str, pattern: Pattern, told: Sequence[Episode]) -> list[str]:
         score = "" if episode.best_score is None else f" ({episode.best_score:.2f})"
         lines.append(f"- {episode.goal[:GOAL_CHARACTERS]}{score}: {episode.text}".rstrip(": "))
     return lines
-
-
-def _accepted_share(pattern: Pattern) -> float:
-    """The share of the pattern's runs that were accepted, of those that are still known."""
-    accepted = sum(origin.outcome == "accepted" for origin in pattern.origins)
-    return accepted / len(pattern.origins) if pattern.origins else 0.5

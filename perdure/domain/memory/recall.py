@@ -1,6 +1,6 @@
 """Recall as a whole: what is asked, what candidates become for one run, how it is reported."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pydantic import AwareDatetime
@@ -8,7 +8,7 @@ from pydantic import AwareDatetime
 from perdure.domain.foundation.base import ActivityMessage
 from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.foundation.tokens import estimate
-from perdure.domain.memory.entries import Kind, Learning, MemoryEntry, Skill, may_enter
+from perdure.domain.memory.entries import Kind, Learning, Skill, may_enter
 from perdure.domain.memory.prompt_blocks import Told, one_line, tell
 from perdure.domain.memory.ranking import rank
 from perdure.domain.memory.skills import ToldSkills, select_skills, tell_skills
@@ -110,11 +110,15 @@ def recalled(
     knowledge = tell(rank(terms, known, now=asked.now), limit=room, now=asked.now)
     left = asked.token_limit - estimate(knowledge.text).total
     at_hand = {skill.name.casefold() for skill in named if may_enter(skill)}
+    shown = knowledge.shown["anti_patterns"]
+    texts = [
+        entry.text for entry in known.entries if isinstance(entry, Learning) and entry.id in shown
+    ]
     return Recalled(
         knowledge=knowledge,
         skills=tell_skills(chosen, limit=left),
         missing=tuple(name for name in asked.skills if name.casefold() not in at_hand),
-        avoid=_only_anti_pattern(knowledge, known.entries),
+        avoid=texts[0] if len(texts) == 1 else "",
         unreadable=len(known.unreadable) + len(skills.unreadable),
     )
 
@@ -171,9 +175,3 @@ def _summary(found: Recalled, left_out: int) -> str:
 
 def _counted(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}" if count else ""
-
-
-def _only_anti_pattern(knowledge: Told, known: Iterable[MemoryEntry]) -> str:
-    shown = knowledge.shown["anti_patterns"]
-    texts = [entry.text for entry in known if isinstance(entry, Learning) and entry.id in shown]
-    return texts[0] if len(texts) == 1 else ""

@@ -107,7 +107,9 @@ def _fold(text: str, bodies: Sequence[_Body], keep: frozenset[int]) -> Compresse
     shown, folds, left_out, at = list[str](), 0, 0, 1
     for run in _runs(bodies, keep):
         folded = "\n".join(lines[run.first - 1 : run.last])
-        mark = _mark(run, folded)
+        indent = folded[: len(folded) - len(folded.lstrip(" \t"))] if folded[:1] in " \t" else ""
+        name = f": {run.name}" if run.name else ""
+        mark = f"{indent}[... lines {run.first}-{run.last} unchanged #{_digest(folded)}{name} ...]"
         if len(mark) >= len(folded):
             continue
         shown += [*lines[at - 1 : run.first - 1], mark]
@@ -125,12 +127,6 @@ def _runs(bodies: Sequence[_Body], keep: frozenset[int]) -> Iterator[_Body]:
             if number > start:
                 yield _Body(start, number - 1, body.name)
             start = number + 1
-
-
-def _mark(run: _Body, folded: str) -> str:
-    indent = folded[: len(folded) - len(folded.lstrip(" \t"))] if folded[:1] in " \t" else ""
-    name = f": {run.name}" if run.name else ""
-    return f"{indent}[... lines {run.first}-{run.last} unchanged #{_digest(folded)}{name} ...]"
 
 
 def _digest(text: str) -> str:

@@ -43,18 +43,12 @@ def told_to_change(state: RefineState, *, rubric: Rubric, settings: RefineSettin
     told = failure_feedback(state.last_error, delta) if state.last_error else delta
     lines = [" ".join(line.removeprefix("- ").split()) for line in told.splitlines()]
     said = "; ".join(line for line in lines if line) or IN_GENERAL
-    return _cut(said)
+    return said if len(said) <= ADAPTATION_CHARACTERS else f"{said[: ADAPTATION_CHARACTERS - 1]}…"
 
 
 def adaptation(before: str | None, told: str) -> str | None:
     """What changed already, such as the model, and what is to change next."""
     return "; ".join(part for part in (before, told) if part) or None
-
-
-def _cut(said: str) -> str:
-    if len(said) <= ADAPTATION_CHARACTERS:
-        return said
-    return f"{said[: ADAPTATION_CHARACTERS - 1]}…"
 
 
 # Of the rows that end a run these are termination conditions; the rest are limits and trouble.

@@ -95,7 +95,9 @@ def decide(facts: RoleFacts) -> RoleDecision:
         return _over("budget", "abort_budget", ended("out_of_budget", *facts.exhausted))
     if facts.out_of_time is not None:
         return _over("deadline", "abort_timeout", ended("deadline", *facts.out_of_time))
-    success = _success(facts)
+    # A verdict of success counts on the last permitted round too: limits are looked at later.
+    early = check_termination(facts.condition, _termination_facts(facts, completed=0))
+    success = early if early is not None and early.outcome == "accepted" else None
     if success is not None and facts.unheard and _rounds_left(facts):
         return RoleDecision("next", "continue", UNHEARD)
     if success is not None:
@@ -104,12 +106,6 @@ def decide(facts: RoleFacts) -> RoleDecision:
         why = f"The same findings came back {facts.rejections} times in a row."
         return RoleDecision("rework", "escalate", why)
     return _by_limits(facts)
-
-
-def _success(facts: RoleFacts) -> RunEnd | None:
-    """A verdict of success counts on the last permitted round too: limits are looked at later."""
-    early = check_termination(facts.condition, _termination_facts(facts, completed=0))
-    return early if early is not None and early.outcome == "accepted" else None
 
 
 def _rounds_left(facts: RoleFacts) -> bool:

@@ -87,7 +87,12 @@ def _resolved(library: Library, asked: _Asked, provided: frozenset[str]) -> Reso
         return Resolved(problems=tuple(wrong))
     read = read_filled(_filled(stored.fields, values))
     if not isinstance(read, LoopDefinition):
-        return Resolved(problems=tuple(_placed(problem, stored.name) for problem in read))
+        return Resolved(
+            problems=tuple(
+                problem.model_copy(update={"path": f"{stored.name}.{problem.path}"})
+                for problem in read
+            )
+        )
     return _completed(library, read, asked=asked, values=values, stored=stored, provided=provided)
 
 
@@ -245,7 +250,3 @@ def _unknown(library: Library, asked: _Asked) -> Problem:
         allowed="one of " + ", ".join(names),
         nearest=nearest_name(asked.name, names),
     )
-
-
-def _placed(problem: Problem, loop: str) -> Problem:
-    return problem.model_copy(update={"path": f"{loop}.{problem.path}"})

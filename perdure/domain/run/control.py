@@ -320,15 +320,10 @@ def _refuse_transition(state: Control, message: Pause | Resume | Stop | Escalate
         case Resume():
             return None if state.paused else f"the run is {state.lifecycle}, not paused"
         case Stop():
-            return _refuse_stop(state, message)
+            stopping = state.stop in {"now", message.mode}
+            return "the run is stopping already" if stopping else None
         case Escalate():
             return None if state.lifecycle == "running" else f"the run is {state.lifecycle}"
-
-
-def _refuse_stop(state: Control, message: Stop) -> str | None:
-    if state.stop == "now" or state.stop == message.mode:
-        return "the run is stopping already"
-    return None
 
 
 def _refuse_amend(
@@ -352,7 +347,8 @@ def _refuse_amend(
             Rubric.model_validate(message.rubric)
         budgets.amend(budget, message.budget, wall_time=wall_time)
     except ValueError as error:
-        return _first_line(error)
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        return " ".join(lines[:3])[:500]
     return None
 
 
@@ -376,8 +372,3 @@ def _text_of(message: AnyMessage) -> str | None:
             return message.note
         case Pause() | Resume() | Stop():
             return None
-
-
-def _first_line(error: ValueError) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return " ".join(lines[:3])[:500]

@@ -39,7 +39,10 @@ def open_gate(
         details=details,
         scores=scores,
     )
-    state.gates = {**_newest_answered(state.gates), gate.id: gate}
+    # Of answered gates only the newest stay; open ones are never dropped.
+    answered = [known for known in state.gates.values() if not known.open][-NOTES_KEPT:]
+    kept = sorted([*answered, *state.open_gates], key=lambda known: int(known.id[1:]))
+    state.gates = {**{known.id: known for known in kept}, gate.id: gate}
     return gate
 
 
@@ -54,9 +57,3 @@ def close_expired(state: Control, *, now: datetime) -> tuple[Gate, ...]:
     for gate in closed:
         state.gates = {**state.gates, gate.id: gate}
     return tuple(closed)
-
-
-def _newest_answered(gates: dict[str, Gate]) -> dict[str, Gate]:
-    answered = [gate for gate in gates.values() if not gate.open][-NOTES_KEPT:]
-    kept = [*answered, *(gate for gate in gates.values() if gate.open)]
-    return {gate.id: gate for gate in sorted(kept, key=lambda gate: int(gate.id[1:]))}

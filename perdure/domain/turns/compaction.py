@@ -200,7 +200,7 @@ def _summarized(messages: Sequence[Message], *, limit: int) -> list[Message]:
     for start in starts:
         if total <= limit - (room if cut > 1 else 0):
             break
-        total -= _sum(sizes, messages, cut, start)
+        total -= sum(sizes[index] for index in range(cut, start) if not messages[index].pinned)
         cut = start
     if cut == 1:
         return list(messages)
@@ -210,7 +210,3 @@ def _summarized(messages: Sequence[Message], *, limit: int) -> list[Message]:
     text = summary_of(earlier, gone, tokens=room)
     first = words.model_copy(update={"blocks": (*words.blocks, TextBlock(type="text", text=text))})
     return [first, *pinned, *messages[cut:]]
-
-
-def _sum(sizes: Sequence[int], messages: Sequence[Message], begin: int, end: int) -> int:
-    return sum(sizes[index] for index in range(begin, end) if not messages[index].pinned)

@@ -149,7 +149,8 @@ def merge_replies(
     if better != offered:
         text = replaced(kept.text, better, rubric, kind)
         merged = Version(text, evaluate(text))
-    return kept if _falls(rubric, kept.evaluation, merged.evaluation) else merged
+    old, new = _mean(rubric.checks, kept.evaluation), _mean(rubric.checks, merged.evaluation)
+    return kept if new is None or (old is not None and new < old) else merged
 
 
 def part_score(rubric: Rubric, evaluation: Evaluation, part: Part) -> float | None:
@@ -171,11 +172,6 @@ def _is_better(
     named = bool(findings_on(rubric, kept.evaluation, part))
     changed = part_text(kept.text, part, kind) != part_text(offer.text, part, kind)
     return new == old and named and changed
-
-
-def _falls(rubric: Rubric, kept: Evaluation, merged: Evaluation) -> bool:
-    old, new = _mean(rubric.checks, kept), _mean(rubric.checks, merged)
-    return new is None or (old is not None and new < old)
 
 
 def _mean(dimensions: tuple[Dimension, ...], evaluation: Evaluation) -> float | None:
