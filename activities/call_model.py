@@ -39,7 +39,7 @@ from perdure.domain.turns.output_schema import Given, given_in, in_words
 from perdure.domain.turns.prompts import SYSTEM_SHARE, closing_messages, shortened
 from perdure.domain.turns.tool_call_rules import RequestedCall, canonical_json, normalize_name
 
-# How a value misses a schema; nothing where it conforms.
+# The ways in which a value misses a schema; empty if it conforms.
 Misfits = Callable[[Mapping[str, JsonValue], JsonValue], Awaitable[tuple[str, ...]]]
 
 
@@ -57,7 +57,7 @@ async def shaped(
     return (text, in_words(problems)) if problems else (found.text, ())
 
 
-# A tool's name and the arguments that a model gave, to the arguments as the tool mends them.
+# Takes a tool's name and the model's arguments; returns the arguments as the tool repairs them.
 Mended = Callable[[str, dict[str, JsonValue]], dict[str, JsonValue]]
 
 EXCERPT_CHARACTERS = 120

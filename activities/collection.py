@@ -21,10 +21,10 @@ class Collect:
     @activity.defn
     @translated
     async def collect(self, step: CollectRequest) -> CollectReport:
-        """Collect once; a repeat drops what the attempt before had not come to.
+        """Collect once; a retried attempt goes on where the one before it ended.
 
-        What an attempt dropped, runs one by one and blobs in parts, is not done again; what is
-        still needed is looked for from the beginning, as it may have changed.
+        Runs are dropped one by one and blobs in parts, so nothing is dropped twice. What is still
+        needed is looked up from the beginning, because it may have changed.
         """
         del step
         return await self._collect()

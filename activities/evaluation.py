@@ -90,7 +90,7 @@ class Check:
                     self._score, frame, tidy, kept, step.kept_evaluation, replies, step.adaptation
                 )
             )
-        # The kept output has its verdicts; one without any dimension is known.
+        # The kept output has its verdicts already, and a known output is not scored again.
         asked = version.text != kept and version.evaluation.dimensions
         return CheckReport(
             output=await self._blobs.put_text(version.text),
@@ -108,7 +108,7 @@ class Check:
     @activity.defn
     @translated
     async def read_verdicts(self, step: ReadVerdictsRequest) -> ReadVerdictsReport:
-        """Make scores of what activities of others gave."""
+        """Turn the results of checks that are activities into scores."""
         frame = refine_frame(await self._frames.load(step.frame))
         text = await self._blobs.get_text(step.output)
         scores = self._checks.judged(frame.rubric, text, frame.output.parts, verdicts=step.verdicts)
@@ -149,7 +149,7 @@ class Check:
     def _merged(
         self, frame: RefineFrame, text: str, kept: Evaluation, adaptation: Adapted
     ) -> Evaluation:
-        """The checks of a merge; what activities of others score stays until they are asked."""
+        """Score a merged output; checks that are activities keep their score until they run."""
         scored = self._evaluate(frame, text, adaptation)
         asked = self._checks.activities(
             frame.rubric, text, frame.output.parts, adaptation=adaptation
@@ -200,7 +200,7 @@ class Verify:
         output = "" if step.output is None else await self._blobs.get_text(step.output)
         tree = step.tree
         if tree is None:
-            # A run without write access reads the folder as it is: the copy is of that.
+            # A run without write access has no snapshot yet: copy the folder as it is now.
             tree = (await self._workspaces.snapshot(run=run, root=root)).hash
         async with self._workspaces.checkout(tree=tree) as folder:
             return await self._verifier.verify(rubric, folder=folder, output=output)

@@ -57,7 +57,7 @@ class OpenTrial:
             judging.is_open(plan, made[-1])
             or not await more_tries(self._store, step.experiment, plan, trial)
         ):
-            # An experiment that was ended by force had not come to the end of its trial.
+            # The experiment was terminated before it had settled this trial.
             return OpenTrialReport(run=made[-1].run)
         entry = await self._store.entry(step.experiment, position.entry)
         if entry is None:
@@ -183,7 +183,7 @@ class SettleTrial:
         whole = sum(weights.values()) or 1.0
         known = [weights[item.name] * item.score for item in scores if item.score is not None]
         why = "; ".join(item.gap for item in scores if item.gap)
-        # A check that could not be run has found nothing: that is no zero.
+        # A check that could not run gives no score: counting it as zero would blame the output.
         score = round(sum(known) / whole, 4) if len(known) == len(scores) else None
         return one.model_copy(update={"held_out": score, "why": why[:400]})
 
@@ -241,7 +241,7 @@ class TrialRuns:
         if row is not None and row.result is not None:
             return OpenTrialReport(run=run)
         kind = str(task.get("kind", "agent"))
-        # Not of an execution: an experiment that is started again takes up its own runs.
+        # The execution is no part of it: an experiment that is started again finds its own runs.
         asked = OpenTaskRequest(kind=kind, task=task, chain=f"experiment:{experiment}:{run}")
         report = await self._open(run, asked)
         if report.result is not None:

@@ -109,8 +109,8 @@ class Manage:
         await self._artifacts.add_artifact(artifact)
 
 
-# A child's input is part of its parent's history.
-# A wave of children stays far below what the server takes in one transaction.
+# A child's input is part of its parent's history. At this size, a wave of children stays far below
+# what the server accepts in one transaction.
 PASSED_INLINE_BYTES = 1_024
 BEGINNING_CHARACTERS = 2_000
 

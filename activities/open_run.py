@@ -176,7 +176,7 @@ class OpenRun:
         return card.cached_for(step.cache_life)
 
     async def _attachments(self, step: OpenRunRequest) -> dict[str, Attachment]:
-        """The images and PDFs of the task, by input; what a client wrote of them is not trusted.
+        """The images and PDFs of the task, by input; what a client says about them is not trusted.
 
         Raises:
             InvalidInput: the content is no image or PDF that a model can be shown.
@@ -256,7 +256,9 @@ class OpenRun:
 def _require_sight(
     attachments: Sequence[Attachment], step: OpenRunRequest, cards: Mapping[str, ModelProfile]
 ) -> None:
-    """Refuse images and PDFs that nobody could look at; whoever submitted may not know the models.
+    """Refuse images and PDFs that no model of the run can be shown.
+
+    Only the worker knows the models for certain, so the interface may have let them pass.
 
     Raises:
         InvalidInput: no model of the run can be shown them.

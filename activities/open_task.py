@@ -16,10 +16,10 @@ ReadTask = Callable[[str, OpenTaskRequest], Awaitable[OpenTaskReport]]
 
 
 class OpenTask:
-    """Does for a run that no interface started what interfaces do before a start.
+    """Prepares a run that a Temporal client started, as interfaces do before they start one.
 
     Args:
-        read: checks the task of a run and claims its row; one that cannot be run comes back as the
+        read: checks the task and claims the run's row; for a task that cannot run it returns the
             result of a failed run.
         blobs: where the outputs of earlier runs are.
         inline: how many bytes of its output a run returns beside the address.
@@ -40,7 +40,7 @@ class OpenTask:
         report = await self._read(run, step)
         if report.result is None:
             return report
-        # The row keeps the address of the output alone; whoever waits for a run reads the text.
+        # The row keeps only the output's address; whoever waits for the run wants to read it.
         result = read(RunResult, report.result)
         output, excerpt = await inline_output(self._blobs, result.output_ref, self._inline)
         whole = with_value(result.model_copy(update={"output": output, "excerpt": excerpt}))

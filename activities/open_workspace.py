@@ -107,7 +107,7 @@ class OpenWorkspace:
             base_tree=prepared.base,
             checks=self._checks,
             seconds=watch.seconds,
-            # A user's folder that is read in place is for every worker that sees it.
+            # A user's folder that is only read has no host: every worker that sees it can serve.
             host=self._host_queue if prepared.writable or step.source is None else None,
         )
 
@@ -126,7 +126,7 @@ class OpenWorkspace:
             return _Prepared(root, base, writable, selection, ())
         # Pinned with a hash of each tool: a server that changes its tools under a run is noticed.
         pinned = await self._servers.pin(asked, root=root)
-        # A server may offer what our own tools do; it is for the same runs alone.
+        # Tools that steer loops are for the same runs, whether they are ours or a server's.
         later = [fact for fact in pinned.facts if step.orchestrates or not steers_loops(fact.name)]
         selection = _selected(step, (*own, *later))
         _require_offered(step, pinned.facts)
@@ -152,7 +152,7 @@ class OpenWorkspace:
         lacking = self._unknown(step.needs)
         programs = step.needs.programs
         if any(named_program(check) is None for check in programs.values()):
-            # Told by the files that are judged, as when they are judged.
+            # Without a named program the files decide which one runs: ask those that are judged.
             judged = tree or (await self._workspaces.snapshot(run=step.run, root=root)).hash
             async with self._workspaces.checkout(tree=judged) as folder:
                 lacking |= await self._verifier.obstacles(programs, folder=folder)
@@ -203,7 +203,7 @@ def _selected(
     selection = select(
         catalog,
         level=step.tools.access or "minimal",
-        # A tool that was made at run time is asked for by its hash: that is its permission.
+        # A generated tool is asked for by its hash, which is its permission.
         allow=(*wanted, *step.tools.generated) if wanted else (),
         deny=step.tools.deny,
         approve=step.tools.approve,

@@ -56,7 +56,7 @@ class NoteKeeper:
             try:
                 text = await self._blobs.get_text(note.ref)
             except NotFound:
-                continue  # a note is a help: its loss does not hold up the end of a run
+                continue  # a lost note must not hold up the end of the run
             sort = SORTS.get(note.name, "fact")
             await self._memory.put(
                 learning(run, f"note:{note.id}", sort=sort, text=text, confidence=CONFIDENCE)

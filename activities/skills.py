@@ -50,7 +50,7 @@ class SkillFolder(Protocol):
     """The folder in which the skills of a run are files."""
 
     async def read(self, root: str) -> SkillTexts:
-        """The skills that stand there; nothing where there is no such folder."""
+        """The skills in the folder; none if there is no such folder."""
         ...
 
     async def write(self, root: str, *, name: str, text: str) -> None:

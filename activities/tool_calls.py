@@ -54,7 +54,7 @@ class AskedCalls:
         self._workspaces = workspaces
 
     async def require_folder(self, step: ToolCallRequest) -> None:
-        """Raise `FolderGone` if this host should have the working folder, and has not."""
+        """Raise `FolderGone` if this host should have the working folder but does not."""
         if step.root:
             await self._workspaces.require(root=step.root)
 
@@ -168,27 +168,27 @@ class CallTool:
         if not step.takes_snapshot:
             return report
         tree = await to_the_end(self._tree_after(step.name, envelope.run, root=grant.root))
-        # The clock of the host since it started: calls that ran side by side ran on one host.
+        # A monotonic clock is enough to order calls that ran side by side: they ran on one host.
         return report.model_copy(update={"tree": tree, "tree_at": time.monotonic_ns()})
 
     @activity.defn
     @translated
     async def keep_result(self, step: KeepResultRequest) -> ToolCallReport:
-        """Store what an activity of somebody else's gave, as the result of the call."""
+        """Store the result of a foreign activity as the result of the call."""
         given = self._host.output_of(step.outcome, step.value)
         return await self._report(step.name, given, step.seconds)
 
     async def _tree_after(self, name: str, run: str, *, root: str) -> str | None:
         """Store the working folder after a call; None if that is not possible.
 
-        The tool has run, so nothing here may end the call as one that could be made again: a folder
-        that the tool itself removed is missed by the next step, which has not begun then.
+        The tool has run, so no failure here may make the call look repeatable. If the tool itself
+        removed the folder, the next step notices that before it begins.
         """
         try:
             return (await self._workspaces.snapshot(run=run, root=root)).hash
         except (PerdureError, OSError) as error:
             if isinstance(error, StoreAway) and cancelled_by_shutdown():
-                raise  # told as what it is: a call that may be repeated is made again
+                raise  # the worker stops: an idempotent call is then made again
             activity.logger.warning("The files were not stored after %s: %s", name, error)
             return None
 
@@ -209,7 +209,7 @@ class CallTool:
         """Store a file that a tool shows, and say what it is.
 
         Raises:
-            InvalidInput: no model can be shown it; a tool of ours has said so before.
+            InvalidInput: no model can be shown it; built-in tools say so before.
         """
         ref = await self._blobs.put(file.data)
         found = await asyncio.to_thread(
@@ -229,7 +229,7 @@ class CallTool:
             return await self._blobs.put_text(encodable(text))
         except PerdureError as error:
             if isinstance(error, StoreAway) and cancelled_by_shutdown():
-                raise  # told as what it is: a call that may be repeated is made again
+                raise  # the worker stops: an idempotent call is then made again
             raise ApplicationError(
                 f"{name} ran, but its result could not be stored: {error}",
                 type=EFFECT_UNCERTAIN,

@@ -177,14 +177,11 @@ class MergeWork:
         merged = await self._workspaces.merge(
             run=step.run, root=step.root, base=step.base, tree=step.tree
         )
+        # Skills first, because the list is cut and its reader looks for new skills.
+        changed = sorted(merged.changed, key=lambda path: not is_skill_file(path))
         return MergeReport(
-            # Skills first: whoever reads the report looks whether there are new ones.
-            changed=tuple(sorted(merged.changed, key=_is_no_skill))[:PATHS_NAMED],
+            changed=tuple(changed[:PATHS_NAMED]),
             conflicts=merged.conflicts[:PATHS_NAMED],
             tree=merged.tree,
             seconds=watch.seconds,
         )
-
-
-def _is_no_skill(path: str) -> bool:
-    return not is_skill_file(path)

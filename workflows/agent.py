@@ -47,7 +47,7 @@ class AgentLoop(ControlHandlers):
 
     @workflow.run
     async def execute(self, given: AgentInput) -> RunResult:
-        """Run to the end; the input is taken by `__init__`."""
+        """Run to the result; `__init__` has taken the input."""
         return await self.engine.life.run_to_end(self._loop)
 
     async def _loop(self) -> RunResult:

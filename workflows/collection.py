@@ -18,7 +18,7 @@ class Collection(Given):
 
     @workflow.init
     def __init__(self, given: CollectionInput) -> None:
-        del given  # taken by `run`, once it is known to be one
+        del given  # `Given` has checked it, and `run` gets it
 
     @workflow.run
     async def run(self, given: CollectionInput) -> CollectReport:

@@ -95,7 +95,7 @@ class DelegationLoop(ControlHandlers):
 
     @workflow.run
     async def execute(self, given: DelegationInput) -> RunResult:
-        """Run to the end; the input is taken by `__init__`."""
+        """Run to the result; `__init__` has taken the input."""
         return await self.engine.life.run_to_end(self._loop)
 
     async def _loop(self) -> RunResult:
@@ -158,8 +158,7 @@ class DelegationLoop(ControlHandlers):
             ShelveRequest(values=self.run.spec.context),
             **activity_options.store_step(self.run.site, summary="put inputs by"),
         )
-        # A fork begins with the state of another run.
-        # What was added to an earlier run of this state stays among the inputs.
+        # A fork begins with the state of another run: inputs that people added there stay.
         self.run.state.inputs = {**self.run.state.inputs, **report.values}
         self.run.state.shown = {**self.run.state.shown, **report.shown}
 
@@ -260,7 +259,7 @@ class DelegationLoop(ControlHandlers):
 
     async def _delegated(self, envelopes: tuple[Envelope, ...]) -> StallVerdict:
         """Have workers do the work, then measure progress."""
-        # Before the work: what it adds, its workers have not seen.
+        # Read before the work: its workers were not shown what the work itself adds.
         state, beside = self.run.state, self.run.surroundings
         reports = await self.workers.work(envelopes)
         turnover = state.turnover
@@ -299,8 +298,8 @@ class DelegationLoop(ControlHandlers):
         envelopes = [hypothesis_envelope(hypothesis) for hypothesis in hypotheses]
         reports = await self.workers.work(envelopes)
         self.run.state.turnover.reports = reports
-        # Counting them would let a diagnosis look like a stall.
-        # The tests of hypotheses are no work on the task: they are no reading of its progress.
+        # Tests of hypotheses are no work on the task. As readings of its progress, they would make
+        # a diagnosis look like a stall.
         self.run.state.turnover.output = self.run.state.turnover.results = None
         self.run.state.course = after_diagnosis(
             self.run.state.course, reports, settings=self.run.spec.delegation
@@ -347,7 +346,7 @@ class DelegationLoop(ControlHandlers):
     async def _conclude(self, verdict: StallVerdict | None) -> Ending | None:
         """Judge the progress and close the iteration."""
         state, turnover = self.run.state, self.run.state.turnover
-        # A stop or deadline that came while work was done outranks what progress would say of it.
+        # A stop or deadline during the work outranks what the rules of progress say.
         cut = self.run.ending() if turnover.ending is None else None
         if turnover.ending is None and cut is None and turnover.decision is not None:
             ended = progress_end(state.course, self.run.spec.delegation, verdict)

@@ -40,8 +40,8 @@ from perdure.workflows.engine.continue_as_new import AUTO_UPGRADE
 from perdure.workflows.engine.input import Given
 from perdure.workflows.task_start import INPUTS
 
+# Replaying so many events takes a worker a third of a second, so the history is cut here.
 EVENTS = 2_000
-"""A history of so many events is cut: replaying it takes a worker a third of a second."""
 
 BY = "the experiment"
 LOOK_AGAIN = timedelta(seconds=10)
@@ -66,7 +66,7 @@ class Experiment(Given):
 
     @workflow.run
     async def execute(self, given: ExperimentInput) -> ExperimentReport:
-        """Run to the end; the input is taken by `__init__`."""
+        """Run to the result; `__init__` has taken the input."""
         # A task of its own: a cancellation from outside, which is how people end workflows in the
         # Web UI, hits this coroutine, and the work goes on to its end.
         work = asyncio.ensure_future(self._work())
@@ -227,7 +227,7 @@ class Experiment(Given):
             try:
                 await self._child(opened.run, opened)
             except WorkflowAlreadyStartedError:
-                # An execution of this experiment that was ended by force had started it.
+                # An execution of this experiment that was terminated had started it.
                 await workflow.sleep(LOOK_AGAIN)
                 opened = await self._open(number)
             else:

@@ -18,7 +18,7 @@ class PatternMining(Given):
 
     @workflow.init
     def __init__(self, given: MiningInput) -> None:
-        del given  # taken by `run`, once it is known to be one
+        del given  # `Given` has checked it, and `run` gets it
 
     @workflow.run
     async def run(self, given: MiningInput) -> MineReport:

@@ -67,7 +67,7 @@ class RefineLoop(ControlHandlers):
 
     @workflow.run
     async def execute(self, given: RefineInput) -> RunResult:
-        """Run to the end; the input is taken by `__init__`."""
+        """Run to the result; `__init__` has taken the input."""
         return await self.engine.life.run_to_end(self._loop)
 
     async def _loop(self) -> RunResult:
@@ -163,8 +163,8 @@ class RefineLoop(ControlHandlers):
         if decision.outcome is not None and decision.reason is not None:
             detail = end_detail(self.run.state, decision, wall_time=self.run.wall_time)
             ending = Ending(outcome=decision.outcome, reason=decision.reason, detail=detail)
-            # What passes is what was asked for, also where another draft has the higher score, and
-            # where the last of the money was spent on it.
+            # A draft that passes is what was asked for, even if another has a higher score, or the
+            # last of the budget was spent on it.
             return await self._close(
                 ending,
                 returned=self.run.state.newest if passed(facts) is not None else None,

@@ -47,7 +47,7 @@ class RoleLoop(ControlHandlers):
 
     @workflow.run
     async def execute(self, given: RoleInput) -> RunResult:
-        """Run to the end; the input is taken by `__init__`."""
+        """Run to the result; `__init__` has taken the input."""
         return await self.engine.life.run_to_end(self._loop)
 
     async def _loop(self) -> RunResult:

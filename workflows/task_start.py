@@ -141,7 +141,7 @@ class AgentTask(TaskStart):
 
     @workflow.run
     async def execute(self, given: TaskInput) -> RunResult:
-        """Open the run; the task is taken by `__init__`."""
+        """Open the run; `__init__` has taken the task."""
         return await self.open()
 
 
@@ -155,7 +155,7 @@ class RefineTask(TaskStart):
 
     @workflow.run
     async def execute(self, given: TaskInput) -> RunResult:
-        """Open the run; the task is taken by `__init__`."""
+        """Open the run; `__init__` has taken the task."""
         return await self.open()
 
 
@@ -169,7 +169,7 @@ class RoleTask(TaskStart):
 
     @workflow.run
     async def execute(self, given: TaskInput) -> RunResult:
-        """Open the run; the task is taken by `__init__`."""
+        """Open the run; `__init__` has taken the task."""
         return await self.open()
 
 
@@ -183,7 +183,7 @@ class DelegationTask(TaskStart):
 
     @workflow.run
     async def execute(self, given: TaskInput) -> RunResult:
-        """Open the run; the task is taken by `__init__`."""
+        """Open the run; `__init__` has taken the task."""
         return await self.open()
 
 

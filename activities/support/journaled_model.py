@@ -164,7 +164,7 @@ class JournaledModel:
         if number <= LOST_WORKERS:
             return None
         # A worker that died over an attempt leaves it open. An attempt without a row may never have
-        # reached a worker: a network that is away for minutes swallows many.
+        # reached a worker: a network outage of some minutes swallows many.
         told, untold = await self._journal.traces(key)
         without_end = number - 1 - told
         if untold < LOST_WORKERS and without_end < LOST_WORKERS * UNHEARD_ROUNDS:
@@ -248,10 +248,10 @@ class JournaledModel:
         try:
             content = reply.model_dump_json().encode()
         except UNREADABLE as error:
-            # Paid for, and never to be stored: booked as it is, and not paid for again.
+            # The reply is paid for, but no attempt could ever store it: book it and do not retry.
             await self._journal.fail(attempt, usage=usage, cost_usd=cost, seconds=seconds)
             raise unreadable(error) from error
-        # The reply is paid for: while the store is away it stays in hand.
+        # The reply is paid for: while the store is away, this waits with the reply in memory.
         first = await self._journal.answer(
             attempt,
             usage=usage,

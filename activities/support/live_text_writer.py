@@ -22,7 +22,7 @@ LOOK_EVERY_S = 1.0
 WATCHED_S = 30.0
 # The end of a call stays for watchers that look twice a second.
 SHOWN_AFTER_END_S = 3.0
-# Of calls that have ended, where the store does not answer.
+# Ended calls that are remembered while the store does not answer.
 ENDED_KEPT = 100
 CLOSING_S = 2.0
 
@@ -62,7 +62,7 @@ class LiveText:
         return self._about.model_copy(update=now)
 
     def failed(self) -> None:
-        """Its row may or may not be there: it is written again."""
+        """Forget what was shown: the row may or may not have been written."""
         self._shown = (-1, False)
 
     @property
@@ -74,8 +74,8 @@ class LiveTextWriter:
     """The calls in flight of one worker, and the task that writes them down.
 
     Args:
-        texts: where people look.
-        on_failure: told why once, when the store begins to fail.
+        texts: where watchers read.
+        on_failure: called with the reason, once, when the store begins to fail.
     """
 
     def __init__(self, texts: LiveTexts, *, on_failure: Callable[[str], None]) -> None:
@@ -103,7 +103,7 @@ class LiveTextWriter:
             self._forget(self._unwatched())
 
     async def close(self) -> None:
-        """Take what is shown away; a worker that ends has no calls."""
+        """Remove the rows that are shown: a worker that ends has no calls."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task}, timeout=CLOSING_S)
@@ -152,7 +152,7 @@ class LiveTextWriter:
             raise
 
     def _unwatched(self) -> list[LiveText]:
-        """Calls that ended without anybody to tell, or too many for a store that is away."""
+        """Ended calls that nobody watches, and those above the limit while the store is away."""
         ended = [one for one in self._calls if one.ended_at is not None]
         return [
             *(one for one in ended if not one.was_shown and not self._watched(one)),

@@ -1,4 +1,4 @@
-"""A model call in progress notes in the journal what it costs if it gets lost.
+"""Notes in the journal, while a model call runs, what it costs if its worker is lost.
 
 Neither a store that is slow nor one that fails may fail or delay a paid call.
 """
@@ -39,7 +39,7 @@ class UsageNotes:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        # The call is over: what the store takes for this is no time of the model's.
+        # The call is over: time that the store takes now is not the model's.
         with no_work(asyncio.get_running_loop().time):
             if self._writer is not None:
                 self._writer.cancel()
@@ -55,7 +55,7 @@ class UsageNotes:
                     await self._note()
 
     def _head_is_new(self) -> bool:
-        # What was read from the cache costs a tenth, and only the head of the answer tells.
+        # Cached tokens cost a tenth, and only the head of the answer says how many there are.
         seen, noted = self.seen, self._noted
         return bool(seen and seen.prompt_tokens) and not (noted and noted.prompt_tokens)
 

@@ -82,7 +82,7 @@ class CompletionChecks:
     def _passed(self, complete: Complete, facts: CompletionFacts) -> AfterCheck | Rate:
         state = self.run.state
         if self.run.spec.rubric is not None:
-            # Whatever comes of the evaluation: this passed all checks.
+            # It passed all checks, whatever the evaluation will say.
             state.claimed = state.claimed and state.claimed.model_copy(
                 update={"score": None, "complete": True}
             )
@@ -114,7 +114,7 @@ class CompletionChecks:
         return following
 
     async def _gather(self, complete: Complete, wanted: Wanted) -> dict[str, object] | Rejection:
-        """Gather the fact that a check needs. A fact that cannot be had refuses like the check."""
+        """Gather the fact that a check needs. A fact that cannot be gathered counts as refused."""
         files = expected_files(complete, self.run.spec.delegation)
         report = await self.inspect(wanted, deliverables=files)
         match wanted:

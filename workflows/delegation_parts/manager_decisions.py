@@ -65,7 +65,7 @@ class ManagerDecisions:
                 state.turnover.ending = self.limits.ending_of(called)
 
     def _note_transcript(self, called: object) -> None:
-        """Note where it stands what the manager was shown and said last."""
+        """Remember where the manager's last prompt and reply are stored."""
         if isinstance(called, ManageReport) and called.call.head is not None:
             self.run.state.turnover.transcript = called.call.head.hash
 
@@ -147,8 +147,8 @@ class ManagerDecisions:
         """Make one last call, paid from the reserve: the manager sums up what there is."""
         state = self.run.state
         claimed = state.claimed is not None and state.claimed.complete
-        # A run that never got anywhere has nothing to wrap up, and one whose completion passed has
-        # said it.
+        # A run without usable work has nothing to wrap up, and one whose completion passed has its
+        # final result already.
         if (
             state.frame is None
             or not state.course.usable

@@ -73,9 +73,9 @@ def work_done(
 
 
 def _cut_short(end: ChildOutcome | NotStarted, read: WorkRead) -> bool:
-    """Whether nobody said that the work is done: it was ended, and gave no confidence of its own.
+    """Whether the work was ended from outside and nobody said how good it is.
 
-    The confidence of a manager's workers is theirs: each did a part, and nobody the whole.
+    Of a sub-manager only its own confidence counts: each of its workers did only a part.
     """
     result = end.result if isinstance(end, ChildOutcome) else None
     if result is None or result.outcome in ENDED_BY_ITSELF:

@@ -121,7 +121,7 @@ class WorkerRuns:
         current = list(pieces)
         for place, after in zip(lacking, again, strict=True):
             current[place] = went_on(pieces[place], after)
-        # What was read last is the work of those that went on, without the others'.
+        # Only the work of those that went on was read just now: read that of all again.
         await self._read_work([work_done(one.envelope, one.end) for one in current])
         return current
 
@@ -329,7 +329,7 @@ class WorkerRuns:
             ):
                 current[place] = repaired
             if any(one is other for one, other in zip(before, current, strict=True)):
-                # What was read last are the repairs alone, also those that were discarded.
+                # Only the repairs were read just now, discarded ones too: read what is kept.
                 await self._read_work([work_done(one.envelope, one.end) for one in current])
         for piece in current:
             if piece.critique is not None:

@@ -1,6 +1,6 @@
-"""Checks that are activities of somebody else's worker, scheduled on their queue by the loop.
+"""Checks that are foreign activities, scheduled by the loop on the queue of their owner.
 
-They have no effect that a repetition could double: how often one is tried, its owner says.
+A check has no effect that a repetition could double, so its owner decides how often it is tried.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from perdure.workflows.engine.step_runner import Completed, StepFailed
 
 
 class ActivityChecks:
-    """Adds the scores of such checks to those of ours."""
+    """Adds the scores of these checks to the others."""
 
     def __init__(self, engine: Engine) -> None:
         self.run = engine.run
@@ -27,7 +27,7 @@ class ActivityChecks:
         self.retries = engine.retries
 
     async def scored(self, frame: str, checked: CheckReport) -> CheckReport | StepFailed:
-        """The report with what the activities say; as it is where there are none."""
+        """The report with the scores of the activities; unchanged if it asks for none."""
         if not checked.activities:
             return checked
         begun = workflow.now()
@@ -44,7 +44,7 @@ class ActivityChecks:
         return await self._read(frame, checked, verdicts)
 
     async def _ask(self, check: ActivityCheck) -> ActivityVerdict | StepFailed:
-        """What one activity says; a `StepFailed` only where the run itself is to end."""
+        """What one activity says; a `StepFailed` only if the run itself must end."""
         activity_id = self.run.next_activity_id()
         handle: workflow.ActivityHandle[object] = workflow.start_activity(
             check.activity.type,

@@ -19,8 +19,8 @@ from perdure.domain.run.spec import Placement
 from perdure.domain.tools.definitions import ActivityTarget
 from perdure.domain.tools.workspaces import HOST_WAIT_S, HostedFolder
 
-# A value that is too large will not heal by doing the work, and paying for it, again. Our own
-# errors say themselves whether they are retried: naming them here would cost bytes in every step.
+# Doing the work again, and paying for it again, makes no value smaller. Our own errors say
+# themselves whether they are retried: naming them here would cost bytes in every step.
 NEVER_RETRIED = ["PayloadsTooLarge"]
 TOOL_SLACK_S = 15.0
 RECOVERY_S = 30.0
@@ -76,7 +76,7 @@ def tool_call(
 def activity_tool(
     target: ActivityTarget, *, summary: str, timeout_s: float, activity_id: str
 ) -> ActivityConfig:
-    """An activity of somebody else's, on their queue and with their options."""
+    """A foreign activity, on the queue and with the options of its owner."""
     longest, beat, whole = target.longest_pause_s, target.heartbeat_s, target.schedule_to_close_s
     return ActivityConfig(
         task_queue=target.queue,
@@ -112,7 +112,7 @@ def workspace_step(
 
 
 def host_probe(site: Placement, host: HostedFolder, *, activity_id: str) -> ActivityConfig:
-    """The question whether a host is there; no answer within seconds is an answer."""
+    """Asks whether a host is there; no answer within seconds means that it is not."""
     return ActivityConfig(
         task_queue=host_probe_queue(host.queue),
         activity_id=activity_id,
@@ -206,8 +206,8 @@ def _config(
     )
     if host is not None:
         config["task_queue"] = host.queue
-        # Nobody else polls that queue. A step that is not taken may be placed anew: it has not
-        # begun.
+        # Only that host polls the queue. A step that nobody takes in time has not begun, so it may
+        # be scheduled elsewhere.
         config["schedule_to_start_timeout"] = timedelta(seconds=host.wait_s)
     # The journal is keyed by execution and activity id. Ids of our own make that key known before
     # the step is scheduled.

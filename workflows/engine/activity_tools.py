@@ -1,7 +1,8 @@
-"""Activities of somebody else's worker as tools, scheduled on their queue by the loop itself.
+"""Tools that are foreign activities, scheduled by the loop on the queue of their owner.
 
-Three steps make such a call: ours reads and checks the arguments, theirs runs, and ours stores what
-it gave. Only theirs has an effect, so only theirs is bound by the retry policy of its owner.
+Such a call takes three steps: one of ours reads and checks the arguments, the foreign activity
+runs, and one of ours stores the result. Only the foreign one has an effect, so only that one
+follows the retry policy of its owner.
 """
 
 from pydantic import JsonValue
@@ -98,7 +99,7 @@ class ActivityTools:
             if isinstance(kept, Completed):
                 return kept
             if not kept.stopped or self.run.interruption is not None:
-                # Theirs has run: an error would have the model run it again.
+                # The activity has run: an error would make the model call it again.
                 return StepFailed(activity_id, EFFECT_UNCERTAIN, kept.message)
 
 

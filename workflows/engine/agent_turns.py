@@ -95,7 +95,7 @@ class AgentTurns:
         budget = self.run.state.budget
         last_call = budget.limits.on_exhausted == "abort" and budget.remaining("model_calls") == 1
         if state.awaiting_results and last_call:
-            # The last permitted call: an answer from what there is, and no call that nobody reads.
+            # The last permitted call must answer: nobody could read results of more tool calls.
             ending = Ending(outcome="out_of_budget", reason="model_calls")
             return ForceText(type="force_text", ending=ending)
         self.policy.begin_iteration(state)
@@ -272,7 +272,8 @@ class AgentTurns:
             entries=tuple(state.entries),
             on_offer=None if whole else on_offer,
             tools_off=state.reasked,
-            # A model with tools is asked in words first: what it says beside them is no answer.
+            # With tools, the schema is asked for in words first. Enforced, it would also force each
+            # text beside a tool call to be JSON.
             shaped=self.run.structured and state.answer is None and (state.reasked or not on_offer),
             records=tuple(state.unwritten),
             max_tokens=self.policy.output_cap(),
@@ -336,7 +337,7 @@ class AgentTurns:
             last_iteration=state.iteration >= self.policy.turn_limit(turns),
             spent=_not_time(spent),
             spent_whole=_not_time(whole),
-            # Asked of a spent budget alone, and dear to find out.
+            # Only a spent budget needs to know this, and it is expensive to compute.
             wrap_up=spent is None or self.answers.wrap_up_fits(state, role=role),
             inputs_waiting=bool(control.inputs or control.guidance),
             continues=self.policy.continues_cuts(),
@@ -346,7 +347,7 @@ class AgentTurns:
 
 
 def _not_time(spent: LimitReached | None) -> str | None:
-    # A spent clock is the checkpoint's to see: it ends in `deadline`, not in `out_of_budget`.
+    # The checkpoint looks at the clocks: they end a run as `deadline`, not as `out_of_budget`.
     if spent is None or spent.dimension in budgets.TIME_DIMENSIONS:
         return None
     return spent.dimension

@@ -2,7 +2,7 @@
 
 A run shows the questions of its children in its own status, search attributes and current details,
 so that whoever looks at the root sees them all. A separate task passes them upwards while the run
-works. The root passes them on where a workflow of somebody else's answers for it.
+works. If a foreign workflow started the root and answers its gates, the root passes them on too.
 """
 
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ class ChildQuestions:
         self.run = run
 
     def hear(self, given: Sequence[object]) -> str | None:
-        """Replace what a child asked before by what it asks now; returns why it cannot."""
+        """Replace the questions of a child by its newest list; returns why it was refused."""
         message = forms.read_form(TOLD, QuestionsBelow, given)
         if isinstance(message, Misread):
             return message.why
@@ -43,7 +43,7 @@ class ChildQuestions:
         # The child always sends its whole list, so a lost or repeated signal leaves nothing stale
         # behind.
         state.below = {**state.below, message.run: message.questions}
-        self.run.told = True
+        self.run.panel_is_stale = True
         return None
 
     def meant_by(self, message: AnyMessage) -> tuple[Question, ...]:
@@ -83,7 +83,8 @@ class ChildQuestions:
             elif state.forward:
                 first = state.forward[0]
                 await _send(first.run, "answer", first.answer)
-                # Only now: a run that continues as new meanwhile sends it again; it counts once.
+                # Removed only now. If the run continued as new before, it sends the answer again,
+                # and the child counts it once.
                 state.forward = state.forward[1:]
 
     async def _tell_parent(self, asked: tuple[Question, ...]) -> None:
@@ -97,7 +98,7 @@ class ChildQuestions:
             told = child_questions.told_outside(
                 self.run.id, state.control.open_gates, state.asked_below
             )
-            # As JSON: what converts the values of that workflow is its own affair.
+            # As plain JSON: that workflow may have another data converter.
             await _send(self._outside, TOLD, told.model_dump(mode="json"))
         self.run.state.told_above = [question.key for question in asked]
 
@@ -110,7 +111,7 @@ class ChildQuestions:
 
     @cached_property
     def _outside(self) -> str | None:
-        """The workflow of somebody else's that awaits this run and answers its gates, if any."""
+        """The foreign workflow that awaits this run and answers its gates, if any."""
         above = workflow.info().parent
         if above is None or workflow.memo_value(ANSWERED_ABOVE, default=False) is not True:
             return None

@@ -93,7 +93,7 @@ class NotStarted:
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """What children were told of what people asked of the run above them."""
+    """What children have been told of people's messages to this run."""
 
     paused: bool = False
     stop: bool = False

@@ -8,7 +8,8 @@ from temporalio import workflow
 from perdure.workflows.engine.run import AnyRun
 
 T = TypeVar("T")
-# Only the first task of the next execution is free to choose; with it the execution is pinned.
+# A pinned run changes its version only here: the first task of the next execution chooses one, and
+# is pinned to it.
 AUTO_UPGRADE = workflow.ContinueAsNewVersioningBehavior.AUTO_UPGRADE
 
 
@@ -20,7 +21,7 @@ class ContinueAsNew:
 
     @property
     def _moves(self) -> bool:
-        """Whether the run goes on in the version that its workers' deployment has chosen since."""
+        """Whether the run may move to the version that its deployment has chosen meanwhile."""
         return self.run.spec.upgrade == "auto"
 
     def due(self) -> bool:

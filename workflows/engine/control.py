@@ -55,7 +55,7 @@ class Control:
         """Apply a validated update; a repeated request id has no second effect."""
         message = _readable(verb, given)
         self.run.handled += 1
-        self.run.told = True
+        self.run.panel_is_stale = True
         control = self.run.state.control
         if rules.seen(control, message, _update_id()):
             return Receipt(verb=verb, lifecycle=control.lifecycle, note="had its effect")
@@ -90,7 +90,7 @@ class Control:
     def note_refused(self, verb: str, why: str) -> None:
         """Note in the status that a message had no effect, and why."""
         rules.note_refused(self.run.state.control, verb, why)
-        self.run.told = True
+        self.run.panel_is_stale = True
 
     def costs(self) -> SpendReport:
         """Spend so far."""
@@ -114,7 +114,7 @@ class Control:
             self.note_refused(verb, why)
             return
         self._apply_verb(message, request_id=None)
-        self.run.told = True
+        self.run.panel_is_stale = True
 
     def _refusal(self, message: AnyMessage) -> str | None:
         run = self.run

@@ -13,7 +13,7 @@ from perdure.workflows.engine.model_call_spec import ModelCallSpec
 from perdure.workflows.engine.model_selection import ModelSelection
 from perdure.workflows.engine.run import AnyRun
 
-# A closing prompt that outgrew its estimate is made so much shorter the next time.
+# A closing prompt that outgrew its estimate is shortened to this share each time.
 SHORTER_EACH_TIME = 0.7
 
 
@@ -105,7 +105,7 @@ class Fitting:
         return text + self.run.state.cards[model].attachment_tokens(self._media(ask))
 
     def likely_of(self, ask: ModelCallSpec, model: str) -> int:
-        """What a prompt will probably take of the window: bounds are for money alone."""
+        """The tokens that a prompt probably takes of the window; bounds are for money only."""
         media = self.run.state.cards[model].attachment_tokens(self._media(ask))
         return self.prompt_of(ask, model) - media // 2
 

@@ -40,7 +40,7 @@ class JudgingCosts:
         return judging(replies, prompt_tokens=text + self.shown(self._names(rubric)))
 
     def shown(self, models: Iterable[str]) -> int:
-        """The most that images and PDFs of the task take of a prompt, with the dearest of them."""
+        """The most tokens that the task's images and PDFs take of a prompt, over these models."""
         state = self.run.state
         cards = [state.cards[name] for name in models if name in state.cards]
         return max((card.attachment_tokens(state.task_media) for card in cards), default=0)

@@ -76,9 +76,9 @@ class Lifecycle:
     async def _keep_shown(self) -> None:
         """Redraw the panel after what changed: once per workflow task, however much did."""
         while True:
-            await workflow.wait_condition(lambda: self.run.told)
+            await workflow.wait_condition(lambda: self.run.panel_is_stale)
             # Cleared before the panel is drawn, so that what is said meanwhile draws it once more.
-            self.run.told = False
+            self.run.panel_is_stale = False
             self.run.show_panel()
 
     async def checkpoint(self) -> Ending | None:
@@ -158,7 +158,7 @@ class Lifecycle:
         state.explanation = ended.explanation
         run.record_event("ended", outcome=ended.outcome, reason=ended.reason)
         run.sync_visibility()
-        # A run above this one reads the store: its own history does not grow by what these say.
+        # A parent reads the store instead, so that outputs of children do not fill its history.
         alone = run.site.parent is None
         finished = await workflow.execute_activity_method(
             Finish.finish,

@@ -20,7 +20,7 @@ class LimitQuestions:
 
     async def budget_raised(self, spent: LimitReached) -> bool:
         """With the policy `ask`, let a person raise the budget or end the run."""
-        # A stopped run asks for nothing: its person has decided.
+        # Whoever stopped the run has decided already.
         if (
             self.run.state.budget.limits.on_exhausted != "ask"
             or self.run.state.control.stop is not None

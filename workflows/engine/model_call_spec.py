@@ -13,14 +13,25 @@ from perdure.workflows.engine.structured_replies import StructuredReplies
 
 @dataclass(frozen=True, slots=True)
 class ModelCallSpec:
-    """What to ask of a role's model chain; `structured` says which structure the reply is to have.
+    """What to ask of a role's model chain.
 
-    `extra_tokens` is what entries will add that cannot be counted here; `model` is asked instead of
-    the role's chain. The longest reply is `max_tokens`, or else what the role's settings say, or
-    what the model can; it doubles as often as the call is `raised`, to `most_tokens` at most. With
-    `continues` the reply goes on with what was said so far. One that `closes` a run is made short
-    enough to fit. One that is `shaped` is to fit the run's output schema.
-    `followed`: whether others are sure to begin with the same prompt (False: none follows).
+    Args:
+        role: whose models are asked; `model` is asked instead of them.
+        phase: where its spend is booked.
+        summary: names the step in Temporal's UI.
+        head: the conversation so far, to which `entries` are appended.
+        on_offer: the tools that may be called; None offers all of the run, `tools_off` none.
+        wrap_up: the call may use the reserve of the budget.
+        records: finished iterations that the activity writes on its way.
+        structured: the form of the reply; None for free text.
+        extra_tokens: what entries add to the prompt that a workflow cannot count.
+        max_tokens: the longest reply; None takes the role's setting, or what the model can.
+        most_tokens: what the limit may grow to; it doubles as often as the call is `raised`.
+        worker: the child run, or the work, that it is about.
+        continues: a reply that was cut off, and that this one goes on with after the `seam`.
+        closes: it ends the run, so its prompt is cut until it fits.
+        shaped: the answer must match the run's output schema.
+        followed: whether other calls begin with the same prompt; None if nobody knows.
     """
 
     role: str

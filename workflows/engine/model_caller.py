@@ -90,7 +90,7 @@ class ModelCaller:
             tries = ModelAttempts(fallback=index + 1 < len(chain))
             called = await self._on_model(ask, model, compact=compacted, tries=tries)
             if isinstance(called, Unpriced):
-                # Nothing was asked of it, and the next one may be known.
+                # Nothing was sent to it, and the price of the next model may be known.
                 called = (
                     StepFailed("", "unpriced_model", called.model) if tries.fallback else called
                 )
@@ -106,7 +106,8 @@ class ModelCaller:
                 return AllModelsFailed(called.code, called.message)
             # The next model gets the conversation whole: the shorter form was for this one.
             compacted = False
-            # Kept in the state: later calls begin with the model that answered, even as new.
+            # In the state: later calls begin with the model that answered, after continue-as-new
+            # too.
             self.run.state.chain_index = {**self.run.state.chain_index, seat: following}
             self.run.record_event(
                 "model_failed_over",

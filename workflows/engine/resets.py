@@ -37,8 +37,8 @@ class Resets:
 
     def watch(self) -> None:
         """Start watching for a reset; called once, before anything else."""
-        # A reset copies the old history and goes on from there. The new random seed is all that
-        # tells the code of it.
+        # A reset copies the old history and goes on from there. Only the new random seed shows it
+        # to workflow code.
         workflow.register_random_seed_callback(self._reseeded)
         info = workflow.info()
         other = info.original_execution_run_id != info.run_id

@@ -34,10 +34,9 @@ StateT = TypeVar("StateT", bound=LoopState, covariant=True)
 class Run(Generic[SpecT, StateT]):
     """Identity, specification and state of a run; ids and counters, never a conversation.
 
-    `state` is what continues as new. The other counters are of this execution alone: messages
-    `handled`, steps started, and whether people were `told` something since they were last shown
-    how the run stands. While `in_one_piece` something is under way that would begin anew after
-    continue-as-new.
+    Only `state` continues as new. The rest belongs to this execution: the messages `handled`, the
+    steps started, whether the `panel_is_stale`. A stage that continue-as-new must not cut in two
+    sets `in_one_piece`.
     """
 
     takes_input = True
@@ -52,7 +51,7 @@ class Run(Generic[SpecT, StateT]):
         if given.beforehand is not None:
             state.control, state.ring = given.beforehand.control, given.beforehand.ring
         self.handled = 0
-        self.told = False
+        self.panel_is_stale = False
         self.steps_started = 0
         self.in_one_piece = False
         self.deadline_passed = False
@@ -217,13 +216,13 @@ class Run(Generic[SpecT, StateT]):
     def set_phase(self, phase: Phase) -> None:
         """Change the phase that people see."""
         self.state.phase = phase
-        self.told = True
+        self.panel_is_stale = True
 
     def set_step(self, step: str | None) -> None:
         """Name the step in flight for status and panel."""
         self.state.step = step
         self.state.step_since = workflow.now() if step else None
-        self.told = True
+        self.panel_is_stale = True
 
     def status(self) -> RunStatus:
         """The run's status, as every interface shows it."""
@@ -252,12 +251,12 @@ class Run(Generic[SpecT, StateT]):
         if changed:
             upsert(changed)
             self._published.update(changed)
-        self.told = True
+        self.panel_is_stale = True
 
     def show_panel(self) -> None:
         """Refresh the panel of the Web UI; this costs no history.
 
-        What changes in a workflow task only sets `told`, and the panel is drawn once at its end.
+        A change only sets `panel_is_stale`, and the panel is drawn once at the end of the task.
         """
         # Current details are not part of the history, so they may be set as often as wanted.
         told = panel(

@@ -218,7 +218,8 @@ class Scorer:
         answer = gate.answer
         read = read_scores(" ".join(filter(None, (answer.choice, answer.text))), names)
         if isinstance(read, BadScores):
-            # Only a default of the settings comes here: people are told at the interface.
+            # Only the default answer of an expired gate comes here: an interface refuses a person's
+            # answer without scores.
             detail = f"{answer.by} answered {gate.name} without scores: {read.problem}"
             return Ending(outcome="failed", reason="evaluator_failed", detail=detail)
         return read

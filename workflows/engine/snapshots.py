@@ -41,7 +41,7 @@ class Snapshots:
                 ),
             )
 
-        # What a run delivers outlasts the interruption that ends it.
+        # The snapshot that a run delivers is taken in spite of the interruption that ends it.
         patience = DELIVERY_S if patch_to is not None else 0.0
         outcome = await self.retries.outlasting(start, what=summary, patience=patience)
         if not isinstance(outcome, Completed):

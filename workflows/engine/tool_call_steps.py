@@ -14,8 +14,8 @@ from perdure.workflows.engine.run import AnyRun
 from perdure.workflows.engine.step_runner import Completed, StepFailed
 from perdure.workflows.engine.turn_policy import TurnPolicy
 
-# The tool had begun, and what it gave was not stored.
 CHANGES = frozenset({"write", "execute"})
+# Errors after which the tool may have run, although there is no result of it.
 UNCERTAIN = frozenset({"timeout", "effect_uncertain"})
 MOVED = (
     "The host of the working folder was lost. The folder was made anew from its last snapshot: "
@@ -66,7 +66,7 @@ class ToolCallSteps:
                 activity_id=activity_id,
                 summary=f"{entry.call.name} {entry.call.label} (iteration {self.run.iteration})",
                 timeout_s=terms.timeout_s,
-                # For an activity of somebody else's this step only reads the arguments.
+                # For a foreign activity this step only reads the arguments.
                 idempotent=terms.idempotent or terms.activity is not None,
                 host=self.run.state.hosted if terms.activity is None else None,
             ),

@@ -179,7 +179,7 @@ class ToolCalls:
     async def _finished(
         self, entry: PlannedCall, name: str, handle: ActivityHandle[ToolCallReport]
     ) -> Completed[ToolCallReport] | StepFailed:
-        """The end of a call; an activity of somebody else's begins where its arguments are read."""
+        """The end of a call; a foreign activity begins once its arguments are read."""
         done = await self.steps.await_step(handle, activity_id=name)
         terms = self.calls.terms_of(entry)
         if terms.activity is None:

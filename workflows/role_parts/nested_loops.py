@@ -50,7 +50,7 @@ class NestedLoops:
     async def _run_nested(self, role: RoleDefinition) -> None:
         state = self.run.state
         self.stages.bind_stage(BASE)
-        # What holds goes down by itself; here is what was said for this once.
+        # Guidance that stands reaches the child by itself; this is what was said only once.
         holds = in_force(state.control.standing)
         state.notes = [t for t in (*state.notes, *state.control.guidance) if t not in holds]
         state.control.guidance = []
