@@ -5,12 +5,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pydantic import JsonValue
 from temporalio import activity
 
-from perdure.activities.support.context_cache import Frames
 from perdure.activities.support.error_mapping import translated
 from perdure.activities.support.journaled_model import Answered, JournaledModel, NotSent
 from perdure.activities.support.model_attempts import call_context, estimates, offers_of
 from perdure.activities.support.prompt_builder import PromptBuilder
-from perdure.activities.support.record_writer import RecordKeeper
+from perdure.activities.support.run_storage import Frames, RecordKeeper
 from perdure.domain.foundation.errors import PerdureError
 from perdure.domain.foundation.plain_text import is_blank
 from perdure.domain.foundation.refs import BlobRef

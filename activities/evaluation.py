@@ -9,10 +9,10 @@ from typing import Protocol, TypeVar
 
 from temporalio import activity
 
-from perdure.activities.support.context_cache import Frames
 from perdure.activities.support.error_mapping import translated
 from perdure.activities.support.heartbeat import Finished, Interrupted, Stopwatch, within
 from perdure.activities.support.model_attempts import call_context
+from perdure.activities.support.run_storage import Frames
 from perdure.activities.support.structured_calls import StructuredCalls
 from perdure.domain.budget.journal import Journal
 from perdure.domain.evaluation.judge_cache import KeptVerdict, VerdictStore, kept, scope_of

@@ -8,6 +8,7 @@ from temporalio import activity
 
 from perdure.activities.open_task import ReadTask
 from perdure.activities.support.error_mapping import translated
+from perdure.activities.support.run_storage import records_of
 from perdure.activities.take_over import Settling
 from perdure.domain.budget.journal import Journal
 from perdure.domain.experiments import judging
@@ -28,7 +29,6 @@ from perdure.domain.ports import BlobStore, CheckRunner, RecordStore
 from perdure.domain.run.activity_messages import SettleChildRequest
 from perdure.domain.run.result import RunResult
 from perdure.domain.run.task_start import OpenTaskRequest
-from perdure.domain.turns.records import IterationRecord
 
 
 class OpenTrial:
@@ -104,9 +104,7 @@ class SettleTrial:
         plan, position = experiment.plan, experiment.plan.position(step.number)
         ended = await self._ended(step.run)
         output = await self._output(ended)
-        # A result holds only the newest records, so all of them are read from the store.
-        texts = await self._records.records(ended.id)
-        one = try_of(ended, [read(IterationRecord, text) for text in texts])
+        one = try_of(ended, await records_of(self._records, ended.id))
         judge, judge_spend = None, SettleTrialReport()
         if plan.scoring.held_out and output is not None and not one.failed:
             entry = await self._store.entry(step.experiment, position.entry)

@@ -2,9 +2,9 @@
 
 from temporalio import activity
 
-from perdure.activities.support.context_cache import Frames
 from perdure.activities.support.error_mapping import translated
 from perdure.activities.support.heartbeat import Stopwatch
+from perdure.activities.support.run_storage import Frames
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.tolerance import read
 from perdure.domain.ports import BlobStore, HookRunner

@@ -6,9 +6,9 @@ from datetime import datetime
 from pydantic import JsonValue
 from temporalio import activity
 
-from perdure.activities.support.context_cache import Frames
 from perdure.activities.support.error_mapping import translated
 from perdure.activities.support.heartbeat import Finished, Stopwatch, within
+from perdure.activities.support.run_storage import Frames
 from perdure.activities.support.structured_calls import StructuredCalls
 from perdure.domain.delegation.decisions import Complete
 from perdure.domain.delegation.deliverables import Inspector, deliverable_text

@@ -7,14 +7,13 @@ from collections.abc import Sequence
 
 from temporalio import activity
 
-from perdure.activities.support.context_cache import Frames
 from perdure.activities.support.error_mapping import translated
 from perdure.activities.support.heartbeat import Stopwatch
+from perdure.activities.support.run_storage import Frames, records_of
 from perdure.activities.support.structured_calls import StructuredCalls
 from perdure.domain.foundation.errors import NotAllowed, NotFound
 from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.foundation.tokens import estimate
-from perdure.domain.foundation.tolerance import read
 from perdure.domain.installation.model_rates import QueuesOf, no_queues
 from perdure.domain.memory.entries import Event, Learning, Skill
 from perdure.domain.memory.learn_messages import (
@@ -54,7 +53,6 @@ from perdure.domain.memory.store import MemoryStore
 from perdure.domain.memory.tokenizer import question
 from perdure.domain.ports import BlobStore, RecordStore
 from perdure.domain.run.activity_messages import Frame
-from perdure.domain.turns.records import IterationRecord
 
 
 class Recall:
@@ -118,8 +116,7 @@ class Review:
     async def review(self, step: ReviewRequest) -> ReviewReport:
         """Store lessons, rate the memories that the run used, prepare the model's question."""
         source = step.source
-        stored = [read(IterationRecord, text) for text in await self._records.records(source.id)]
-        course = course_of(source, stored)
+        course = course_of(source, await records_of(self._records, source.id))
         # Lessons first: they hold even if no model can be asked.
         kept = await keep(self._memory, lessons_of(course))
         await self._memory.put(episode_of(course))

@@ -6,8 +6,8 @@ from datetime import timedelta
 
 from temporalio import activity
 
-from perdure.activities.support.context_cache import Frames
 from perdure.activities.support.error_mapping import translated
+from perdure.activities.support.run_storage import Frames
 from perdure.domain.budget.journal import Journal
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.tokens import estimate

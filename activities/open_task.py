@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from temporalio import activity
 
 from perdure.activities.support.error_mapping import translated
-from perdure.activities.support.inline_output import inline_output
+from perdure.activities.support.run_storage import inline_output
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.tolerance import read
 from perdure.domain.ports import BlobStore

@@ -5,8 +5,8 @@ from datetime import datetime
 
 from temporalio import activity
 
-from perdure.activities.support.context_cache import Frames
 from perdure.activities.support.error_mapping import translated
+from perdure.activities.support.run_storage import Frames
 from perdure.activities.support.structured_calls import StructuredCalls
 from perdure.domain.outputs.diff import output_hash
 from perdure.domain.ports import BlobStore

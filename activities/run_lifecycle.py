@@ -7,8 +7,7 @@ from temporalio import activity
 
 from perdure.activities.support.error_mapping import translated
 from perdure.activities.support.heartbeat import Stopwatch
-from perdure.activities.support.inline_output import inline_output
-from perdure.activities.support.record_writer import RecordKeeper
+from perdure.activities.support.run_storage import RecordKeeper, inline_output
 from perdure.domain.budget.journal import Journal
 from perdure.domain.foundation.errors import NotFound
 from perdure.domain.foundation.tolerance import read

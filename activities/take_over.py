@@ -8,6 +8,7 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.service import RPCError, RPCStatusCode
 
 from perdure.activities.support.error_mapping import translated
+from perdure.activities.support.run_storage import records_of
 from perdure.domain.budget.journal import AttemptRow, Journal
 from perdure.domain.foundation.names import WORKFLOW_TYPES
 from perdure.domain.foundation.tolerance import read
@@ -41,7 +42,7 @@ class Settling:
         rows = await self._journal.seal_tree(root=step.root, run=step.child)
         found = await self._records.find_runs(prefix=step.child, limit=MOST_RUNS_BELOW)
         runs = [run for run in found if run.id == step.child or is_below(run.id, step.child)]
-        records = [record for run in runs for record in await self._iterations(run.id)]
+        records = [record for run in runs for record in await records_of(self._records, run.id)]
         spend = booked_report(booked(rows))
         below = [run for run in runs if run.id != step.child]
         return SettleChildReport(
@@ -54,10 +55,6 @@ class Settling:
                 }
             )
         )
-
-    async def _iterations(self, run: str) -> list[IterationRecord]:
-        texts = await self._records.records(run)
-        return [read(IterationRecord, text) for text in texts]
 
 
 class SettleChild:

@@ -6,7 +6,6 @@ import time
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from perdure.activities.support.context_cache import Frames
 from perdure.activities.support.error_mapping import translated
 from perdure.activities.support.heartbeat import (
     Finished,
@@ -16,6 +15,7 @@ from perdure.activities.support.heartbeat import (
     to_the_end,
     within,
 )
+from perdure.activities.support.run_storage import Frames
 from perdure.domain.evaluation.termination import leading_number
 from perdure.domain.foundation.errors import (
     InvalidInput,

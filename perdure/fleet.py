@@ -25,10 +25,10 @@ from perdure.activities.open_workspace import OpenWorkspace
 from perdure.activities.roles import ReadStage
 from perdure.activities.run_lifecycle import Finish, Notify, Reconcile, Snapshot
 from perdure.activities.skills import OfferSkills
-from perdure.activities.support.context_cache import Frames
 from perdure.activities.support.journaled_model import Backoff, JournaledModel
 from perdure.activities.support.live_text_writer import LiveTextWriter
 from perdure.activities.support.prompt_builder import PromptBuilder
+from perdure.activities.support.run_storage import Frames
 from perdure.activities.take_over import SettleChild, TakeOver
 from perdure.activities.tool_calls import AskedCalls, CallTool, CheckCall
 from perdure.activities.worker_probe import Ready

@@ -11,7 +11,7 @@ from perdure.activities.memory import Extract
 from perdure.activities.plan import Plan
 from perdure.activities.roles import AskVerdict
 from perdure.activities.skills import ReadSkills, SaveSkills
-from perdure.activities.support.context_cache import Frames
+from perdure.activities.support.run_storage import Frames
 from perdure.activities.support.structured_calls import StructuredCalls
 from perdure.activities.worker_results import ReviewWork
 from perdure.adapters.stores.clock import utc_now

@@ -5,7 +5,6 @@ from typing import assert_never
 from temporalio import workflow
 
 from perdure.activities.manager import Shelve
-from perdure.domain.budget import envelope as budgets
 from perdure.domain.delegation.apply_decision import UNHEARD, decide
 from perdure.domain.delegation.confidence import iteration_confidence
 from perdure.domain.delegation.decisions import (
@@ -167,11 +166,7 @@ class DelegationLoop(ControlHandlers):
         planned = planned_end(self.run.state.course, self.run.spec.delegation)
         if planned is not None:
             return self.run.ended_by(planned)
-        spent = budgets.exhausted(self.run.state.budget, wall_time=self.run.wall_time)
-        if spent is None or await self.engine.limits.budget_raised(spent):
-            return None
-        outcome = "deadline" if spent.dimension in budgets.TIME_DIMENSIONS else "out_of_budget"
-        return Ending(outcome=outcome, reason=spent.dimension, detail=spent.text)
+        return await self.engine.limits.spent()
 
     @property
     def unheard(self) -> bool:
@@ -328,8 +323,7 @@ class DelegationLoop(ControlHandlers):
         elif gate.answer.choice in OWN_CHOICES:
             state.turnover.ending = self.engine.limits.after_escalation(gate)
         else:
-            said = " ".join(part for part in (gate.answer.choice, gate.answer.text) if part)
-            state.course = state.course.answered(state.question, said)
+            state.course = state.course.answered(state.question, gate.answer.words)
 
     async def _escalated(self) -> Ending | None:
         """Ask the person who used `escalate`; returns why the run must end, if it must."""

@@ -13,10 +13,9 @@ from temporalio.exceptions import (
     ActivityError,
     ApplicationError,
     ChildWorkflowError,
-    FailureError,
     WorkflowAlreadyStartedError,
 )
-from temporalio.workflow import ChildWorkflowHandle, ParentClosePolicy
+from temporalio.workflow import ParentClosePolicy
 
 from perdure.activities.experiments import NoteExperiment, OpenTrial, SettleTrial
 from perdure.domain.experiments.messages import (
@@ -38,6 +37,7 @@ from perdure.domain.run.result import RunResult
 from perdure.workflows.engine import activity_options
 from perdure.workflows.engine.continue_as_new import AUTO_UPGRADE
 from perdure.workflows.engine.input import Given
+from perdure.workflows.engine.other_workflows import Handle, send
 from perdure.workflows.task_start import INPUTS
 
 # Replaying so many events takes a worker a third of a second, so the history is cut here.
@@ -45,7 +45,6 @@ EVENTS = 2_000
 
 BY = "the experiment"
 LOOK_AGAIN = timedelta(seconds=10)
-Handle = ChildWorkflowHandle[object, RunResult]
 
 
 @workflow.defn(name=EXPERIMENT_WORKFLOW)
@@ -274,7 +273,7 @@ class Experiment(Given):
         for run, handle in list(self.children.items()):
             if run not in asked:
                 asked.add(run)
-                await _signal(handle, Stop(mode="now", by=BY))
+                await send(handle, "stop", Stop(mode="now", by=BY))
 
     def _collect(self) -> None:
         for number, task in list(self.running.items()):
@@ -320,11 +319,3 @@ def _within(held: Decimal | int, limit: Decimal | int | None, *, unlimited: bool
     if not limit:
         return True
     return held < limit if unlimited else held <= limit
-
-
-async def _signal(handle: Handle, message: Stop) -> None:
-    try:
-        await handle.signal("stop", message)
-    except FailureError:
-        # It ended in this very moment.
-        return

@@ -8,7 +8,6 @@ from temporalio import workflow
 
 from perdure.activities.memory import KeepLearnings, Review
 from perdure.domain.budget.envelope import Budget, LimitReached
-from perdure.domain.foundation.names import short_model_name
 from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.memory.learn_messages import (
     ExtractReport,
@@ -29,7 +28,7 @@ from perdure.workflows.engine.engine import Engine
 from perdure.workflows.engine.handlers import ControlHandlers
 from perdure.workflows.engine.model_call_spec import ModelCallSpec
 from perdure.workflows.engine.run import Run
-from perdure.workflows.engine.step_attempts import AllModelsFailed, Called, Unpriced
+from perdure.workflows.engine.step_attempts import Called, why_unusable
 from perdure.workflows.engine.step_runner import StepFailed
 from perdure.workflows.engine.structured_replies import Extraction
 
@@ -174,14 +173,6 @@ def _ask(question: BlobRef, problems: tuple[str, ...], limit: int) -> ModelCallS
 
 
 def _why(called: Called) -> str:
-    match called:
-        case ExtractReport():
-            return "; ".join(called.problems)[:300]
-        case AllModelsFailed() | StepFailed():
-            return f"{called.code}: {called.message}"[:300]
-        case Unpriced():
-            return f"nobody knows the price of {short_model_name(called.model)}"
-        case LimitReached():
-            return f"its budget is too small ({called.text})"
-        case _:
-            return "it did not answer"
+    if isinstance(called, LimitReached):
+        return f"its budget is too small ({called.text})"
+    return why_unusable(called) or "it did not answer"

@@ -15,7 +15,7 @@ ReadT = TypeVar("ReadT")
 
 
 @dataclass(frozen=True, slots=True)
-class Answered(Generic[ReadT]):
+class ParsedReply(Generic[ReadT]):
     """A call and its parsed reply; `value` is None if there was no usable reply.
 
     `problems` say why a reply is not usable; `text` is the reply word for word.
@@ -42,7 +42,7 @@ class StructuredCalls:
         read: Callable[[str], ReadT | BadReply],
         system: str | None = None,
         temperature: float | None = None,
-    ) -> Answered[ReadT]:
+    ) -> ParsedReply[ReadT]:
         """Make the call with structured output, and parse the reply.
 
         Args:
@@ -56,10 +56,10 @@ class StructuredCalls:
             call, json_schema=schema, system=system, temperature=temperature
         )
         if report.status != "replied":
-            return Answered(report)
+            return ParsedReply(report)
         text = "" if report.text is None else await self.blobs.get_text(report.text.hash)
         # A reply that was cut off is not parsed: half a structure may read as a smaller whole one.
         value = unfinished(report.stop_reason) or read(text)
         if isinstance(value, BadReply):
-            return Answered(report, problems=value.problems, text=text)
-        return Answered(report, value=value, text=text)
+            return ParsedReply(report, problems=value.problems, text=text)
+        return ParsedReply(report, value=value, text=text)

@@ -9,7 +9,7 @@ from pydantic import JsonValue
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from perdure.activities.support.context_cache import Frames
+from perdure.activities.support.run_storage import Frames
 from perdure.activities.tool_calls import AskedCalls, CallTool
 from perdure.adapters.stores.open_stores import Stores, open_stores
 from perdure.adapters.tools.builtin import kept_tools

@@ -81,7 +81,8 @@ GUARDS = {
             ),
             Change(
                 "activities/support/journaled_model.py",
-                "fits=fits(attempt, account) and _may_call(allowance, account),",
+                "fits=fits(attempt, account)\n"
+                "            and (allowance.attempts is None or account.attempts < allowance.attempts),",
                 "fits=True,",
             ),
         ),

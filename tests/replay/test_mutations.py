@@ -123,7 +123,7 @@ SLOW = {
         "refine_escalated",
     ),
     "a failed model is not left": Mutation(
-        "workflows/engine/agent_turns.py",
+        "workflows/engine/model_caller.py",
         "seat: index + 1}\n        self.run.record_event",
         "seat: index}\n        self.run.record_event",
         "agent_failover",

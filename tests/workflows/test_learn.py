@@ -10,7 +10,7 @@ from temporalio.testing import ActivityEnvironment, WorkflowEnvironment
 from waiting import eventually
 
 from perdure.activities.memory import Review
-from perdure.activities.support.context_cache import Frames
+from perdure.activities.support.run_storage import Frames
 from perdure.domain.foundation.names import learn_run_id
 from perdure.domain.memory.entries import Episode, Event, Learning, MemoryEntry, may_enter
 from perdure.domain.memory.learn_messages import ReviewRequest

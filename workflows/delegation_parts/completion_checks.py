@@ -2,8 +2,6 @@
 
 from typing import Literal, assert_never
 
-from temporalio import workflow
-
 from perdure.activities.manager import InspectWork
 from perdure.domain.budget import envelope as budgets
 from perdure.domain.delegation.apply_decision import after_checks, after_rejection
@@ -23,7 +21,6 @@ from perdure.domain.delegation.next_step import AfterCheck, End, Rate
 from perdure.domain.delegation.state import BestResult
 from perdure.workflows.delegation_parts.run import DelegationRun
 from perdure.workflows.delegation_parts.work_reviews import WorkReviews
-from perdure.workflows.engine import activity_options
 from perdure.workflows.engine.engine import Engine
 from perdure.workflows.engine.step_runner import StepFailed
 
@@ -149,19 +146,10 @@ class CompletionChecks:
             smoke_test=settings.smoke_test,
             active_time_s=self.run.active_time_left,
         )
-        summary = f"inspect: {wanted}"
-        inspected = await self.retries.outlasting(
-            lambda activity_id: workflow.start_activity_method(
-                InspectWork.inspect_work,
-                request.model_copy(update={"root": self.run.state.root}),
-                **activity_options.workspace_step(
-                    self.run.site,
-                    activity_id=activity_id,
-                    summary=summary,
-                    host=self.run.state.hosted,
-                ),
-            ),
-            what=summary,
+        inspected = await self.retries.workspace_step(
+            InspectWork.inspect_work,
+            lambda: request.model_copy(update={"root": self.run.state.root}),
+            summary=f"inspect: {wanted}",
         )
         if isinstance(inspected, StepFailed):
             return None

@@ -5,8 +5,6 @@ A tool that cannot be made never ends the run; the run goes on without it.
 
 from collections.abc import Sequence
 
-from temporalio import workflow
-
 from perdure.activities.generated_tools import MakeTool
 from perdure.domain.budget import envelope as budgets
 from perdure.domain.foundation.plain_text import clipped_line
@@ -26,7 +24,6 @@ from perdure.domain.generated_tools.tool_registry import (
 from perdure.domain.turns.entries import SayEntry
 from perdure.domain.turns.turn import Ending
 from perdure.workflows.delegation_parts.run import DelegationRun
-from perdure.workflows.engine import activity_options
 from perdure.workflows.engine.engine import Engine
 from perdure.workflows.engine.human_input import expired_to_end
 from perdure.workflows.engine.metrics import count_tool
@@ -133,16 +130,11 @@ class ToolFactory:
             taken=self.run.state.toolbox.pinned,
             makers=self.run.state.toolbox.makers,
         )
-        summary = f"make a tool for {worker} (iteration {self.run.iteration})"
-        done = await self.retries.outlasting(
-            lambda activity_id: workflow.start_activity_method(
-                MakeTool.make_tool,
-                request,
-                **activity_options.workspace_step(
-                    self.run.site, activity_id=activity_id, summary=summary
-                ),
-            ),
-            what=summary,
+        done = await self.retries.workspace_step(
+            MakeTool.make_tool,
+            lambda: request,
+            summary=f"make a tool for {worker} (iteration {self.run.iteration})",
+            in_folder=False,
         )
         self.run.set_step(None)
         if isinstance(done, Completed):

@@ -298,16 +298,11 @@ class WorkerRuns:
     async def _merged(
         self, worker: str, *, base: str, tree: str
     ) -> Completed[MergeReport] | StepFailed:
-        run, summary = self.run, f"merge the files of {worker}"
-        return await self.retries.outlasting(
-            lambda activity_id: workflow.start_activity_method(
-                MergeWork.merge_work,
-                MergeRequest(run=run.id, root=run.state.root, base=base, tree=tree),
-                **activity_options.workspace_step(
-                    run.site, activity_id=activity_id, summary=summary, host=run.state.hosted
-                ),
-            ),
-            what=summary,
+        run = self.run
+        return await self.retries.workspace_step(
+            MergeWork.merge_work,
+            lambda: MergeRequest(run=run.id, root=run.state.root, base=base, tree=tree),
+            summary=f"merge the files of {worker}",
         )
 
     async def _reviewed_pieces(self, pieces: Sequence[WorkItem]) -> list[WorkItem]:

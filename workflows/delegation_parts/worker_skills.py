@@ -57,19 +57,10 @@ class WorkerSkills:
 
     async def read_skills(self) -> None:
         """Catalog the skills that are files of the working folder."""
-        summary = "read the skills of the working folder"
-        outcome = await self.retries.outlasting(
-            lambda activity_id: workflow.start_activity_method(
-                ReadSkills.read_skills,
-                ReadSkillsRequest(run=self.run.id, root=self.run.state.root),
-                **activity_options.workspace_step(
-                    self.run.site,
-                    activity_id=activity_id,
-                    summary=summary,
-                    host=self.run.state.hosted,
-                ),
-            ),
-            what=summary,
+        outcome = await self.retries.workspace_step(
+            ReadSkills.read_skills,
+            lambda: ReadSkillsRequest(run=self.run.id, root=self.run.state.root),
+            summary="read the skills of the working folder",
         )
         if isinstance(outcome, StepFailed):
             self.run.inform(f"The skills of the working folder were not read: {outcome.message}")
@@ -115,16 +106,10 @@ class WorkerSkills:
             versions=state.shelf.versions(),
             category=self.run.spec.category,
         )
-        summary = f"save {len(texts) + len(written)} skills"
-        outcome = await self.retries.outlasting(
-            lambda activity_id: workflow.start_activity_method(
-                SaveSkills.save_skills,
-                request.model_copy(update={"folder": state.root if writes else None}),
-                **activity_options.workspace_step(
-                    self.run.site, activity_id=activity_id, summary=summary, host=state.hosted
-                ),
-            ),
-            what=summary,
+        outcome = await self.retries.workspace_step(
+            SaveSkills.save_skills,
+            lambda: request.model_copy(update={"folder": state.root if writes else None}),
+            summary=f"save {len(texts) + len(written)} skills",
         )
         if isinstance(outcome, StepFailed):
             self.run.inform(f"What was written down as skills was not kept: {outcome.message}")

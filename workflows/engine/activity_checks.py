@@ -5,16 +5,14 @@ A check has no effect that a repetition could double, so its owner decides how o
 
 import asyncio
 
-from pydantic import JsonValue
-from pydantic_core import to_jsonable_python
 from temporalio import workflow
 
 from perdure.activities.evaluation import Check
 from perdure.domain.budget import envelope as budgets
 from perdure.domain.evaluation.checks import ActivityCheck, ActivityVerdict
 from perdure.domain.refine.state import CheckReport, ReadVerdictsRequest
-from perdure.workflows.engine import activity_options
 from perdure.workflows.engine.engine import Engine
+from perdure.workflows.engine.foreign_activities import call_foreign
 from perdure.workflows.engine.step_runner import Completed, StepFailed
 
 
@@ -45,20 +43,16 @@ class ActivityChecks:
 
     async def _ask(self, check: ActivityCheck) -> ActivityVerdict | StepFailed:
         """What one activity says; a `StepFailed` only if the run itself must end."""
-        activity_id = self.run.next_activity_id()
-        handle: workflow.ActivityHandle[object] = workflow.start_activity(
-            check.activity.type,
-            args=check.arguments,
-            **activity_options.activity_tool(
-                check.activity,
-                activity_id=activity_id,
-                summary=f"{check.check}: {check.dimension} (iteration {self.run.iteration})",
-                timeout_s=check.timeout_s,
-            ),
+        ended = await call_foreign(
+            self.run,
+            self.steps,
+            check.activity,
+            check.arguments,
+            summary=f"{check.check}: {check.dimension} (iteration {self.run.iteration})",
+            timeout_s=check.timeout_s,
         )
-        ended = await self.steps.await_step(handle, activity_id=activity_id)
         if isinstance(ended, Completed):
-            return ActivityVerdict(value=_as_json(ended.report))
+            return ActivityVerdict(value=ended.report)
         if self.run.interruption is not None:
             return ended
         words = f"the check {check.check} failed with {ended.code}: {ended.message}"
@@ -67,25 +61,15 @@ class ActivityChecks:
     async def _read(
         self, frame: str, checked: CheckReport, verdicts: dict[str, ActivityVerdict]
     ) -> CheckReport | StepFailed:
-        summary = f"scores of your checks (iteration {self.run.iteration})"
         request = ReadVerdictsRequest(frame=frame, output=checked.output.hash, verdicts=verdicts)
-        outcome = await self.retries.outlasting(
-            lambda activity_id: workflow.start_activity_method(
-                Check.read_verdicts,
-                request,
-                **activity_options.workspace_step(
-                    self.run.site, activity_id=activity_id, summary=summary
-                ),
-            ),
-            what=summary,
+        outcome = await self.retries.workspace_step(
+            Check.read_verdicts,
+            lambda: request,
+            summary=f"scores of your checks (iteration {self.run.iteration})",
+            in_folder=False,
         )
         if isinstance(outcome, StepFailed):
             return outcome
         scores = {one.name: one for one in outcome.report.dimensions}
         every = tuple(scores.get(one.name, one) for one in checked.dimensions)
         return checked.model_copy(update={"dimensions": every, "activities": ()})
-
-
-def _as_json(value: object) -> JsonValue:
-    plain: JsonValue = to_jsonable_python(value, fallback=repr, bytes_mode="base64")
-    return plain

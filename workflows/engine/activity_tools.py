@@ -6,15 +6,14 @@ follows the retry policy of its owner.
 """
 
 from pydantic import JsonValue
-from pydantic_core import to_jsonable_python
 from temporalio import workflow
 
 from perdure.activities.tool_calls import EFFECT_UNCERTAIN, CallTool
 from perdure.domain.llm.transcript import ToolOutcome
 from perdure.domain.run.activity_messages import KeepResultRequest, ToolCallReport
-from perdure.domain.tools.definitions import ActivityTarget
 from perdure.domain.turns.tool_call_rules import RequestedCall, ToolPolicy
 from perdure.workflows.engine import activity_options
+from perdure.workflows.engine.foreign_activities import call_foreign
 from perdure.workflows.engine.run import AnyRun
 from perdure.workflows.engine.step_runner import Completed, StepFailed, StepRunner
 
@@ -47,34 +46,21 @@ class ActivityTools:
         if self.run.state.control.stop is not None or self.run.interruption is not None:
             return StepFailed("", "cancelled", "not run: the run was stopped")
         begun = workflow.now()
-        done = await self._theirs(call, terms, terms.activity, given)
+        done = await call_foreign(
+            self.run,
+            self.steps,
+            terms.activity,
+            given,
+            summary=f"{call.name} {call.label} (iteration {self.run.iteration})",
+            timeout_s=terms.timeout_s,
+        )
         seconds = (workflow.now() - begun).total_seconds()
         if isinstance(done, Completed):
-            return await self._keep(call, "ok", _as_json(done.report), seconds)
+            return await self._keep(call, "ok", done.report, seconds)
         if done.lost or done.code in ENDED_BY_US:
             return done
         words = f"{call.name} failed with {done.code}: {done.message}"
         return await self._keep(call, "error", words, seconds)
-
-    async def _theirs(
-        self,
-        call: RequestedCall,
-        terms: ToolPolicy,
-        target: ActivityTarget,
-        given: tuple[JsonValue, ...],
-    ) -> Completed[object] | StepFailed:
-        activity_id = self.run.next_activity_id()
-        handle: workflow.ActivityHandle[object] = workflow.start_activity(
-            target.type,
-            args=given,
-            **activity_options.activity_tool(
-                target,
-                activity_id=activity_id,
-                summary=f"{call.name} {call.label} (iteration {self.run.iteration})",
-                timeout_s=terms.timeout_s,
-            ),
-        )
-        return await self.steps.await_step(handle, activity_id=activity_id)
 
     async def _keep(
         self, call: RequestedCall, outcome: ToolOutcome, value: JsonValue, seconds: float
@@ -101,8 +87,3 @@ class ActivityTools:
             if not kept.stopped or self.run.interruption is not None:
                 # The activity has run: an error would make the model call it again.
                 return StepFailed(activity_id, EFFECT_UNCERTAIN, kept.message)
-
-
-def _as_json(value: object) -> JsonValue:
-    plain: JsonValue = to_jsonable_python(value, fallback=repr, bytes_mode="base64")
-    return plain

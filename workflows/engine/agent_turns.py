@@ -8,13 +8,11 @@ from typing import assert_never
 
 from perdure.domain.budget import envelope as budgets
 from perdure.domain.budget.envelope import LimitReached
-from perdure.domain.evaluation.outcomes import Outcome
 from perdure.domain.foundation.names import short_model_name
 from perdure.domain.run.activity_messages import ModelCallReport
 from perdure.domain.run.control import Phase
 from perdure.domain.turns import tool_call_rules as callrules
 from perdure.domain.turns.entries import SayEntry
-from perdure.domain.turns.failover import left_behind
 from perdure.domain.turns.output_schema import NOT_LOOKED_AT
 from perdure.domain.turns.prompts import note_calls, note_unfinished
 from perdure.domain.turns.settings import Turns
@@ -50,7 +48,7 @@ class AgentTurns:
         self.life = engine.life
         self.people = engine.people
         self.limits = engine.limits
-        self.selection = engine.selection
+        self.models = engine.models
         self.policy = policy
         self.tools = ToolCalls(engine, policy)
         self.answers = FinalAnswer(engine, policy)
@@ -86,12 +84,9 @@ class AgentTurns:
     ) -> TurnsEnd | ForceText | None:
         """Take one turn: call the model, settle the cost, then run tools or answer. None: go on."""
         # Checked before the call, so that a limit names itself instead of failing a reservation.
-        spent = budgets.exhausted(self.run.state.budget, wall_time=self.run.wall_time)
-        if spent is not None and not await self.limits.budget_raised(spent):
-            ending = Ending(
-                outcome=_time_or_budget(spent), reason=spent.dimension, detail=spent.text
-            )
-            return await self.answers.end(state, ending, role=role)
+        spent = await self.limits.spent()
+        if spent is not None:
+            return await self.answers.end(state, spent, role=role)
         budget = self.run.state.budget
         last_call = budget.limits.on_exhausted == "abort" and budget.remaining("model_calls") == 1
         if state.awaiting_results and last_call:
@@ -215,11 +210,9 @@ class AgentTurns:
     ) -> TurnsEnd | None:
         """Ask the next model what this one refused; without one, the run fails."""
         self.policy.complete_iteration(state, break_reason="refusal")
-        chain, seat = self.selection.chain(role), self.selection.seat(role)
         # A refusal is a full reply that was paid for, not an error. The same model would refuse
         # again.
-        index = self.run.state.chain_index.get(seat, 0)
-        if index + 1 >= len(chain):
+        if not self.models.past_refusal(role, called.model):
             return TurnsEnd(
                 outcome="failed",
                 reason="refusal",
@@ -229,14 +222,6 @@ class AgentTurns:
                 detail=f"model_refusal: {short_model_name(called.model)} refused",
             )
         self.answers.drop_reply(state, called, sent)
-        self.run.state.chain_index = {**self.run.state.chain_index, seat: index + 1}
-        self.run.record_event(
-            "model_failed_over",
-            failed=called.model,
-            to=chain[index + 1],
-            why="refusal",
-            left_behind=left_behind(self.run.state.cards.get(chain[index]), chain[index + 1]),
-        )
         return None
 
     async def _uncalled(self, state: TurnState, called: Called, *, role: str) -> TurnsEnd | None:
@@ -291,16 +276,7 @@ class AgentTurns:
             ending = await self.escalated(state)
             if ending is not None:
                 return ending
-        for given in control.inputs:
-            state.entries.append(
-                SayEntry(
-                    type="say",
-                    text=given.text,
-                    ref=given.ref.hash if given.ref else None,
-                    tokens=given.ref.tokens.total if given.ref else 0,
-                    pinned=True,
-                )
-            )
+        state.entries += [SayEntry.of(given) for given in control.inputs]
         for text in control.guidance:
             state.entries.append(SayEntry(type="say", text=f"Guidance: {text}", pinned=True))
         # Kept until a model has read them: a call that fails or is dropped must offer them again.
@@ -351,7 +327,3 @@ def _not_time(spent: LimitReached | None) -> str | None:
     if spent is None or spent.dimension in budgets.TIME_DIMENSIONS:
         return None
     return spent.dimension
-
-
-def _time_or_budget(spent: LimitReached) -> Outcome:
-    return "deadline" if spent.dimension in budgets.TIME_DIMENSIONS else "out_of_budget"

@@ -8,9 +8,7 @@ works. If a foreign workflow started the root and answers its gates, the root pa
 from collections.abc import Sequence
 from functools import cached_property
 
-from pydantic import JsonValue
 from temporalio import workflow
-from temporalio.exceptions import FailureError
 
 from perdure.domain.foundation.names import ANSWERED_ABOVE, BETWEEN_RUNS
 from perdure.domain.run import child_questions
@@ -19,6 +17,7 @@ from perdure.domain.run import message_forms as forms
 from perdure.domain.run.child_questions import Forwarded, Question, QuestionsBelow
 from perdure.domain.run.message_forms import Misread
 from perdure.domain.run.messages import Answer, AnyMessage
+from perdure.workflows.engine.other_workflows import send
 from perdure.workflows.engine.run import AnyRun
 
 TOLD = BETWEEN_RUNS[0]
@@ -82,7 +81,7 @@ class ChildQuestions:
                 await self._tell_parent(self._asked_now)
             elif state.forward:
                 first = state.forward[0]
-                await _send(first.run, "answer", first.answer)
+                await send(first.run, "answer", first.answer)
                 # Removed only now. If the run continued as new before, it sends the answer again,
                 # and the child counts it once.
                 state.forward = state.forward[1:]
@@ -92,14 +91,14 @@ class ChildQuestions:
         # The root has nobody to tell; its own status and attributes are what people read.
         if self.run.site.parent is not None:
             message = QuestionsBelow(run=self.run.id, questions=asked)
-            await _send(self.run.site.parent, TOLD, message)
+            await send(self.run.site.parent, TOLD, message)
         elif self._outside is not None:
             state = self.run.state
             told = child_questions.told_outside(
                 self.run.id, state.control.open_gates, state.asked_below
             )
             # As plain JSON: that workflow may have another data converter.
-            await _send(self._outside, TOLD, told.model_dump(mode="json"))
+            await send(self._outside, TOLD, told.model_dump(mode="json"))
         self.run.state.told_above = [question.key for question in asked]
 
     @property
@@ -122,13 +121,3 @@ class ChildQuestions:
         if self.run.state.control.ended:
             return False  # the run above hears of the end
         return self.run.state.told_above != [question.key for question in self._asked_now]
-
-
-async def _send(
-    run: str, signal: str, message: QuestionsBelow | Answer | dict[str, JsonValue]
-) -> None:
-    try:
-        await workflow.get_external_workflow_handle(run).signal(signal, message)
-    except FailureError:
-        # It ended in this very moment: nobody asks, or nobody needs to know.
-        return

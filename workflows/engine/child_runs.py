@@ -6,7 +6,6 @@ open, because that would end it. It passes on what people say. Each reservation 
 
 import asyncio
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -17,7 +16,7 @@ from temporalio.exceptions import (
     FailureError,
     WorkflowAlreadyStartedError,
 )
-from temporalio.workflow import ChildWorkflowHandle, ParentClosePolicy
+from temporalio.workflow import ParentClosePolicy
 
 from perdure.activities.take_over import SettleChild
 from perdure.domain.budget import envelope as budgets
@@ -34,6 +33,7 @@ from perdure.domain.run.spec import LoopInput, Placement
 from perdure.domain.turns.guidance import Said
 from perdure.workflows.engine import activity_options
 from perdure.workflows.engine.engine import Engine
+from perdure.workflows.engine.other_workflows import Handle, cancel, send
 
 GOAL_CHARACTERS = 400
 SUMMARY_CHARACTERS = 150
@@ -41,8 +41,6 @@ SUMMARY_CHARACTERS = 150
 FINISH_S = 3.0
 BY_PARENT = "the run above it"
 CANCELLED_BY_ID = "children are cancelled by id"
-
-Handle = ChildWorkflowHandle[object, RunResult]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -278,7 +276,7 @@ class ChildRuns:
         else:
             return
         self.run.sync_visibility()
-        await asyncio.gather(*(_signal(one.handle, verb, message) for one in open_ones))
+        await asyncio.gather(*(send(one.handle, verb, message) for one in open_ones))
 
     def _heard_now(self) -> Heard:
         control = self.run.state.control
@@ -291,7 +289,7 @@ class ChildRuns:
         for said in self.run.state.control.standing:
             if said.number > after:
                 added = AddInput(text=said.text, by=said.by)
-                await asyncio.gather(*(_signal(one.handle, "add_input", added) for one in loops))
+                await asyncio.gather(*(send(one.handle, "add_input", added) for one in loops))
 
     async def _pass_on_taken_back(
         self, open_ones: Sequence[_Running], held: Sequence[Said]
@@ -303,13 +301,15 @@ class ChildRuns:
             return
         amend = Amend(remove_texts=gone, by=BY_PARENT)
         loops = [one for one in open_ones if one.order.kind != "agent"]
-        await asyncio.gather(*(_signal(one.handle, "amend", amend) for one in loops))
+        await asyncio.gather(*(send(one.handle, "amend", amend) for one in loops))
 
     async def _cancel_children(self, open_ones: Sequence[_Running]) -> None:
         """Cancel the children and give them a limited time to report."""
         by_id = workflow.patched(CANCELLED_BY_ID)
         for one in open_ones:
-            await _cancel(one.run) if by_id else one.handle.cancel()
+            # A handle reaches only the execution that was started, and a child that continued as
+            # new would spend on.
+            await cancel(one.run) if by_id else one.handle.cancel()
         timing, levels = self.run.site.timing, self.run.state.budget.limits.depth + 1
         patience = timing.heartbeat + timing.stop_grace + FINISH_S * levels
         await workflow.wait([one.handle for one in open_ones], timeout=patience)
@@ -384,17 +384,3 @@ async def _read(handle: Handle) -> tuple[RunResult | None, str]:
         return None, clipped_line(said, 300)
     except asyncio.CancelledError:
         return None, "it was cancelled before it began"
-
-
-async def _cancel(run: str) -> None:
-    # Its handle reaches the execution that was started alone; and it may have just ended.
-    with suppress(FailureError):
-        await workflow.get_external_workflow_handle(run).cancel()
-
-
-async def _signal(handle: Handle, verb: str, message: AnyMessage) -> None:
-    try:
-        await handle.signal(verb, message)
-    except FailureError:
-        # It ended in this very moment; how is in its result.
-        return

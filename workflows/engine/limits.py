@@ -18,6 +18,14 @@ class LimitQuestions:
         self.run = run
         self.people = people
 
+    async def spent(self) -> Ending | None:
+        """The ending of a run whose budget or time is spent; None if it may go on."""
+        spent = budgets.exhausted(self.run.state.budget, wall_time=self.run.wall_time)
+        if spent is None or await self.budget_raised(spent):
+            return None
+        outcome = "deadline" if spent.dimension in budgets.TIME_DIMENSIONS else "out_of_budget"
+        return Ending(outcome=outcome, reason=spent.dimension, detail=spent.text)
+
     async def budget_raised(self, spent: LimitReached) -> bool:
         """With the policy `ask`, let a person raise the budget or end the run."""
         # Whoever stopped the run has decided already.

@@ -9,15 +9,20 @@ worker, and how its reply is found again, stands in `perdure.activities.support.
 from collections.abc import Callable
 from typing import TypeVar
 
+from temporalio import workflow
+from temporalio.types import MethodAsyncSingleParam
 from temporalio.workflow import ActivityHandle
 
 from perdure.domain.foundation.retry_policies import LOST_WORKERS, UNHEARD_ROUNDS
+from perdure.workflows.engine import activity_options
 from perdure.workflows.engine.human_input import HumanInput
 from perdure.workflows.engine.run import AnyRun
 from perdure.workflows.engine.step_runner import Completed, StepFailed, StepRunner
 from perdure.workflows.engine.working_folder import OPENS_AGAIN, WorkingFolder
 
 R = TypeVar("R")
+OwnerT = TypeVar("OwnerT")
+RequestT = TypeVar("RequestT")
 MOVED = "made anew on another host, from the newest snapshot"
 
 
@@ -52,6 +57,39 @@ class LostWorkerRetries:
                 return ended
             if not await self.goes_on_after(ended, what, patience=patience):
                 return ended
+
+    async def workspace_step(
+        self,
+        step: MethodAsyncSingleParam[OwnerT, RequestT, R],
+        request: Callable[[], RequestT],
+        *,
+        summary: str,
+        in_folder: bool = True,
+        patience: float = 0.0,
+    ) -> Completed[R] | StepFailed:
+        """Run a step on the queue of the workspace, and again as `outlasting` says.
+
+        Args:
+            step: the activity.
+            request: makes its input, anew each time it is scheduled: the folder may have moved.
+            summary: names it in Temporal's UI and in the question.
+            in_folder: whether it needs the working folder, and so the host that has it.
+            patience: as for `await_step`.
+        """
+        return await self.outlasting(
+            lambda activity_id: workflow.start_activity_method(
+                step,
+                request(),
+                **activity_options.workspace_step(
+                    self.run.site,
+                    activity_id=activity_id,
+                    summary=summary,
+                    host=self.run.state.hosted if in_folder else None,
+                ),
+            ),
+            what=summary,
+            patience=patience,
+        )
 
     async def goes_on_after(self, lost: StepFailed, what: str, *, patience: float = 0.0) -> bool:
         """Whether to run a step again that was lost or not taken.

@@ -6,15 +6,19 @@ again each time a worker replays the history.
 
 from temporalio import workflow
 
-from perdure.domain.run.metrics import DECISIONS, GATE_WAIT_SECONDS, MADE_TOOLS, STAGES, VERDICTS
+from perdure.domain.run.metrics import (
+    DECISIONS,
+    GATE_WAIT_SECONDS,
+    MADE_TOOLS,
+    STAGES,
+    VERDICTS,
+    Metric,
+)
 
 
 def count_decision(kind: str, decision: str) -> None:
     """Count one decision after an evaluation."""
-    counter = workflow.metric_meter().create_counter(
-        DECISIONS.name, DECISIONS.description, DECISIONS.unit
-    )
-    counter.add(1, {"kind": kind, "decision": decision})
+    _count(DECISIONS, kind=kind, decision=decision)
 
 
 def record_gate_wait(gate_kind: str, seconds: float) -> None:
@@ -27,21 +31,19 @@ def record_gate_wait(gate_kind: str, seconds: float) -> None:
 
 def count_tool(event: str) -> None:
     """Count an event in the life of a generated tool."""
-    counter = workflow.metric_meter().create_counter(
-        MADE_TOOLS.name, MADE_TOOLS.description, MADE_TOOLS.unit
-    )
-    counter.add(1, {"event": event})
+    _count(MADE_TOOLS, event=event)
 
 
 def count_stage(role: str, status: str) -> None:
     """Count a finished stage of a loop of roles."""
-    counter = workflow.metric_meter().create_counter(STAGES.name, STAGES.description, STAGES.unit)
-    counter.add(1, {"role": role, "status": status})
+    _count(STAGES, role=role, status=status)
 
 
 def count_verdict(verdict: str, *, rework: bool) -> None:
     """Count one verdict; `rework`: the same findings came back."""
-    counter = workflow.metric_meter().create_counter(
-        VERDICTS.name, VERDICTS.description, VERDICTS.unit
-    )
-    counter.add(1, {"verdict": verdict, "rework": str(rework).lower()})
+    _count(VERDICTS, verdict=verdict, rework=str(rework).lower())
+
+
+def _count(metric: Metric, **labels: str) -> None:
+    meter = workflow.metric_meter()
+    meter.create_counter(metric.name, metric.description, metric.unit).add(1, labels)

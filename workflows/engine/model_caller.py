@@ -150,7 +150,7 @@ class ModelCaller:
             if not isinstance(called, StructuredReport):
                 return usable or called
             if called.call.stop_reason == REFUSED:
-                if self._past_refusal(ask, called.call.model):
+                if ask.model is None and self.past_refusal(ask.role, called.call.model):
                     continue
                 return usable or called.model_copy(update={"problems": (MODEL_REFUSED,)})
             if not called.problems:
@@ -161,11 +161,15 @@ class ModelCaller:
                 problems, raised = (CUT_REPLY, *problems), 1
         return usable or called
 
-    def _past_refusal(self, ask: ModelCallSpec, refused: str) -> bool:
-        """Move on to the next model after a refusal, since the same one would refuse again."""
-        chain, seat = self.selection.chain(ask.role), self.selection.seat(ask.role)
+    def past_refusal(self, role: str, refused: str) -> bool:
+        """Move on to the role's next model, since the same one would refuse again.
+
+        Returns:
+            False if the chain has no further model.
+        """
+        chain, seat = self.selection.chain(role), self.selection.seat(role)
         index = self.run.state.chain_index.get(seat, 0)
-        if ask.model is not None or index + 1 >= len(chain):
+        if index + 1 >= len(chain):
             return False
         self.run.state.chain_index = {**self.run.state.chain_index, seat: index + 1}
         self.run.record_event(

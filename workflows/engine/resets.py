@@ -7,13 +7,13 @@ first task brings none; there the execution's id tells.
 import asyncio
 
 from temporalio import workflow
-from temporalio.exceptions import FailureError
 
 from perdure.activities.take_over import TakeOver
 from perdure.domain.foundation.tolerance import read
 from perdure.domain.run.result import RunResult
-from perdure.domain.run.take_over import Orphan, TakeOverRequest, take_over
+from perdure.domain.run.take_over import TakeOverRequest, take_over
 from perdure.workflows.engine import activity_options
+from perdure.workflows.engine.other_workflows import cancel
 from perdure.workflows.engine.run import AnyRun
 
 FROM_THE_START = "reset-to-the-start"
@@ -85,14 +85,6 @@ class Resets:
         if report.ended is not None:
             raise Superseded(read(RunResult, report.ended))
         run.record_event("run_reset", **take_over(state, report))
-        await asyncio.gather(*(_end(one) for one in report.orphans if one.open))
+        # Nobody waits for the results of these children any more.
+        await asyncio.gather(*(cancel(one.id) for one in report.orphans if one.open))
         run.sync_visibility()
-
-
-async def _end(orphan: Orphan) -> None:
-    """Cancel a child of an older execution; nobody waits for its result any more."""
-    try:
-        await workflow.get_external_workflow_handle(orphan.id).cancel()
-    except FailureError:
-        # It ended in this very moment.
-        return

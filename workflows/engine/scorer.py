@@ -59,15 +59,8 @@ class Scorer:
         """Run the deterministic checks on a text."""
         summary = f"checks (iteration {self.run.iteration})"
         self.run.set_step(summary)
-        outcome = await self.retries.outlasting(
-            lambda activity_id: workflow.start_activity_method(
-                Check.check,
-                request,
-                **activity_options.workspace_step(
-                    self.run.site, activity_id=activity_id, summary=summary
-                ),
-            ),
-            what=summary,
+        outcome = await self.retries.workspace_step(
+            Check.check, lambda: request, summary=summary, in_folder=False
         )
         self.run.set_step(None)
         if isinstance(outcome, Completed):
@@ -216,7 +209,7 @@ class Scorer:
         if expired_to_end(gate):
             return Ending(outcome="unanswered", reason="gate_expired")
         answer = gate.answer
-        read = read_scores(" ".join(filter(None, (answer.choice, answer.text))), names)
+        read = read_scores(answer.words, names)
         if isinstance(read, BadScores):
             # Only the default answer of an expired gate comes here: an interface refuses a person's
             # answer without scores.

@@ -1,10 +1,7 @@
 """Snapshots: the working folder of a run that writes, stored as a tree and as a patch."""
 
-from temporalio import workflow
-
 from perdure.activities.run_lifecycle import Snapshot
 from perdure.domain.run.bookkeeping_messages import SnapshotReport, SnapshotRequest
-from perdure.workflows.engine import activity_options
 from perdure.workflows.engine.lost_worker_retries import LostWorkerRetries
 from perdure.workflows.engine.run import AnyRun
 from perdure.workflows.engine.step_runner import Completed
@@ -25,25 +22,18 @@ class Snapshots:
         # Only a run that may write has a working copy with a tree to start from.
         if run.state.base_tree is None:
             return None
-        summary = f"snapshot (iteration {run.iteration})"
-
-        def start(activity_id: str) -> workflow.ActivityHandle[SnapshotReport]:
-            return workflow.start_activity_method(
-                Snapshot.snapshot,
-                SnapshotRequest(
-                    run=run.id,
-                    root=run.state.root,
-                    patch_from=run.state.base_tree if patch_to is not None else None,
-                    patch_to=patch_to or None,
-                ),
-                **activity_options.workspace_step(
-                    run.site, activity_id=activity_id, summary=summary, host=run.state.hosted
-                ),
-            )
-
-        # The snapshot that a run delivers is taken in spite of the interruption that ends it.
-        patience = DELIVERY_S if patch_to is not None else 0.0
-        outcome = await self.retries.outlasting(start, what=summary, patience=patience)
+        outcome = await self.retries.workspace_step(
+            Snapshot.snapshot,
+            lambda: SnapshotRequest(
+                run=run.id,
+                root=run.state.root,
+                patch_from=run.state.base_tree if patch_to is not None else None,
+                patch_to=patch_to or None,
+            ),
+            summary=f"snapshot (iteration {run.iteration})",
+            # The snapshot that a run delivers is taken in spite of the interruption that ends it.
+            patience=DELIVERY_S if patch_to is not None else 0.0,
+        )
         if not isinstance(outcome, Completed):
             return None
         run.folder_holds(outcome.report.tree.hash)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from perdure.domain.budget.envelope import LimitReached
+from perdure.domain.foundation.names import short_model_name
 from perdure.domain.foundation.retry_policies import LOST_WORKERS
 from perdure.domain.run.activity_messages import ModelCallReport, StructuredReport
 from perdure.workflows.engine.step_runner import StepFailed
@@ -27,6 +28,20 @@ class AllModelsFailed:
 Reported = ModelCallReport | StructuredReport
 Called = Reported | LimitReached | Unpriced | StepFailed | AllModelsFailed
 Tried = ModelCallReport | StructuredReport | LimitReached | Unpriced | StepFailed
+WHY_CHARACTERS = 300
+
+
+def why_unusable(called: Called) -> str | None:
+    """Why a call brought no usable reply, for people; None if it had no budget or no structure."""
+    match called:
+        case AllModelsFailed() | StepFailed():
+            return f"{called.code}: {called.message}"[:WHY_CHARACTERS]
+        case Unpriced():
+            return f"nobody knows the price of {short_model_name(called.model)}"
+        case ModelCallReport() | LimitReached():
+            return None
+        case _:
+            return "; ".join(called.problems)[:WHY_CHARACTERS]
 
 
 @dataclass(slots=True)

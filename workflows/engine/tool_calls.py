@@ -289,14 +289,8 @@ class ToolCalls:
                 state, entry, CallOutcome(call_id=entry.call.id, outcome="denied", note=note)
             )
         else:
-            said = " ".join(part for part in (answer.choice, answer.text) if part)
-            self._settle(
-                state,
-                entry,
-                CallOutcome(
-                    call_id=entry.call.id, outcome="ok", note=f"The person answered: {said}"
-                ),
-            )
+            note = f"The person answered: {answer.words}"
+            self._settle(state, entry, CallOutcome(call_id=entry.call.id, outcome="ok", note=note))
 
     def _settle(self, state: TurnState, entry: PlannedCall, settled: CallOutcome) -> None:
         if state.batch is not None:

@@ -227,16 +227,7 @@ class Drafting:
         control, turn = self.run.state.control, self.run.state.turn
         turn.unread = [*turn.unread, *control.inputs]
         control.inputs = []
-        return [
-            SayEntry(
-                type="say",
-                text=given.text,
-                ref=given.ref.hash if given.ref else None,
-                tokens=given.ref.tokens.total if given.ref else 0,
-                pinned=True,
-            )
-            for given in turn.unread
-        ]
+        return [SayEntry.of(given) for given in turn.unread]
 
     def _end_parts(self, ending: Ending) -> None:
         draft = self.run.state.draft

@@ -1,6 +1,5 @@
 """What a refine run does before its first draft: recall, classify the goal, plan."""
 
-from perdure.domain.foundation.names import short_model_name
 from perdure.domain.memory.recall import RecallReport
 from perdure.domain.refine.planning import PlanReport, read_only_reason, wants_plan
 from perdure.domain.refine.state import RecalledMemory, SingleAnswer
@@ -8,8 +7,7 @@ from perdure.domain.turns.entries import PlanEntry
 from perdure.workflows.engine.engine import Engine
 from perdure.workflows.engine.model_call_spec import ModelCallSpec
 from perdure.workflows.engine.recall_memory import recall_memory
-from perdure.workflows.engine.step_attempts import AllModelsFailed, Called, Unpriced
-from perdure.workflows.engine.step_runner import StepFailed
+from perdure.workflows.engine.step_attempts import why_unusable
 from perdure.workflows.engine.structured_replies import Planning
 from perdure.workflows.refine_parts.run import RefineRun
 
@@ -91,7 +89,8 @@ class PlanningStage:
             titles = [step.title[:STEP_SHOWN] for step in called.plan.steps[:STEPS_SHOWN]]
             self.run.record_event("planned", steps=titles)
         else:
-            self.run.record_event("planned", failed=_why_no_plan(called))
+            why = why_unusable(called) or "it did not fit into the budget"
+            self.run.record_event("planned", failed=why)
 
     def _planning(self, problems: tuple[str, ...]) -> ModelCallSpec:
         known = self.run.state.recollection
@@ -113,15 +112,3 @@ class PlanningStage:
             tools_off=True,
             structured=Planning(),
         )
-
-
-def _why_no_plan(called: Called) -> str:
-    match called:
-        case PlanReport():
-            return "; ".join(called.problems)[:300]
-        case AllModelsFailed() | StepFailed():
-            return f"{called.code}: {called.message}"[:300]
-        case Unpriced():
-            return f"nobody knows the price of {short_model_name(called.model)}"
-        case _:
-            return "it did not fit into the budget"

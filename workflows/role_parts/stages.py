@@ -210,11 +210,10 @@ class Stages:
         if expired_to_end(gate):
             ending = Ending(outcome="unanswered", reason="gate_expired", detail=prompt[:200])
             return await self._unanswered(role, ending)
-        said = " ".join(part for part in (answer.choice, answer.text) if part)
         if kind == "blocked":
             return await self._unblocked(role, answer.choice == "retry", answer.text)
         state.question = None
-        told = answer_text(said, expired=answer.expired)
+        told = answer_text(answer.words, expired=answer.expired)
         state.turn.entries = [SayEntry(type="say", text=told, pinned=True)]
         return True
 

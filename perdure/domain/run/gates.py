@@ -73,6 +73,11 @@ class GateAnswer(FrozenModel):
     request_id: str | None = None
     expired: bool = False
 
+    @property
+    def words(self) -> str:
+        """Choice and text in one line, for questions whose answer is what was said."""
+        return said_in(self.choice, self.text)
+
 
 class Gate(FrozenModel):
     """One question. Its id is run-wide (`g1`, `g2`, …), its deadline absolute.
@@ -135,6 +140,11 @@ def prompt_of(text: str) -> str:
     return f"{kept}\n[… {left_out:,} more characters; `perdure transcript` of the run has them]"
 
 
+def said_in(choice: str | None, text: str | None) -> str:
+    """What an answer says, whether people chose it, wrote it, or both."""
+    return " ".join(filter(None, (choice, text)))
+
+
 def read_name(given: str) -> GateName:
     """The id and the beginning of a hash in a name; what has another form is an id."""
     name = given.strip().lower()
@@ -173,7 +183,7 @@ def refusal(
         wanted = ", ".join(gate.choices) or "a text"
         return f"gate {gate.id} needs {wanted}"
     if gate.scores:
-        read = read_scores(" ".join(filter(None, (choice, text))), gate.scores)
+        read = read_scores(said_in(choice, text), gate.scores)
         return f"gate {gate.id}: {read.problem}" if isinstance(read, BadScores) else None
     return None
 

@@ -1,6 +1,6 @@
 """What the role loop appends to a conversation: the task of a stage, the question of a judge."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, JsonValue
 
@@ -10,6 +10,7 @@ from perdure.domain.foundation.base import ActivityMessage
 from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.llm.attachments import Attachment
 from perdure.domain.llm.transcript import ToolOutcome
+from perdure.domain.turns.guidance import PendingInput
 from perdure.domain.turns.records import StageStatus
 
 
@@ -73,6 +74,12 @@ class SayEntry(ActivityMessage):
     ref: str | None = None
     tokens: int = 0
     pinned: bool = False
+
+    @classmethod
+    def of(cls, given: PendingInput) -> Self:
+        """What somebody said meanwhile; it stays in the conversation when that is compacted."""
+        ref, tokens = (None, 0) if given.ref is None else (given.ref.hash, given.ref.tokens.total)
+        return cls(type="say", text=given.text, ref=ref, tokens=tokens, pinned=True)
 
 
 class ToolResultEntry(ActivityMessage):
