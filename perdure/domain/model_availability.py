@@ -50,7 +50,7 @@ def unserved(spec: Spec, lacks: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _needed(spec: Spec) -> list[tuple[str, tuple[str, ...]]]:
-    """The chains that the run surely calls, each with the place that names it."""
+    """The chains that the run certainly calls, each with the place that names it."""
     models = spec.models
     match spec:
         case DelegationSpec():

@@ -48,7 +48,7 @@ from perdure.domain.tools.definitions import (
 from perdure.domain.tools.mcp_servers import PinnedServer, ServerSpec
 from perdure.domain.tools.workspaces import Workspaces as Workspaces
 
-if TYPE_CHECKING:  # read by few: commands start without it
+if TYPE_CHECKING:  # imported only for types, so that commands start without it
     from perdure.domain.retention.erasure import Tombstone
     from perdure.domain.run.live_text import LiveCall
 
@@ -229,7 +229,7 @@ UsageSoFar = Callable[[], Usage]
 
 
 def unheard(_used: UsageSoFar) -> None:
-    """For callers that do not want to know what an attempt has used on the way."""
+    """The `on_answer` of callers that do not need the usage of an attempt in progress."""
 
 
 class ModelClient(Protocol):
@@ -342,7 +342,7 @@ class CheckRunner(Protocol):
         *,
         adaptation: Mapping[str, JsonValue] | None = None,
     ) -> tuple[ActivityCheck, ...]:
-        """The checks that the loop schedules on workers of others; the rest has its score."""
+        """The checks that the loop schedules as foreign activities; all others have their score."""
         ...
 
     def judged(

@@ -18,7 +18,7 @@ from perdure.domain.roles.resolved_loop import MAX_NESTING
 PROGRAMS = frozenset({"command", "tests", "lint"})
 # A shell; and what starts loops, since their stages may have full access.
 TRUSTED_TOOLS = ("shell.full", "loop_start", "loop.start")
-# Words of people and data for the model: nothing in them is obeyed by the installation.
+# Words and data for the model: the installation acts on nothing in them.
 _WORDS = frozenset({"goal", "about", "context", "metadata", "system", "prompt", "messages"})
 _ADDRESSES = frozenset({"base_url", "url"})
 

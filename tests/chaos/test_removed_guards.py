@@ -82,7 +82,8 @@ GUARDS = {
             Change(
                 "activities/support/journaled_model.py",
                 "fits=fits(attempt, account)\n"
-                "            and (allowance.attempts is None or account.attempts < allowance.attempts),",
+                "            and (allowance.attempts is None or account.attempts"
+                " < allowance.attempts),",
                 "fits=True,",
             ),
         ),

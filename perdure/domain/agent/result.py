@@ -34,7 +34,7 @@ class End(Protocol):
 
 
 def agent_budget(spec: AgentSpec, turns: Turns) -> Budget:
-    """The task's budget, narrowed by the agent settings: of two limits on one thing the lower."""
+    """The task's budget, narrowed by the agent settings: the lower of two limits counts."""
     limits = spec.budget.model_copy(
         update={
             "output_tokens": _lower(spec.budget.output_tokens, turns.output_token_ceiling),
@@ -54,7 +54,7 @@ def agent_result(
     tree: SnapshotReport | None,
     structured: bool = False,
 ) -> RunResult:
-    """What the run returns; a text that could not be had is the fallback text, and says so."""
+    """What the run returns; without an answer, a fallback text says that there is none."""
     control, misfits = state.control, state.turn.misfits_of(end.text) if structured else ()
     met = end.outcome == "accepted" or (end.outcome == "out_of_budget" and not end.partial)
     iteration = state.turn.iteration

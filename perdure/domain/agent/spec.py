@@ -1,4 +1,4 @@
-"""The specification of an agent run, and which of them may start and steer loops."""
+"""The specification of an agent run, and whether its model may start and steer loops."""
 
 from typing import Literal
 

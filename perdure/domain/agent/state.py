@@ -51,7 +51,7 @@ def agent_state(head: TranscriptRef, *, iteration: int, at: datetime) -> AgentSt
 
 
 def forgiving_agent(spec: AgentSpec) -> AgentSpec:
-    """The specification with one turn more, for the one that was lost to the failure."""
+    """The specification with one more turn, in place of the one that the failure cost."""
     turns = resolve(spec.agent).max_iterations + 1
     agent = spec.agent.model_copy(update={"max_iterations": turns})
     return spec.model_copy(update={"agent": agent})

@@ -149,7 +149,7 @@ def allocate_child(
     but to no less than one unit, because a limit of zero would mean none; times are shared, not
     split. A parent with an exhausted dimension refuses.
     """
-    # A child with a share of nothing would start only to say that it cannot work.
+    # A child without a share would start only to report that it cannot work.
     refused = exhausted(budget)
     if refused is not None:
         return refused
@@ -183,8 +183,8 @@ def _money(budget: Budget, share: Decimal) -> Decimal | None:
 ReplyKind = Literal[
     "text", "judgement", "plan", "learnings", "repair", "verdict", "goal", "decision", "review"
 ]
-# The shortest JSON that each schema takes, with a few words where words are asked for. A reply
-# with less room is cut off, paid for, and none.
+# The shortest JSON that satisfies each schema, with a few words where words are asked for. With
+# less room a reply is cut off: it is paid for and useless.
 _LEAST: dict[ReplyKind, int] = {
     "text": MIN_OUTPUT_TOKENS,
     "judgement": 32,

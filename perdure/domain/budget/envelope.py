@@ -37,7 +37,7 @@ MAX_ITERATIONS = 10_000
 # Below this a reserve would pay for an answer that says nothing.
 MIN_OUTPUT_TOKENS = 16
 
-# Bounds that nobody means: a timer of 10,000 years is one that no server takes.
+# Larger values are mistakes, and no server accepts a timer of 10,000 years.
 MOST = 10**15
 MOST_USD = 10**9
 MOST_SECONDS = 10 * 365 * 86_400

@@ -177,7 +177,7 @@ class Journal(Protocol):
         ...
 
     async def traces(self, key: str) -> tuple[int, int]:
-        """How many attempts of a key have an end that their worker told, and how many have not.
+        """How many attempts of a key ended by their worker's word, and how many have no end.
 
         The worker of the latter may have died over them.
         """

@@ -56,7 +56,7 @@ Step = tuple[ManagerProgress, Directive]
 def unreadable(
     course: ManagerProgress, problems: Sequence[str]
 ) -> tuple[ManagerProgress, AskAgain | End]:
-    """After a reply that could not be read: asked again, five in a row end the run."""
+    """Ask again after an unreadable reply; five in a row end the run."""
     count = course.unreadable + 1
     changed = course.model_copy(update={"unreadable": count})
     if count >= MOST_UNREADABLE:
@@ -74,7 +74,7 @@ def decide(
     unheard: bool = False,
     beside: Surroundings = NOTHING_BESIDE,
 ) -> Step:
-    """What a decision comes to: it is carried out, or refused with the reason.
+    """Whether a decision is carried out, and how, or why it is refused.
 
     `unheard`: people added what the manager had not read when it decided. `beside` is what workers
     would be shown beside their own work.
@@ -112,7 +112,7 @@ def after_rejection(
     settings: DelegationSettings,
     phase: BudgetPhase,
 ) -> tuple[ManagerProgress, AfterCheck]:
-    """After a completion that was refused: told, repaired once, or the end.
+    """What follows a refused completion: the manager is told, a repair, or the end.
 
     Args:
         course: as it was.
@@ -174,7 +174,7 @@ def after_rating(
     settings: DelegationSettings,
     phase: BudgetPhase,
 ) -> tuple[ManagerProgress, AfterCheck]:
-    """After the rubric scored the deliverable; all its deciding checks passing accepts at once."""
+    """What follows the rubric's score; the deliverable is accepted if all deciding checks pass."""
     course = course.model_copy(update={"unrated": 0})
     score = overall_score(rubric, evaluation)
     if deciding_pass(rubric, evaluation):
@@ -193,7 +193,7 @@ def after_rating(
 
 
 def unrated(course: ManagerProgress, why: str) -> tuple[ManagerProgress, AfterCheck]:
-    """After an evaluation that failed: no score, and the second in a row ends the run."""
+    """What follows a failed evaluation: there is no score, and two in a row end the run."""
     count = course.unrated + 1
     changed = course.model_copy(update={"unrated": count})
     if count >= MOST_UNRATED:

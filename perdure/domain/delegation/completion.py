@@ -83,11 +83,11 @@ class Breaker(FrozenModel):
     trips: int = 0
 
     def after_progress(self) -> "Breaker":
-        """After a delegation that ran and brought a usable result: the counting begins anew."""
+        """The breaker after a delegation with a usable result: counting begins anew."""
         return Breaker(trips=self.trips)
 
     def after(self, rejection: Rejection, *, cap: int) -> "tuple[Breaker, bool]":
-        """With one more refusal, and whether the breaker trips; a cap of 0 never does."""
+        """The breaker after one more refusal, and whether it trips; a cap of 0 never does."""
         row = self.in_a_row + 1 if rejection.hash == self.last else 1
         since = self.since_progress + 1
         if cap and (row >= cap or since >= 2 * cap):
@@ -132,7 +132,7 @@ def everything_wrong(complete: Complete, facts: CompletionFacts) -> tuple[str, .
 
 
 def completion_repair(named: Sequence[str]) -> Envelope:
-    """The one critical piece of work that is to put everything right that was named."""
+    """One critical piece of work that repairs everything that was named."""
     lines = "\n".join(f"- {item}" for item in named)
     return Envelope(
         worker=REPAIR_WORKER,

@@ -57,7 +57,7 @@ _LABEL = re.compile(
 
 
 class Sureness(NamedTuple):
-    """`value` is None where nothing was said; `problem` says why nobody can read what was."""
+    """A stated confidence: `value` is None for none, `problem` says why it is unreadable."""
 
     value: float | None = None
     problem: str = ""

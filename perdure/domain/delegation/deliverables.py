@@ -1,4 +1,4 @@
-"""What a manager hands over: the port that looks at it, and what becomes of it by its score."""
+"""What a manager hands over: the port that inspects it, and what its score decides."""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal, Protocol
@@ -17,7 +17,7 @@ class Inspector(Protocol):
     """Looks at deliverables; reads, and changes nothing."""
 
     async def facts(self, root: str, paths: Sequence[str]) -> tuple[FileFact, ...]:
-        """Each file as it lies below `root`: there, empty, unfinished, broken."""
+        """Whether each file exists below `root`, is empty, unfinished or broken."""
         ...
 
     async def texts(self, root: str, paths: Sequence[str]) -> Mapping[str, str]:
@@ -25,7 +25,7 @@ class Inspector(Protocol):
         ...
 
     async def misfits(self, text: str, schema: Mapping[str, JsonValue]) -> tuple[str, ...]:
-        """How a text misses a JSON schema; empty when it fits."""
+        """The ways in which a text misses a JSON schema; empty if it matches."""
         ...
 
 

@@ -38,7 +38,7 @@ RESULTS = ("final_result", "final_report", "report", "summary")
 
 
 def decision_named(words: str) -> DecisionName | None:
-    """The decision that words stand for, by stems and synonyms; None when they stand for none."""
+    """The decision that words mean, by stems and synonyms; None if they mean none."""
     said = " ".join(words.casefold().replace("_", " ").split())
     if said in _BY_NAME:
         return _BY_NAME[said]
@@ -114,7 +114,7 @@ def _completion(given: Given) -> Fields:
         "deliverables": _texts(given, ("deliverables", "artifacts", "files")),
     }
     sure = read_sureness(given.get("confidence"))
-    # As a text nobody takes it for a number: the manager is asked again, and told why.
+    # Kept as text, it fails validation as a number: the manager is told why, and asked again.
     fields["confidence"] = shown(given.get("confidence")) if sure.problem else sure.value
     return fields
 

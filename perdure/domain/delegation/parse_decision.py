@@ -23,7 +23,7 @@ from perdure.domain.foundation.json_extraction import Found, objects_in
 from perdure.domain.foundation.problems import problems_of, shown
 from perdure.domain.llm.structured_replies import BadReply
 
-# In a row: a manager that missed the format so often will not learn it.
+# In a row: a manager that misses the format this often will not learn it.
 MOST_UNREADABLE = 5
 MOST_PROBLEMS = 8
 _OTHER_FIELDS = ("decision_type", "action", "type")

@@ -34,7 +34,7 @@ _NOTHING_ELSE = re.compile(
     r"\W*(?:todo|fixme|tbd|tba|placeholder|lorem ipsum|n/?a|\{\{[^{}\n]{1,60}\}\})\W*",
     re.IGNORECASE,
 )
-# What somebody presses is the name of a button, and what is put in a sentence is spoken of.
+# Brackets behind "press" or before "button" name a control, and a quoted mark is only quoted.
 _BEFORE_BUTTON = re.compile(
     r"\b(?:click|press|tap|hit|select|choose|push|pick|button|tab|link|menu|called|labell?ed)\b"
     r"(?:\s+(?:on|the|to|a|an|and|then|hold))*[\s:\"'“*_`]*$",

@@ -83,7 +83,7 @@ class TaskPlan(FrozenModel):
         return tuple(node for node in self.pending if node.id not in blocked)
 
     def marked(self, id: str | None, status: Status, note: str = "") -> "TaskPlan":
-        """With the status of one subtask changed; an unknown id changes nothing."""
+        """The plan with another status of one subtask; an unknown id changes nothing."""
         return self.model_copy(
             update={
                 "nodes": tuple(
@@ -96,7 +96,7 @@ class TaskPlan(FrozenModel):
         )
 
     def progressed(self) -> "TaskPlan":
-        """After work that brought something: plans may be made again."""
+        """The plan after work that made progress: new plans may be made again."""
         return self.model_copy(update={"moved": True})
 
 

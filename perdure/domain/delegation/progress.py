@@ -74,7 +74,7 @@ def diagnosis_refusal(diagnoses: Diagnoses, *, max_iterations: int) -> str | Non
 
 
 def confirmed(confidence: float | None) -> bool:
-    """Whether the test of a hypothesis bears it out."""
+    """Whether the test of a hypothesis confirms it."""
     return confidence is not None and confidence > CONFIRMED_ABOVE
 
 
@@ -128,7 +128,7 @@ class ManagerProgress(FrozenModel):
     usable: bool = False
 
     def begun(self) -> "ManagerProgress":
-        """With one more iteration begun."""
+        """The progress with one more iteration begun."""
         return self.model_copy(update={"iteration": self.iteration + 1})
 
     def decided(self, decision: DecisionName | None, *, reason: str = "") -> "ManagerProgress":
@@ -141,17 +141,17 @@ class ManagerProgress(FrozenModel):
         )
 
     def told(self, *notes: str) -> "ManagerProgress":
-        """With more for the manager's next view."""
+        """The progress with more notes for the manager's next prompt."""
         said = [shortened(note, NOTE_CHARACTERS) for note in notes if note.strip()]
         kept = tuple(dict.fromkeys((*self.notes, *said)))[-MOST_NOTES:]
         return self.model_copy(update={"notes": kept})
 
     def noted(self, note: str) -> "ManagerProgress":
-        """With what became of this iteration's decision."""
+        """The progress with what became of this iteration's decision."""
         return self._last(note=shortened(note, REASON_CHARACTERS))
 
     def answered(self, question: str, answer: str) -> "ManagerProgress":
-        """With a person's answer, which later views show."""
+        """The progress with a person's answer, which later prompts show."""
         said = Answer(question=shortened(question, 600), answer=answer[:4_000])
         return self.model_copy(update={"answers": (*self.answers, said)[-ANSWERS_KEPT:]})
 
@@ -169,7 +169,7 @@ class ManagerProgress(FrozenModel):
     def worked(
         self, reports: Sequence[WorkerReport], *, confidence: float | None
     ) -> "ManagerProgress":
-        """With what the workers of this iteration brought; older rounds lose their details."""
+        """The progress with this iteration's results; older rounds lose their details."""
         course = self._last(workers=tuple(reports), confidence=confidence)
         return course.model_copy(
             update={"usable": self.usable or any(report.usable for report in reports)}
@@ -295,7 +295,7 @@ def _marked(
 
 
 def _failure(report: WorkerReport, settings: DelegationSettings) -> str:
-    """Why nobody can build on what a worker brought; empty when somebody can."""
+    """Why a worker's result cannot be built on; empty if it can."""
     if not report.usable:
         return report.error or "nothing usable came back"
     if report.cut_short and report.critique is None:

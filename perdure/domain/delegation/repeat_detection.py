@@ -41,7 +41,7 @@ class Surroundings(FrozenModel):
     pitfalls: tuple[str, ...] = ()
 
     def shown_with(self, envelope: Envelope) -> dict[str, JsonValue]:
-        """What the worker of this envelope is shown of it, as far as there is any."""
+        """The part of it that the worker of this envelope is shown."""
         given: dict[str, JsonValue] = {
             "said": [*self.said],
             "tools": dict(self.tools),
@@ -135,7 +135,7 @@ def normalised(instructions: str) -> str:
 
 
 def logical_worker(worker: str) -> str:
-    """Who a worker is, whatever try this is: suffixes of retries are stripped, never to nothing."""
+    """A worker's name without the suffixes of its retries; never empty."""
     name = worker
     while (shorter := _SUFFIX.sub("", name)) and shorter != name:
         name = shorter
@@ -145,7 +145,7 @@ def logical_worker(worker: str) -> str:
 def repeat_refusal(
     past: PastWork, envelopes: Sequence[Envelope], beside: Surroundings = NOTHING_BESIDE
 ) -> str | None:
-    """Why this work is not done again; None: it is new, or went well."""
+    """Why this work is not done again; None if it is new or went well before."""
     earlier = past.went_badly(signature(envelopes, beside))
     if earlier is None:
         return None

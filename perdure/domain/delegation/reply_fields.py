@@ -131,7 +131,7 @@ def _answer(found: Found, text: str) -> Answer | None:
 
 
 def _unwrapped(fields: Fields) -> Iterator[tuple[Fields, str]]:
-    """What an object wraps if that alone is a worker's, then the object itself."""
+    """The answer that an object only wraps, if any, then the object itself."""
     outer = named(fields)
     inner = _inner(outer[0])
     if inner is not None:
@@ -140,7 +140,7 @@ def _unwrapped(fields: Fields) -> Iterator[tuple[Fields, str]]:
 
 
 def _inner(fields: Fields) -> Fields | None:
-    """The worker's object in the one field of another; None if this one speaks for itself."""
+    """The answer inside an object's only field; None if the object is the answer itself."""
     if marks(fields):
         return None
     rest = [value for value in fields.values() if value not in _EMPTY]
@@ -161,7 +161,7 @@ def _has_result(fields: Fields) -> bool:
 
 
 def _is_honest(fields: Fields, found: Found, text: str) -> bool:
-    """Whether an object without a result is a worker's answer all the same."""
+    """Whether an object without a result is still a worker's answer."""
     said = marks(fields)
     if any(key in fields for key in RESULTS):
         return bool(said)

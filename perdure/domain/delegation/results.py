@@ -98,7 +98,7 @@ class WorkerReport(FrozenModel):
 
     @property
     def judged(self) -> float | None:
-        """How good it is as far as anybody said: the reviewer, the worker, or its own flaws."""
+        """How good it is, by the reviewer, the worker, or its flaws; None if nobody said."""
         own = self.confidence if self.doubtful else self.stated
         return own if self.critique is None else self.critique
 

@@ -44,11 +44,11 @@ class SkillCatalog(FrozenModel):
         return tuple(self.skills[name].line for name in sorted(self.skills))
 
     def with_earlier(self, found: Mapping[str, KnownSkill]) -> "SkillCatalog":
-        """With skills from before the run; those of the run itself shadow them."""
+        """The catalog with earlier skills, which those of the run itself shadow."""
         return SkillCatalog(skills=dict([*({**found, **self.skills}).items()][:MOST_SKILLS]))
 
     def new(self, saved: Sequence["SavedSkill"]) -> tuple["SavedSkill", ...]:
-        """Those that differ from what the run has: a text that was given again is no version."""
+        """Those that differ from what the run has: the same text again is no new version."""
         known = {name: skill.ref for name, skill in self.skills.items()}
         found: list[SavedSkill] = []
         for item in saved:
@@ -58,7 +58,7 @@ class SkillCatalog(FrozenModel):
         return tuple(found)
 
     def with_files(self, found: Mapping[str, "SkillFile"]) -> "SkillCatalog":
-        """With the skills that are files of the working folder: a changed file wins."""
+        """The catalog with the skill files of the working folder: a changed file wins."""
         changed = {
             name: _after(self.skills.get(name), file)
             for name, file in found.items()
@@ -67,7 +67,7 @@ class SkillCatalog(FrozenModel):
         return SkillCatalog(skills=dict([*({**self.skills, **changed}).items()][-MOST_SKILLS:]))
 
     def with_saved(self, saved: Sequence["SavedSkill"]) -> "SkillCatalog":
-        """With newly written skills: the latest of a name wins."""
+        """The catalog with newly written skills: the latest of a name wins."""
         new = {
             item.name: KnownSkill(ref=item.ref, line=item.line, version=item.version)
             for item in self.new(saved)
@@ -77,7 +77,7 @@ class SkillCatalog(FrozenModel):
         return SkillCatalog(skills=dict(kept))
 
     def with_taken_over(self, found: Mapping[str, KnownSkill]) -> "SkillCatalog":
-        """With what other runs of the tree wrote: newer than what the run has of that name."""
+        """The catalog with skills of other runs of the tree, which are newer than its own."""
         kept = list({**self.skills, **found}.items())[-MOST_SKILLS:]
         return SkillCatalog(skills=dict(kept))
 

@@ -141,7 +141,7 @@ def oscillates(confidences: Sequence[float], best: float | None) -> bool:
 
 
 def _with(progress: Progress, reading: Measurement, settings: StallSettings) -> Progress:
-    """With one more reading; a new best that is real progress gives all strategies back."""
+    """The progress with one more reading; a real new best makes all strategies available again."""
     kept = max(EXTENDED_WINDOW, settings.window)
     readings = (*progress.readings, reading)
     past = [one.confidence for one in readings[:-kept]]

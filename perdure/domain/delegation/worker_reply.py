@@ -64,7 +64,7 @@ def _of_another_shape(text: str) -> WorkerResult:
 
 
 def _sureness(fields: Fields) -> Sureness:
-    """How sure a worker is: not at all where it says that it failed, or where nobody can read it.
+    """How sure a worker is: 0 if it says that it failed, or if its confidence is unreadable.
 
     An empty confidence is none, as if the field were not there.
     """

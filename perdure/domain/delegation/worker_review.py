@@ -137,7 +137,7 @@ def read_defects(given: Sequence[JsonValue]) -> tuple[Defect, ...]:
 
 
 def _misplaced(fields: Fields) -> tuple[str, ...]:
-    """What a reply says in a place where nobody looks for it."""
+    """What a reply says in a place where it has no meaning."""
     given = fields.get("defects")
     found = [] if given is None or isinstance(given, list) else ["defects: give a list."]
     for item in given if isinstance(given, list) else ():
@@ -191,7 +191,7 @@ def _category(said: str) -> str:
 
 
 def _counted(pitfalls: Sequence[Pitfall], defects: Sequence[Defect]) -> tuple[Pitfall, ...]:
-    """With each category of one result counted once."""
+    """The pitfalls with each category of one result counted once."""
     counted = {item.category: item for item in pitfalls}
     for category, defect in {item.category: item for item in defects}.items():
         seen = counted[category].seen + 1 if category in counted else 1

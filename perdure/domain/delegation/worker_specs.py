@@ -114,7 +114,7 @@ def tools_for(
     terms: Sequence[ToolPolicy],
     made: Mapping[str, str],
 ) -> tuple[ToolsSpec, tuple[str, ...]]:
-    """The run's tools, narrowed to those that were asked for; and the names that it does not have.
+    """The run's tools, narrowed to those that were asked for, and the names that are unknown.
 
     Who asks for nothing gets all of them. Tools that were `made`, name to hash, are always offered.
     """

@@ -25,7 +25,7 @@ _UNITS = {"chars": "characters"}
 
 
 def demand(dimension: Dimension) -> str:
-    """The demand of one dimension; empty when it is secret or nobody can put it in words.
+    """The demand of one dimension; empty if it is secret or has no words.
 
     A hint is the author's own wording and stands alone. A description says why, the check's
     parameters say what.

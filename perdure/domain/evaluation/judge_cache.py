@@ -7,7 +7,7 @@ from pydantic import BeforeValidator, ValidationError
 
 from perdure.domain.foundation.base import FrozenModel
 
-# A script says what is to be replied next; a verdict of another run would take its place.
+# A scripted model replies in order; a cached verdict would take the place of a reply.
 SCRIPTED = "scripted:"
 
 
@@ -45,8 +45,8 @@ class VerdictStore(Protocol):
 
 
 def scope_of(cache: CacheScope, *, run: str, model: str) -> str | None:
-    """What is added to a question so that only these runs meet its verdict again; None: nobody."""
-    # A verdict that comes from elsewhere unseen would make two runs of one task differ.
+    """What is added to a question, so that only these runs share its verdict; None for none."""
+    # A verdict of another run, unseen by the user, could make two runs of one task differ.
     if cache == "off":
         return None
     return "" if cache == "installation" and not model.startswith(SCRIPTED) else run

@@ -34,7 +34,7 @@ def _listed(value: object) -> object:
 
 
 class _Given(BaseModel):
-    # Remarks that nobody asked for do no harm; `surplus` tells of everything else.
+    # Extra remarks do no harm; `surplus` reports everything else.
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
@@ -89,7 +89,7 @@ GivenScore.model_rebuild()
 
 
 def surplus(fields: Fields) -> tuple[str, ...]:
-    """What a reply holds that is in no place for it, each as a sentence."""
+    """What a reply holds in the wrong place, each as a sentence."""
     found = [*_surplus(fields, GivenReply)]
     for key, shape in (("dimensions", GivenScore), ("findings", GivenFinding)):
         items = fields.get(key)
@@ -226,7 +226,7 @@ def _parse(text: str, dimensions: Sequence[str]) -> GivenReply | BadReply:
 
 
 def _denied(fields: Fields, given: GivenReply) -> tuple[str, ...]:
-    """A verdict beside the scores that says no, where neither scores nor findings do."""
+    """A verdict that rejects the work although neither scores nor findings do."""
     if any(one.score < GOOD for one in given.dimensions):
         return ()
     if any(_severity(one.severity) != "suggestion" for one in given.placed(())):
@@ -323,7 +323,7 @@ def _numbered(
 
 
 def _severity(word: str) -> Severity:
-    """A word that nobody knows may mean a blocker: it stands against acceptance."""
+    """The severity of a word; an unknown word may mean a blocker, so it prevents acceptance."""
     return known_severity(word) or "important"
 
 

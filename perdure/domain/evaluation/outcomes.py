@@ -132,7 +132,7 @@ _MODEL_ERRORS: Mapping[str, str] = MappingProxyType(
 )
 
 _NEVER_BEGAN = frozenset({"invalid_input", "invalid_task", "month_spent", "no_room"})
-# What the same conversation meets again.
+# The same conversation would fail the same way again.
 _SAME_AGAIN = frozenset({"model_bad_request", "model_too_large", "model_context_overflow"})
 
 REASONS: Mapping[Outcome, tuple[str, ...]] = MappingProxyType(
@@ -141,9 +141,9 @@ REASONS: Mapping[Outcome, tuple[str, ...]] = MappingProxyType(
 
 
 def retry_helps(outcome: str, reason: str, error: str | None = None) -> bool:
-    """Whether `retry` can change how a run ended, once its cause is mended.
+    """Whether `retry` can change how a run ended, once the cause is fixed.
 
-    It goes on with the same specification: what that cannot heal is not tried again.
+    A retry uses the same specification, so it does not help against what that causes.
     """
     if outcome not in {"failed", "blocked"} or reason in _NEVER_BEGAN:
         return False
@@ -173,14 +173,14 @@ def explain(outcome: Outcome, reason: str, detail: str = "") -> str:
 
 
 def with_cut_text(explanation: str, *, cut: bool) -> str:
-    """An explanation, as it reads for a run whose text stops before its end."""
+    """The explanation for a run whose text stops before its end."""
     if not cut or "output limit" in explanation:
         return explanation
     return f"{explanation} {_CUT_TEXT}"
 
 
 def with_nothing_to_show(explanation: str) -> str:
-    """An explanation that speaks of a result, as it reads for a run that has none."""
+    """The explanation for a run that has no result, although the sentence speaks of one."""
     return _THE_RESULT.sub("; there is nothing to show yet", explanation)
 
 

@@ -39,7 +39,7 @@ def known_severity(word: str) -> Severity | None:
 
 
 def severity_of(word: str) -> Severity:
-    """The same, where nobody can be asked again: unknown ones are suggestions."""
+    """The severity of a word that cannot be asked about: unknown ones are suggestions."""
     return known_severity(word) or "suggestion"
 
 
@@ -157,7 +157,7 @@ def weighted_mean(weighted: Sequence[tuple[float, float]]) -> float | None:
     heaviest = max(weight for weight, _ in weighted)
     if heaviest == 0:
         return rounded(sum(score for _, score in weighted) / len(weighted))
-    # Scaled by the heaviest, so that huge weights do not overflow and tiny ones do not vanish.
+    # Scaled by the largest weight, so that huge ones do not overflow and tiny ones do not vanish.
     shares = [(weight / heaviest, score) for weight, score in weighted]
     total = sum(share for share, _ in shares)
     return min(1.0, rounded(sum(share * score for share, score in shares) / total))
@@ -189,7 +189,7 @@ def failing(rubric: Rubric, evaluation: Evaluation, threshold: float | None) -> 
 
 
 def stale_copy(score: DimensionScore) -> DimensionScore:
-    """A score that is shown on after its evaluator failed: it counts as missing."""
+    """A score that is still shown after its evaluator failed; it counts as missing."""
     return score.model_copy(update={"carried": True, "stale": True})
 
 

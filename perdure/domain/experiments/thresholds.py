@@ -110,7 +110,7 @@ def _estimate(runs: Sequence[Sequence[Step]], setting: Setting) -> Estimate:
 
 
 def _without_repeats(estimates: Sequence[Estimate]) -> list[Estimate]:
-    """Of settings that would have done the same, the least demanding one."""
+    """One setting, the least demanding, of those that would have done the same."""
     seen: dict[tuple[float, float], Estimate] = {}
     for one in estimates:
         known = seen.get((one.tokens, one.score))
@@ -124,7 +124,7 @@ def _plainness(setting: Setting) -> tuple[float, int, float]:
 
 
 def _frontier(ordered: Sequence[Estimate]) -> tuple[Estimate, ...]:
-    """Those that no cheaper setting equals in score."""
+    """The settings whose score no cheaper setting reaches."""
     kept: list[Estimate] = []
     for one in ordered:
         if not kept or one.score > kept[-1].score:

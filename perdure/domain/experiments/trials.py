@@ -47,7 +47,7 @@ class Try(FrozenModel):
 
     @property
     def spent_tokens(self) -> int:
-        """All that count against a budget, those of a judge among them."""
+        """All tokens that count against a budget, a judge's included."""
         return self.tokens + self.lost_tokens + self.judge_tokens
 
     @property
@@ -90,12 +90,12 @@ class Trial(FrozenModel):
 
     @property
     def tokens(self) -> int:
-        """Of all its runs, without judges that no loop sees."""
+        """The tokens of all its runs, without those of held-out judges."""
         return sum(one.tokens for one in self.tries)
 
     @property
     def model_calls(self) -> int:
-        """Of all its runs."""
+        """The model calls of all its runs."""
         return sum(one.model_calls for one in self.tries)
 
     @property
@@ -105,12 +105,12 @@ class Trial(FrozenModel):
 
     @property
     def cost_usd(self) -> Decimal | None:
-        """Of all its runs; None where a price is unknown."""
+        """The cost of all its runs; None if a price is unknown."""
         return total_usd([one.cost_usd for one in self.tries])
 
     @property
     def spent_tokens(self) -> int:
-        """All that count against a budget, those of judges among them."""
+        """All tokens that count against a budget, those of judges included."""
         return sum(one.spent_tokens for one in self.tries)
 
     @property
@@ -168,5 +168,5 @@ def another_try(wanted: Tries | None, made: Sequence[Try], beside: Trial | None)
     calls = wanted.spend == "same_calls"
     used = [one.model_calls if calls else one.tokens for one in made]
     limit = beside.model_calls if calls else beside.tokens
-    # A try that used nothing failed before it began; a thousand more would do the same.
+    # A try that used nothing failed before it began, and so would a thousand more.
     return max(used) > 0 and sum(used) + max(used) <= limit

@@ -47,11 +47,11 @@ def folded(text: str) -> str:
 
 
 def is_blank(text: str) -> bool:
-    """Whether a person sees nothing of it: spaces, hidden signs, and marks around nothing.
+    """Whether a person would see nothing: only spaces, hidden signs, and marks around nothing.
 
     Marks are those of Markdown and HTML that show no words: an empty fence, a rule, a comment.
     """
-    # What is longer has words; the bound keeps the search for ends of comments short.
+    # A longer text has words in it; the bound keeps the search for ends of comments short.
     seen = text if len(text) > _MOST_MARKS else _MARKS_ALONE.sub("", text)
     return _SEEN.search(seen) is None
 

@@ -11,7 +11,7 @@ from pydantic_core import ErrorDetails
 from perdure.domain.foundation.base import FrozenModel
 
 OBJECT = "an object with named fields"
-# Where the library names the class that it would build, which no reader of a task file knows.
+# Here the library names the class that it would build, which no reader of a task file knows.
 OBJECT_TYPES = frozenset(
     {
         "model_type",
@@ -121,7 +121,7 @@ def allowed(detail: Mapping[str, object]) -> str:
 
 
 def named_values(detail: Mapping[str, object]) -> list[str]:
-    """The values that a place takes, where it takes certain ones."""
+    """The values that a field allows, if it allows only certain ones."""
     expected = str(_context(detail).get("expected", ""))
     return re.findall(r"'([^']*)'", expected) or [
         part for part in re.split(r", | or ", expected) if part

@@ -122,21 +122,21 @@ def impatient() -> Generator[None]:
 StepKind = Literal["model", "repeatable_tool", "tool", "workspace", "bookkeeping", "notice", "hook"]
 
 PROVIDER_ATTEMPTS = 8
-# Of a model that has a fallback: nobody gains by waiting where another one would answer.
+# For a model that has a fallback: waiting gains nothing if another model would answer.
 FAILOVER_ATTEMPTS = 2
 FAILOVER_AFTER_S = 20.0
 RECOVERY_ATTEMPTS = 1
 LOST_WORKERS = 5
-# Rounds of that many attempts that may end without a sign of a worker before a person is asked. A
-# network that is away for minutes swallows attempts, and no input is to blame for it.
+# How many rounds of lost attempts may pass without a sign of any worker before a person is asked: a
+# network outage of some minutes swallows attempts, and the step's input is not to blame.
 UNHEARD_ROUNDS = 5
 NOTICE_ATTEMPTS = 3
 HOOK_ATTEMPTS = 3
 FOR_EVER = 0
 # What a model call may take beside the provider's own time: reading, counting, storing.
 MODEL_SLACK_S = 60.0
-# What a step that waits for its store may take beyond its own limit: longer than any outage that
-# people let stand. Its heartbeat tells a lost worker from one that waits.
+# How long a step may wait for its store beyond its own limit: longer than any outage that people
+# would tolerate. Its heartbeat tells a waiting worker from a lost one.
 STORE_PATIENCE = timedelta(days=7)
 
 

@@ -23,7 +23,7 @@ M = TypeVar("M", bound=BaseModel)
 UNKNOWN = "extra_forbidden"
 NEWER = "literal_error"
 TAG = "type"
-# For fields that only describe, by name: what an unknown value of them is read as.
+# How an unknown value of a field that only describes is read, by the field's name.
 STAND_INS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {"outcome": ("failed", "error"), "phase": ("executing",), "severity": ("important",)}
 )
@@ -62,7 +62,7 @@ def read_value(model: type[M], value: object) -> M:
 
 
 def _again(reading: Callable[[], T], error: ValidationError) -> T:
-    """Read what is left; where that is not enough, the first error says what is wrong."""
+    """Read what is left; if that fails too, the first error says what is wrong."""
     try:
         return reading()
     except ValidationError:
@@ -100,7 +100,7 @@ def _stand_in(error: ErrorDetails) -> str | None:
 
 
 def _left_out(place: Place, *, newer: bool) -> Place:
-    """What goes with a value that is not known: itself, or the thing in a list that it names."""
+    """The place to drop for an unknown value: its own, or the list item whose type it is."""
     of_a_thing = newer and len(place) > 1 and place[-1] == TAG and isinstance(place[-2], int)
     return place[:-1] if of_a_thing else place
 

@@ -85,7 +85,7 @@ def _judged(draft: ToolDraft, module: ast.Module) -> Checked | ToolRefused:
 def _parse(code: str) -> ast.Module | ToolRefused:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # an odd escape is a warning to its writer alone
+            warnings.simplefilter("ignore")  # an odd escape only warns its author
             module = ast.parse(code)
     except SyntaxError as error:
         return _shape(f"line {error.lineno}: {error.msg}")

@@ -73,7 +73,7 @@ DANGERS = frozenset({f"{BUILTINS}.{name}" for name in BUILTIN_DANGERS}) | {
     "operator.methodcaller",
     "typing.get_type_hints",
 }
-# What modules of CPython hold because they import it themselves.
+# Modules that other modules of CPython hold because they import them.
 INNER_MODULES = frozenset(
     {
         "atexit",

@@ -36,7 +36,7 @@ RESERVED = frozenset(
         "worker",
     }
 )
-# A tool of such a name would pass for what programmers know to do more than compute.
+# A tool of such a name would look like something that does more than compute.
 MODULES = frozenset(
     {
         "asyncio", "builtins", "code", "codecs", "concurrent", "ctypes", "eval", "exec", "fcntl",

@@ -73,7 +73,7 @@ WIDTH = 90
 
 
 class _GivenRepair(BaseModel):
-    # What a model adds beyond what it was asked for does no harm.
+    # Extra fields in a model's reply do no harm.
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     code: str = Field(min_length=1)

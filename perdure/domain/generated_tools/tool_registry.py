@@ -98,7 +98,7 @@ class Toolbox(FrozenModel):
         return self.model_copy(update=changes)
 
 
-# Who is as sure of its result asked for a tool that others will need.
+# A worker this sure of its result asked for a tool that others will need.
 SURE = 0.8
 MAKING = (
     "If a small computation would serve you or later workers again and again, ask for a tool in "

@@ -19,7 +19,7 @@ from perdure.domain.foundation.problems import nearest_name
 
 Scope = Literal["read", "operate", "answer", "execute", "admin"]
 SCOPES: tuple[Scope, ...] = ("read", "operate", "answer", "execute", "admin")
-# What a scope brings with it: who steers or answers must be able to see what.
+# What a scope implies: whoever steers or answers must be able to see what about.
 _BRINGS: dict[Scope, frozenset[Scope]] = {
     "read": frozenset({"read"}),
     "operate": frozenset({"operate", "read"}),
@@ -31,8 +31,8 @@ PREFIX = "perdure"
 NAME_CHARACTERS = 100
 OVERLAP_HOURS = 24
 USE_KNOWN_TO = timedelta(minutes=1)
-# The digest of no secret. A token without an earlier secret, or none at all, takes as long to
-# refuse as one with both.
+# The digest of no secret. With it, refusing takes equally long for tokens with and without an
+# earlier secret, and for unknown ones.
 NO_DIGEST = "0" * 64
 Standing = Literal["usable", "wrong", "revoked", "expired", "replaced"]
 _TOKEN = re.compile(rf"{PREFIX}_([0-9a-f]{{8}})_([A-Za-z0-9_-]{{43}})")
@@ -82,12 +82,12 @@ class ApiToken(FrozenModel):
         return bool(self.runs or self.folders)
 
     def unnoted(self, now: datetime) -> bool:
-        """Whether a use now is worth remembering: the last one is known to the minute."""
+        """Whether a use now must be noted: the last use is kept to the minute."""
         return self.last_used_at is None or now - self.last_used_at >= USE_KNOWN_TO
 
     @property
     def grants(self) -> frozenset[Scope]:
-        """All scopes, those included that others bring with them."""
+        """All scopes, including those that others imply."""
         return frozenset().union(*(_BRINGS[scope] for scope in self.scopes))
 
     @property

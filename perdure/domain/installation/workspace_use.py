@@ -31,8 +31,8 @@ def served(
 ) -> dict[str, str]:
     """The folders to serve, by id.
 
-    That of an open run is served even if it is away: the run may work in a copy, and its steps
-    should fail in words and not wait. A folder that is not there is served for nobody else.
+    The folder of an open run is served even if it is missing: the run may work in a copy, and its
+    steps should fail with a message instead of waiting. Otherwise a missing folder is not served.
     """
     return {
         use.id: use.path for use in uses if use.busy or (_is_recent(use, now) and exists(use.path))

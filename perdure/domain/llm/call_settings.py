@@ -90,7 +90,9 @@ class CallSettings(FrozenModel):
         """The settings without those that a model cannot follow."""
         left_out = [field for field, _ in self.unable(card)]
         if card.thinking == ():
-            left_out.append("thinking")  # `off` goes without saying, and may not even be known
+            left_out.append(
+                "thinking"
+            )  # a model that cannot think needs no `off`, and may not know it
         return self.model_copy(update=dict.fromkeys(left_out))
 
 
@@ -102,9 +104,9 @@ _WAYS: dict[ThinkingWay, str] = {
 
 
 def _can(wanted: str, known: tuple[str, ...] | None) -> bool:
-    """Whether a model does what is wanted; what nobody knows here is for its provider to say.
+    """Whether a model supports a setting; an unknown one is left to its provider.
 
-    Not to think is what a model does that cannot.
+    Every model that cannot think supports `off`.
     """
     return known is None or wanted in known or (wanted == "off" and not known)
 

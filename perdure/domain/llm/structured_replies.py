@@ -26,7 +26,7 @@ _REMARKS = re.compile(
     re.IGNORECASE,
 )
 _SUMS = re.compile(r"overall|total|average|mean|weighted", re.IGNORECASE)
-# A field named so says more about the work than a remark does.
+# A field of such a name says something about the work; others are remarks.
 _TELLING = re.compile(
     r"find|issue|defect|block|problem|critical|important|bug|error|severity|resolved|score|fail|"
     r"reject|missing|violation|concern",
@@ -130,7 +130,7 @@ def objects_with(text: str, *names: str) -> tuple[Found, ...]:
 
 
 def flaw(found: Found) -> str:
-    """What is wrong with an object before its fields are looked at; empty for nothing."""
+    """What is wrong with an object as a whole; empty if nothing is."""
     if found.refused:
         return f"The reply cannot be read: {found.refused}."
     return _CUT if found.cut else ""

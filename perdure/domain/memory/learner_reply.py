@@ -44,7 +44,7 @@ class Extracted(FrozenModel):
 
 
 class _GivenLearning(BaseModel):
-    # What a model adds beyond what it was asked for does no harm.
+    # Extra fields in a model's reply do no harm.
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     kind: str = "heuristic"

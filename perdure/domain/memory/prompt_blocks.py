@@ -55,7 +55,7 @@ def recall_allowance(token_limit: int | None) -> int:
 
 
 def group_of(entry: MemoryEntry) -> Group | None:
-    """Where an entry stands in the block, or None for kinds that are not told."""
+    """The group of the block that an entry belongs to; None for kinds that are not shown."""
     match entry:
         case Learning(sort="anti_pattern"):
             return "anti_patterns"

@@ -291,7 +291,7 @@ def _moved(
 
 
 def _new(before: IterationRecord, after: IterationRecord) -> list[PastEvent]:
-    """What is open after the one iteration and was not after the other."""
+    """What is open after one iteration and was not open after the other."""
     known = {noted.id for noted in noted_in(before)}
     return [noted for noted in noted_in(after) if noted.id not in known]
 

@@ -61,7 +61,7 @@ def python_tree(text: str) -> ast.Module | None:
         return None
     try:
         with warnings.catch_warnings():
-            # Strange escapes in somebody's code are no concern of ours.
+            # odd escapes in the output only matter to its author
             warnings.simplefilter("ignore")
             tree = ast.parse("\n".join(code_lines(text)))
     except (SyntaxError, ValueError, RecursionError, MemoryError):

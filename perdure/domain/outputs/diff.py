@@ -63,7 +63,7 @@ def overlaps(spans: Iterable[Lines], lines: Iterable[int]) -> bool:
 
 
 def _comparable(text: str) -> list[str]:
-    """Lines without trailing space: it is no change that anybody sees."""
+    """Lines without trailing space, because nobody sees such a change."""
     return [line.rstrip() for line in text.rstrip().split("\n")] if text.strip() else []
 
 

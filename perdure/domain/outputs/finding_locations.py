@@ -44,12 +44,11 @@ def finding_lines(finding: Finding, text: str) -> frozenset[int]:
 def pointed_lines(
     rubric: Rubric, evaluation: Evaluation, text: str, *, threshold: float | None
 ) -> frozenset[int] | None:
-    """The lines that must be seen to mend what is open; None: all of them.
+    """The lines that must be shown to fix what is open; None for all of them.
 
-    What is said to be missing points nowhere, for it is to be added. What is judged wrong without
-    a place shows the passages that its dimension was about before, and the whole text only where
-    nothing else is known to be wrong. Words that are to go stand where they stand; anything else
-    that a check finds may be anywhere.
+    A finding that something is missing points nowhere. A judge's finding without a place shows the
+    passages that its dimension was about before; only if those are unknown, the whole text.
+    Unwanted words stand in the lines that hold them; any other finding of a check may be anywhere.
     """
     found: set[int] = set()
     is_unplaced = False

@@ -120,7 +120,7 @@ def rows_in_force(settings: RefineSettings) -> tuple[Row, ...]:
         return (*spent, *_in_turn(settings))
     # A checklist ends when every item passes; its score may fall on the way.
     fell: tuple[Row, ...] = () if settings.pattern == "checklist" else (regression,)
-    # A pass comes before a fall: what is done by definition is never thrown away for a score.
+    # `passed` comes before `regression`: a draft that is done is not thrown away for its score.
     opening = (*spent, passed, *fell, first_failure)
     if settings.termination is not None:
         # A tree without any limit could run for ever, so the hard limit stays behind it.
@@ -131,7 +131,7 @@ def rows_in_force(settings: RefineSettings) -> tuple[Row, ...]:
 
 
 def _in_turn(settings: RefineSettings) -> tuple[Row, ...]:
-    """The rows of `strategies`: a strategy that fails does not end the run, only the limit does."""
+    """The rows for `strategies`: a failed strategy does not end the run, only the limit does."""
     if settings.termination is not None:
         return (passed, person, tree, hard_limit, low_score, tool_loop)
     return (passed, quality, person, none_worked, max_iterations, low_score, tool_loop)

@@ -34,7 +34,7 @@ IN_GENERAL = "general refinement"
 
 
 def told_to_change(state: RefineState, *, rubric: Rubric, settings: RefineSettings) -> str:
-    """The delta in one line; of `strategies` nothing, since each names its approach itself."""
+    """The delta in one line; empty for `strategies`, where each names its approach itself."""
     if settings.pattern == "strategies":
         return ""
     evaluation = state.newest.evaluation if state.newest else None
@@ -51,14 +51,14 @@ def adaptation(before: str | None, told: str) -> str | None:
     return "; ".join(part for part in (before, told) if part) or None
 
 
-# Of the rows that end a run these are termination conditions; the rest are limits and trouble.
+# The rows that are termination conditions; the others that end a run are limits and failures.
 CONDITION_ROWS = frozenset(
     {"quality", "tree", "max_iterations", "hard_limit", "repeated", "degradation", "little_gain"}
 )
 
 
 def fold(state: RefineState, rubric: Rubric) -> None:
-    """Take the draft into trajectory, seen outputs and best, before anything is decided."""
+    """Add the draft to trajectory, seen outputs and best, before anything is decided."""
     draft, version = state.draft, kept_of(state)
     score = None if draft.failure is not None else score_of(rubric, draft.evaluation)
     state.trajectory = state.trajectory.after(score, has_output=version is not None)
@@ -244,7 +244,7 @@ def later_tokens(state: RefineState, newest: BestDraft | None) -> int:
     """What the context of an iteration adds to a prompt: the task, the last draft, the delta."""
     if newest is None:
         return state.task_tokens
-    # Without what is counted for people: it goes into no prompt.
+    # Without the counts that only people are shown: they are in no prompt.
     told = newest.evaluation and newest.evaluation.model_dump_json(exclude=NOT_PROMPTED)
     delta = estimate(told).total if told else 0
     return state.task_tokens + newest.output.tokens.total + delta // 2
@@ -272,7 +272,7 @@ def rescored(state: RefineState, evaluation: Evaluation | None, rubric: Rubric) 
 def _goal_achieved(
     settings: RefineSettings, rubric: Rubric, evaluation: Evaluation | None
 ) -> bool | None:
-    """The judge's word on the goal: every dimension of its own passes; None without a judge."""
+    """Whether every judged dimension passes; None if there is none."""
     if not rubric.judged or evaluation is None:
         return None
     open_ones = failing(rubric, evaluation, settings.quality_threshold)

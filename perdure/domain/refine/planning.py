@@ -56,7 +56,7 @@ class PlanReport(StructuredReport):
 
 
 class _GivenStep(BaseModel):
-    # What a model adds beyond what it was asked for does no harm.
+    # Extra fields in a model's reply do no harm.
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     title: str = Field(min_length=1)

@@ -282,7 +282,7 @@ def in_force_text(adaptation: Mapping[str, JsonValue]) -> str:
 def _held_against(
     rubric: Rubric, evaluation: Evaluation | None, *, part: Part, draft: str | None
 ) -> list[str]:
-    """The last version with its defects; without it only what no check demands again anyway."""
+    """The last version with its defects, or only a judge's findings if there is none to show."""
     if evaluation is None:
         return [] if draft is None else [quoted("last version", draft)]
     if draft is None:

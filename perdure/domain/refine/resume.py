@@ -78,7 +78,7 @@ def refine_fork(
     economy = state.economy.model_copy(
         update={"spared": 0, "evaluations_skipped": 0, "judge_calls_saved": 0}
     )
-    # What a run took for a question is work once somebody goes on from its answer.
+    # If somebody forks a run whose goal was taken for a question, it is work now.
     fresh = {"rubric": None, "economy": economy, "answer_only": None}
     forked = forked.model_copy(update=fresh)
     if spec.rubric.digest != before.digest:

@@ -192,7 +192,7 @@ class CheckReport(ActivityMessage):
     """The output as it is scored, its canonical hash, and the scores of the checks.
 
     `changes` is how it differs from the output that it was compared with. `activities` are checks
-    that the loop schedules now, on workers of others; their dimensions have no score yet.
+    that the loop schedules now, as foreign activities; their dimensions have no score yet.
     """
 
     output: BlobRef
@@ -204,7 +204,7 @@ class CheckReport(ActivityMessage):
 
 
 class ReadVerdictsRequest(ActivityMessage):
-    """Make scores of what activities of others gave on an output, by dimension."""
+    """Turn the results of foreign activities on an output into scores, by dimension."""
 
     frame: str
     output: str

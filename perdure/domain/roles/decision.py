@@ -88,7 +88,7 @@ class RoleDecision:
 
 
 def decide(facts: RoleFacts) -> RoleDecision:
-    """The first row that is true rules."""
+    """Apply the first row that matches."""
     if facts.failure is not None:
         return _over("stage_failed", "abort_error", ended("failed", "stage_failed", facts.failure))
     if facts.exhausted is not None:
@@ -109,7 +109,7 @@ def decide(facts: RoleFacts) -> RoleDecision:
 
 
 def _rounds_left(facts: RoleFacts) -> bool:
-    """Whether another iteration is permitted, were this one no success."""
+    """Whether another iteration would be permitted if this one were no success."""
     unsuccessful = replace(facts, approved=None, achieved=None, tool_outputs={})
     return not _by_limits(unsuccessful).ends
 

@@ -47,7 +47,7 @@ Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
 
 def named_well(value: str) -> str:
-    """A name as definitions and role files have it; raises `ValueError`."""
+    """Check the name of a definition or role file; raises `ValueError`."""
     if not NAME.fullmatch(value) or len(value) > MAX_NAME:
         raise ValueError(
             "a lower-case letter or digit, then lower-case letters, digits, '-' and '_', "

@@ -28,7 +28,7 @@ from perdure.domain.turns.records import (
 )
 from perdure.domain.turns.turn import Ending, TurnState
 
-# An excerpt is half of what it would be at one character a token, as elsewhere.
+# As elsewhere, an excerpt is estimated at one token for two characters.
 SHOWN_TOKENS = EXCERPT_CHARACTERS // 2
 REASON_CHARACTERS = 1_000
 OWN_WORDS_TOKENS = 400
@@ -140,7 +140,7 @@ def end_stage(
     others = [one for one in state.done if one.record.name != record.name]
     done = StageDone(record=record, ref=output, head=state.turn.head, canonical=canonical)
     state.done = [*others, done]
-    # What no call of the stage took along is for the next one.
+    # Input that no call of this stage has taken is for the next stage.
     state.control.inputs = [*state.turn.unread, *state.control.inputs]
     state.turn = TurnState(unwritten=state.turn.unwritten)
     state.turning, state.notes, state.answer, state.urged = False, [], None, 0

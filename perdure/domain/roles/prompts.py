@@ -49,7 +49,7 @@ class Told:
 
 
 def stage_prompt(own: StageFrame, entry: StageEntry, told: Told) -> str:
-    """The task of a stage, in the order of the spec."""
+    """The message that gives a stage its task."""
     rounds = f" of at most {entry.limit}" if entry.limit else ""
     parts = [
         f"Loop: {own.loop}" + (f" ({_one_line(own.description)})" if own.description else ""),

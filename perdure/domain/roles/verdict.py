@@ -35,7 +35,7 @@ Text = Annotated[str, BeforeValidator(lambda value: "" if value is None else val
 
 
 class _Given(BaseModel):
-    # What a model adds beyond what it was asked for does no harm.
+    # Extra fields in a model's reply do no harm.
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
@@ -216,7 +216,7 @@ def _words(item: GivenFinding) -> str:
 
 
 def _severity(word: str) -> Severity:
-    """A word that nobody knows may mean a blocker: it stands against an approval."""
+    """The severity of a word; an unknown word may mean a blocker, so it prevents approval."""
     return known_severity(word) or ("important" if word.strip() else "suggestion")
 
 

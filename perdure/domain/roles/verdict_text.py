@@ -25,7 +25,7 @@ def read_review(text: str) -> Reading:
     tally, is_announced = _Tally(), False
     for clause in clauses(text):
         sense = _sense(clause, follows_approval=tally.approves_last)
-        # "When you are done, say:" makes the next line somebody else's.
+        # After "When you are done, say:" the next line is not the reviewer's own statement.
         tally = tally.after("nothing" if is_announced and sense == "approves" else sense)
         is_announced = clause.text.endswith(":") and bool(words.ATTRIBUTION.search(clause.text))
     return tally.reading
@@ -53,7 +53,7 @@ def _is_yes_and_leave(text: str) -> bool:
 def _is_plain_approval(text: str) -> bool:
     # A closed list of approvals: a list of what spoils an approval would always lack a case.
     if any(unicodedata.category(sign) in {"Mn", "Me"} for sign in folded(text)):
-        return False  # a stroke over each letter is no approval of what the letters say
+        return False  # struck-out letters approve nothing
     if words.has_unread(text):
         return False
     said = list(clauses(text))

@@ -355,7 +355,7 @@ class ToolCallReport(ActivityMessage):
 
 
 class KeepResultRequest(ActivityMessage):
-    """Store what an activity of somebody else's gave, or the words with which it failed."""
+    """Store the result of a foreign activity, or the words with which it failed."""
 
     name: str
     outcome: ToolOutcome

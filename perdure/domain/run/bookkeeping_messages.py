@@ -60,7 +60,7 @@ class FinishReport(ActivityMessage):
 
 
 class ServedModels(ActivityMessage):
-    """What workers know of models, which whoever submits a run need not know.
+    """What workers know of models that the submitter of a run may not know.
 
     `default` is what a run without a model uses there. `names` are known there beside those that
     everybody knows, whole or up to their first `:` or `/`; with `any` every name is the provider's

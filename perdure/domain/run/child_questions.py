@@ -40,14 +40,14 @@ class Question(FrozenModel):
 
 
 class QuestionsBelow(FrozenModel):
-    """What a child tells the run above it: all that is open, which takes the place of the last."""
+    """What a child tells its parent: everything that is open, in place of its last report."""
 
     run: str = Field(max_length=NAME_CHARACTERS)
     questions: tuple[Question, ...] = Field(default=(), max_length=MOST_QUESTIONS)
 
 
 class OpenGate(Question):
-    """An open gate as a workflow of somebody else's is told of it, with all that people read.
+    """An open gate as a foreign workflow is told of it, with all that people read.
 
     `subject` is the tool that an approval is about. A review wants a score for each of the
     `scores`. Gates of runs further down are told in short.
@@ -64,7 +64,7 @@ class OpenGate(Question):
 
 
 class GatesBelow(FrozenModel):
-    """The same for the workflow of somebody else's that awaits a run."""
+    """The open gates that a foreign workflow is told of, which awaits the run."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -115,7 +115,7 @@ def told_up(run: str, gates: Sequence[Gate], below: Sequence[Question]) -> tuple
 
 
 def told_outside(run: str, gates: Sequence[Gate], below: Sequence[Question]) -> GatesBelow:
-    """What a run tells the workflow of somebody else's that awaits it."""
+    """What a run tells the foreign workflow that awaits it."""
     own = (
         OpenGate(
             run=run,
@@ -161,7 +161,7 @@ def meant(questions: Sequence[Question], named: str) -> tuple[Question, ...]:
 
 
 def refused_below(found: Sequence[Question], message: Answer) -> str | None:
-    """Why an answer to a question below is not passed on, or None; its run looks again."""
+    """Why an answer to a question below is not passed on, or None; the child checks it again."""
     if len(found) > 1:
         listed = ", ".join(question.key for question in found)
         return f"several runs below have a gate {message.gate!r}: {listed}; name one of these"

@@ -53,7 +53,7 @@ WAVE = 16
 LOOP = "loop "
 NAME_CHARACTERS = 12
 CHILDREN_KEPT = 48
-# What is left over when shares that add up to one were rounded.
+# The rounding error of shares that add up to one.
 SHARE_SLACK = 1e-9
 
 

@@ -246,7 +246,7 @@ def end(state: Control) -> None:
 
 
 def gate_named(state: Control, name: str) -> Gate | None:
-    """The gate of this run that a name means."""
+    """The gate of this run with this name."""
     return state.gates.get(gating.read_name(name).id)
 
 
@@ -306,7 +306,7 @@ def _taken_back(said: Said, message: Amend) -> bool:
 
 
 def _stand(state: Control, text: str, by: str) -> None:
-    """Have what was said hold for the rest of the run; a blob is read once, as it came."""
+    """Make what was said hold for the rest of the run; a text by reference is read only once."""
     if not text:
         return
     state.said_count += 1

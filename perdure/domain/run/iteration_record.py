@@ -150,7 +150,7 @@ def _told(record: IterationRecord) -> Iterator[str]:
     for name, item in record.dimensions.items():
         if item.score >= 1:
             continue
-        # What a check found quotes patterns and schemas; its name says it better.
+        # A check's finding quotes patterns and schemas; the dimension's name says more to people.
         titles = [] if item.source == "check" else list(_titles(record, name))
         yield from titles or [name]
 

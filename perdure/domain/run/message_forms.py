@@ -116,7 +116,7 @@ def _fields(verb: str, given: Sequence[object]) -> dict[str, object] | Misread:
             return value
         case Unreadable(why):
             return _misread(verb, why)
-        case BaseModel():  # from code of ours that calls a handler itself
+        case BaseModel():  # our own code calls a handler directly
             return value.model_dump(exclude_unset=True)
         case str() if value and verb in _BARE:
             return {_BARE[verb]: value}

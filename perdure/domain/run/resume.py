@@ -257,7 +257,7 @@ def spent_with(budget: Budget, account: AttemptTotals) -> Spend:
 
 
 def _pending(control: Control) -> Control:
-    """What nobody has heard yet, and what holds."""
+    """The input that no prompt contained yet, and the guidance that stands."""
     return Control(
         gates_opened=control.gates_opened,
         guidance=control.guidance,
@@ -268,7 +268,7 @@ def _pending(control: Control) -> Control:
 
 
 def _idle(control: Control) -> Control:
-    """The same control, of a run that nobody pauses or stops."""
+    """The same control, neither paused nor stopped."""
     return control.model_copy(
         update={
             "paused": False,

@@ -99,7 +99,7 @@ class Metadata(FrozenModel):
     @field_validator("tenant", mode="before")
     @classmethod
     def _as_text(cls, tenant: object) -> object:
-        # Until it had a meaning it could be any fact, a number included.
+        # Before the field had a meaning it could be any value, numbers included.
         return str(tenant) if isinstance(tenant, int | float) else tenant
 
     @property

@@ -12,7 +12,7 @@ from perdure.domain.run.messages import AddInput, Pause, Resume, Stop
 
 NO_GOAL = "(the task has not been read yet)"
 GOAL_CHARACTERS = 2_000
-# What counts for any task; everything else is about a budget, a rubric or a gate that is not known.
+# Messages that make sense for any task; others are about a budget, rubric or gate not known yet.
 TAKEN_BEFORE = (Pause, Resume, Stop, AddInput)
 OPENING = (
     "the run is being opened and its task is not read yet, so only pause, resume, stop and "

@@ -12,8 +12,8 @@ from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.foundation.names import LoopKind
 from perdure.domain.foundation.problems import nearest_name
 
-# Without `terminate`: a loop that is cancelled keeps its best result, one that is terminated loses
-# it, and its row says that it runs.
+# Without `terminate`: a cancelled loop keeps its best result; a terminated one loses it, and its
+# row says that it still runs.
 Overlap = Literal["skip", "buffer_one", "buffer_all", "cancel_other", "allow_all"]
 NAME = r"^[a-z0-9]+(-[a-z0-9]+)*$"
 LONGEST_NAME = 60

@@ -49,7 +49,7 @@ def combined(
         item = fresh.get(dimension.name)
         known = before.get(dimension.name) if before else None
         unasked = asked is not None and dimension.name not in asked
-        # People are asked after everybody else; until then what they said before stands.
+        # People are asked last; until then their earlier scores stand.
         skipped = dimension.is_human or (dimension.is_judged and unasked)
         if item is None and skipped and known is not None:
             dimensions.append(known.model_copy(update={"carried": True}))
@@ -109,7 +109,7 @@ def completed(
 
 
 def unscored(evaluation: Evaluation, rubric: Rubric) -> str | None:
-    """Which dimensions could not be scored and why, or None; people are asked last."""
+    """Which dimensions could not be scored and why, or None; people, who score last, aside."""
     asked = {item.name for item in rubric.human}
     missing = [
         item

@@ -21,13 +21,13 @@ EXCERPT_CHARACTERS = 8_000
 BRIEF_CHARACTERS = 48  # it travels in the history of each call
 OUTPUT_CAP_BYTES = 50 * 1024
 OUTPUT_CAP_LINES = 2_000
-# What a worker of somebody else's is handed in one call: more would travel by reference, and it has
-# no store to resolve one.
+# The most that a foreign worker is given in one call: more would travel by reference, and it has no
+# store to resolve one.
 HANDED_OVER_BYTES = 128 * 1024
 
 
 class ActivityTarget(FrozenModel):
-    """An activity of somebody else's worker, a tool or a check: its type, its queue, its options.
+    """A foreign activity that is a tool or a check: its type, its queue, its options.
 
     Times are seconds. `attempts` are those that its own retry policy allows, 0 for no limit.
     """

@@ -15,7 +15,7 @@ from perdure.domain.tools.definitions import AccessClass, AccessLevel, ToolDefin
 
 READONLY_SHELL = "shell.readonly"
 SHELL_FULL = "shell.full"
-# What runs know of each other is for those that may do everything.
+# Tools of such a name look into the memory of other runs: only the level `full` has them.
 MEMORY = "memory."
 
 _CLASSES: dict[AccessLevel, frozenset[AccessClass]] = {

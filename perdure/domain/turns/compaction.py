@@ -91,9 +91,9 @@ def _short(text: str, characters: int) -> str:
 PROTECTED_RESULT_TOKENS = 40_000
 WINDOW_RESERVE_TOKENS = 20_000
 MOST_RESERVED_SHARE = 4
-# Less than there is room for: filled to the brim, it would be due again with the next result.
+# Less than there is room for: otherwise the next result would make it due again.
 TARGET_SHARE = 0.6
-# Of a conversation that fits by our own count, and that the provider found too long all the same.
+# For a conversation that fits by our count, but that the provider found too long.
 UNDERRATED_SHARE = 0.5
 LEAST_TARGET_TOKENS = 256
 SUMMARY_SHARE = 8

@@ -144,7 +144,7 @@ def note_unfinished(state: TurnState, reply: Reply, *, why: Why) -> str:
             if said:
                 state.answer = reply.text
             if why == "pause_turn":
-                # The results that its own tools bring answer nothing of ours.
+                # Results of the provider's own tools answer none of our calls.
                 state.cuts, state.seam = 0, PAUSE_SEAM
                 return ""
             state.awaiting_results = state.awaiting_results and not said
@@ -154,7 +154,7 @@ def note_unfinished(state: TurnState, reply: Reply, *, why: Why) -> str:
             state.cuts, state.answer = state.cuts + 1, None
             return CUT_CALL_PROMPT.format(name=reply.cut_call)
         case "lost_call":
-            # Counted, so that the same reply is taken for what it is the second time.
+            # Counted, so that the second such reply is recognized.
             state.cuts, state.answer = state.cuts + 1, None
             return LOST_CALL_PROMPT
         case "misfit":

@@ -17,7 +17,7 @@ from perdure.domain.turns.records import IterationRecord
 from perdure.domain.turns.settings import Turns
 from perdure.domain.turns.tool_call_rules import PlannedCall, RequestedCall, ToolCounters
 
-# So many replies in a row may be cut short, each with twice the room of the one before it.
+# How many replies in a row may be cut short; each gets twice the room of the one before.
 MOST_CUTS = 3
 SCHEMA_UNMET = "schema_unmet"
 # A stop reason that announces a call.
@@ -103,7 +103,7 @@ class TurnState(BaseModel):
     reasked: bool = False
 
     def looked_at(self, text: BlobRef | None, misfits: tuple[str, ...] | None) -> None:
-        """Keep what is wrong with a text; of older ones the last is enough."""
+        """Remember what is wrong with a text; of earlier texts only the last is kept."""
         if text is not None and misfits is not None:
             last = dict(list(self.misfits.items())[-1:])
             self.misfits = {**last, text.hash: misfits}
@@ -141,7 +141,7 @@ class Reply(FrozenModel):
         return self.cut or self.stop_reason in UNFINISHED
 
 
-# Of a conversation inside an iteration; no run ends for it.
+# It ends a conversation inside an iteration, never a run.
 SHARE_USED = "share_used"
 
 
@@ -214,7 +214,7 @@ Next = RunCalls | AnswerWith | ForceText | Continue | Refuse
 
 
 def after_reply(reply: Reply, state: TurnState, *, limits: Limits, turns: Turns) -> Next:
-    """What follows a reply (agent spec: one iteration, steps 6 to 8)."""
+    """What follows a reply."""
     if reply.stop_reason == "refusal":
         return Refuse(type="refused")
     text_only = reply.has_text and not reply.calls
@@ -233,7 +233,7 @@ def after_reply(reply: Reply, state: TurnState, *, limits: Limits, turns: Turns)
 
 
 def _unfinished(reply: Reply, state: TurnState, limits: Limits) -> Next:
-    """A reply without calls that is no answer yet: it goes on while it may, and never counts."""
+    """What follows a reply that stopped before its end: another call, if one is permitted."""
     if not reply.cut and not limits.last_iteration:
         return Continue(type="go_on", why="pause_turn")
     if state.cuts < MOST_CUTS and not limits.last_iteration:
