@@ -40,7 +40,10 @@ SORTS: dict[str, Sort] = {
 
 
 class NoteKeeper:
-    """Turns the notes of a run that has ended into learnings."""
+    """Turns the notes of a run that has ended into learnings.
+
+    Until then a note is an artifact, because nobody knows whether the run will be accepted.
+    """
 
     def __init__(self, *, artifacts: ArtifactStore, blobs: BlobStore, memory: MemoryStore) -> None:
         self._artifacts = artifacts
@@ -108,6 +111,7 @@ class Finish:
             return FinishReport(stored=False, output=output, excerpt=excerpt)
         if step.remembered:
             ended = ended_run(step, stored)
+            # Here and not in the learning run: mining counts runs that nobody learned from, too.
             await self._memory.put(event_of(ended))
             await self._notes.keep(ended)
         # Last, because interfaces believe the row: once it is there, everything before is stored.

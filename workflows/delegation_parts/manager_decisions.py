@@ -133,6 +133,7 @@ class ManagerDecisions:
             tools_off=True,
             wrap_up=wrap_up,
             records=tuple(state.unwritten),
+            # By its place in the prompt, so that history holds the rolling summary only once.
             structured=Managing((prompt.begin, prompt.end)),
         )
 

@@ -55,6 +55,7 @@ class ActivityChecks:
             return ActivityVerdict(value=ended.report)
         if self.run.interruption is not None:
             return ended
+        # No score, never a low one: the loop would improve a text because a service was down.
         words = f"the check {check.check} failed with {ended.code}: {ended.message}"
         return ActivityVerdict(failed=words)
 

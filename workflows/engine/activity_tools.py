@@ -46,6 +46,8 @@ class ActivityTools:
         if self.run.state.control.stop is not None or self.run.interruption is not None:
             return StepFailed("", "cancelled", "not run: the run was stopped")
         begun = workflow.now()
+        # Scheduled here and not inside a step of ours: then the server holds its owner to queue and
+        # retry policy, whatever becomes of our workers.
         done = await call_foreign(
             self.run,
             self.steps,

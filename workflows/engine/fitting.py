@@ -136,6 +136,8 @@ class Fitting:
 
     def manner_of(self, ask: ModelCallSpec, model: str) -> CallSettings | None:
         """The call settings for a model; a fallback gets only those that it supports."""
+        # Only the first model must support all: otherwise a chain of two providers could have
+        # no settings at all.
         return self.run.spec.models.calls(ask.role).within(self.run.state.cards[model]).manner
 
     def left_out(self, role: str, model: str) -> str:

@@ -114,6 +114,7 @@ class HookSteps:
         self, use: HookUse, step: HookRequest, summary: str
     ) -> Completed[HookReport] | StepFailed:
         """Call a hook, again if its worker was stopped on purpose."""
+        # Not `LostWorkerRetries`, which asks a person in the end: a hook is not worth that.
         while True:
             activity_id = self.run.next_activity_id()
             handle = workflow.start_activity_method(

@@ -93,6 +93,7 @@ class ToolCallSteps:
             active_time_s=active_time_s,
             stage=self.policy.stage_name,
             root=self.run.state.root if hosted else "",
+            # In the same step as the call: wherever the host is lost, folder and transcript agree.
             takes_snapshot=hosted
             and self.run.state.base_tree is not None
             and self.terms_of(entry).access in CHANGES,

@@ -118,6 +118,7 @@ class Drafting:
         if strategy is not None:
             previous = None  # another approach begins anew, with what the last one lacked
         fresh = part is None and not (previous and self._shows_draft(newest))
+        # Later prompts carry the draft and its findings, which say the same as the plan.
         plan = plan_text(state.plan) if fresh else ""
         known = state.recollection if fresh else RecalledMemory()
         evaluation = newest.evaluation if newest else None

@@ -105,6 +105,7 @@ class EvaluationStage:
             checks=checked.dimensions,
             changes=checked.changes if same else None,
             identical=identical,
+            # Shown whole, a long output would dominate each question about a small change.
             is_long=checked.output.bytes > UNCOMPRESSED_CHARACTERS,
             confidence=self.run.spec.refine.skip_eval_confidence,
             threshold=self.run.spec.refine.quality_threshold,

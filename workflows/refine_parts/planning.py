@@ -42,6 +42,8 @@ class PlanningStage:
             tokens=sum(blob.tokens.total for blob in blobs if blob is not None),
             skills=tuple(skill.name for skill in report.skills),
         )
+        # Only skills that the task names: whoever proposes a skill that is merely recalled could
+        # switch the judge off.
         fixed = [skill.name for skill in report.skills if skill.requested and skill.deterministic]
         # A deterministic skill gives the same output each time, so iterating could not improve it.
         if fixed and self.run.spec.refine.classify != "off":

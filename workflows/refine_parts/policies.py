@@ -73,6 +73,7 @@ class DraftTurns(TurnPolicy):
 
     def bounded(self, limits: Limits) -> Limits:
         """End the tool turns of an iteration that has used its share of the tokens."""
+        # Only tool turns have a share: the one call of a draft is limited by the whole budget.
         permitted = self.run.spec.refine.hard_limit
         used = share_used(self.run.state.budget, self.run.state.iteration, permitted=permitted)
         return limits.model_copy(update={"share_used": used})

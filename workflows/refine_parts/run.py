@@ -78,6 +78,8 @@ class RefineRun(Run[RefineSpec, RefineState]):
             rubric = Rubric.model_validate(message.rubric)
         except ValidationError as error:
             return "; ".join(str(one) for one in problems_of(error, message.rubric))[:500]
+        # Interfaces compile patterns and schemas before they send the rubric: those libraries must
+        # not be loaded in a workflow.
         unknown = [name for name in rubric.judges if name and name not in self.state.cards]
         if unknown:
             return f"judge.model: {', '.join(unknown)} is none of the models of this run"

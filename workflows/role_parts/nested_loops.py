@@ -109,6 +109,7 @@ class NestedLoops:
             make=make,
             spawns=True,
             fraction=role.budget,
+            # On a copy of the files: a run is the only writer of its working folder.
             writable=spec.tools.access == "full",
             tree=self.run.state.tree or self.run.state.base_tree,
         )

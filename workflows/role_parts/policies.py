@@ -80,7 +80,8 @@ class StageTurns(TurnPolicy):
     def bounded(self, limits: Limits) -> Limits:
         """End the tool turns of a stage that has used its share of the tokens.
 
-        Guidance that arrives during its closing text goes to the next stage.
+        Guidance that arrives during its closing text goes to the next stage: asked again, a
+        reviewer would review twice.
         """
         used = rules.share_used(self.run.state, self.run.role)
         return limits.model_copy(update={"share_used": used, "inputs_waiting": False})

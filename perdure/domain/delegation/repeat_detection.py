@@ -17,6 +17,7 @@ from perdure.domain.delegation.skills import SkillCatalog, resolve
 from perdure.domain.foundation.base import FrozenModel
 
 HASH_CHARACTERS = 24
+# Only poor work is remembered: delegating good work again is allowed, and doing it well clears it.
 POOR_BELOW = 0.5
 TOLD_IN_A_ROW = 3
 KEPT = 400

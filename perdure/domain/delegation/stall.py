@@ -231,6 +231,7 @@ def _turns(values: Sequence[float]) -> int:
 
 SMALL_CHANGE = 0.05
 GOOD_ENOUGH = 0.95
+# A new strategy gets this many readings before convergence is looked at again.
 READINGS = 3
 EARLIEST = 5
 BEYOND_PENDING = 3
@@ -252,6 +253,7 @@ def convergence(
     recent = progress.readings[-READINGS:]
     if len(recent) < min(READINGS, max(2, progress.total)):
         return None
+    # Rising scores outweigh equal findings: a finding is one line, and a score looks at everything.
     scores = [reading.confidence for reading in progress.readings]
     if _improves(scores, settings) or _rises(scores[-READINGS:], settings):
         return None

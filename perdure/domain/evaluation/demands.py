@@ -30,6 +30,7 @@ def demand(dimension: Dimension) -> str:
     A hint is the author's own wording and stands alone. A description says why, the check's
     parameters say what.
     """
+    # Everything else is told, even the text of an `equals` check: who wants a test marks it secret.
     if dimension.secret:
         return ""
     if dimension.hint:

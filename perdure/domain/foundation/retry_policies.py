@@ -201,6 +201,8 @@ def is_last(
         patience_s: how long the call waits for it in all, from its first failure on; None: as long
             as it has tries.
     """
+    # The pause counts: that a provider wants to be left alone for a minute is no reason to wait if
+    # another model would answer at once.
     return failures >= tries or (patience_s is not None and waited_s + pause_s > patience_s)
 
 

@@ -45,6 +45,7 @@ def check_limits(
         makers: the worker behind every tool that the run has made so far.
         made: how many the run and all runs beside and below it have made.
     """
+    # The store counts over the whole tree. Denied tools count too: else people are asked for ever.
     known = list(makers)
     count = max(made, len(known))
     if count >= settings.per_run:

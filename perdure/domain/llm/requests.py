@@ -31,6 +31,8 @@ def cache_use(
         followed: whether other calls are sure to begin with the same, earlier ones among them;
             False: none follows; None: nobody knows.
     """
+    # A write costs a quarter more than plain input, so marks go only where a later call is certain
+    # or likely. Nobody knows before the reply whether a loop goes on: no rule saves every time.
     if not converses:
         return "first" if followed else "none"
     written = rounds >= (1 if agent else 2)

@@ -88,6 +88,7 @@ def relevance(asked: Sequence[str], text: Sequence[str], corpus: Corpus) -> floa
 
 def selective(asked: Sequence[str], corpus: Corpus, *, limit: int) -> tuple[str, ...]:
     """The rarest terms of a question that about `limit` entries hold together; one at least."""
+    # The rarest first: a cut through thousands of entries that share a common word is arbitrary.
     known = [term for term in dict.fromkeys(asked) if corpus.holders.get(term)]
     chosen: list[str] = []
     held = 0

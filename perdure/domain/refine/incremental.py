@@ -21,7 +21,8 @@ from perdure.domain.refine.state import BestDraft
 FULL_FROM = 0.6
 UNJUDGED_UP_TO = 0.1
 UNJUDGED_FROM_SCORE = 0.9
-# So much changed in all since the judge last saw the whole: as much as the whole itself.
+# Carried scores expire: once the changes since the last full evaluation add up to the length of the
+# output, all of it is judged again.
 FULL_FROM_DRIFT = 1.0
 
 _WORDS: Mapping[ChangeKind, str] = {

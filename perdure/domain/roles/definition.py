@@ -33,6 +33,7 @@ MAX_STAGES = 32
 DEFAULT_ACCESS: AccessLevel = "readonly"
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# Stages give no scores: the first two conditions would never hold, and the third always would.
 _SCORED = (Confidence, Degradation, NoImprovement)
 
 OnQuestion = Literal["block", "default"]
@@ -294,6 +295,7 @@ def _order_faults(roles: Sequence[RoleDefinition]) -> list[str]:
 
 def _stage_faults(roles: Sequence[RoleDefinition]) -> list[str]:
     wrong: list[str] = []
+    # Prompts, scripts and records tell stages apart by their names.
     twice = _repeated([role.name for role in roles])
     if twice:
         wrong.append(f"each name once, set `name` (more than once: {', '.join(twice)})")

@@ -199,6 +199,7 @@ def complete(state: RoleState, definition: LoopDefinition, condition: Condition)
 
 def better(kept: KeptIteration | None, new: KeptIteration) -> KeptIteration:
     """The newer iteration, unless the one before it was approved, or had fewer open findings."""
+    # Stages give no score, so the reviews decide: approval, then the number of open findings.
     if kept is None or kept.partial or new.approved:
         return new
     if kept.approved:

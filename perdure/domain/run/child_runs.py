@@ -49,6 +49,8 @@ def commission_of(site: Placement, spec: CommonSpec) -> Commission | None:
     )
 
 
+# Children of a wave are awaited within one iteration, because continue-as-new would end them, and
+# each costs the parent's history about ten events.
 WAVE = 16
 LOOP = "loop "
 NAME_CHARACTERS = 12
@@ -199,7 +201,8 @@ def reserve_run(
 def hold_started(budget: Budget, held: Mapping[str, Reservation]) -> Budget:
     """Hold back what loops that a tool started may use, or used; the newest look counts.
 
-    They are runs of their own: nothing of them is charged, and what they hold is not spent twice.
+    They are runs of their own, not children, because they must outlive the run that started them:
+    nothing of them is charged here, and what they hold is not spent twice.
     """
     loops = started_loops(budget)
     kept = {key: amounts for key, amounts in budget.reserved.items() if key not in loops}

@@ -205,6 +205,7 @@ def expiry_choice(gate: Gate) -> str | None:
         return END
     if gate.kind == "tool_approval":
         return DENY
+    # No decision is taken for a person: `accept` would claim something, `continue` spend something.
     if gate.on_expiry == SAFE:
         return END
     return gate.on_expiry.removeprefix(DEFAULT_PREFIX)

@@ -34,6 +34,7 @@ LAST_EVENTS = 10
 GOAL_CHARACTERS = 300
 REFUSALS_SHOWN = 3
 ABOUT_CHARACTERS = 1_200
+# The workflow answers from what it has in memory, and an agent may ask every few seconds.
 RESULTS_SHOWN = 12
 SUMMARY_CHARACTERS = 300
 

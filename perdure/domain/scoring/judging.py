@@ -37,6 +37,7 @@ def share_spent(
     state: LoopState, share: float, *, setting: str = "refine.evaluator_share", apart: int = 0
 ) -> LimitReached:
     """Why the judge is not called any more, and what to do about it."""
+    # The run ends here: going on would pay for drafts that nobody scores.
     used, limit = evaluator_tokens(state) - apart, evaluator_limit(state, share) or 0
     note = (
         f"the evaluator used {used:,} of the {limit:,} tokens that are its share ({share:g} of the "

@@ -126,6 +126,8 @@ def select(
         later: what the names of tools begin with that only the worker knows; they are no problem.
         orchestrates: whether the run may start and steer loops, where it names those tools.
     """
+    # A run that stands alone has nobody to share with, and would pay for the descriptions in every
+    # prompt.
     here = [fact for fact in catalog if belongs or not fact.shared]
     here = [fact for fact in here if not fact.on_request or (orchestrates and _named(allow, fact))]
     possible = [fact for fact in here if offers(level, fact) and not fact.unavailable]

@@ -66,6 +66,7 @@ class AgentSettings(FrozenModel):
     system: str = ""
     messages: tuple[InitialMessage, ...] = ()
     transcript: str | None = None
+    # 0 is refused: it means no limit in `budget`, and surely not the profile's value.
     max_iterations: int | None = Field(default=None, ge=1, le=MOST_ITERATIONS)
     max_illegal_strikes: int | None = Field(default=None, ge=1, le=MOST_ITERATIONS)
     max_tool_repeat: int | None = Field(default=None, ge=1, le=MOST_ITERATIONS)

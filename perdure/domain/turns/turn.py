@@ -218,6 +218,8 @@ def after_reply(reply: Reply, state: TurnState, *, limits: Limits, turns: Turns)
     if reply.stop_reason == "refusal":
         return Refuse(type="refused")
     text_only = reply.has_text and not reply.calls
+    # A reply in text alone ends the run, so it may use the whole limit. One with tool calls must
+    # leave the wrap-up reserve for the text that has to follow.
     if text_only and limits.spent_whole is not None:
         return _answer("reply", "out_of_budget", limits.spent_whole)
     if limits.spent is not None and (not text_only or reply.unfinished):
