@@ -75,7 +75,8 @@ async def services(
         )
         resources.push_async_callback(stores.close)
         telemetry = start_telemetry()
-        resources.callback(telemetry.close)
+        if telemetry.closers:
+            resources.callback(telemetry.close)
 
         @cache
         def parts() -> "Parts":

@@ -5,7 +5,8 @@ import socket
 from urllib.parse import urlsplit
 
 from perdure.adapters.settings.variables import Settings, inherited_environment
-from perdure.adapters.telemetry.start import SPOKEN_PROTOCOL, Signals, traces_url, wanted
+from perdure.adapters.telemetry.process_telemetry import Signals
+from perdure.adapters.telemetry.start import SPOKEN_PROTOCOL, traces_url, wanted
 from perdure.domain.foundation.plain_text import cause_in_words
 from perdure.interfaces.services import Check
 

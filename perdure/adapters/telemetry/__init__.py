@@ -1,5 +1,6 @@
 """Traces and metrics by OpenTelemetry: one trace from the start of a run to its tool calls."""
 
-from perdure.adapters.telemetry.start import Telemetry, start_telemetry
+from perdure.adapters.telemetry.process_telemetry import Telemetry
+from perdure.adapters.telemetry.start import start_telemetry
 
 __all__ = ["Telemetry", "start_telemetry"]

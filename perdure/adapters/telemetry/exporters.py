@@ -9,7 +9,7 @@ from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExport
 from opentelemetry.util.re import parse_env_headers
 
 from perdure.adapters.settings.library_secrets import HEADERS, followed, hidden
-from perdure.adapters.telemetry.start import METRICS, TRACES
+from perdure.adapters.telemetry.process_telemetry import METRICS, TRACES
 from perdure.domain.foundation.errors import InvalidInput
 
 Exporter = TypeVar("Exporter")

@@ -18,8 +18,8 @@ from perdure.adapters.logging.process_logs import core_logging
 from perdure.adapters.telemetry.core_metrics import CoreMetrics, new_buffer
 from perdure.adapters.telemetry.exporters import metric_exporter, span_exporter
 from perdure.adapters.telemetry.exposition import Exposition
+from perdure.adapters.telemetry.process_telemetry import Signals, Telemetry
 from perdure.adapters.telemetry.spans import CleanSpans, trace_into
-from perdure.adapters.telemetry.start import Signals, Telemetry
 from perdure.adapters.telemetry.step_plugin import Meters, StepTelemetryPlugin
 
 METER = "perdure"

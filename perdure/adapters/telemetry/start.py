@@ -1,32 +1,17 @@
 """Starts telemetry where the environment asks for it, once for each process."""
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import structlog
-from temporalio.plugin import SimplePlugin
-from temporalio.runtime import Runtime
 
 from perdure.adapters.settings.variables import inherited_environment
+from perdure.adapters.telemetry.process_telemetry import METRICS, TRACES, Signals, Telemetry
 
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 PROTOCOL = "OTEL_EXPORTER_OTLP_PROTOCOL"
-TRACES, METRICS = "TRACES", "METRICS"
 SPOKEN_PROTOCOL = "http/protobuf"
-
-
-@dataclass(frozen=True, slots=True)
-class Signals:
-    """Which signals leave the process; `unspoken` names a protocol that we do not speak."""
-
-    traces: bool = False
-    metrics_url: str | None = None
-    unspoken: str | None = None
-
-    @property
-    def any(self) -> bool:
-        return self.traces or self.metrics_url is not None
 
 
 def wanted(environment: Mapping[str, str]) -> Signals:
@@ -62,34 +47,6 @@ def _url(environment: Mapping[str, str], signal: str) -> str | None:
 def _specific(environment: Mapping[str, str], name: str, signal: str) -> str:
     own = name.replace("_OTLP_", f"_OTLP_{signal}_")
     return (environment.get(own, "") or environment.get(name, "")).strip()
-
-
-CLOSE_S = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class Telemetry:
-    """What to hand to `Client.connect(plugins=…, runtime=…)`; workers inherit both.
-
-    `metrics_url` is where Prometheus reads. Empty without an endpoint: no plugin, no runtime
-    (Temporal's default is used), nothing to close.
-    """
-
-    plugins: tuple[SimplePlugin, ...] = ()
-    runtime: Runtime | None = None
-    metrics_url: str | None = None
-    closers: Sequence[Callable[[], None]] = ()
-
-    def close(self, *, within_s: float = CLOSE_S) -> None:
-        """Send what is left and end; bounded, since a collector may be away.
-
-        Entry points that leave with `os._exit` must call it, exit handlers do not run there.
-        """
-        threads = [threading.Thread(target=closer, daemon=True) for closer in self.closers]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(within_s / len(threads))
 
 
 class Shared:
@@ -152,7 +109,7 @@ def start_telemetry(
         _log.warning(
             "telemetry_off", protocol=signals.unspoken, cure=f"set the protocol {SPOKEN_PROTOCOL}"
         )
-    if not signals.any and metrics_address is None:
+    if not signals.traces and signals.metrics_url is None and metrics_address is None:
         return Telemetry()
     # Loaded on demand: the exporters take longer to import than the rest of a client.
     from perdure.adapters.telemetry.outlets import start_outlets

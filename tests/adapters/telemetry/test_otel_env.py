@@ -2,7 +2,8 @@
 
 import pytest
 
-from perdure.adapters.telemetry.start import Signals, wanted
+from perdure.adapters.telemetry.process_telemetry import Signals
+from perdure.adapters.telemetry.start import wanted
 
 ALL = "OTEL_EXPORTER_OTLP_ENDPOINT"
 TRACES = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
