@@ -103,6 +103,12 @@ class Output:
         self._stdout.write(body if body.endswith("\n") else f"{body}\n")
         self._stdout.flush()
 
+    def raw_bytes(self, data: bytes) -> None:
+        """Write bytes as they are to a pipe or a file; not for a terminal."""
+        self._stdout.flush()
+        self._stdout.buffer.write(data)
+        self._stdout.buffer.flush()
+
     def go_on(self, text: str) -> None:
         """Write text that others continue: as it is to a pipe, harmless to a terminal."""
         self._stdout.write(printable(text) if self._out.is_terminal else text)

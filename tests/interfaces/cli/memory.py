@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from decimal import Decimal
-from io import StringIO
+from io import BytesIO, StringIO
 from pathlib import Path
 from typing import TextIO
 
@@ -98,6 +98,18 @@ ENDPOINTS = Endpoints(
 )
 
 
+class Pipe(StringIO):
+    """A stream that also takes bytes; they stand apart from the text, in `buffer`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._bytes = BytesIO()
+
+    @property
+    def buffer(self) -> BytesIO:
+        return self._bytes
+
+
 class Terminal(StringIO):
     """A stream that says it is a terminal."""
 
@@ -132,7 +144,7 @@ class Installation:
 
     def run(self, *argv: str, terminal: bool = False) -> int:
         """One command line; output is in `out` and `err`."""
-        make = Terminal if terminal else StringIO
+        make = Terminal if terminal else Pipe
         self.stdout, self.stderr = make(), make()
         return main(self.context(), argv)
 

@@ -11,9 +11,10 @@ from perdure.domain.llm.transcript import Message, user_text
 
 @dataclass
 class MemoryBlobs:
-    """Texts by address."""
+    """Texts by address, and what is none."""
 
     texts: dict[str, str] = field(default_factory=dict)
+    files: dict[str, bytes] = field(default_factory=dict)
 
     async def put(self, data: bytes) -> str:
         address = f"sha256:{len(self.texts) + 900:064x}"
@@ -24,7 +25,8 @@ class MemoryBlobs:
         return BlobRef(hash=await self.put(text.encode()))
 
     async def get(self, address: str) -> bytes:
-        return (await self.get_text(address)).encode()
+        found = self.files.get(address)
+        return (await self.get_text(address)).encode() if found is None else found
 
     async def get_text(self, address: str) -> str:
         if address not in self.texts:

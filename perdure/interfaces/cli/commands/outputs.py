@@ -1,16 +1,20 @@
 """What a run said and made: transcript, artifact, diff, apply."""
 
+import asyncio
+from base64 import b64encode
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from perdure.domain.foundation.errors import NotAllowed, NotFound
+from perdure.domain.foundation.plain_text import cause_in_words
 from perdure.domain.turns.records import IterationRecord
 from perdure.interfaces.cli.commands.parameters import Given, OneRun
 from perdure.interfaces.cli.session import LAST
 from perdure.interfaces.cli.views.history import coloured_diff, comparison_view, transcript_view
-from perdure.interfaces.cli.views.layout import GOOD, line, stack
+from perdure.interfaces.cli.views.layout import DIM, GOOD, line, stack
+from perdure.interfaces.contents import described, text_in, type_of
 from perdure.interfaces.formatting import plural
 from perdure.interfaces.services import Services
 from perdure.interfaces.transcripts import record_of, transcript_head
@@ -35,21 +39,46 @@ async def transcript(
         session.output.show(transcript_view(messages), list(messages))
 
 
-async def artifact(run: OneRun, ref: str, /, *, session: Given) -> None:
+async def artifact(
+    run: OneRun,
+    ref: str,
+    /,
+    *,
+    output: Annotated[Path | None, Parameter(name=("--output", "--to"))] = None,
+    force: bool = False,
+    session: Given,
+) -> None:
     """Print one artifact of a run, by its reference.
+
+    Text is printed as text; a picture or another file goes to a pipe as its bytes.
 
     Args:
         run: A run id, a unique beginning of one, or @last.
         ref: The reference from `result`, `transcript` or `artifacts`, or a unique beginning of it.
+        output: Write its bytes into this file, whatever they are.
+        force: Overwrite an existing file.
     """
     async with session.connected() as services:
         resolved = await services.gateway.resolve(run)
         address = await _address(services, resolved, ref)
-        text = (await services.blobs.get(address)).decode("utf-8", "replace")
-        if session.output.as_json:
-            session.output.emit({"type": "artifact", "run": resolved, "ref": address, "text": text})
-        else:
-            session.output.raw(text)
+        data = await services.blobs.get(address)
+    facts = {"type": "artifact", "run": resolved, "ref": address}
+    facts |= {"media_type": type_of(data), "bytes": len(data)}
+    if output is not None:
+        path = await asyncio.to_thread(_written, session.context.folder / output, data, force=force)
+        session.output.show(
+            line(("✓ ", GOOD), f"{path}: {described(data)}"), {**facts, "path": path}
+        )
+    elif session.output.as_json:
+        session.output.emit({**facts, **_content(data)})
+    elif (text := text_in(data)) is not None:
+        session.output.raw(text)
+    elif session.output.is_terminal:
+        told = line(f"{described(data)}: a terminal cannot show it.")
+        way = f"write it into a file: perdure artifact {resolved} {ref} --output FILE"
+        session.output.tell(stack(told, line((way, DIM))))
+    else:
+        session.output.raw_bytes(data)
 
 
 async def diff(
@@ -102,6 +131,30 @@ async def apply(run: OneRun = LAST, /, *, to: Path | None = None, session: Given
     count = plural(len(paths), "file")
     data = {"type": "applied", "run": resolved, "folder": str(target), "paths": list(paths)}
     session.output.show(stack(*told, line(f"{count} changed in {target}")), data)
+
+
+def _content(data: bytes) -> dict[str, str]:
+    """The content as JSON can hold it."""
+    text = text_in(data)
+    return {"base64": b64encode(data).decode()} if text is None else {"text": text}
+
+
+def _written(path: Path, data: bytes, *, force: bool) -> str:
+    """Where the bytes were written; raises `NotAllowed` where there is a file already."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("wb" if force else "xb") as file:
+            file.write(data)
+    except FileExistsError:
+        raise NotAllowed(
+            f"{path} exists already.", cure="Name another with --output, or use --force."
+        ) from None
+    except OSError as error:
+        why = cause_in_words(error, otherwise=error.strerror or "the system refused it")
+        raise NotAllowed(
+            f"{path} cannot be written: {why}.", cure="Name another file with --output."
+        ) from error
+    return str(path)
 
 
 async def find_patch(services: Services, run: str) -> str | None:
@@ -161,10 +214,6 @@ async def _kept(services: Services, run: str, name: str) -> str:
         found = "several artifacts that begin" if fitting else "no artifact that begins"
         raise NotFound(f"{run} has {found} {name!r}.", cure=f"List them: perdure artifacts {run}")
     return fitting[0].ref
-
-
-def _digest(address: str) -> str:
-    return address.partition(":")[2]
 
 
 async def _references(services: Services, run: str) -> list[str]:
