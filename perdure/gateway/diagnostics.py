@@ -24,6 +24,7 @@ from temporalio.common import SearchAttributeKey
 from temporalio.converter import DataConverter
 
 from perdure.domain.foundation.plain_text import said_in_words
+from perdure.gateway.dispatch import lies_long
 from perdure.gateway.store_waits import (
     converter_for,
     in_words,
@@ -36,6 +37,7 @@ REPORTED = "TemporalReportedProblems"
 FAILING = "code: "
 STORE = "store"
 STORE_BACK = "the store answers again, and the run goes on"
+TOO_SLOW = "the worker did not finish a task in time"
 UNKNOWN_TYPE = "no worker on its queue knows the workflow type"
 # How the SDK's worker says so.
 _UNKNOWN_TYPE = re.compile(
@@ -150,6 +152,7 @@ async def _code_of(
         run=described.id,
         attempt=raw.pending_workflow_task.attempt,
         reported=described.typed_search_attributes.get(_REPORTED) or (),
+        unfetched=lies_long(raw.pending_workflow_task, datetime.now(UTC)),
     )
 
 
@@ -168,6 +171,7 @@ def failing_code(
     run: str,
     attempt: int,
     reported: Sequence[str] = (),
+    unfetched: bool = False,
 ) -> RunProblem | None:
     """The trouble of a run whose own code fails again and again.
 
@@ -176,8 +180,12 @@ def failing_code(
         run: its id.
         attempt: of the workflow task that is pending.
         reported: the server's search attribute on problems; later attempts leave no event.
+        unfetched: whether no worker takes that task. A worker that died leaves the same trace as
+            one that was too slow: then the run waits for the next one, and its code is sound.
     """
     why = _task_failure(newest) or _reported(reported)
+    if unfetched and why in {None, TOO_SLOW}:
+        return None
     if why is None and attempt >= CERTAIN_ATTEMPTS:
         why = "why is in the worker's log"  # what came since hides the one event that says it
     if why is None:
@@ -256,7 +264,7 @@ def _task_failure(newest: Iterable[HistoryEvent]) -> str | None:
             case EventType.EVENT_TYPE_WORKFLOW_TASK_TIMED_OUT:
                 timed_out = event.workflow_task_timed_out_event_attributes.timeout_type
                 if timed_out == TimeoutType.TIMEOUT_TYPE_START_TO_CLOSE:
-                    return "the worker did not finish a task in time"
+                    return TOO_SLOW
             case EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED:
                 return None
             case _:
@@ -267,7 +275,10 @@ def _task_failure(newest: Iterable[HistoryEvent]) -> str | None:
 def _reported(problems: Sequence[str]) -> str | None:
     """The cause in the attribute's values, such as `cause=WorkflowTaskFailedCause…`."""
     causes = (value.partition("cause=")[2] for value in problems if value.startswith("cause="))
-    return next((cause.removeprefix("WorkflowTaskFailedCause") for cause in causes), None)
+    cause = next(causes, None)
+    if cause is None or cause.startswith("WorkflowTaskTimedOut"):
+        return cause and TOO_SLOW
+    return cause.removeprefix("WorkflowTaskFailedCause")
 
 
 def _why(failure: Failure) -> str:

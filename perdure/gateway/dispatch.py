@@ -12,7 +12,7 @@ from temporalio.api.enums.v1 import (
     PendingWorkflowTaskState,
     VersioningBehavior,
 )
-from temporalio.api.workflow.v1 import PendingActivityInfo
+from temporalio.api.workflow.v1 import PendingActivityInfo, PendingWorkflowTaskInfo
 from temporalio.api.workflowservice.v1 import DescribeWorkflowExecutionResponse
 
 PENDING = "pending"
@@ -41,14 +41,9 @@ def unfetched(described: DescribeWorkflowExecutionResponse, *, now: datetime) ->
         _step(step, now, build) for step in described.pending_activities if _waits(step, build)
     ]
     task = described.pending_workflow_task
-    if (
-        described.HasField("pending_workflow_task")
-        and task.state == PendingWorkflowTaskState.PENDING_WORKFLOW_TASK_STATE_SCHEDULED
-        and task.attempt <= 1
-    ):
-        since = task.original_scheduled_time.ToDatetime(tzinfo=UTC)
+    if described.HasField("pending_workflow_task") and lies(task):
         queue = described.execution_config.task_queue.name
-        seconds = _age(since, now)
+        seconds = _age(_put_there(task), now)
         lying.append(Unfetched(queue=queue, what="the run itself", seconds=seconds, build=build))
     return max(lying, key=lambda work: work.seconds, default=None)
 
@@ -81,6 +76,23 @@ def dispatch_of(
         f"{lying.seconds:.0f} s: none is there, or all are busy."
         f"{pinned if lying.build else ''} Start one with {worker_command(folder)}."
     )
+
+
+def lies(task: PendingWorkflowTaskInfo) -> bool:
+    """Whether a workflow task is in its queue, and with no worker."""
+    return task.state == PendingWorkflowTaskState.PENDING_WORKFLOW_TASK_STATE_SCHEDULED
+
+
+def lies_long(task: PendingWorkflowTaskInfo, now: datetime) -> bool:
+    """Whether no worker has taken a workflow task for longer than one takes that is there."""
+    return lies(task) and _age(_put_there(task), now) >= PATIENCE_S
+
+
+def _put_there(task: PendingWorkflowTaskInfo) -> datetime:
+    """Since when this attempt waits: the server puts a task that failed back at once."""
+    again = task.attempt > 1 and task.HasField("scheduled_time")
+    since = task.scheduled_time if again else task.original_scheduled_time
+    return since.ToDatetime(tzinfo=UTC)
 
 
 def _waits(step: PendingActivityInfo, build: str) -> bool:

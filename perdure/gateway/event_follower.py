@@ -55,10 +55,13 @@ class Follower:
         waits: Waits,
         now: Callable[[], datetime],
         known: Callable[[str], Awaitable[str]],
+        unserved: Callable[[ExecutionInfo], Awaitable[str]],
         on_trouble: Callable[[str], None] | None = None,
     ) -> None:
         self._run = run
         self._known = known
+        self._unserved = unserved
+        self._lying: str | None = None
         self._server = server
         self._records = records
         self._waits = waits
@@ -91,6 +94,7 @@ class Follower:
                 await self._sleep()
                 continue
             self._tell_trouble(look)
+            await self._tell_unserved(look)
             fresh, since = await self._fresh(look, since)
             for event in fresh:
                 since = event.seq
@@ -186,6 +190,15 @@ class Follower:
             self._on_trouble(trouble.text)
         elif before == STORE:
             self._on_trouble(STORE_BACK)
+
+    async def _tell_unserved(self, look: ExecutionInfo | None) -> None:
+        """Say once of each piece of work that no worker takes it, unless there is more to say."""
+        told = await self._unserved(look) if look and look.trouble is None else ""
+        lying = look.unfetched if look is not None and told else None
+        mark = f"{lying.queue} {lying.what}" if lying is not None else None
+        before, self._lying = self._lying, mark
+        if self._on_trouble is not None and mark not in {None, before}:
+            self._on_trouble(told)
 
     def _tell_sealed(self, error: StoreError) -> None:
         if self._on_trouble is not None and not self._told_sealed:

@@ -282,5 +282,6 @@ class GatewayParts:
             waits=self.waits,
             now=self.now,
             known=self.looking.known,
+            unserved=self.looking.unserved,
             on_trouble=on_trouble,
         )

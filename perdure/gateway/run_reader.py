@@ -232,6 +232,11 @@ class Looking:
         except (NoReadyWorker, ServiceUnavailable):
             return None, None
 
+    async def unserved(self, look: ExecutionInfo) -> str:
+        """That no worker takes the work of a run, and how to set it right; else empty."""
+        told = await self._dispatch(look) if look.open and look.unfetched else DISPATCHED
+        return "" if told in {PENDING, DISPATCHED} else told
+
     async def _dispatch(self, look: ExecutionInfo) -> str:
         installation = await self._records.installation()
         folders = {

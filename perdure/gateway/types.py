@@ -154,7 +154,11 @@ class RunFilter(FrozenModel):
 
 
 class RunRow(FrozenModel):
-    """A run in a list."""
+    """A run in a list.
+
+    `trouble` says what keeps it from moving, as far as a list knows; `failing` that it is its own
+    code, which fails in the worker again and again, and not that it waits.
+    """
 
     id: str
     kind: str
@@ -173,6 +177,7 @@ class RunRow(FrozenModel):
     ended_at: datetime | None = None
     source: Literal["run", "store"] = "run"
     trouble: str | None = None
+    failing: bool = False
 
 
 class Repaired(FrozenModel):

@@ -136,6 +136,7 @@ def row_of(look: ExecutionInfo) -> RunRow:
         started_at=look.started_at,
         ended_at=look.closed_at,
         trouble=NO_WORKER_YET if unread and look.trouble is None else _trouble(look),
+        failing=look.trouble is not None and look.trouble.mark.startswith(FAILING),
     )
 
 

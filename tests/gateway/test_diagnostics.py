@@ -9,7 +9,11 @@ from temporalio.api.enums.v1 import (
     WorkflowTaskFailedCause,
 )
 from temporalio.api.failure.v1 import Failure, ServerFailureInfo, TimeoutFailureInfo
-from temporalio.api.history.v1 import HistoryEvent, WorkflowTaskFailedEventAttributes
+from temporalio.api.history.v1 import (
+    HistoryEvent,
+    WorkflowTaskFailedEventAttributes,
+    WorkflowTaskTimedOutEventAttributes,
+)
 from temporalio.api.workflow.v1 import PendingActivityInfo
 from waiting import eventually
 
@@ -171,6 +175,34 @@ def test_a_list_knows_what_the_server_reports() -> None:
 )
 def test_tasks_that_only_come_again_are_no_trouble(newest: list[HistoryEvent]) -> None:
     assert failing_code(newest, run="r1", attempt=2) is None
+
+
+TIMED_OUT = HistoryEvent(
+    event_type=EventType.EVENT_TYPE_WORKFLOW_TASK_TIMED_OUT,
+    workflow_task_timed_out_event_attributes=WorkflowTaskTimedOutEventAttributes(
+        timeout_type=TimeoutType.TIMEOUT_TYPE_START_TO_CLOSE
+    ),
+)
+OF_TIME = ["category=WorkflowTaskTimedOut", "cause=WorkflowTaskTimedOutCauseStartToClose"]
+
+
+@pytest.mark.parametrize(
+    ("newest", "reported", "unfetched", "expected"),
+    [
+        pytest.param([TIMED_OUT], [], True, None, id="its worker died"),
+        pytest.param([SIGNAL] * 20, OF_TIME, True, None, id="its workers died"),
+        pytest.param([SIGNAL] * 20, [], True, None, id="nobody knows, and nobody is there"),
+        pytest.param([TIMED_OUT], [], False, "did not finish a task in time", id="too slow"),
+        pytest.param([SIGNAL], OF_TIME, False, "did not finish a task in time", id="reported"),
+        pytest.param([failed("no name")], [], True, "no name", id="failed, then no worker"),
+    ],
+)
+def test_a_run_that_waits_for_a_worker_has_no_failing_code(
+    newest: list[HistoryEvent], reported: list[str], unfetched: bool, expected: str | None
+) -> None:
+    trouble = failing_code(newest, run="r1", attempt=3, reported=reported, unfetched=unfetched)
+    assert (trouble is None) == (expected is None)
+    assert expected is None or (trouble and expected in trouble.text)
 
 
 @pytest.mark.long

@@ -1,5 +1,6 @@
 """Whether somebody took the work of a run: pending, dispatched, or an error with its cure."""
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -8,10 +9,14 @@ from temporalio.api.enums.v1 import (
     PendingWorkflowTaskState,
     VersioningBehavior,
 )
-from temporalio.api.workflowservice.v1 import DescribeWorkflowExecutionResponse
+from temporalio.api.taskqueue.v1 import TaskQueue
+from temporalio.api.workflowservice.v1 import (
+    DescribeWorkflowExecutionResponse,
+    PollWorkflowTaskQueueRequest,
+)
 from waiting import eventually
 
-from perdure.domain.foundation.names import tools_queue
+from perdure.domain.foundation.names import loops_queue, tools_queue
 from perdure.gateway.dispatch import Unfetched, dispatch_of, unfetched
 from perdure.gateway.types import worker_command
 from tests.gateway.tiny import Site, spec
@@ -53,6 +58,16 @@ def described(*steps: tuple[int, int, float], task: float | None = None):
 def test_what_nobody_has_taken(given, expected):
     found = unfetched(given, now=NOW)
     assert (None if found is None else (found.queue, found.what, found.seconds)) == expected
+
+
+def test_a_task_that_came_back_lies_since_it_came_back():
+    given = described(task=60)
+    lying = given.pending_workflow_task
+    lying.attempt = 2
+    lying.scheduled_time.FromDatetime(NOW - timedelta(seconds=9))
+    found = unfetched(given, now=NOW)
+    assert found is not None
+    assert (found.what, found.seconds) == ("the run itself", 9)
 
 
 @pytest.mark.parametrize(
@@ -117,3 +132,38 @@ async def test_a_run_that_nobody_takes_says_where_it_lies(site: Site, monkeypatc
     assert f"no worker has taken the run itself from the queue {queue}" in told
     assert told.endswith("Start one with `perdure worker` on the host that has the folder /srv/x.")
     await site.client.get_workflow_handle("lost").terminate()
+
+
+async def test_a_run_whose_worker_died_waits_for_another_and_its_code_is_not_blamed(
+    site: Site, monkeypatch
+) -> None:
+    monkeypatch.setattr("perdure.gateway.dispatch.PATIENCE_S", 0)
+    queue = loops_queue(await site.records.installation())
+    run = await site.client.start_workflow(
+        "AgentLoop", id="orphan", task_queue=queue, task_timeout=timedelta(seconds=1)
+    )
+    # A worker that takes the task and is never heard of again.
+    await site.client.workflow_service.poll_workflow_task_queue(
+        PollWorkflowTaskQueueRequest(
+            namespace=site.client.namespace, task_queue=TaskQueue(name=queue), identity="dies"
+        )
+    )
+    told: list[str] = []
+
+    async def follow() -> None:
+        async for _ in site.gateway.events("orphan", on_trouble=told.append):
+            pass
+
+    following = asyncio.create_task(follow())
+
+    async def lies_again() -> str | None:
+        status = await site.gateway.status("orphan")
+        assert status.trouble is None
+        return status.dispatch if status.dispatch.startswith("no worker has taken") else None
+
+    assert f"the run itself from the queue {queue}" in (await eventually(lies_again) or "")
+    await eventually(lambda: bool(told))
+    await run.terminate()
+    await following
+    assert len(told) == 1
+    assert told[0].startswith("no worker has taken the run itself")

@@ -196,6 +196,7 @@ async def test_a_task_without_a_worker_is_listed_and_waits(bare: Installation) -
     row = await eventually(row_of_it)
     assert row is not None
     assert (row.kind, row.phase, row.trouble) == ("agent", "starting", "waiting for a worker")
+    assert not row.failing
     assert await bare.gateway.resolve(name[:12]) == name
     assert (await bare.gateway.status(name)).phase == "starting"
     async with bare.worker():

@@ -10,11 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from page_visit import Visitor, visitor
-from rest import Rest, scripted, served
+from rest import APPROVED, ASKING, Rest, scripted, served
+from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
 from perdure.domain.run.status import BudgetStatus, RunStatus
+from perdure.gateway.types import RunRow
+from perdure.interfaces.rest.schemas import Runs
 from perdure.interfaces.web.differences import differences
+from perdure.interfaces.web.rendering import rendered
 from perdure.interfaces.web.run.reading import scarcest
 from perdure.interfaces.web.run.score_plot import Point, score_plot
 from perdure.interfaces.web.run.sentence import elapsed, now_sentence
@@ -182,3 +186,32 @@ async def test_what_does_not_exist_says_so(person: Visitor) -> None:
         answer = await person.client.get(path)
         assert answer.status_code == 404
         assert "There is no" in answer.text
+
+
+async def test_a_run_that_no_worker_takes_says_so(
+    server: WorkflowEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = server.client.service_client.config.target_host
+    async with scripted(tmp_path, address, ASKING) as site, served(site) as rest:
+        async with site.worker():
+            run = await rest.start(APPROVED)
+        monkeypatch.setattr("perdure.gateway.dispatch.PATIENCE_S", 0)
+        plain = await Client.connect(address)
+        handle = plain.get_workflow_handle(run)
+        await handle.signal("a name that nobody knows")
+        async with visitor(rest, await rest.token("read")) as person:
+            page = await person.see(f"/runs/{run}")
+        await handle.terminate()
+    assert 'class="trouble">No worker has taken the run itself from the queue' in page
+
+
+@pytest.mark.parametrize(
+    ("failing", "told"), [(False, "waiting for a worker"), (True, "its code keeps failing")]
+)
+def test_only_a_run_that_fails_is_marked_as_bad_in_the_list(failing: bool, told: str) -> None:
+    row = RunRow(id="r", kind="agent", goal="g", lifecycle="running", trouble=told, failing=failing)
+    page = rendered(
+        "runs/rows.html", NOW, found=Runs(items=(row,)), can=lambda _: False, glances={}
+    )
+    assert told in page
+    assert ('class="bad"' in page) == failing

@@ -20,6 +20,8 @@ from perdure.interfaces.cli.views.layout import (
 from perdure.interfaces.formatting import ago, money, one_line, score
 
 GOAL_WIDTH = 36
+TROUBLE_WIDTH = 40
+FAILING = "its code keeps failing"
 
 
 def runs_view(page: RunPage, now: datetime) -> RenderableType:
@@ -73,7 +75,7 @@ def repaired_view(repaired: Repaired) -> RenderableType:
 def _row(run: RunRow, now: datetime) -> tuple[str | Text, ...]:
     state = run.outcome or run.blocked_on or run.phase or run.lifecycle
     if run.trouble is not None:
-        state = "its code keeps failing"
+        state = FAILING if run.failing else one_line(run.trouble, TROUBLE_WIDTH)
     shown = run.lifecycle if state == run.lifecycle else f"{run.lifecycle} · {state}"
     cost = None if run.cost_usd is None else Decimal(str(run.cost_usd))
     return (

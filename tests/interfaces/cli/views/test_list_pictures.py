@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from inline_snapshot import snapshot
@@ -17,7 +18,7 @@ from perdure.interfaces.cli.views.costs import costs_view
 from perdure.interfaces.cli.views.gates import gates_view
 from perdure.interfaces.cli.views.layout import plain
 from perdure.interfaces.cli.views.plan import plan_view
-from perdure.interfaces.cli.views.runs import bulk_view, receipt_view, runs_view
+from perdure.interfaces.cli.views.runs import FAILING, bulk_view, receipt_view, runs_view
 from perdure.interfaces.explanation import explain_run
 from perdure.interfaces.plan import plan_run
 from tests.interfaces.cli.samples import (
@@ -65,6 +66,22 @@ agent-other-1 waits too, but no worker answers for it: start one with `perdure u
     assert plain(gates_view(sealed, NOW)) == snapshot(
         "agent-1 waits too, but what it asks is not known: It is sealed. Get the codec."
     )
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"trouble": "waiting for a worker", "phase": "starting"}, "waiting for a worker"),
+        ({"trouble": "its code keeps failing in the worker (X)", "failing": True}, FAILING),
+        ({"phase": "executing"}, "executing"),
+    ],
+    ids=["waits", "fails", "works"],
+)
+def test_a_run_that_waits_is_not_said_to_fail(given: dict[str, Any], told: str) -> None:
+    row = RunRow(id=RUN, kind="refine", goal="g", lifecycle="running", **given)
+    shown = plain(runs_view(RunPage(runs=(row,)), NOW))
+    assert f"running · {told}" in shown
+    assert ("failing" in shown) == (told == FAILING)
 
 
 def test_runs() -> None:
