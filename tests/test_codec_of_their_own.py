@@ -6,6 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from installation import Installation, installation
+from page_visit import visitor
+from rest import served
 from temporalio.client import Client
 from temporalio.converter import DataConverter
 from temporalio.worker import Worker
@@ -14,6 +16,7 @@ from waiting import eventually
 
 from perdure.domain.foundation.errors import NotAllowed, StoreError
 from perdure.domain.run.messages import Answer, Pause, Resume
+from perdure.interfaces.run_tree import open_gates
 from perdure.interfaces.services import Collected
 from perdure.operations.gc import collect
 from perdure.temporal import PerdurePlugin
@@ -60,6 +63,14 @@ async def _without_the_codec(site: Installation, run: str) -> None:
 
     await eventually(listed, seconds=60)
     assert "encoded as upside" in (await site.gateway.gates()).reasons[run]
+    assert "encoded as upside" in (await open_gates(site.gateway, run)).reasons[run]
+    async with served(site) as rest, visitor(rest, await rest.token("admin")) as person:
+        inbox = await person.see("/inbox")
+    assert f"{run}</a> waits, and what it asks is not known here" in inbox
+    assert "encoded as upside" in inbox
+    assert "PERDURE_PAYLOAD_CODEC" in inbox
+    assert "its worker does not answer" not in inbox
+    assert "Nothing waits for you" not in inbox
     with pytest.raises(StoreError, match=r"answered `pause`.*encoded as upside"):
         await site.gateway.verb(run, Pause())
     # What the run needs is sealed: a collection that cannot see it must drop nothing.

@@ -63,16 +63,19 @@ async def open_gates(gateway: RunGateway, run: str | None = None) -> OpenGates:
 
 async def gates_of_tree(gateway: RunGateway, status: RunStatus) -> OpenGates:
     """What a run and those below it ask; one that does not answer is named, and hides no other."""
-    found, unread, reasons = _own(status), list[str](), dict[str, str]()
-    if status.source == "store" and status.lifecycle == "waiting":
-        # Nobody who knows its questions answers, or its answer cannot be opened here.
-        unread.append(status.id)
-        reasons |= {status.id: status.trouble} if status.trouble else {}
+    known, unread, reasons = [status], list[str](), dict[str, str]()
     for run in dict.fromkeys(question.run for question in status.questions):
         try:
-            found += _own(await gateway.status(run))
-        except PerdureError:
+            known.append(await gateway.status(run))
+        except PerdureError as error:
             unread.append(run)
+            reasons |= {run: str(error)}
+    found = [gate for one in known for gate in _own(one)]
+    for one in known:
+        if one.source == "store" and one.lifecycle == "waiting":
+            # Nobody who knows its questions answers, or its answer cannot be opened here.
+            unread.append(one.id)
+            reasons |= {one.id: one.trouble} if one.trouble else {}
     oldest_first = sorted(found, key=lambda item: item.gate.opened_at)
     return OpenGates(gates=tuple(oldest_first), unread=tuple(unread), reasons=reasons)
 

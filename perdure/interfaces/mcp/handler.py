@@ -136,7 +136,8 @@ class Desk:
         found = await self.services.gateway.gates()
         ours = tuple([gate for gate in found.gates if await self._is_ours(gate.run)])
         unread = tuple([run for run in found.unread if await self._is_ours(run)])
-        return found.model_copy(update={"gates": ours, "unread": unread})
+        reasons = {run: why for run, why in found.reasons.items() if run in unread}
+        return found.model_copy(update={"gates": ours, "unread": unread, "reasons": reasons})
 
     async def status(self, run: str) -> RunStatus:
         """Where a loop stands; raises `NotFound`."""

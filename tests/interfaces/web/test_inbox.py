@@ -2,13 +2,25 @@
 
 import re
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import cast
 
 import pytest
 from page_visit import Visitor, visitor
 from rest import APPROVED, ASKING, Rest, scripted, served
 from temporalio.testing import WorkflowEnvironment
 from waiting import eventually
+
+from perdure.domain.foundation.errors import StoreError
+from perdure.domain.run.status import RunStatus
+from perdure.interfaces.gateways import RunGateway
+from perdure.interfaces.rest.schemas import Gates
+from perdure.interfaces.run_tree import gates_of_tree
+from perdure.interfaces.web.inbox.routes import seen_of
+from perdure.interfaces.web.rendering import rendered
+
+NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -97,3 +109,40 @@ async def _again(person: Visitor, page: str, run: str) -> str:
     )
     assert answer.status_code in {404, 409}
     return answer.text
+
+
+REASON = "It is <b>sealed</b> with the key k1. Get the key."
+
+
+@pytest.mark.parametrize("why", [None, REASON])
+def test_a_run_whose_questions_are_not_known_says_why(why: str | None) -> None:
+    found = Gates(unread=("r1",), reasons={"r1": why} if why else {})
+    page = rendered(
+        "inbox/cards.html", NOW, cards=(), groups={}, unread=found.unread, reasons=found.reasons,
+        gone=(), cursor=None, now_at=None, seen="", part=False, can=lambda _: True, form_key="",
+    )  # fmt: skip
+    assert ("its worker does not answer" in page) == (why is None)
+    assert ("It is &lt;b&gt;sealed&lt;/b&gt; with the key k1. Get the key." in page) == bool(why)
+    assert "Nothing waits for you" not in page
+    assert seen_of(found) != seen_of(Gates(unread=("r1",), reasons={"r1": "another"}))
+
+
+async def test_a_run_below_whose_answer_is_sealed_says_why() -> None:
+    below = status("r-below", lifecycle="waiting", source="store", trouble=REASON)
+    asked = {"run": "r-below", "gate": "g1", "kind": "question", "prompt": "?", "opened_at": NOW}
+    above = status("r", lifecycle="waiting", questions=(asked, {**asked, "run": "r-gone"}))
+
+    class Reading:
+        async def status(self, run: str) -> RunStatus:
+            if run == "r-gone":
+                raise StoreError("It was sealed.", cure="Get the codec.")
+            return below
+
+    found = await gates_of_tree(cast(RunGateway, Reading()), above)
+    assert set(found.unread) == {"r-below", "r-gone"}
+    assert found.reasons == {"r-below": REASON, "r-gone": "It was sealed. Get the codec."}
+
+
+def status(run: str, **given: object) -> RunStatus:
+    common = {"id": run, "kind": "roles", "goal": "g", "phase": "working"}
+    return RunStatus.model_validate({**common, "budget": {"limits": {}}, **given})

@@ -44,6 +44,7 @@ async def show(request: Request, visit: Here, cursor: str | None = None) -> Resp
         cards=cards,
         groups=groups_of(cards),
         unread=found.unread,
+        reasons=found.reasons,
         gone=await _gone(visit.api, request.query_params.getlist("had"), found.items),
         cursor=found.cursor,
         now_at=cursor,
@@ -106,7 +107,8 @@ def _inbox(had: Sequence[str]) -> str:
 
 def seen_of(found: Gates) -> str:
     """What stands for a list of questions: another list has another."""
-    told = "\n".join([*(f"{one.run} {one.gate.name}" for one in found.items), "", *found.unread])
+    unread = (f"{run} {found.reasons.get(run, '')}" for run in found.unread)
+    told = "\n".join([*(f"{one.run} {one.gate.name}" for one in found.items), "", *unread])
     return hashlib.sha256(told.encode()).hexdigest()[:16]
 
 
