@@ -41,6 +41,7 @@ from perdure.domain.run.activity_messages import (
     StageSetup,
 )
 from perdure.domain.run.status import StoredRun
+from perdure.domain.sight import blind_roles
 from perdure.domain.tools.definitions import ToolDefinition
 from perdure.domain.turns.failover import SKIPPED_AFTER_FAILURE_S
 from perdure.domain.turns.output_schema import schema_prompt
@@ -114,6 +115,7 @@ class OpenRun:
             notifies=self._notifies,
             task_media=sum(one.tokens.media for one in frame.attachments),
             queues=self._queues(tuple(cards)),
+            blind=blind_roles(frame.attachments, step.chains, cards),
         )
 
     async def _put(self, frame: Frame) -> str:

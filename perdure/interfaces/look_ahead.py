@@ -1,10 +1,12 @@
 """The plan of a run that has not begun, with what is known of its models and workers now."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 
-from perdure.domain.foundation.errors import PerdureError, ServiceUnavailable
+from perdure.domain.foundation.errors import NotFound, PerdureError, ServiceUnavailable, StoreError
 from perdure.domain.llm.requests import ModelProfile
 from perdure.domain.specs import Spec
+from perdure.domain.turns.prompts import input_address
 from perdure.gateway.types import QueueState
 from perdure.interfaces.plan import RunPlan, models_of, plan_run
 from perdure.interfaces.services import Services
@@ -34,7 +36,19 @@ async def look_ahead(
         default_model=default or default_model,
         unknown=unknown,
         warnings=notes,
+        texts=await _texts(services, resolved),
     )
+
+
+async def _texts(services: Services, spec: Spec) -> dict[str, str]:
+    """The inputs that are kept beside the task; what is no text, or not there, is left out."""
+    found: dict[str, str] = {}
+    for value in spec.context.values():
+        address = input_address(value)
+        if address is not None:
+            with suppress(NotFound, StoreError):
+                found[address] = await services.blobs.get_text(address)
+    return found
 
 
 async def _readiness(services: Services, spec: Spec) -> tuple[Sequence[QueueState], str | None]:

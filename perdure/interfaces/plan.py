@@ -21,6 +21,7 @@ from perdure.domain.specs import Spec, rubric_of
 from perdure.domain.turns.settings import resolve
 from perdure.gateway.types import QueueState
 from perdure.interfaces.formatting import plural
+from perdure.interfaces.input_warnings import input_warnings, task_sizes
 from perdure.interfaces.planned_stages import PlannedStage, ends_when, planned_stages
 from perdure.interfaces.worst_case import WorstCase, worst_case
 
@@ -90,10 +91,22 @@ def plan_run(
     default_model: str,
     unknown: str | None = None,
     warnings: Sequence[str] = (),
+    texts: Mapping[str, str] | None = None,
 ) -> RunPlan:
-    """Put the plan together; `cards` are by model name, for those that are known."""
+    """Put the plan together.
+
+    Args:
+        spec: the run.
+        cards: by model name, for those that are known.
+        queues: who is ready.
+        default_model: what roles use that name no model.
+        unknown: why nobody can tell who is ready.
+        warnings: what there is to tell already.
+        texts: of inputs that are kept beside the task, by their addresses.
+    """
     models = tuple(_models(spec, cards, default_model))
     stages = _stages(spec, models[0].chain)
+    sizes = task_sizes(spec, texts or {})
     at_work = [cards.get(name) for name in _at_work(spec, stages, models)]
     return RunPlan(
         kind=spec.kind,
@@ -114,13 +127,33 @@ def plan_run(
         checks=_named(spec, judged=False),
         hooks=tuple(f"{hook.kind} {hook.name}" for hook in spec.hooks.wanted.values()),
         judged=_named(spec, judged=True),
-        worst=worst_case(spec, at_work),
+        worst=worst_case(spec, at_work, sizes),
         gates=spec.gates,
         queues=tuple(queues),
         unknown=unknown,
         lacking=tuple(told for queue in queues for told in unserved(spec, queue.lacks)),
-        warnings=(*warnings, *_warnings(spec, models)),
+        warnings=(
+            *warnings,
+            *_warnings(spec, models),
+            *input_warnings(spec, _readers(spec, models, stages), cards, sizes),
+        ),
     )
+
+
+def _readers(
+    spec: Spec, models: Sequence[PlannedModel], stages: Sequence[PlannedStage]
+) -> dict[str, tuple[str, ...]]:
+    """The models of each role, stage and named judge, which may all be given the task."""
+    rubric = rubric_of(spec)
+    stated = list(_all_of(stages))
+    # Where the stages are known, each says whose model it uses.
+    roles = {one.role: one.chain for one in models if not stated or one.role != "executor"}
+    named = rubric.judges if rubric else {}
+    return {
+        **roles,
+        **{f"stage {stage.name}": stage.models for stage in stated},
+        **{f"judge {name}": (name,) for name in named if name is not None},
+    }
 
 
 def _input_in_words(value: JsonValue) -> str:
@@ -156,9 +189,11 @@ def iteration_limit(spec: Spec) -> int:
 def models_of(spec: Spec, default_model: str) -> tuple[str, ...]:
     """The first model of every role and stage: what a plan wants to know the cards of."""
     executor = spec.models.chain("executor") or (default_model,)
+    rubric = rubric_of(spec)
     chains = [
         *(spec.models.chain(role) or executor for role in (*SHOWN_ROLES, *OF_MANAGERS)),
         *(stage.models for stage in _all_of(_stages(spec, executor))),
+        *((name,) for name in (rubric.judges if rubric else ()) if name is not None),
     ]
     return tuple(dict.fromkeys(chain[0] for chain in chains if chain))
 

@@ -5,7 +5,7 @@ from decimal import Decimal
 
 from perdure.domain.budget.envelope import worst_cost
 from perdure.domain.foundation.base import FrozenModel
-from perdure.domain.foundation.tokens import estimate
+from perdure.domain.foundation.tokens import TokenSizes, estimate
 from perdure.domain.llm.requests import ModelProfile
 from perdure.domain.llm.usage import Usage
 from perdure.domain.specs import Spec
@@ -14,7 +14,7 @@ from perdure.domain.specs import Spec
 class WorstCase(FrozenModel):
     """The most that a run may spend. No call starts that does not fit into the limits.
 
-    `one_call_usd` is the price of one call that reads the goal and writes all it may, by the
+    `one_call_usd` is the price of one call that reads goal and inputs and writes all it may, by the
     dearest of the models.
     """
 
@@ -29,13 +29,17 @@ class WorstCase(FrozenModel):
     sentence: str
 
 
-def worst_case(spec: Spec, cards: Sequence[ModelProfile | None]) -> WorstCase:
+def worst_case(
+    spec: Spec, cards: Sequence[ModelProfile | None], sizes: TokenSizes | None = None
+) -> WorstCase:
     """The limits in force, and what they come to.
 
     Args:
         spec: the run.
         cards: what is known of each model that does its work; None where nothing is.
+        sizes: what goal and inputs take of a prompt; without it the goal alone is counted.
     """
+    read = estimate(spec.goal) if sizes is None else sizes
     budget, life = spec.budget, spec.models.cache_life
     cards = [card and card.cached_for(life) for card in cards]
     return WorstCase(
@@ -46,7 +50,7 @@ def worst_case(spec: Spec, cards: Sequence[ModelProfile | None]) -> WorstCase:
         model_calls=budget.model_calls or None,
         tool_calls=budget.tool_calls or None,
         workers=budget.workers or None,
-        one_call_usd=max((_one_call(spec, card) for card in _priced(cards)), default=None),
+        one_call_usd=max((_one_call(read, card) for card in _priced(cards)), default=None),
         sentence=_sentence(spec, cards),
     )
 
@@ -81,8 +85,9 @@ def _priced(cards: Sequence[ModelProfile | None]) -> list[ModelProfile]:
     return [card for card in cards if card is not None and card.price is not None]
 
 
-def _one_call(spec: Spec, card: ModelProfile) -> Decimal:
-    usage = Usage(input_tokens=estimate(spec.goal).total, output_tokens=card.max_output)
+def _one_call(read: TokenSizes, card: ModelProfile) -> Decimal:
+    prompt = read.text + card.attachment_tokens(read.media)
+    usage = Usage(input_tokens=prompt, output_tokens=card.max_output)
     return worst_cost(card.price, usage)
 
 

@@ -210,6 +210,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "notifies": None,
             "task_media": 0,
             "queues": {},
+            "blind": {},
         },
         "OpenRunRequest": {
             "run": "required",

@@ -13,18 +13,23 @@ from installation import Installation
 from pictures import pdf, png
 from refining import TONE, verdict
 from refining import spec as refinement
+from stages import open_gate
 from teams import APPROVED, PAIR, team
 from teams import task as team_task
 from temporalio.client import Client
 
 from perdure.domain.foundation.errors import InvalidInput
+from perdure.domain.run.messages import Stop
 from perdure.domain.run.result import RunResult
+from perdure.interfaces.cli.views.layout import plain
+from perdure.interfaces.cli.views.status import status_view
 from perdure.submission.loading import load_data, store
 from perdure.submission.types import Surroundings
 
 CHART = {"base64": base64.b64encode(png(400, 300)).decode(), "name": "chart.png"}
 PAPER = {"base64": base64.b64encode(pdf(2)).decode(), "name": "paper.pdf"}
 SEES = {"sees": "image/png"}
+LIKED = {"name": "liked", "description": "fit to send", "evaluator": {"human": {}}}
 
 
 async def _run(
@@ -127,6 +132,31 @@ async def test_a_judge_that_sees_nothing_reads_what_is_there(site: Installation)
         script({"when": SEES, "text": "It rises."}),
     )
     assert (result.outcome, result.output) == ("accepted", "It rises.")
+    noticed = [event async for event in site.gateway.events(result.id)]
+    (unseen,) = [event.data for event in noticed if event.type == "input_unseen"]
+    assert unseen["role"] == "evaluator"
+    assert f"{blind} cannot be shown images: of [image chart.png" in str(unseen["why"])
+
+
+async def test_the_status_says_which_model_sees_nothing(site: Installation) -> None:
+    blind = await site.script(script({"json": verdict(0)}, attachments=[]))
+    played = script({"text": "It rises."})
+    task = {
+        **refinement((TONE, LIKED)),
+        "models": {"evaluator": blind, "executor": await site.script(played)},
+        "context": {"chart": CHART},
+    }
+    ready = await store(
+        load_data(task, surroundings=Surroundings(folder=None)), site.parts.stores.blobs
+    )
+    run = await site.gateway.start(ready)
+    await open_gate(site, run)
+    status = await site.gateway.status(run)
+    (told,) = status.unseen
+    assert told.startswith(f"evaluator: {blind} cannot be shown images")
+    assert "cannot be shown images" in plain(status_view(status))
+    await site.gateway.verb(run, Stop())
+    await site.gateway.result(run)
 
 
 async def test_any_client_sends_the_content_along(site: Installation) -> None:

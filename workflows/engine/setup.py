@@ -13,6 +13,7 @@ from perdure.domain.run.activity_messages import (
 )
 from perdure.domain.run.child_runs import commission_of
 from perdure.domain.run.spec import ROLES
+from perdure.domain.sight import reads_task
 from perdure.domain.specs import output_schema_of
 from perdure.domain.turns.failover import first_model
 from perdure.domain.turns.turn import Ending
@@ -77,6 +78,7 @@ class Setup:
         self.requirements.admitted(workspace.report)
         state.notifies = report.notifies
         self._skip_failing(report)
+        self._tell_unseen(report)
         return report
 
     def _unopened(self, broken: StepFailed) -> Ending:
@@ -84,6 +86,13 @@ class Setup:
         ending = self.run.ending() if self.run.interruption is not None else None
         failed = Ending(outcome="failed", reason=opening_reason(broken), detail=broken.message)
         return ending or failed
+
+    def _tell_unseen(self, report: OpenRunReport) -> None:
+        """Say which models judge or work without having seen the task's images and PDFs."""
+        blind = {role: why for role, why in report.blind.items() if reads_task(self.run.spec, role)}
+        self.run.state.unseen = tuple(f"{role}: {why}" for role, why in blind.items())
+        for role, why in blind.items():
+            self.run.record_event("input_unseen", role=role, why=why)
 
     def _skip_failing(self, report: OpenRunReport) -> None:
         """Skip models that failed for other runs a moment ago."""

@@ -174,6 +174,7 @@ class OpenRunReport(ActivityMessage):
     tool calls of a resumed transcript add up to; `notifies` whether the workers have a channel that
     tells people of gates (None: this one did not say). `task_media` is the most that images and
     PDFs of the task take of a prompt. `queues` are those of models that are limited in rate.
+    `blind` says of roles what of the task their first model cannot be shown.
     """
 
     frame: str
@@ -187,6 +188,7 @@ class OpenRunReport(ActivityMessage):
     notifies: bool | None = None
     task_media: int = 0
     queues: dict[str, str] = {}
+    blind: dict[str, str] = {}
 
 
 class ModelCallRequest(ActivityMessage):

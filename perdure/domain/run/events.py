@@ -43,6 +43,7 @@ EventType = Literal[
     "tool_created",
     "skill_saved",
     "hook_failed",
+    "input_unseen",
     "learned",
     "ended",
 ]

@@ -76,6 +76,7 @@ def slim(state: S, *, whole_control: bool = False) -> S:
             "told": {},
             "unhooked": [],
             "hook_failures": (),
+            "unseen": (),
             "outcome": None,
             "reason": None,
             "explanation": None,

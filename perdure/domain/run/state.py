@@ -47,6 +47,7 @@ class LoopState(BaseModel):
     run told the run above it, `forward` the answers that are still to be passed on.
     `hosted` is there only where the working folder is on one host of several.
     `unhooked` are iterations whose hooks were not called yet, `hook_failures` the newest failures.
+    `unseen` says which models of the run cannot be shown which of its inputs.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -93,6 +94,7 @@ class LoopState(BaseModel):
     forward: list[Forwarded] = []
     unhooked: list[int] = []
     hook_failures: tuple[HookFailure, ...] = ()
+    unseen: tuple[str, ...] = ()
     outcome: Outcome | None = None
     reason: str | None = None
     explanation: str | None = None

@@ -123,7 +123,8 @@ class RunStatus(FrozenModel):
     `children` are the open runs that it started, `runs_below` the newest of all that it started.
     `trouble` is what keeps an open run from moving, as the server knows it: a step that is tried
     again, or code that fails in the worker. `dispatch` is `pending`, `dispatched`, or the last
-    error in handing the run's work to a worker; empty in old runs.
+    error in handing the run's work to a worker; empty in old runs. `unseen` says which of its
+    models cannot be shown which of its images and PDFs.
     """
 
     id: str
@@ -156,6 +157,7 @@ class RunStatus(FrozenModel):
     refused_count: int = 0
     said: tuple[Said, ...] = ()
     hook_failures: tuple[HookFailure, ...] = ()
+    unseen: tuple[str, ...] = ()
     amendments: tuple[dict[str, JsonValue], ...] = ()
     outcome: str | None = None
     reason: str | None = None

@@ -95,6 +95,7 @@ def status_of(
         refused_count=state.control.refused_count,
         said=tuple(state.control.standing),
         hook_failures=state.hook_failures,
+        unseen=state.unseen,
         amendments=tuple(
             amendment.model_dump(mode="json") for amendment in state.control.amendments
         ),

@@ -123,6 +123,7 @@ def status_view(status: RunStatus, *, below: Sequence[Below] = ()) -> Group:
         ("step", step_line(status)),
         ("trouble", trouble_line(status)),
         ("dispatch", dispatch_line(status)),
+        ("unseen", "; ".join(one_line(told, 300) for told in status.unseen)),
         ("hooks", "; ".join(one_line(failure_line(one), 160) for one in status.hook_failures)),
         ("score", score_line(status)),
         ("parts", parts_line(status.parts)),
