@@ -14,7 +14,16 @@ from perdure.domain.foundation.problems import Problem, nearest_name, problems_o
 from perdure.domain.refine.spec import RefineSpec, bound_to_parts, settings_problems
 from perdure.domain.roles.spec import RolesSpec
 from perdure.domain.specs import RUN_SPEC, Spec, rubric_of
-from perdure.submission.layers import Fields, Layer, has, meant_kind, source_of, steps_of
+from perdure.submission.hidden_problems import behind_names, beyond_kinds, of_sound_parts
+from perdure.submission.layers import (
+    FIELDS_BY_KIND,
+    Fields,
+    Layer,
+    has,
+    meant_kind,
+    source_of,
+    steps_of,
+)
 
 Schema = dict[str, JsonValue]
 
@@ -178,10 +187,16 @@ def validated(
     if rubric is not None:
         wrong += rubric_problems(rubric)
     kind = whole.get("kind")
-    meant = meant_kind(kind) if isinstance(kind, str) else kind
-    if meant != kind:
-        # A typo in the kind must not hide what else is wrong.
-        wrong += _examined({**whole, "kind": meant})[1]
+    if spec is None:
+        # What is wrong in one place must not hide what is wrong in another.
+        meant = meant_kind(kind) if isinstance(kind, str) else None
+        likely = {**whole, "kind": meant} if meant in FIELDS_BY_KIND else None
+        if likely is None:
+            wrong += beyond_kinds(whole, lambda fields: _examined(fields)[1])
+        elif meant != kind:
+            wrong += _examined(likely)[1]
+        wrong += behind_names(likely or whole, wrong, lambda fields: _examined(fields)[1])
+        wrong += of_sound_parts(likely or whole, rubric_problems)
     found = [*problems, *wrong]
     if spec is None or found:
         raise refusal([_with_source(problem, layers) for problem in found])
