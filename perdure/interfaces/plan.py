@@ -10,7 +10,7 @@ from perdure.domain.budget.envelope import MAX_ITERATIONS
 from perdure.domain.delegation.spec import DelegationSpec
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.foundation.names import LoopKind
-from perdure.domain.llm.attachments import attachment_in
+from perdure.domain.llm.attachments import Attachment, attachment_in
 from perdure.domain.llm.requests import ModelProfile
 from perdure.domain.model_availability import unserved
 from perdure.domain.refine.planning import wants_plan
@@ -39,10 +39,15 @@ class PlannedModel(FrozenModel):
 
 
 class PlannedInput(FrozenModel):
-    """A named input that the model is shown, and what it is, in words."""
+    """A named input that the model is shown, and what it is, in words.
+
+    `attachment` is what is known of an image or PDF: as the input of a start it needs no content,
+    which is stored by now.
+    """
 
     name: str
     what: str
+    attachment: Attachment | None = None
 
 
 class RunPlan(FrozenModel):
@@ -114,7 +119,7 @@ def plan_run(
         label=spec.metadata.label,
         workspace=spec.workspace,
         inputs=tuple(
-            PlannedInput(name=name, what=_input_in_words(value))
+            PlannedInput(name=name, what=_input_in_words(value), attachment=attachment_in(value))
             for name, value in spec.context.items()
         ),
         access=spec.tools.access or "readonly, where the model can choose tools",

@@ -97,6 +97,7 @@ PAGES_STAND_ON = (
     "perdure.domain.",
     "perdure.gateway.types.",
     "perdure.interfaces.audit_trail.",
+    "perdure.interfaces.contents.",
     "perdure.interfaces.experiments.",
     "perdure.interfaces.erasure_words.",
     "perdure.interfaces.explanation.",

@@ -64,6 +64,7 @@ async def from_own_form(request: Request, fields: Fields) -> None:
         return
     visitor: Visitor = request.scope[VISITOR]
     if not hmac.compare_digest(fields.get("form_key", ""), visitor.form_key):
+        await request.close()  # files that came with it
         raise ApiProblem(
             403,
             "form_of_another_session",

@@ -1,18 +1,29 @@
 """The form of a new run: looked over with its worst case, then started once."""
 
 import uuid
+from collections.abc import Sequence
 
 from fastapi import APIRouter
 from fastapi.responses import Response
 
+from perdure.domain.llm.attachments import size_in_words
 from perdure.interfaces.plan import RunPlan
 from perdure.interfaces.rest.definitions import Definitions
 from perdure.interfaces.rest.schemas import Started
 from perdure.interfaces.rest.tasks import ReadyTask, ReadyTasks
 from perdure.interfaces.web.api_calls import ApiProblem, at
+from perdure.interfaces.web.start.files import (
+    Chosen,
+    as_inputs,
+    file_name,
+    kept_words,
+    most_bytes,
+    now_kept,
+)
 from perdure.interfaces.web.start.task_form import TaskForm
 from perdure.interfaces.web.visit import Fields, Here, Visit, run_path
 
+ACCEPTED = ".png,.jpg,.jpeg,.gif,.webp,.pdf,.txt,.md,.csv,.json,.yaml,text/*"
 router = APIRouter()
 
 
@@ -28,10 +39,12 @@ async def show(
 
 
 @router.post("/new")
-async def look_over(visit: Here, fields: Fields) -> Response:
+async def look_over(visit: Here, fields: Fields, files: Chosen) -> Response:
     """The form with its plan, or with what is wrong; with `start`, the run."""
     form = TaskForm.read(fields)
     try:
+        limit = most_bytes(visit.site.rules.body_bytes)
+        form = form.with_files(as_inputs(files, taken=form.input_names, limit=limit))
         if "start" in fields:
             key = fields.get("key") or uuid.uuid4().hex
             started = await visit.api.post(
@@ -42,12 +55,18 @@ async def look_over(visit: Here, fields: Fields) -> Response:
     except ApiProblem as problem:
         if problem.status in {401, 429}:
             raise
-        return await _form(visit, form, problem=problem)
-    return await _form(visit, form, plan=plan)
+        return await _form(visit, form, problem=problem, lost=[name for name, _ in files])
+    kept = now_kept(plan.inputs, {*form.kept, *form.contents})
+    return await _form(visit, form.model_copy(update={"kept": kept, "contents": {}}), plan=plan)
 
 
 async def _form(
-    visit: Visit, form: TaskForm, *, plan: RunPlan | None = None, problem: ApiProblem | None = None
+    visit: Visit,
+    form: TaskForm,
+    *,
+    plan: RunPlan | None = None,
+    problem: ApiProblem | None = None,
+    lost: Sequence[str] = (),
 ) -> Response:
     definitions = await visit.api.get("/loops/definitions", Definitions)
     tasks = (await visit.api.get("/tasks", ReadyTasks)).items
@@ -61,4 +80,8 @@ async def _form(
         tasks=tasks,
         ready=next((one for one in tasks if one.name == form.ready), None),
         key=uuid.uuid4().hex,
+        kept=kept_words(form.kept),
+        lost=[file_name(name) for name in lost],
+        most=size_in_words(most_bytes(visit.site.rules.body_bytes)),
+        accepted=ACCEPTED,
     )

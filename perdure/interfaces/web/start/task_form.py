@@ -10,6 +10,7 @@ from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.refine.checks_from_goal import derive, judged_goal
 from perdure.interfaces.rest.tasks import ReadyTask
 from perdure.interfaces.web.api_calls import ApiProblem
+from perdure.interfaces.web.start.files import ChosenFiles, kept_of, kept_values
 
 NAME_CHARACTERS = 60
 INPUT = "input:"
@@ -33,6 +34,8 @@ class TaskForm(FrozenModel):
         ready: the ready-made task that it began with.
         folder: where the run works, as an absolute path.
         inputs: by name, those that a ready-made task leaves open.
+        kept: images and PDFs that were taken before, by input; see `files`.
+        contents: those that came with the form, by input, as a task has them.
         more: any other fields of a task file, as YAML.
     """
 
@@ -49,18 +52,31 @@ class TaskForm(FrozenModel):
     ready: str = ""
     folder: str = ""
     inputs: Mapping[str, str] = {}
+    kept: Mapping[str, str] = {}
+    contents: Mapping[str, JsonValue] = {}
     more: str = ""
 
     @classmethod
     def read(cls, fields: Mapping[str, str]) -> "TaskForm":
         """The form as it was sent."""
-        known = cls.model_fields.keys() & fields.keys() - {"inputs"}
+        known = cls.model_fields.keys() & fields.keys() - {"inputs", "kept", "contents"}
         inputs = {
             name.removeprefix(INPUT): text.strip()
             for name, text in fields.items()
             if name.startswith(INPUT)
         }
-        return cls(inputs=inputs, **{name: fields[name].strip() for name in known})
+        written = {name: fields[name].strip() for name in known}
+        return cls(inputs=inputs, kept=kept_of(fields)).model_copy(update=written)
+
+    def with_files(self, files: ChosenFiles) -> "TaskForm":
+        """The form with files that came with it; texts stand in it as inputs."""
+        inputs = {**self.inputs, **files.texts}
+        return self.model_copy(update={"inputs": inputs, "contents": files.contents})
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """The names of all inputs that it has."""
+        return (*self.inputs, *self.kept, *self.contents)
 
     @classmethod
     def of(cls, task: ReadyTask) -> "TaskForm":
@@ -80,11 +96,10 @@ class TaskForm(FrozenModel):
         return cls(
             kind=task.kind,
             goal=str(task.fields.get("goal", "")).strip(),
-            **visible,
             ready=task.name,
             inputs=dict.fromkeys(task.inputs, ""),
             more=_as_yaml({name: value for name, value in rest.items() if value != {}}),
-        )
+        ).model_copy(update=visible)
 
     def task(self) -> Task:
         """The task that it means; what stands under `more` wins, being the more exact.
@@ -101,9 +116,10 @@ class TaskForm(FrozenModel):
             task["budget"] = {"cost_usd": self.cost_usd}
         if self.folder:
             task["workspace"] = self.folder
-        if self.inputs:
+        if self.input_names:
             # The API says which of them is open still.
-            task["context"] = {name: text or None for name, text in self.inputs.items()}
+            texts = {name: text or None for name, text in self.inputs.items()}
+            task["context"] = {**texts, **kept_values(self.kept), **self.contents}
         inner: Task = {"definition": self.definition} if self.kind == "roles" else {}
         if self.max_iterations:
             inner["max_iterations"] = _number(self.max_iterations)

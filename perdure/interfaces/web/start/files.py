@@ -1,0 +1,182 @@
+"""Files of the start form: what was chosen, as named inputs, and what was taken before.
+
+A form that comes back has lost its files: a browser never gives them twice. Images and PDFs lie in
+the store by then, and the form carries what is known of each; texts stand in fields of their own.
+"""
+
+import base64
+import re
+from collections.abc import Collection, Mapping
+from typing import Annotated
+
+from fastapi import Depends, Request
+from pydantic import JsonValue, ValidationError
+from starlette.datastructures import UploadFile
+
+from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.foundation.plain_text import visible
+from perdure.domain.llm.attachments import (
+    Attachment,
+    attachment_value,
+    examined,
+    size_in_words,
+    too_much,
+)
+from perdure.domain.llm.file_signatures import SUPPORTED, media_type_of, named_as
+from perdure.interfaces.contents import text_in
+from perdure.interfaces.plan import PlannedInput
+from perdure.interfaces.web.api_calls import ApiProblem
+
+FIELD = "files"
+KEPT = "kept:"
+NAME_CHARACTERS = 80
+# Of a body, for all other fields.
+ROOM_BYTES = 64 * 1024
+_NO_NAME = re.compile(r"[^a-z0-9]+")
+
+
+class ChosenFiles(FrozenModel):
+    """The files that came with a form, each by the name of the input that it becomes.
+
+    Args:
+        contents: images and PDFs, as a task has them.
+        texts: the texts of all others.
+    """
+
+    contents: Mapping[str, JsonValue] = {}
+    texts: Mapping[str, str] = {}
+
+
+def most_bytes(body_bytes: int) -> int:
+    """How many bytes of files fit into a form: the API is sent them as base64, a third more."""
+    return max(0, body_bytes - ROOM_BYTES) * 3 // 4
+
+
+async def chosen(request: Request) -> list[tuple[str, bytes]]:
+    """The files of a form with their names, those aside that nobody chose."""
+    found: list[tuple[str, bytes]] = []
+    for file in (await request.form()).getlist(FIELD):
+        if not isinstance(file, UploadFile):
+            continue
+        try:
+            if file.filename:
+                found.append((file.filename, await file.read()))
+        finally:
+            await file.close()
+    return found
+
+
+Chosen = Annotated[list[tuple[str, bytes]], Depends(chosen)]
+
+
+def as_inputs(files: list[tuple[str, bytes]], *, taken: Collection[str], limit: int) -> ChosenFiles:
+    """The files as inputs of a task.
+
+    Args:
+        files: names, as the browser tells them, and contents.
+        taken: names of inputs that there are already.
+        limit: how many bytes all of them may have.
+
+    Raises:
+        ApiProblem: one cannot be an input, or they are too many or too large; it names each.
+    """
+    contents: dict[str, JsonValue] = {}
+    texts: dict[str, str] = {}
+    shown: list[Attachment] = []
+    wrong: list[str] = []
+    for given, data in files:
+        called = file_name(given)
+        name = input_name(called, {*taken, *contents, *texts})
+        if media_type_of(data) is not None or named_as(called) is not None:
+            found = examined(data, name=called, ref="")
+            if isinstance(found, Attachment):
+                shown.append(found)
+                contents[name] = {"base64": base64.b64encode(data).decode(), "name": called}
+            else:
+                wrong.append(f"{called}: {found}")
+        elif (text := text_in(data)) is None:
+            wrong.append(f"{called}: it is neither UTF-8 text nor {SUPPORTED}")
+        elif not text.strip():
+            wrong.append(f"{called}: it is empty")
+        else:
+            texts[name] = text
+    if why := too_much(shown):
+        wrong.append(why)
+    size = sum(len(data) for _, data in files)
+    if size > limit:
+        wrong.append(
+            f"the files have {size_in_words(size)}, a form takes {size_in_words(limit)}; choose "
+            "fewer or smaller ones, or let PERDURE_API_BODY_BYTES allow more"
+        )
+    if wrong:
+        raise ApiProblem(
+            422,
+            "invalid_input",
+            "The files cannot be taken.",
+            "Choose the files again.",
+            tuple(f"{FIELD}: {line}" for line in wrong),
+        )
+    return ChosenFiles(contents=contents, texts=texts)
+
+
+def file_name(given: str) -> str:
+    """A file's own name for people and models: no folders, no signs that hide or steer."""
+    bare = visible(re.split(r"[/\\]", given)[-1]).strip()
+    _, dot, ending = bare.rpartition(".")
+    kept = f"{dot}{ending}" if len(ending) < NAME_CHARACTERS // 4 else ""
+    return bare if len(bare) <= NAME_CHARACTERS else bare[: NAME_CHARACTERS - len(kept)] + kept
+
+
+def input_name(called: str, taken: Collection[str]) -> str:
+    """The name of the input that a file becomes: `Chart 1.png` is `chart_1`."""
+    stem = called.rpartition(".")[0] or called
+    plain = _NO_NAME.sub("_", stem.lower()).strip("_")[:40] or "file"
+    name, number = plain, 1
+    while name in taken:
+        number += 1
+        name = f"{plain}_{number}"
+    return name
+
+
+def kept_of(fields: Mapping[str, str]) -> dict[str, str]:
+    """What a form carries of files that were taken before, by input; unticked ones are gone."""
+    return {name.removeprefix(KEPT): told for name, told in fields.items() if name.startswith(KEPT)}
+
+
+def kept_values(kept: Mapping[str, str]) -> dict[str, JsonValue]:
+    """The same as a task has them.
+
+    Raises:
+        ApiProblem: what was carried is not what a form of ours carries.
+    """
+    try:
+        found = {name: Attachment.model_validate_json(told) for name, told in kept.items()}
+    except ValidationError:
+        raise ApiProblem(
+            422,
+            "invalid_input",
+            "The files cannot be taken.",
+            "Choose the files again.",
+            (f"{FIELD}: what the form says of the files taken before cannot be read",),
+        ) from None
+    return {name: attachment_value(one) for name, one in found.items()}
+
+
+def now_kept(inputs: Collection[PlannedInput], names: Collection[str]) -> dict[str, str]:
+    """What a form carries from now on, of those images and PDFs that it brought itself."""
+    return {
+        one.name: one.attachment.model_dump_json(exclude_none=True)
+        for one in inputs
+        if one.attachment is not None and one.name in names
+    }
+
+
+def kept_words(kept: Mapping[str, str]) -> dict[str, str]:
+    """What people read of each; what cannot be read is left out."""
+    found: dict[str, str] = {}
+    for name, told in kept.items():
+        try:
+            found[name] = Attachment.model_validate_json(told).described
+        except ValidationError:
+            continue
+    return found
