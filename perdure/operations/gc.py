@@ -28,6 +28,7 @@ YOUNG = timedelta(hours=1)
 HISTORY_RETENTION = timedelta(days=30)
 AUDIT_KEPT = timedelta(days=400)
 NOTICES_KEPT = timedelta(days=90)
+MONTHS_KEPT = timedelta(days=400)
 PAYLOAD_MARK = b"json/plain"
 
 
@@ -147,6 +148,7 @@ async def _forget(stores: Stores, now: datetime) -> None:
     await stores.audit.forget(before=now - AUDIT_KEPT)
     await stores.notices().forget(before=now - NOTICES_KEPT)
     await stores.live().prune()
+    await stores.schedules().bring_up(forget_before=now - MONTHS_KEPT)
 
 
 async def _candidates(

@@ -24,6 +24,8 @@ WORDS = {
     ("runs", "result"): "NULL",
     ("runs", "status"): "NULL",
 }
+# The database numbers these itself.
+NUMBERED = frozenset({("memory", "number"), ("schedule_bookings", "number")})
 RECOUNT = (
     "UPDATE memory_totals SET entries = (SELECT count(*) FROM memory),"
     " length = (SELECT sum(length) FROM memory)"
@@ -48,9 +50,7 @@ async def grow(database: Database, rows: int) -> None:
 
 
 def _filling(table: Table, rows: int, dialect: str) -> str:
-    # The database numbers entries of memory itself.
-    numbered = ("memory", "number")
-    given = [each.name for each in table.columns if (table.name, each.name) != numbered]
+    given = [each.name for each in table.columns if (table.name, each.name) not in NUMBERED]
     names = ", ".join(f'"{name}"' for name in given)
     values = ", ".join(_value(table, name, dialect) for name in given)
     if dialect == "sqlite":

@@ -80,7 +80,7 @@ class Row:
             settled=found["settled"],
             started_at=found["started_at"],
             seconds=found["seconds"],
-            sent=found["state"] != "failed" or found["estimate"] != _NOTHING,
+            sent=is_sent(found["state"], found["estimate"]),
         )
 
     @property
@@ -133,6 +133,11 @@ async def find(connection: AsyncConnection, condition: ColumnElement[bool]) -> l
     order = (attempts.c.started_at, attempts.c.key, attempts.c.attempt, attempts.c.opening)
     found = await connection.execute(select(attempts).where(condition).order_by(*order))
     return [Row.of(row) for row in found.mappings()]
+
+
+def is_sent(state: str, estimate: str) -> bool:
+    """Whether an attempt was ever sent, by two columns of its row."""
+    return state != "failed" or estimate != _NOTHING
 
 
 def was_sent() -> ColumnElement[bool]:

@@ -3,10 +3,12 @@
 from datetime import UTC, datetime
 from decimal import Decimal
 
-from sqlalchemy import Column, Dialect, Integer, Text, TypeDecorator
+from sqlalchemy import Column, Dialect, Integer, MetaData, Text, TypeDecorator
 from sqlalchemy.schema import SchemaItem
 
 from perdure.adapters.stores.encryption import Content
+
+metadata = MetaData()
 
 
 class Money(TypeDecorator[Decimal]):

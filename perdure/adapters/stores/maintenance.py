@@ -26,6 +26,8 @@ from perdure.adapters.stores.tables import (
     metadata,
     replies,
     runs,
+    schedule_bookings,
+    schedule_spend,
     schedule_starts,
     seals,
     tombstones,
@@ -38,7 +40,7 @@ PAGE = 500
 # What is left out grows with the books and names no content. A table that is added later is read.
 _NAMELESS = frozenset({
     api_starts, api_tokens, attempts, blob_objects, blobs, erased_blobs, replies,
-    schedule_starts, seals, tombstones, tree_seals,
+    schedule_bookings, schedule_spend, schedule_starts, seals, tombstones, tree_seals,
 })  # fmt: skip
 
 

@@ -1,27 +1,22 @@
 """Schedules as rows, and the books of each month: a start is admitted under a lock."""
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
-from decimal import Decimal
+from datetime import datetime
 
-from sqlalchemy import ColumnElement, RowMapping, Text, and_, case, func, literal, or_, select
+from sqlalchemy import RowMapping, func, select
 from sqlalchemy import update as updating
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from perdure.adapters.stores.attempts import was_sent
 from perdure.adapters.stores.database import Database
-from perdure.adapters.stores.tables import attempts, runs, schedule_starts, schedules
+from perdure.adapters.stores.schedule_books import Books
+from perdure.adapters.stores.tables import runs, schedule_starts, schedules
 from perdure.domain.budget.envelope import BudgetLimits
-from perdure.domain.foundation.names import learn_run_id
 from perdure.domain.foundation.tolerance import read
 from perdure.domain.schedules.admission import Admitted, MonthlySpend, TurnedAway, admission
 from perdure.domain.schedules.plan import SchedulePlan, month_of
 from perdure.domain.schedules.store import ScheduledStart, StoredSchedule
 
 LOCK = "schedules"
-# A start that was admitted and has no row yet is on its way; after this it never came.
-ON_ITS_WAY = timedelta(hours=1)
-_BETWEEN = " "
 
 
 class SqlSchedules:
@@ -29,11 +24,12 @@ class SqlSchedules:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._books = Books(database)
 
     async def put(self, plan: SchedulePlan, *, at: datetime, replace: bool) -> bool:
         told = plan.model_dump_json()
         async with self._database.write() as connection:
-            await self._database.lock(connection, LOCK)
+            await self._lock(connection, plan.name)
             known = await _row(connection, plan.name)
             if known is not None and known["deleted_at"] is None and not replace:
                 return read(SchedulePlan, known["plan"]) == plan
@@ -77,10 +73,11 @@ class SqlSchedules:
         async with self._database.write() as connection:
             # The sum and the row that adds to it are one step: two starts at once would both see
             # the month as it was before either.
-            await self._database.lock(connection, LOCK)
+            await self._lock(connection, name)
             known = await _row(connection, name)
             if known is None:
                 return None
+            await self._books.bring_up(connection, name)
             if (given := await _given(connection, run)) is not None:
                 return given
             plan = read(SchedulePlan, known["plan"])
@@ -89,7 +86,8 @@ class SqlSchedules:
                     cost_usd=asked.cost_usd or None, tokens=asked.tokens or None
                 )
             else:
-                spend = await self._spend(connection, plan, at=at, without=run)
+                await self._books.give_up(connection, name, at=at)
+                spend = await self._books.month(connection, plan, at=at, without=run)
                 found = admission(plan.month, spend, asked)
             await self._keep(connection, name, run, found, at=at)
             return found
@@ -99,11 +97,11 @@ class SqlSchedules:
             known = await _row(connection, name)
             if known is None:
                 return MonthlySpend()
-            return await self._spend(connection, read(SchedulePlan, known["plan"]), at=at)
+            return await self._books.month(connection, read(SchedulePlan, known["plan"]), at=at)
 
     async def starts(self, name: str, *, limit: int = 20) -> Sequence[ScheduledStart]:
         query = (
-            select(schedule_starts)
+            select(schedule_starts.c.run, schedule_starts.c.at, schedule_starts.c.refused)
             .where(schedule_starts.c.schedule == name)
             .order_by(schedule_starts.c.at.desc(), schedule_starts.c.run.desc())
             .limit(limit)
@@ -127,6 +125,21 @@ class SqlSchedules:
             )
             return int(await connection.scalar(query) or 0)
 
+    async def bring_up(self, *, forget_before: datetime) -> None:
+        async with self._database.read() as connection:
+            names = list(await connection.scalars(select(schedules.c.name)))
+        for name in names:
+            async with self._database.write() as connection:
+                await self._lock(connection, name)
+                await self._books.bring_up(connection, name)
+        async with self._database.write() as connection:
+            await self._books.forget(connection, before=forget_before)
+
+    async def _lock(self, connection: AsyncConnection, name: str) -> None:
+        # Workers of earlier versions lock all schedules; those of this one do not wait for others.
+        await self._database.lock(connection, LOCK, shared=True)
+        await self._database.lock(connection, f"schedule {name}")
+
     async def _keep(
         self,
         connection: AsyncConnection,
@@ -145,86 +158,13 @@ class SqlSchedules:
             "limit_tokens": admitted.tokens,
             "lowered": admitted.lowered,
             "refused": found.why if isinstance(found, TurnedAway) else None,
+            "open": isinstance(found, Admitted),
         }
         insert = self._database.insert(schedule_starts).values(row)
         changed = {column: insert.excluded[column] for column in row if column != "run"}
         await connection.execute(
             insert.on_conflict_do_update(index_elements=("run",), set_=changed)
         )
-
-    async def _spend(
-        self, connection: AsyncConnection, plan: SchedulePlan, *, at: datetime, without: str = ""
-    ) -> MonthlySpend:
-        began, ended = month_of(at, plan.times.zone)
-        spent = await self._booked(
-            connection,
-            _of_schedule(plan.name),
-            attempts.c.started_at >= began,
-            attempts.c.started_at < ended,
-        )
-        query = (
-            select(schedule_starts)
-            .outerjoin(runs, runs.c.id == schedule_starts.c.run)
-            .where(
-                schedule_starts.c.schedule == plan.name,
-                schedule_starts.c.refused.is_(None),
-                schedule_starts.c.run != without,
-                or_(
-                    and_(runs.c.id.is_not(None), runs.c.ended_at.is_(None)),
-                    and_(runs.c.id.is_(None), schedule_starts.c.at > at - ON_ITS_WAY),
-                ),
-            )
-        )
-        held_usd, held_tokens, holding = Decimal(0), 0, 0
-        for row in (await connection.execute(query)).mappings().all():
-            own = await self._booked(connection, attempts.c.root == row["run"])
-            left_usd = max((row["limit_usd"] or Decimal(0)) - own.cost_usd, Decimal(0))
-            left_tokens = max((row["limit_tokens"] or 0) - own.tokens, 0)
-            holding += bool(left_usd or left_tokens)
-            held_usd, held_tokens = held_usd + left_usd, held_tokens + left_tokens
-        return spent.model_copy(
-            update={"held_usd": held_usd, "held_tokens": held_tokens, "holding": holding}
-        )
-
-    async def _booked(
-        self, connection: AsyncConnection, *wanted: ColumnElement[bool]
-    ) -> MonthlySpend:
-        """What attempts booked; those in flight are part of what open runs hold."""
-        usage = attempts.c.usage
-        number = self._database.number_in
-        counted = (
-            number(usage, "input_tokens")
-            + number(usage, "output_tokens")
-            + number(usage, "cache_write_5m_tokens")
-            + number(usage, "cache_write_1h_tokens")
-        )
-        unpriced = and_(was_sent(), attempts.c.cost_usd.is_(None))
-        query = select(
-            func.coalesce(func.sum(counted), 0).label("tokens"),
-            func.coalesce(func.sum(case((unpriced, 1), else_=0)), 0).label("unpriced"),
-            func.aggregate_strings(
-                func.coalesce(attempts.c.cost_usd, "0", type_=Text), _BETWEEN
-            ).label("costs"),
-        ).where(attempts.c.state != "started", *wanted)
-        row = (await connection.execute(query)).mappings().one()
-        costs = (Decimal(text) for text in (row["costs"] or "0").split(_BETWEEN))
-        return MonthlySpend(
-            cost_usd=sum(costs, Decimal(0)),
-            tokens=int(row["tokens"]),
-            unpriced=bool(row["unpriced"]),
-        )
-
-
-def _of_schedule(name: str) -> ColumnElement[bool]:
-    """The attempts of a schedule's runs, of all below them, and of the runs that learn from them.
-
-    A learning run is a tree of its own, so that it outlives the run.
-    """
-    started = select(schedule_starts.c.run).where(schedule_starts.c.schedule == name)
-    learning = select(literal(learn_run_id("")).concat(schedule_starts.c.run)).where(
-        schedule_starts.c.schedule == name
-    )
-    return or_(attempts.c.root.in_(started), attempts.c.root.in_(learning))
 
 
 async def _given(connection: AsyncConnection, run: str) -> Admitted | None:

@@ -7,14 +7,23 @@ from sqlalchemy import (
     Double,
     Integer,
     LargeBinary,
-    MetaData,
     Table,
     Text,
 )
 
-from perdure.adapters.stores.columns import Money, UtcTime, contents, key, texts, times
-
-metadata = MetaData()
+from perdure.adapters.stores.columns import (
+    Money,
+    UtcTime,
+    contents,
+    key,
+    metadata,
+    texts,
+    times,
+)
+from perdure.adapters.stores.schedule_tables import schedule_bookings as schedule_bookings
+from perdure.adapters.stores.schedule_tables import schedule_spend as schedule_spend
+from perdure.adapters.stores.schedule_tables import schedule_starts as schedule_starts
+from perdure.adapters.stores.schedule_tables import schedules as schedules
 
 attempts = Table(
     "attempts",
@@ -356,26 +365,6 @@ experiment_trials = Table(
     # What the trial has spent, to be added up unread; no tokens: an earlier version wrote the row.
     Column("tokens", BigInteger),
     Column("pico_usd", BigInteger),
-)
-
-schedules = Table(
-    "schedules",
-    metadata,
-    key("name"),
-    *contents("schedules", "plan"),
-    *times("created_at", "changed_at", "deleted_at"),
-)
-
-schedule_starts = Table(
-    "schedule_starts",
-    metadata,
-    key("run"),
-    Column("schedule", Text),
-    Column("at", UtcTime),
-    Column("limit_usd", Money),
-    Column("limit_tokens", BigInteger),
-    Column("lowered", Boolean),
-    Column("refused", Text),
 )
 
 tombstones = Table(

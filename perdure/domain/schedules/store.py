@@ -69,3 +69,7 @@ class ScheduleStore(Protocol):
     async def refusals(self, name: str, *, at: datetime) -> int:
         """How many starts were refused in the month of a moment."""
         ...
+
+    async def bring_up(self, *, forget_before: datetime) -> None:
+        """Add to the books of all schedules what was spent since, and forget months before."""
+        ...

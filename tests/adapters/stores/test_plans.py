@@ -10,10 +10,12 @@ from collections.abc import AsyncIterator, Generator, Iterator, Mapping, Sequenc
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import cast
 
 import pytest
+from attempts import answer, attempt
 from grown import GROWING, grow
 from installation import Installation, installation
 from mixed import results_of, start_mixed
@@ -24,19 +26,25 @@ from temporalio.testing import WorkflowEnvironment
 
 from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.figures import SqlFigures
+from perdure.adapters.stores.journal import SqlJournal
+from perdure.adapters.stores.records import SqlRecords
+from perdure.adapters.stores.schedules import SqlSchedules
+from perdure.domain.budget.envelope import BudgetLimits
 from perdure.domain.ports import RecordStore
 from perdure.domain.retention.erasure import Tombstone
 from perdure.domain.retention.rules import read_rules
 from perdure.domain.run import metrics
 from perdure.domain.run.figures import ServerLoad
 from perdure.domain.run.status import StoredRun
+from perdure.domain.schedules.admission import Admitted, TurnedAway
+from perdure.domain.schedules.plan import MonthlyBudget, SchedulePlan, Times
 from perdure.interfaces.gateways import RunGateway
 from perdure.interfaces.installation_figures import InstallationFigures
 from perdure.operations.expiry import expire
 
 NAMES = frozenset(table.name for table in GROWING)
 # Partial indexes: a row leaves them when its run has ended, or its attempt was counted.
-OF_OPEN_ROWS = frozenset({"runs_open", "attempts_uncounted"})
+OF_OPEN_ROWS = frozenset({"runs_open", "attempts_uncounted", "schedule_starts_open"})
 PLANNED = ("SELECT", "INSERT", "UPDATE", "DELETE", "WITH")
 
 
@@ -84,12 +92,18 @@ async def _plans(site: Installation, rows: int) -> dict[str, list[str]]:
     """The statements of whole runs that read a growing table in full, with those tables."""
     database = site.parts.stores.database
     await grow(database, rows)
+    async with database.write() as connection:
+        # All these starts were of one schedule.
+        await connection.execute(text("UPDATE schedule_starts SET schedule = 'news'"))
+        await connection.execute(text("ANALYZE"))
     with _hearing() as heard:
         async with site.worker():
             await results_of(site, await start_mixed(site, learn=True))
         await _scraped(site)
+        await _scheduled(database)
         assert await site.parts.stores.records.find_runs(prefix="x77.") == []
-    assert any("call_totals" in statement for statement in heard.statements)
+    for table in ("call_totals", "schedule_bookings", "schedule_spend"):
+        assert any(table in statement for statement in heard.statements)
     assert len(heard.statements) > 30
     return await _scans(database, heard)
 
@@ -111,6 +125,31 @@ async def _scraped(site: Installation) -> None:
     seen = await InstallationFigures(figures, gateway, now=lambda: now).look()
     assert seen[metrics.PART_UP]["store",] == 1
     assert sum(seen[metrics.MODEL_CALLS].values()) > 0
+
+
+async def _scheduled(database: Database) -> None:
+    """A schedule whose runs spend and end, and whose last start is refused."""
+    store, records, now = SqlSchedules(database), SqlRecords(database), datetime.now(UTC)
+    plan = SchedulePlan(
+        name="news", kind="agent", task={"goal": "g"}, times=Times(every_s=3_600),
+        month=MonthlyBudget(cost_usd=Decimal("0.01")),
+    )  # fmt: skip
+    await store.put(plan, at=now, replace=False)
+    asked = BudgetLimits(cost_usd=Decimal("0.004"), tokens=None)
+    for run in ("news-0", "news-1", "news-2"):
+        assert isinstance(await store.admit("news", run, asked, at=now), Admitted)
+        row = StoredRun(
+            id=run, kind="agent", goal="g", label=None, lifecycle="running", outcome=None,
+            started_at=now, ended_at=None,
+        )  # fmt: skip
+        await records.put_run(row)
+        one = attempt(key=run, execution=run, run=run).model_copy(update={"root": run})
+        await SqlJournal(database).begin(one)
+        await answer(SqlJournal(database), one, tokens=4)
+        await records.put_run(row.model_copy(update={"ended_at": now}))
+    assert isinstance(await store.admit("news", "news-3", asked, at=now), TurnedAway)
+    assert (await store.spend("news", at=now)).cost_usd == Decimal("0.012")
+    await store.starts("news")
 
 
 class Healthy:

@@ -1,18 +1,24 @@
 """Schedules and the books of their months, in both databases."""
 
 import asyncio
+import itertools
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
 from attempts import answer, attempt
 
+from perdure.adapters.stores import migrations
+from perdure.adapters.stores.attempts import find
 from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.journal import SqlJournal
 from perdure.adapters.stores.maintenance import named_by_rows
 from perdure.adapters.stores.records import SqlRecords
 from perdure.adapters.stores.schedules import SqlSchedules
+from perdure.adapters.stores.tables import attempts
 from perdure.domain.budget.envelope import BudgetLimits
+from perdure.domain.budget.journal import Attempt
+from perdure.domain.llm.usage import Usage
 from perdure.domain.run.status import StoredRun
 from perdure.domain.schedules.admission import Admitted, TurnedAway
 from perdure.domain.schedules.plan import MonthlyBudget, SchedulePlan, Times
@@ -54,6 +60,9 @@ class Runs:
                 started_at=NOW, ended_at=NOW if ended else None,
             )
         )  # fmt: skip
+
+    async def delete(self, run: str) -> None:
+        await self._records.delete_run(run)
 
     async def call(self, root: str, *, tokens: int, at: datetime = NOW) -> None:
         """An answered call of `tokens` output tokens, a tenth of a cent each."""
@@ -174,6 +183,139 @@ async def test_starts_at_once_are_admitted_one_after_the_other(store: SqlSchedul
     given = sorted(one.cost_usd or 0 for one in found if isinstance(one, Admitted))
     assert given == [Decimal("0.20"), Decimal("0.40"), Decimal("0.40")]
     assert sum(isinstance(one, TurnedAway) for one in found) == 5
+
+
+async def test_two_hundred_starts_at_once_keep_the_limit_exactly(store: SqlSchedules) -> None:
+    await store.put(plan(usd="10.10"), at=NOW, replace=False)
+    found = await asyncio.gather(
+        *(store.admit("news", f"r{number}", ASKED, at=NOW) for number in range(200))
+    )
+    given = [one.cost_usd for one in found if isinstance(one, Admitted)]
+    assert sorted(map(str, given)) == ["0.10", *["0.40"] * 25]
+    assert (await store.spend("news", at=NOW)).held_usd == Decimal("10.10")
+
+
+async def test_one_schedule_does_not_wait_for_another(
+    store: SqlSchedules, database: Database
+) -> None:
+    if database.dialect_name == "sqlite":
+        pytest.skip("SQLite has one writer for the whole file")
+    for name in ("news", "else"):
+        await store.put(plan(name), at=NOW, replace=False)
+    async with database.write() as connection:
+        await database.lock(connection, "schedule else")
+        assert await admitted(store, "a") == Decimal("0.40")
+
+
+CHANGES = ("answer", "lose", "fail", "unsent", "unpriced", "again", "seal")
+
+
+async def _change(journal: SqlJournal, one: Attempt, change: str) -> None:
+    usage, cost = Usage(input_tokens=3, cache_read_tokens=5), Decimal("0.003")
+    match change:
+        case "answer":
+            await journal.answer(one, usage=usage, cost_usd=cost, reply="r", seconds=1)
+        case "unpriced":
+            await journal.answer(one, usage=usage, cost_usd=None, reply="u", seconds=1)
+        case "lose":
+            await journal.fail(one, usage=usage, cost_usd=cost, seconds=1, lost=True)
+        case "fail":
+            await journal.fail(one, usage=usage, cost_usd=cost, seconds=1)
+        case "unsent":
+            await journal.fail(one, usage=Usage(), cost_usd=None, seconds=0, sent=False)
+        case "again":
+            await journal.begin(one.model_copy(update={"attempt": one.attempt + 1}))
+        case _:
+            await journal.seal_and_sum(one.execution)
+
+
+async def _naive(database: Database) -> tuple[Decimal, int, bool]:
+    """The books read off the journal: what the running sums stand for."""
+    async with database.read() as connection:
+        rows = [
+            row
+            for row in await find(connection, attempts.c.state != "started")
+            if row.root in ("a", "learn-a")
+        ]
+    tokens = sum(
+        row.usage.prompt_tokens - row.usage.cache_read_tokens + row.usage.output_tokens
+        for row in rows
+    )
+    unpriced = any(row.sent and row.cost_usd is None for row in rows)
+    return sum((row.cost_usd or Decimal(0) for row in rows), Decimal(0)), tokens, unpriced
+
+
+async def test_the_books_say_what_the_journal_says_whatever_it_learns(
+    store: SqlSchedules, runs: Runs, database: Database
+) -> None:
+    await store.put(plan(), at=NOW, replace=False)
+    await admitted(store, "a")
+    await runs.open("a")
+    times = itertools.count()
+    journal = SqlJournal(database, now=lambda: NOW + timedelta(minutes=next(times)))
+    for number, changes in enumerate(itertools.product(CHANGES, repeat=2)):
+        of = attempt(key=f"k{number}", execution=f"e{number}", run="a")
+        one = of.model_copy(update={"root": ("a", "learn-a", "b")[number % 3]})
+        await journal.begin(one)
+        for change in changes:
+            await _change(journal, one, change)
+        if number % 5 == 0:
+            await store.bring_up(forget_before=NOW - timedelta(days=40))
+        found = await store.spend("news", at=NOW)
+        assert (found.cost_usd, found.tokens, found.unpriced) == await _naive(database), changes
+    held = (await store.spend("news", at=NOW)).held_usd
+    await store.bring_up(forget_before=NOW - timedelta(days=40))
+    after = await store.spend("news", at=NOW)
+    assert (after.held_usd, after.cost_usd) == (held, (await _naive(database))[0])
+    # They outlive the journal, until nobody asks for their month any more.
+    async with database.write() as connection:
+        await connection.exec_driver_sql("DELETE FROM replies")
+        await connection.exec_driver_sql("DELETE FROM attempts")
+    assert await store.spend("news", at=NOW) == after
+    await store.bring_up(forget_before=NOW + timedelta(days=40))
+    assert (await store.spend("news", at=NOW)).cost_usd == 0
+
+
+BOOKS = 40
+
+
+async def test_starts_from_before_the_books_are_in_them(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = migrations.migrations
+    with monkeypatch.context() as patched:
+        before = lambda dialect: tuple(s for s in steps(dialect) if s.number < BOOKS)  # noqa: E731
+        patched.setattr(migrations, "migrations", before)
+        old = await Database.open(database_url)
+        async with old.write() as connection:
+            for run in ("a", "b"):
+                await connection.exec_driver_sql(
+                    "INSERT INTO schedule_starts (run, schedule, at, limit_usd, lowered)"
+                    f" VALUES ('{run}', 'news', '{NOW.isoformat()}', '0.40', false)"
+                )
+        runs = Runs(old)
+        await runs.open("a")
+        await runs.open("b", ended=True)
+        for root in ("a", "b", "learn-b"):
+            await runs.call(root, tokens=100)
+        await old.close()
+    opened = await Database.open(database_url)
+    store = SqlSchedules(opened)
+    await store.put(plan(), at=NOW, replace=False)
+    spend = await store.spend("news", at=NOW)
+    assert (spend.cost_usd, spend.held_usd, spend.holding) == (Decimal("0.3"), Decimal("0.3"), 1)
+    assert await admitted(store, "c") == Decimal("0.40")
+    await opened.close()
+
+
+async def test_a_run_that_goes_on_holds_its_part_again(store: SqlSchedules, runs: Runs) -> None:
+    await store.put(plan(), at=NOW, replace=False)
+    await admitted(store, "a")
+    for ended, holding in ((False, 1), (True, 0), (False, 1)):
+        await runs.open("a", ended=ended)
+        assert (await store.spend("news", at=NOW)).holding == holding
+    await runs.delete("a")
+    assert (await store.spend("news", at=NOW)).holding == 0
 
 
 async def test_a_deleted_schedule_still_counts_and_an_unknown_one_does_not(

@@ -1,0 +1,53 @@
+"""The tables of schedules and of their books; `tables` has them with all others."""
+
+from decimal import Decimal
+
+from sqlalchemy import BigInteger, Boolean, Column, Integer, Table, Text
+
+from perdure.adapters.stores.columns import Money, UtcTime, contents, key, metadata, texts, times
+
+schedules = Table(
+    "schedules",
+    metadata,
+    key("name"),
+    *contents("schedules", "plan"),
+    *times("created_at", "changed_at", "deleted_at"),
+)
+
+schedule_starts = Table(
+    "schedule_starts",
+    metadata,
+    key("run"),
+    Column("schedule", Text),
+    Column("at", UtcTime),
+    Column("limit_usd", Money),
+    Column("limit_tokens", BigInteger),
+    Column("lowered", Boolean),
+    Column("refused", Text),
+    # Whether it may hold a part of the month: triggers of `runs` keep it.
+    Column("open", Boolean, default=True),
+    Column("spent_usd", Money, default=Decimal(0)),
+    Column("spent_tokens", BigInteger, default=0),
+)
+
+schedule_bookings = Table(
+    "schedule_bookings",
+    metadata,
+    key("number", BigInteger),
+    *texts("schedule", "run", "root"),
+    Column("started_at", UtcTime),
+    *texts("state", "usage"),
+    Column("cost_usd", Money),
+    Column("estimate", Text),
+    Column("sign", Integer),
+)
+
+schedule_spend = Table(
+    "schedule_spend",
+    metadata,
+    key("schedule"),
+    Column("began", UtcTime, primary_key=True),
+    Column("cost_usd", Money),
+    Column("tokens", BigInteger),
+    Column("unpriced", BigInteger),
+)
