@@ -1,7 +1,7 @@
 """The gateway to runs: start, read, follow, control, list."""
 
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -363,13 +363,13 @@ class Gateway:
         """The history of a run's newest execution as JSON, for replay."""
         return (await self._parts.server.history(run)).encode()
 
-    def retained(self) -> AsyncIterator[Retained]:
-        """What the server keeps of each of this installation's executions.
+    def retained(self, runs: Collection[str] | None = None) -> AsyncIterator[Retained]:
+        """What the server keeps of each of this installation's executions, or of these runs' alone.
 
         Raises:
             StoreError: something is sealed with a key that is not known here.
         """
-        return self._parts.retaining.executions()
+        return self._parts.retaining.executions(runs)
 
     def web_url(self, run: str) -> str | None:
         """The page of a run in Temporal's Web UI, where there is one."""

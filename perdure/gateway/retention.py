@@ -4,7 +4,7 @@ Garbage collection starts here: a blob that any kept execution names may be need
 step, by a replay, or by a reset.
 """
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -53,10 +53,13 @@ class Retaining:
         self._server = server
         self._records = records
 
-    async def executions(self) -> AsyncIterator[Retained]:
+    async def executions(self, runs: Collection[str] | None = None) -> AsyncIterator[Retained]:
         """Every execution that the server lists, or that a row or a parent says is open.
 
         Visibility is eventually consistent, so a new run may be missing from the server's list.
+
+        Args:
+            runs: only the executions of these; others are not read. None: of all.
 
         Raises:
             ServiceUnavailable: the server does not answer.
@@ -64,7 +67,8 @@ class Retaining:
             StoreError: something is sealed with a key that is not known here.
         """
         client = await self._server.client()
-        waiting = [execution async for execution in self._known()]
+        known = self._known() if runs is None else self._of(runs)
+        waiting = [execution async for execution in known]
         seen, missing = set[str](), list[str]()
         while waiting:
             execution = waiting.pop()
@@ -76,10 +80,11 @@ class Retaining:
                         raise
                     missing.append(execution.run)  # dropped meanwhile, or it never began
                     continue
-            waiting += [_Execution(child, None) for child in children]
+            if runs is None:
+                waiting += [_Execution(child, None) for child in children]
             if found is not None:
                 yield found
-        if missing and not seen:
+        if runs is None and missing and not seen:
             raise _another_server(client, missing)
 
     async def _known(self) -> AsyncIterator[_Execution]:
@@ -88,6 +93,12 @@ class Retaining:
             yield _Execution(run, None)
         async for look in every(self._server, f"TaskQueue = {quoted(queue)}"):
             yield _Execution(look.id, look.execution)
+
+    async def _of(self, runs: Collection[str]) -> AsyncIterator[_Execution]:
+        for run in runs:
+            yield _Execution(run, None)
+            async for look in every(self._server, _all_of(run)):
+                yield _Execution(run, look.execution)
 
     async def _read(
         self, client: Client, execution: _Execution, seen: set[str]

@@ -3,7 +3,7 @@
 The real ones are in `perdure.gateway`, and say more of what they do; tests bring their own.
 """
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from datetime import timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Protocol
@@ -169,8 +169,8 @@ class RunGateway(Protocol):
         """The history as JSON."""
         ...
 
-    def retained(self) -> AsyncIterator[Retained]:
-        """What the server keeps of each execution, for cleaning up the stores."""
+    def retained(self, runs: Collection[str] | None = None) -> AsyncIterator[Retained]:
+        """What the server keeps of each execution, or of these runs alone, for cleaning up."""
         ...
 
     def web_url(self, run: str) -> str | None:

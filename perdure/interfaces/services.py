@@ -24,7 +24,7 @@ from perdure.domain.tools.workspaces import Workspaces
 from perdure.interfaces.gateways import ExperimentGateway, RunGateway, ScheduleGateway
 
 if TYPE_CHECKING:  # read by few: commands start without it
-    from perdure.domain.retention.erasure import Erased
+    from perdure.domain.retention.erasure import Erased, Pending
     from perdure.domain.run.figures import StoreFigures
     from perdure.domain.run.notices import NoticeStore
     from perdure.interfaces.deployments import DeploymentGateway
@@ -78,8 +78,28 @@ class ModelFacts(Protocol):
 class ErasureService(Protocol):
     """Erases runs; `operations.erase.Eraser` says more."""
 
-    async def find(self, *, subject: str | None = None, label: str | None = None) -> "list[str]":
+    async def find(
+        self, *, subject: str | None = None, label: str | None = None, tell: OnProgress = ...
+    ) -> "list[str]":
         """Root runs with this label, or that mention a text."""
+        ...
+
+    async def ask(self, roots: Sequence[str], *, now: datetime) -> None:
+        """Note what is to be erased, so that a collection completes it after a kill."""
+        ...
+
+    async def pending(self) -> "Pending":
+        """What is left of erasures that were begun."""
+        ...
+
+    async def drop(self, root: str, *, now: datetime, dry_run: bool = False) -> "Erased":
+        """Erase a tree but for its content, which `sweep` drops."""
+        ...
+
+    async def sweep(
+        self, roots: Sequence[str], *, now: datetime, tell: OnProgress = ...
+    ) -> "Erased":
+        """Drop the content of trees that were erased, in one look at the whole installation."""
         ...
 
     async def erase(self, root: str, *, now: datetime, dry_run: bool = False) -> "Erased":

@@ -6,22 +6,26 @@ from datetime import datetime
 
 from perdure.adapters.settings.variables import Settings
 from perdure.domain.foundation.errors import ServiceUnavailable
+from perdure.domain.retention.erasure import Pending
 from perdure.gateway.types import UpkeepOutcome, UpkeepSchedule
 from perdure.interfaces.app_context import Connect
-from perdure.interfaces.formatting import duration, one_line
+from perdure.interfaces.formatting import duration, one_line, plural
 from perdure.interfaces.services import Check
 
 RETENTION = "retention"
+ERASURE = "erasure"
 ERROR_CHARACTERS = 400
 
 
 async def retention(settings: Settings, connect: Connect) -> AsyncIterator[Check]:
-    """Whether something applies the rules of retention, and how that went.
+    """Whether something applies the rules of retention, how that went, and erasures to complete.
 
     Nothing is told where there are neither rules nor a schedule.
     """
     with suppress(ServiceUnavailable):  # an absent server was told already
         async with connect(start=False, on_progress=lambda _: None) as services:
+            if (check := erasing(await services.erasure().pending())) is not None:
+                yield check
             collections = services.gateway.upkeep("collection")
             stands = await collections.state()
             if stands is not None and stands.every_s is not None:
@@ -33,6 +37,26 @@ async def retention(settings: Settings, connect: Connect) -> AsyncIterator[Check
                     found="there are rules, and no collection is scheduled that applies them",
                     cure="Schedule one: perdure gc --every 24h",
                 )
+
+
+def erasing(left: Pending) -> Check | None:
+    """What is to be said of erasures that were begun and are not complete."""
+    told, cures = list[str](), list[str]()
+    if left.roots:
+        told.append(
+            f"{plural(len(left.roots), 'erasure')} not complete, the first, {left.roots[0]}, asked "
+            f"for at {_moment(left.since)}"
+        )
+        cures.append("Go on with them: perdure erase --resume --yes")
+    if left.blobs:
+        told.append(
+            f"{plural(left.blobs, 'blob')} of erased runs wait for a collection since "
+            f"{_moment(left.blobs_since)}"
+        )
+        cures.append("Collect an hour after the erasure: perdure gc")
+    if not told:
+        return None
+    return Check(name=ERASURE, state="warning", found="; ".join(told), cure=". ".join(cures))
 
 
 def collecting(stands: UpkeepSchedule, went: UpkeepOutcome) -> Check:

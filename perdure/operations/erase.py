@@ -1,27 +1,30 @@
 """Erasing runs: their content, what memory has of them, and what the server keeps.
 
-In an order that a kill may break off anywhere, and that a repeat completes: tombstones and the list
-of what is to go are written first, then the server is told, then rows go, then blobs. What of the
-blobs something else names stays. What somebody wrote or renewed within the hour stays too, as a
-step may be about to name it; it is on the list, and the next collection drops it.
+In an order that a kill may break off anywhere, and that a repeat or a collection completes: what is
+to go is noted first, then tree by tree tombstones and the list of its content are written, the
+server is told, and rows go. Then content goes, in one look at the whole installation for all trees.
+What of it something else names stays. What somebody wrote or renewed within the hour stays too, as
+a step may be about to name it; it is on the list, and the next collection drops it.
 """
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from datetime import datetime, timedelta
 
 from perdure.adapters.stores.maintenance import named_by_rows
 from perdure.adapters.stores.open_stores import Stores
-from perdure.domain.foundation.errors import InvalidInput, NotAllowed, NotFound
+from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.refs import addresses_in
-from perdure.domain.retention.erasure import Erased, ForgottenEntries, RootRun, Tombstone
-from perdure.domain.run.status import StoredRun
+from perdure.domain.retention.erasure import Erased, Pending, RootRun
 from perdure.interfaces.gateways import RunGateway
-from perdure.operations.expiry import stone_of
-from perdure.operations.gc import YOUNG, content, reachable
+from perdure.interfaces.services import OnProgress
+from perdure.operations.erase_rows import TreeEraser
+from perdure.operations.following import content, reachable
+from perdure.operations.gc import YOUNG
 
 SHORTEST_SUBJECT = 3
+TOLD_EVERY = 100
 
 
 class Eraser:
@@ -36,8 +39,15 @@ class Eraser:
         self._stores = stores
         self._gateway = gateway
         self._rows = stores.erasure()
+        self._trees = TreeEraser(stores, gateway)
 
-    async def find(self, *, subject: str | None = None, label: str | None = None) -> list[str]:
+    async def find(
+        self,
+        *,
+        subject: str | None = None,
+        label: str | None = None,
+        tell: OnProgress = lambda _: None,
+    ) -> list[str]:
         """Root runs with this label, or whose rows or content mention a text; case is ignored.
 
         Raises:
@@ -49,7 +59,11 @@ class Eraser:
                 cure=f"Give {SHORTEST_SUBJECT} characters at least.",
             )
         found: list[str] = []
+        looked_at = 0
         async for row in self._roots():
+            looked_at += 1
+            if looked_at % TOLD_EVERY == 0:
+                tell(f"{looked_at} runs looked at, {len(found)} found")
             if label is not None and row.label != label:
                 continue
             if subject is None or await self._mentions(row.id, subject.strip()):
@@ -63,6 +77,59 @@ class Eraser:
                 yield root
             page = await self._rows.roots(after=page[-1].id)
 
+    async def ask(self, roots: Sequence[str], *, now: datetime) -> None:
+        """Note what is to be erased, so that a collection completes it after a kill.
+
+        Raises:
+            NotFound: there is no such run, and was none; nothing was noted.
+            NotAllowed: one of them has not ended, or it is below another run; nothing was noted.
+        """
+        for root in roots:
+            await self._trees.check(root)
+        await self._rows.ask(roots, at=now)
+
+    async def pending(self) -> Pending:
+        """What is left of erasures that were begun."""
+        return await self._rows.pending()
+
+    async def drop(self, root: str, *, now: datetime, dry_run: bool = False) -> Erased:
+        """Erase a tree but for its content, which `sweep` drops; see `TreeEraser`."""
+        return await (self._trees.plan(root) if dry_run else self._trees.drop(root, now=now))
+
+    async def sweep(
+        self,
+        roots: Sequence[str],
+        *,
+        now: datetime,
+        young: timedelta = YOUNG,
+        tell: OnProgress = lambda _: None,
+    ) -> Erased:
+        """Drop the content of trees that were erased, in one look at the whole installation.
+
+        What something else names, or what is too young, stays: a collection looks again.
+        """
+        going, names = set[str](), set[str]()
+        for root in roots:
+            going |= await self._rows.marked(root)
+            names |= {stone.run for stone in await self._rows.tombstones(root)}
+        others, busy = await self._kept_by_server(names, tell)
+        tell("reading all rows")
+        others |= await named_by_rows(self._stores.database)
+        needed = await reachable(self._stores.blobs, others, tell=tell)
+        cutoff = min([now - young, *(began - young for began in busy)])
+        unneeded = sorted(going - needed)
+        sizes = await self._stores.blobs.delete(unneeded, written_before=cutoff)
+        there = await asyncio.gather(*(self._stores.blobs.exists(one) for one in unneeded))
+        left = [one for one, kept in zip(unneeded, there, strict=True) if kept]
+        await self._rows.unmark(sorted(going - set(left)))
+        return Erased(
+            blobs=len(sizes),
+            bytes=sum(sizes),
+            shared=len(going & needed),
+            later=len(left),
+            later_at=now + young if left else None,
+        )
+
     async def erase(
         self, root: str, *, now: datetime, dry_run: bool = False, young: timedelta = YOUNG
     ) -> Erased:
@@ -73,78 +140,27 @@ class Eraser:
             NotAllowed: one of them has not ended, or it is below another run.
             ServiceUnavailable: the server does not answer; nothing was dropped.
         """
-        rows = list(await self._rows.tree(root))
-        stones = list(await self._rows.tombstones(root))
-        self._require(root, rows, stones)
-        names = sorted({row.id for row in rows} | {stone.run for stone in stones})
-        mine, others, busy = await self._kept_by_server(names)
-        mine |= await self._rows.named(names) | await self._rows.marked(root)
-        going = await reachable(self._stores.blobs, mine)
         if dry_run:
-            return await self._counted(names, going)
-        await self._rows.mark(
-            [stone_of(row, root, now, "erased") for row in rows], sorted(going), at=now
-        )
-        # The server first: the rows name what is to be deleted there.
-        executions = 0
-        for name in names:
-            try:
-                await self._gateway.delete(name)
-            except NotFound:
-                continue
-            executions += 1
-        memory = await self._rows.drop(names)
-        needed = await reachable(
-            self._stores.blobs, others | await named_by_rows(self._stores.database)
-        )
-        cutoff = min([now - young, *(began - young for began in busy)])
-        unneeded = sorted(going - needed)
-        sizes = await self._stores.blobs.delete(unneeded, written_before=cutoff)
-        there = await asyncio.gather(*(self._stores.blobs.exists(one) for one in unneeded))
-        left = [one for one, kept in zip(unneeded, there, strict=True) if kept]
-        await self._rows.unmark(sorted(going - set(left)))
-        return Erased(
-            runs=tuple(names),
-            executions=executions,
-            blobs=len(sizes),
-            bytes=sum(sizes),
-            shared=len(going & needed),
-            later=len(left),
-            later_at=now + young if left else None,
-            memory=memory,
-        )
-
-    def _require(self, root: str, rows: Sequence[StoredRun], stones: Sequence[Tombstone]) -> None:
-        if not rows and not stones:
-            raise NotFound(f"There is no run {root}.", cure="`perdure list` lists all runs.")
-        own = next((row for row in rows if row.id == root), None)
-        if own is not None and own.parent is not None:
-            raise NotAllowed(
-                f"The run {root} works for {own.parent}.", cure=f"Erase that one: {own.parent}"
-            )
-        if still := [row.id for row in rows if row.ended_at is None]:
-            raise NotAllowed(
-                f"{', '.join(still[:3])} has not ended; only ended runs can be erased.",
-                cure=f"Stop it first: perdure stop {still[0]}",
-            )
+            return await self._trees.plan(root)
+        await self.ask([root], now=now)
+        dropped = await self.drop(root, now=now)
+        return dropped.with_content(await self.sweep([root], now=now, young=young))
 
     async def _kept_by_server(
-        self, names: Iterable[str]
-    ) -> tuple[set[str], set[str], list[datetime]]:
-        """What histories of these runs name, and of others; when steps under way began."""
-        gone, mine, others = set(names), set[str](), set[str]()
-        busy: list[datetime] = []
+        self, gone: set[str], tell: OnProgress
+    ) -> tuple[set[str], list[datetime]]:
+        """What histories of other runs name, and when steps under way began."""
+        others, busy, read = set[str](), list[datetime](), 0
         async for found in self._gateway.retained():
-            target = mine if found.run in gone else others
-            for data in found.content:
-                target |= addresses_in(data)
+            read += 1
+            if read % TOLD_EVERY == 0:
+                tell(f"{read} histories read")
+            if found.run not in gone:
+                for data in found.content:
+                    others |= addresses_in(data)
             if found.busy_since is not None:
                 busy.append(found.busy_since)
-        return mine, others, busy
-
-    async def _counted(self, names: Sequence[str], going: set[str]) -> Erased:
-        memory: ForgottenEntries = await self._rows.would_forget(names)
-        return Erased(runs=tuple(names), blobs=len(going), memory=memory, dry_run=True)
+        return others, busy
 
     async def _mentions(self, root: str, subject: str) -> bool:
         """Whether rows of a tree, or what they lead to, hold a text."""

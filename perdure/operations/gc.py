@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 
 from perdure.adapters.stores.maintenance import named_by_rows
 from perdure.adapters.stores.open_stores import Stores
-from perdure.domain.foundation.errors import NotFound, StoreError
+from perdure.domain.foundation.errors import NotFound
 from perdure.domain.foundation.refs import addresses_in
 from perdure.domain.ports import BlobStore
 from perdure.domain.retention.rules import RetentionRule
@@ -20,7 +20,9 @@ from perdure.domain.tools.workspaces import Workspaces
 from perdure.gateway.types import Retained
 from perdure.interfaces.gateways import RunGateway
 from perdure.interfaces.services import Collected
+from perdure.operations.erase_rows import go_on
 from perdure.operations.expiry import expire
+from perdure.operations.following import reachable
 
 YOUNG = timedelta(hours=1)
 # Payloads that Temporal keeps through the store are named by its histories; those of another server
@@ -64,7 +66,8 @@ async def collect(
     """Drop (or, with `dry_run`, count) the blobs that nothing retained leads to.
 
     Before that, ended runs that the rules keep no longer are dropped one by one; one that cannot
-    be, as it was reset and works again, is left alone and named.
+    be, as it was reset and works again, is left alone and named. Erasures that were broken off are
+    completed.
     Working folders of ended runs go as well: what they hold is in the store. So do lines of the
     audit trail and notices that are older than they are kept. Calls that the journal knows as
     begun and no step is waiting for, as in a store that was restored, are booked as lost.
@@ -84,6 +87,9 @@ async def collect(
             was dropped.
     """
     expired = await expire(stores, gateway, rules, now=now, dry_run=dry_run)
+    if not dry_run:
+        for run, why in await go_on(stores, gateway, now=now):
+            expired.leave(run, why)
     needs = _Needs(cutoff=now - young)
     # Before the steps are looked at: one that begins meanwhile is not among these.
     begun = await stores.journal.unended(before=now - young)
@@ -171,32 +177,6 @@ async def _release_ended(stores: Stores, workspaces: Workspaces, *, open_runs: s
         # A run that was reset is open again, whatever its row says. One that was dropped has none.
         if run not in open_runs and (row is None or row.ended_at is not None):
             await workspaces.release(run=run)
-
-
-async def reachable(blobs: BlobStore, roots: set[str]) -> set[str]:
-    """Addresses, and all that they lead to; raises `StoreError` where content is unreadable."""
-    needed: set[str] = set()
-    waiting = list(roots)
-    while waiting:
-        address = waiting.pop()
-        if address in needed:
-            continue
-        needed.add(address)
-        waiting += addresses_in(await content(blobs, address)) - needed
-    return needed
-
-
-async def content(blobs: BlobStore, address: str) -> bytes:
-    """What is at an address; empty where nothing is."""
-    try:
-        return await blobs.get(address)
-    except NotFound:
-        return b""  # named, but not here: nothing to follow and nothing to drop
-    except StoreError as error:
-        raise StoreError(
-            f"{error.message} What it refers to is unknown, so nothing was deleted.",
-            cure=error.cure or "Restore it from a backup.",
-        ) from error
 
 
 async def _is_payload(blobs: BlobStore, address: str, age: timedelta) -> bool:

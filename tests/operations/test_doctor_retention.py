@@ -8,8 +8,9 @@ from installation import Installation
 from waiting import eventually
 
 from perdure.domain.projects.records import Artifact, Membership
+from perdure.domain.retention.erasure import Pending
 from perdure.gateway.types import UpkeepOutcome, UpkeepSchedule
-from perdure.operations.doctor_retention import collecting
+from perdure.operations.doctor_retention import collecting, erasing
 
 DAY = 86_400.0
 NIGHT = datetime(2026, 3, 1, 2, 30, tzinfo=UTC)
@@ -133,3 +134,32 @@ async def test_the_gateway_knows_how_collections_went(site: Installation) -> Non
     assert (third.open, third.failed, third.succeeded_at) == (False, failed, first.succeeded_at)
     assert third.why
     await collections.off()
+
+
+@pytest.mark.parametrize(
+    ("left", "said", "cure"),
+    [
+        ({}, None, ""),
+        (
+            {"roots": ("a", "b"), "since": NIGHT},
+            "2 erasures not complete, the first, a, asked for at 2026-03-01 02:30 UTC",
+            "perdure erase --resume --yes",
+        ),
+        (
+            {"blobs": 1, "blobs_since": NIGHT},
+            "1 blob of erased runs wait for a collection since 2026-03-01 02:30 UTC",
+            "perdure gc",
+        ),
+    ],
+)
+def test_erasures_that_are_not_complete_are_told(
+    left: dict[str, object], said: str | None, cure: str
+) -> None:
+    check = erasing(Pending.model_validate(left))
+    if said is None:
+        assert check is None
+        return
+    assert check is not None
+    assert (check.name, check.state) == ("erasure", "warning")
+    assert said in check.found
+    assert cure in check.cure

@@ -8,7 +8,7 @@ as they end, so that a collection with a rule drops them, unless they are at wor
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Collection, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -107,9 +107,9 @@ class Server:
     steps: dict[str, Step]
     turns: Turns
 
-    async def retained(self) -> AsyncIterator[Retained]:
+    async def retained(self, runs: Collection[str] | None = None) -> AsyncIterator[Retained]:
         await self.turns.turn()
-        for run in RUNS:
+        for run in RUNS if runs is None else sorted({*RUNS} & {*runs}):
             step = self.steps.get(run)
             yield Retained(
                 run=run,

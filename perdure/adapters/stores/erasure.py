@@ -4,31 +4,37 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 
-from sqlalchemy import Executable, Text, delete, literal, select, tuple_
+from sqlalchemy import Executable, Text, delete, func, literal, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from perdure.adapters.stores.columns import UtcTime
 from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.encryption import Content
 from perdure.adapters.stores.memory import CHANGEABLE, LOCK, readable, row_of
+from perdure.adapters.stores.memory_origins import entries_from, note_origins, unnoted
 from perdure.adapters.stores.tables import (
     artifacts,
     attempts,
     erased_blobs,
+    erasures,
     iterations,
     live_texts,
     live_watches,
     made_tool_makers,
     made_tools,
     memory,
+    memory_origins,
     memory_uses,
     metadata,
     notices,
     replies,
+    schedule_bookings,
+    schedule_starts,
     script_entries,
     sprints,
     todos,
     tombstones,
+    tree_seals,
     verdicts,
 )
 from perdure.adapters.stores.tables import runs as run_rows
@@ -37,7 +43,7 @@ from perdure.domain.evaluation.judge_cache import kept
 from perdure.domain.foundation.names import learn_run_id
 from perdure.domain.foundation.refs import addresses_in
 from perdure.domain.memory.entries import MemoryEntry, Skill
-from perdure.domain.retention.erasure import ForgottenEntries, RootRun, Tombstone
+from perdure.domain.retention.erasure import ForgottenEntries, Pending, RootRun, Tombstone
 from perdure.domain.run.status import StoredRun
 
 PAGE = 400
@@ -51,6 +57,8 @@ OF_A_RUN = (
 )  # fmt: skip
 
 
+# Rows of runs that hold ids and figures alone.
+FIGURES = (attempts, tombstones, tree_seals, schedule_bookings, schedule_starts, memory_origins)
 ROOTS = 500
 _ROOT = (run_rows.c.id, run_rows.c.label, run_rows.c.outcome, run_rows.c.ended_at)
 
@@ -113,7 +121,7 @@ class SqlErasure:
                 texts = [
                     column for column in table.columns if isinstance(column.type, Text | Content)
                 ]
-                if owner is None or not texts or table in (attempts, tombstones):
+                if owner is None or not texts or table in FIGURES:
                     continue
                 rows = await connection.execute(select(*texts).where(owner.in_(runs)))
                 found += [value for row in rows for value in row if value is not None]
@@ -122,13 +130,36 @@ class SqlErasure:
             found += [text for text in await connection.scalars(kept_replies) if text]
         return found
 
+    async def ask(self, roots: Sequence[str], *, at: datetime) -> None:
+        async with self._database.write() as connection:
+            for start in range(0, len(roots), PAGE):
+                rows = [{"root": root, "at": at} for root in roots[start : start + PAGE]]
+                new = self._database.insert(erasures).values(rows)
+                await connection.execute(new.on_conflict_do_nothing())
+
+    async def pending(self) -> Pending:
+        async with self._database.read() as connection:
+            roots = await connection.execute(select(erasures).order_by(erasures.c.at))
+            found = [(row.root, row.at) for row in roots]
+            query = select(func.count(), func.min(erased_blobs.c.at)).select_from(erased_blobs)
+            blobs, since = (await connection.execute(query)).one()
+        return Pending(
+            roots=tuple(root for root, _ in found),
+            since=found[0][1] if found else None,
+            blobs=blobs,
+            blobs_since=since,
+        )
+
+    async def done(self, root: str) -> None:
+        async with self._database.write() as connection:
+            await connection.execute(delete(erasures).where(erasures.c.root == root))
+
     async def mark(
-        self, stones: Sequence[Tombstone], addresses: Sequence[str], *, at: datetime
+        self, stones: Sequence[Tombstone], addresses: Sequence[str], *, root: str, at: datetime
     ) -> None:
         async with self._database.write() as connection:
             for stone in stones:
                 await put_stone(self._database, connection, stone)
-            root = stones[0].root if stones else ""
             for start in range(0, len(addresses), PAGE):
                 rows = [
                     {"address": address, "root": root, "at": at}
@@ -155,7 +186,7 @@ class SqlErasure:
         async with self._database.write() as connection:
             await self._database.lock(connection, LOCK)
             forgotten = await self._forget(connection, names, write=True)
-            await self._drop_verdicts(connection, set(names))
+            await self._drop_verdicts(connection, names)
             keys = select(attempts.c.key).where(attempts.c.run.in_(names))
             await connection.execute(delete(replies).where(replies.c.key.in_(keys)))
             for table in OF_A_RUN:
@@ -174,9 +205,7 @@ class SqlErasure:
         counts: Counter[str] = Counter()
         shared: list[str] = []
         gone = set(names)
-        query = select(memory.c.id, memory.c.entry).where(memory.c.learned)
-        rows = [(name, row) for name, row in await connection.execute(query)]
-        for entry in readable(rows)[0]:
+        for entry in await self._came_from(connection, names, write=write):
             said = [origin for origin in entry.origins if origin.run in gone]
             proposed = isinstance(entry, Skill) and entry.proposed_by in gone
             if not said and not proposed:
@@ -193,31 +222,47 @@ class SqlErasure:
         counts["tools"] = await self._drop_tools(connection, names, write=write)
         return ForgottenEntries(shared=tuple(shared), **counts)
 
+    async def _came_from(
+        self, connection: AsyncConnection, names: list[str], *, write: bool
+    ) -> list[MemoryEntry]:
+        """What came from these runs, and what nobody noted so far."""
+        earlier = await unnoted(connection)
+        entries = readable(earlier)[0]
+        if write:
+            for entry in entries:
+                await note_origins(self._database, connection, entry, id=entry.id)
+        known = {name for name, _ in earlier}
+        rows = [row for row in await entries_from(connection, names) if row[0] not in known]
+        return [*entries, *readable(rows)[0]]
+
     async def _without(self, connection: AsyncConnection, entry: MemoryEntry) -> None:
         row = row_of(entry, self._database.cells)
         values = {name: row[name] for name in CHANGEABLE}
         await connection.execute(memory.update().where(memory.c.id == entry.id).values(values))
+        await note_origins(self._database, connection, entry, id=entry.id)
 
     async def _drop_tools(
         self, connection: AsyncConnection, names: list[str], *, write: bool
     ) -> int:
         """Tools that nobody else made; who else made one keeps it."""
         mine = made_tool_makers.c.run.in_(names)
-        others = select(made_tool_makers.c.hash).where(made_tool_makers.c.run.not_in(names))
-        query = select(made_tool_makers.c.hash).where(mine, made_tool_makers.c.hash.not_in(others))
-        alone = list(set(await connection.scalars(query)))
+        made = set(await connection.scalars(select(made_tool_makers.c.hash).where(mine)))
+        others = select(made_tool_makers.c.hash).where(
+            made_tool_makers.c.hash.in_(made), made_tool_makers.c.run.not_in(names)
+        )
+        alone = sorted(made - set(await connection.scalars(others)))
         if write:
             await connection.execute(delete(made_tool_makers).where(mine))
             await connection.execute(delete(made_tools).where(made_tools.c.hash.in_(alone)))
         return len(alone)
 
-    async def _drop_verdicts(self, connection: AsyncConnection, names: set[str]) -> None:
+    async def _drop_verdicts(self, connection: AsyncConnection, names: list[str]) -> None:
         """Cached verdicts that these runs paid for, and old ones that do not say who did."""
-        rows = (await connection.execute(select(verdicts.c.key, verdicts.c.reply))).all()
-        gone = [key for key, reply in rows if _whose(reply) is None or _whose(reply) in names]
-        for start in range(0, len(gone), PAGE):
-            meant = verdicts.c.key.in_(gone[start : start + PAGE])
-            await connection.execute(delete(verdicts).where(meant))
+        untold = select(verdicts.c.key, verdicts.c.reply).where(verdicts.c.run.is_(None))
+        for key, reply in (await connection.execute(untold)).all():
+            told = update(verdicts).where(verdicts.c.key == key).values(run=_whose(reply) or "")
+            await connection.execute(told)
+        await connection.execute(delete(verdicts).where(verdicts.c.run.in_({"", *names})))
 
 
 def _whose(reply: str) -> str | None:

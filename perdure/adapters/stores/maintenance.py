@@ -23,6 +23,8 @@ from perdure.adapters.stores.tables import (
     blob_objects,
     blobs,
     erased_blobs,
+    erasures,
+    memory_origins,
     metadata,
     replies,
     runs,
@@ -39,8 +41,9 @@ from perdure.domain.foundation.refs import addresses_in
 PAGE = 500
 # What is left out grows with the books and names no content. A table that is added later is read.
 _NAMELESS = frozenset({
-    api_starts, api_tokens, attempts, blob_objects, blobs, erased_blobs, replies,
-    schedule_bookings, schedule_spend, schedule_starts, seals, tombstones, tree_seals,
+    api_starts, api_tokens, attempts, blob_objects, blobs, erased_blobs, erasures,
+    memory_origins, replies, schedule_bookings, schedule_spend, schedule_starts, seals, tombstones,
+    tree_seals,
 })  # fmt: skip
 
 

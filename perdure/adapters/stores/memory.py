@@ -26,6 +26,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.encryption import Cells
+from perdure.adapters.stores.memory_origins import note_origins
 from perdure.adapters.stores.tables import memory, memory_totals, memory_uses
 from perdure.domain.foundation.errors import InvalidInput, NotFound, StoreError
 from perdure.domain.foundation.tolerance import read_as
@@ -146,6 +147,7 @@ class SqlMemory:
             known = await self._known(connection, entry)
             if known is None:
                 await connection.execute(insert(memory).values(row_of(entry, self._database.cells)))
+                await note_origins(self._database, connection, entry, id=entry.id)
                 return Kept(entry=entry)
             new = merged(known, entry)
             if new != known:
@@ -314,7 +316,10 @@ class SqlMemory:
         row = row_of(entry, self._database.cells)
         change = update(memory).where(memory.c.id == entry.id)
         changed = await connection.execute(change.values({name: row[name] for name in CHANGEABLE}))
-        return bool(changed.rowcount)
+        if not changed.rowcount:
+            return False
+        await note_origins(self._database, connection, entry, id=entry.id)
+        return True
 
 
 async def _entries(connection: AsyncConnection, wanted: ColumnElement[bool]) -> list[MemoryEntry]:

@@ -24,6 +24,7 @@ from perdure.adapters.stores.tables import (
     workspaces,
 )
 from perdure.adapters.stores.tombstones import put_stone
+from perdure.domain.evaluation.judge_cache import kept
 from perdure.domain.installation.workspace_use import WorkspaceUse
 from perdure.domain.retention.erasure import Tombstone
 from perdure.domain.run.result import Savings
@@ -198,7 +199,9 @@ class SqlRecords:
             return await connection.scalar(query)
 
     async def put_verdict(self, key: str, reply: str) -> None:
-        await self._add(verdicts, key=key, reply=reply, written_at=self._now())
+        verdict = kept(reply)
+        paid = "" if verdict is None else verdict.run
+        await self._add(verdicts, key=key, reply=reply, written_at=self._now(), run=paid)
 
     async def script_uses(self, run: str, prefix: str) -> dict[int, int]:
         taken = script_entries.c

@@ -141,6 +141,7 @@ verdicts = Table(
     key("key"),
     *contents("verdicts", "reply"),
     Column("written_at", UtcTime),
+    Column("run", Text),
 )
 
 live_texts = Table(
@@ -195,7 +196,10 @@ memory = Table(
     Column("terms", Text),
     Column("length", Integer),
     *contents("memory", "entry"),
+    Column("noted", Boolean, default=False),
 )
+
+memory_origins = Table("memory_origins", metadata, key("run"), key("entry"))
 
 memory_totals = Table(
     "memory_totals",
@@ -377,6 +381,8 @@ tombstones = Table(
     *times("started_at", "ended_at", "at"),
     *texts("why"),
 )
+
+erasures = Table("erasures", metadata, key("root"), Column("at", UtcTime))
 
 erased_blobs = Table(
     "erased_blobs",

@@ -7,6 +7,7 @@ from typing import Literal, Protocol
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.run.status import StoredRun
 
+COUNTS = ("learnings", "episodes", "skills", "patterns", "events", "tools")
 TombstoneReason = Literal["erased", "expired"]
 
 
@@ -69,6 +70,46 @@ class Erased(FrozenModel):
     memory: ForgottenEntries = ForgottenEntries()
     dry_run: bool = False
 
+    def with_content(self, swept: "Erased") -> "Erased":
+        """With what a look at content dropped and left."""
+        return self.model_copy(
+            update={
+                name: getattr(swept, name)
+                for name in ("blobs", "bytes", "shared", "later", "later_at")
+            }
+        )
+
+
+def added_up(dropped: Sequence[Erased]) -> Erased:
+    """What the erasures of several trees did together."""
+    memory: dict[str, int] = dict.fromkeys(COUNTS, 0)
+    shared: dict[str, None] = {}
+    for one in dropped:
+        for name in COUNTS:
+            memory[name] += getattr(one.memory, name)
+        shared |= dict.fromkeys(one.memory.shared)
+    return Erased(
+        runs=tuple(run for one in dropped for run in one.runs),
+        executions=sum(one.executions for one in dropped),
+        memory=ForgottenEntries(shared=tuple(shared), **memory),
+    )
+
+
+class Pending(FrozenModel):
+    """What is left of erasures that were begun.
+
+    Args:
+        roots: trees that somebody wants erased and whose rows may be there still, oldest first.
+        since: when the first of them was asked for.
+        blobs: addresses of erased runs of which no collection has said yet whether they may go.
+        blobs_since: when the first of them was marked.
+    """
+
+    roots: tuple[str, ...] = ()
+    since: datetime | None = None
+    blobs: int = 0
+    blobs_since: datetime | None = None
+
 
 class ErasureStore(Protocol):
     """Rows of runs that are to go. Every write may be repeated."""
@@ -99,8 +140,20 @@ class ErasureStore(Protocol):
         """Every text in a row of these runs."""
         ...
 
+    async def ask(self, roots: Sequence[str], *, at: datetime) -> None:
+        """Note that these trees are to be erased, so that a collection goes on after a kill."""
+        ...
+
+    async def pending(self) -> Pending:
+        """What is left to do."""
+        ...
+
+    async def done(self, root: str) -> None:
+        """Note that the rows of a tree are gone, or that it cannot be erased."""
+        ...
+
     async def mark(
-        self, stones: Sequence[Tombstone], addresses: Sequence[str], *, at: datetime
+        self, stones: Sequence[Tombstone], addresses: Sequence[str], *, root: str, at: datetime
     ) -> None:
         """Write tombstones, and the addresses that are to go, before anything is dropped."""
         ...

@@ -20,6 +20,7 @@ from grown import GROWING, grow
 from installation import Installation, installation
 from mixed import results_of, start_mixed
 from postgresql import postgresql
+from remembering import episode
 from sqlalchemy import Engine, event, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 from temporalio.testing import WorkflowEnvironment
@@ -30,6 +31,7 @@ from perdure.adapters.stores.journal import SqlJournal
 from perdure.adapters.stores.records import SqlRecords
 from perdure.adapters.stores.schedules import SqlSchedules
 from perdure.domain.budget.envelope import BudgetLimits
+from perdure.domain.memory.entries import Origin
 from perdure.domain.ports import RecordStore
 from perdure.domain.retention.erasure import Tombstone
 from perdure.domain.retention.rules import read_rules
@@ -40,11 +42,13 @@ from perdure.domain.schedules.admission import Admitted, TurnedAway
 from perdure.domain.schedules.plan import MonthlyBudget, SchedulePlan, Times
 from perdure.interfaces.gateways import RunGateway
 from perdure.interfaces.installation_figures import InstallationFigures
-from perdure.operations.expiry import expire
+from perdure.operations.expiry import expire, stone_of
 
 NAMES = frozenset(table.name for table in GROWING)
 # Partial indexes: a row leaves them when its run has ended, or its attempt was counted.
-OF_OPEN_ROWS = frozenset({"runs_open", "attempts_uncounted", "schedule_starts_open"})
+OF_OPEN_ROWS = frozenset(
+    {"memory_unnoted", "runs_open", "attempts_uncounted", "schedule_starts_open"}
+)
 PLANNED = ("SELECT", "INSERT", "UPDATE", "DELETE", "WITH")
 
 
@@ -240,6 +244,41 @@ async def test_neither_does_a_statement_that_drops_what_a_rule_keeps_no_longer(
         await stores.records.open_runs()
         await stores.erasure().roots(after="x")
     assert (found.dropped, found.left) == (2, 0)
+    scanned = await _scans(stores.database, heard)
+    assert not scanned, json.dumps(scanned, indent=1)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(240)
+async def test_neither_does_a_statement_that_erases_the_rows_of_a_tree(large: Installation) -> None:
+    stores, now = large.parts.stores, datetime.now(UTC)
+    await grow(stores.database, 20_000)
+    async with stores.database.write() as connection:
+        await connection.execute(text("UPDATE memory SET noted = true"))
+        await connection.execute(text("ANALYZE"))
+    for run, parent in (("r", None), ("r.w1", "r")):
+        row = StoredRun(
+            id=run, kind="agent", goal="g", label="old", lifecycle="completed", outcome="accepted",
+            started_at=now, ended_at=now, parent=parent,
+        )  # fmt: skip
+        await stores.records.put_run(row)
+    entry = episode("mine", "goal").model_copy(
+        update={"origins": (Origin(run="r.w1", outcome="accepted"),)}
+    )
+    await stores.memory.put(entry)
+    erasure = stores.erasure()
+    with _hearing() as heard:
+        await erasure.ask(["r"], at=now)
+        rows = await erasure.tree("r")
+        names = [row.id for row in rows]
+        await erasure.named(names)
+        await erasure.mark(
+            [stone_of(row, "r", now, "erased") for row in rows], [], root="r", at=now
+        )
+        assert await erasure.marked("r") == set()
+        assert (await erasure.drop(names)).episodes == 1
+        await erasure.done("r")
+        assert len(await erasure.tombstones("r")) == 2
     scanned = await _scans(stores.database, heard)
     assert not scanned, json.dumps(scanned, indent=1)
 

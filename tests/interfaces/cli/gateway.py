@@ -2,7 +2,7 @@
 
 import asyncio
 import signal
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -243,7 +243,7 @@ class MemoryGateway:
     async def history_export(self, run: str) -> bytes:
         return b'{"events": []}'
 
-    async def retained(self) -> AsyncIterator[Retained]:
+    async def retained(self, runs: Collection[str] | None = None) -> AsyncIterator[Retained]:
         for found in ():
             yield found
 

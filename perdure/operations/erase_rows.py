@@ -1,0 +1,111 @@
+"""Erasing one tree of runs: its rows, what memory has of it, and its executions at the server.
+
+All of it is found by indexes and by the ids of the tree, so it does not grow with the installation.
+What the tree named is written down; whether something else names it too is found out in one look at
+the whole, for however many trees: see `erase` and `gc`.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from perdure.adapters.stores.open_stores import Stores
+from perdure.domain.foundation.errors import NotAllowed, NotFound
+from perdure.domain.foundation.refs import addresses_in
+from perdure.domain.retention.erasure import Erased, Tombstone
+from perdure.domain.run.status import StoredRun
+from perdure.interfaces.gateways import RunGateway
+from perdure.operations.expiry import stone_of
+from perdure.operations.following import reachable
+
+
+class TreeEraser:
+    """Erases trees of one installation, but for content that others may name.
+
+    Args:
+        stores: what is erased from.
+        gateway: tells what the server keeps of a tree, and deletes it there.
+    """
+
+    def __init__(self, stores: Stores, gateway: RunGateway) -> None:
+        self._stores = stores
+        self._gateway = gateway
+        self._rows = stores.erasure()
+
+    async def plan(self, root: str) -> Erased:
+        """What would go.
+
+        Raises:
+            NotFound: there is no such run, and was none.
+            NotAllowed: one of them has not ended, or it is below another run.
+            ServiceUnavailable: the server does not answer.
+        """
+        names, _, going = await self._look(root)
+        memory = await self._rows.would_forget(names)
+        return Erased(runs=tuple(names), blobs=len(going), memory=memory, dry_run=True)
+
+    async def check(self, root: str) -> None:
+        """Raise like `plan` where a tree cannot be erased."""
+        _require(root, await self._rows.tree(root), await self._rows.tombstones(root))
+
+    async def drop(self, root: str, *, now: datetime) -> Erased:
+        """Drop a tree; raises like `plan`. A kill anywhere leaves what a repeat completes."""
+        names, rows, going = await self._look(root)
+        stones = [stone_of(row, root, now, "erased") for row in rows]
+        await self._rows.mark(stones, sorted(going), root=root, at=now)
+        # The server first: the rows name what is to be deleted there.
+        executions = 0
+        for name in names:
+            try:
+                await self._gateway.delete(name)
+            except NotFound:
+                continue
+            executions += 1
+        memory = await self._rows.drop(names)
+        await self._rows.done(root)
+        return Erased(runs=tuple(names), executions=executions, memory=memory)
+
+    async def _look(self, root: str) -> tuple[list[str], list[StoredRun], set[str]]:
+        """The ids of a tree, its rows, and what all of them lead to."""
+        rows = list(await self._rows.tree(root))
+        stones = list(await self._rows.tombstones(root))
+        _require(root, rows, stones)
+        names = sorted({row.id for row in rows} | {stone.run for stone in stones})
+        mine = await self._rows.named(names) | await self._rows.marked(root)
+        async for found in self._gateway.retained(names):
+            for data in found.content:
+                mine |= addresses_in(data)
+        return names, rows, await reachable(self._stores.blobs, mine)
+
+
+async def go_on(stores: Stores, gateway: RunGateway, *, now: datetime) -> list[tuple[str, str]]:
+    """Complete erasures that were broken off; those that cannot be, each with the reason.
+
+    Raises:
+        ServiceUnavailable: the server does not answer.
+        StoreError: something cannot be read.
+    """
+    rows, eraser = stores.erasure(), TreeEraser(stores, gateway)
+    left: list[tuple[str, str]] = []
+    for root in (await rows.pending()).roots:
+        try:
+            await eraser.drop(root, now=now)
+        except NotFound:
+            await rows.done(root)  # a run that was dropped before anything was written of it
+        except NotAllowed as error:
+            left.append((root, error.message))
+    return left
+
+
+def _require(root: str, rows: Sequence[StoredRun], stones: Sequence[Tombstone]) -> None:
+    if not rows and not stones:
+        raise NotFound(f"There is no run {root}.", cure="`perdure list` lists all runs.")
+    own = next((row for row in rows if row.id == root), None)
+    if own is not None and own.parent is not None:
+        raise NotAllowed(
+            f"The run {root} works for {own.parent}.", cure=f"Erase that one: {own.parent}"
+        )
+    if still := [row.id for row in rows if row.ended_at is None]:
+        raise NotAllowed(
+            f"{', '.join(still[:3])} has not ended; only ended runs can be erased.",
+            cure=f"Stop it first: perdure stop {still[0]}",
+        )

@@ -1,0 +1,39 @@
+"""Following addresses from blob to blob."""
+
+from collections.abc import Callable
+
+from perdure.domain.foundation.errors import NotFound, StoreError
+from perdure.domain.foundation.refs import addresses_in
+from perdure.domain.ports import BlobStore
+
+TOLD_EVERY = 1_000
+
+
+async def reachable(
+    blobs: BlobStore, roots: set[str], *, tell: Callable[[str], None] = lambda _: None
+) -> set[str]:
+    """Addresses, and all that they lead to; raises `StoreError` where content is unreadable."""
+    needed: set[str] = set()
+    waiting = list(roots)
+    while waiting:
+        address = waiting.pop()
+        if address in needed:
+            continue
+        needed.add(address)
+        if len(needed) % TOLD_EVERY == 0:
+            tell(f"the content of {len(needed)} blobs read")
+        waiting += addresses_in(await content(blobs, address)) - needed
+    return needed
+
+
+async def content(blobs: BlobStore, address: str) -> bytes:
+    """What is at an address; empty where nothing is."""
+    try:
+        return await blobs.get(address)
+    except NotFound:
+        return b""  # named, but not here: nothing to follow and nothing to drop
+    except StoreError as error:
+        raise StoreError(
+            f"{error.message} What it refers to is unknown, so nothing was deleted.",
+            cure=error.cure or "Restore it from a backup.",
+        ) from error
