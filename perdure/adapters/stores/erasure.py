@@ -10,8 +10,15 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from perdure.adapters.stores.columns import UtcTime
 from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.encryption import Content
-from perdure.adapters.stores.memory import CHANGEABLE, LOCK, readable, row_of
-from perdure.adapters.stores.memory_origins import entries_from, note_origins, unnoted
+from perdure.adapters.stores.memory import (
+    CHANGEABLE,
+    LOCK,
+    entries_from,
+    note_origins,
+    readable,
+    row_of,
+    unnoted,
+)
 from perdure.adapters.stores.tables import (
     artifacts,
     attempts,
