@@ -73,6 +73,18 @@ FLEET = (
         "short",
         {"{{schedule}}": f"{ONE} (perdure_schedule_starts_refused)"},
     ),
+    Panel(
+        "Starts that came too late",
+        "short",
+        {"{{schedule}}": f"increase({ONE} (perdure_schedule_starts_missed_total)[1d:10m])"},
+    ),
+    Panel("Collections fail", "bool", {"failing": f"{ONE} (perdure_collection_failing)"}, now=True),
+    Panel(
+        "Collections overdue",
+        "s",
+        {"overdue": f"{ONE} (perdure_collection_overdue_seconds)"},
+        now=True,
+    ),
     Panel("Tasks that wait for a worker", "short", {"{{queue}}": f"{ONE} (perdure_queue_backlog)"}),
     Panel("Oldest such task", "s", {"{{queue}}": f"{ONE} (perdure_queue_backlog_age_seconds)"}),
     Panel("Workers that fetch", "short", {"{{queue}}": f"{ONE} (perdure_queue_pollers)"}),

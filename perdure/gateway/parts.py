@@ -239,7 +239,9 @@ class GatewayParts:
     @cached_property
     def load(self) -> "LoadReader":
         """Says what waits at the server."""
+        from perdure.gateway.clock_load import ClockReader
         from perdure.gateway.server_load import LoadReader
+        from perdure.gateway.upkeep import Upkeep
 
         facts = self.facts
         named = facts.deployment is not None
@@ -248,6 +250,12 @@ class GatewayParts:
             records=self.records,
             rates=facts.rates,
             deployments=self.deployments(facts.deployment, "") if named else None,
+            clock=ClockReader(
+                server=self.server,
+                records=self.records,
+                collections=Upkeep("collection", server=self.server, records=self.records),
+                now=self.now,
+            ),
         )
 
     @cached_property

@@ -7,7 +7,8 @@ from perdure.domain.foundation.errors import PerdureError, ServiceUnavailable, S
 from perdure.domain.foundation.names import loops_queue, models_queue, tools_queue
 from perdure.domain.installation.model_rates import queue_of_rate
 from perdure.domain.ports import RecordStore
-from perdure.domain.run.figures import QueueLoad, ServerLoad
+from perdure.domain.run.figures import ClockLoad, QueueLoad, ServerLoad
+from perdure.gateway.clock_load import ClockReader
 from perdure.gateway.deployments import Deployments
 from perdure.gateway.diagnostics import REPORTED
 from perdure.gateway.temporal_gateway import TemporalGateway
@@ -33,10 +34,12 @@ class LoadReader:
         records: RecordStore,
         rates: Sequence[str] = (),
         deployments: Deployments | None = None,
+        clock: ClockReader | None = None,
     ) -> None:
         self._server = server
         self._rates = rates
         self._deployments = deployments
+        self._clock = clock
         self._records = records
         self._installation: str | None = None
 
@@ -52,10 +55,11 @@ class LoadReader:
             models_queue(installation),
             *(queue_of_rate(installation, one) for one in self._rates),
         ]
-        waiting, failing, stranded = await asyncio.gather(
+        waiting, failing, stranded, clock = await asyncio.gather(
             self._server.count(f"{running} AND PerdureLifecycle = 'waiting'"),
             self._failing(running),
             self._stranded(),
+            self._by_clock(),
         )
         ask = self._server.backlog
         decided, of_loops, *of_steps = await asyncio.gather(
@@ -68,6 +72,7 @@ class LoadReader:
             waiting=waiting,
             failing=failing,
             stranded=stranded,
+            clock=clock,
             queues=(
                 _together(LOOPS, [decided, of_loops]),
                 _together(MODELS, of_models),
@@ -91,6 +96,9 @@ class LoadReader:
             raise
         except PerdureError:
             return None
+
+    async def _by_clock(self) -> ClockLoad:
+        return ClockLoad() if self._clock is None else await self._clock.read()
 
     async def _stranded(self) -> int | None:
         """How many wait for a build that nobody serves; None without versions of workers."""

@@ -132,16 +132,19 @@ def _sums(lines: dict[str, CallSums], calls: Metric, tokens: Metric, cost: Metri
 
 def waiting(load: ServerLoad) -> Figures:
     """What waits at the server."""
-    queues = load.queues
+    queues, clock = load.queues, load.clock
     return {
         metrics.RUNS_WAITING: {(): float(load.waiting)},
         metrics.RUNS_FAILING: _if_known(load.failing),
         metrics.RUNS_STRANDED: _if_known(load.stranded),
+        metrics.STARTS_MISSED: {(name,): float(count) for name, count in clock.missed.items()},
+        metrics.COLLECTION_FAILING: _if_known(clock.collection_fails),
+        metrics.COLLECTION_OVERDUE: _if_known(clock.collection_overdue_s),
         metrics.QUEUE_BACKLOG: {(one.queue,): float(one.backlog) for one in queues},
         metrics.QUEUE_BACKLOG_AGE: {(one.queue,): one.age_s for one in queues},
         metrics.QUEUE_POLLERS: {(one.queue,): float(one.pollers) for one in queues},
     }
 
 
-def _if_known(number: int | None) -> Samples:
+def _if_known(number: float | None) -> Samples:
     return {} if number is None else {(): float(number)}

@@ -67,6 +67,32 @@ CASES = {
     "starts that were refused before": Case(
         WELL | {'perdure_schedule_starts_refused{instance="a",schedule="s"}': "1x60 _x60"},
     ),
+    "starts that came too late": Case(
+        WELL | {'perdure_schedule_starts_missed_total{instance="a",schedule="s"}': "4x60 6x60"},
+        ("PerdureStartsMissed",),
+    ),
+    "starts that came too late long ago": Case(
+        WELL | {'perdure_schedule_starts_missed_total{instance="a",schedule="s"}': "4x120"},
+    ),
+    "a collection that fails": Case(
+        WELL | {'perdure_collection_failing{instance="a"}': "0x60 1x60"},
+        ("PerdureCollectionsFail",),
+    ),
+    "a collection that is overdue": Case(
+        WELL
+        | {
+            'perdure_collection_failing{instance="a"}': "0x120",
+            'perdure_collection_overdue_seconds{instance="a"}': "0x60 0+60x60",
+        },
+        ("PerdureCollectionsFail",),
+    ),
+    "collections on time": Case(
+        WELL
+        | {
+            'perdure_collection_failing{instance="a"}': "0x120",
+            'perdure_collection_overdue_seconds{instance="a"}': "0x120",
+        },
+    ),
     "runs that failed": Case(WELL | {FAILED: "200x120"}),
 }
 

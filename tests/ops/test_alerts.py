@@ -20,7 +20,7 @@ from perdure.adapters.telemetry.exposition import Exposition
 from perdure.adapters.telemetry.installation_metrics import InstallationMetrics
 from perdure.adapters.telemetry.step_plugin import Meters
 from perdure.domain.run import metrics
-from perdure.domain.run.figures import CallSums, Figures, QueueLoad, ServerLoad
+from perdure.domain.run.figures import CallSums, ClockLoad, Figures, QueueLoad, ServerLoad
 from perdure.interfaces.installation_figures import spent, waiting
 from perdure.interfaces.rest.settings import ApiRules
 
@@ -35,12 +35,15 @@ RULES = faster(ALERTS.read_text("utf-8"))
 WITHIN_S = 100
 GIB = 1024.0**3
 HEALTHY = ServerLoad(
-    failing=0, queues=tuple(QueueLoad(queue=name, pollers=2) for name in ("loops", "models"))
+    failing=0,
+    clock=ClockLoad(collection_fails=False, collection_overdue_s=0),
+    queues=tuple(QueueLoad(queue=name, pollers=2) for name in ("loops", "models")),
 )
 SICK = ServerLoad(
     waiting=3,
     failing=1,
     stranded=2,
+    clock=ClockLoad(collection_fails=True, collection_overdue_s=60),
     queues=(QueueLoad(queue="loops", backlog=90, age_s=400, pollers=2), QueueLoad(queue="models")),
 )
 
@@ -59,9 +62,10 @@ def api_figures(load: ServerLoad, *, up: float, step: int) -> Callable[[], Figur
             metrics.RUN_ENDS: {ended[0]: float(at), ended[1]: float(bad)},
             metrics.NOTICES_DEAD: {(): float(min(bad, 1))},
             metrics.STARTS_REFUSED: {("nightly",): float(min(bad, 1))},
+            **waiting(load),
+            metrics.STARTS_MISSED: {("nightly",): float(bad)},
             metrics.STORE_BYTES: {("blobs",): GIB + bad * GIB},
             **spent([calls]),
-            **waiting(load),
         }
 
     return figures

@@ -112,6 +112,20 @@ class QueueLoad(FrozenModel):
     pollers: int = 0
 
 
+class ClockLoad(FrozenModel):
+    """How what goes by the clock went; the collection's figures are None without a schedule.
+
+    Args:
+        missed: starts by schedule that came too late to be made up for, since it was made.
+        collection_fails: whether the newest collection failed, or fails and is tried again.
+        collection_overdue_s: for how long there should have been another success.
+    """
+
+    missed: Mapping[str, int] = {}
+    collection_fails: bool | None = None
+    collection_overdue_s: float | None = None
+
+
 class ServerLoad(FrozenModel):
     """What the server says of all runs; `failing` and `stranded` are None where it cannot tell.
 
@@ -122,3 +136,4 @@ class ServerLoad(FrozenModel):
     failing: int | None = None
     stranded: int | None = None
     queues: tuple[QueueLoad, ...] = ()
+    clock: ClockLoad = ClockLoad()

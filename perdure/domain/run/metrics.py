@@ -142,6 +142,25 @@ STARTS_REFUSED = Metric(
     "Starts of a schedule that its budget refused within the last day.",
     ("schedule",),
 )
+STARTS_MISSED = Metric(
+    "perdure_schedule_starts_missed",
+    "counter",
+    "{start}",
+    "Starts of a schedule that came too late to be made up for.",
+    ("schedule",),
+)
+COLLECTION_FAILING = Metric(
+    "perdure_collection_failing",
+    "gauge",
+    "1",
+    "1 while the newest scheduled collection of garbage failed, or fails and is tried again.",
+)
+COLLECTION_OVERDUE = Metric(
+    "perdure_collection_overdue_seconds",
+    "gauge",
+    "s",
+    "For how long a scheduled collection of garbage should have succeeded again.",
+)
 MODEL_CALLS = Metric(
     "perdure_model_calls",
     "counter",
@@ -241,6 +260,9 @@ INSTALLATION_METRICS = (
     RUNS_STRANDED,
     NOTICES_DEAD,
     STARTS_REFUSED,
+    STARTS_MISSED,
+    COLLECTION_FAILING,
+    COLLECTION_OVERDUE,
     MODEL_CALLS,
     MODEL_CALLS_UNCONFIRMED,
     MODEL_CALLS_UNSETTLED,
