@@ -17,7 +17,7 @@ from temporalio.converter import PayloadCodec
 from temporalio.service import RPCError, RPCStatusCode
 
 from perdure.domain.foundation.errors import NotAllowed, NotFound
-from perdure.domain.foundation.names import loops_queue
+from perdure.domain.foundation.names import COLLECTION_WORKFLOW, MINING_WORKFLOW, loops_queue
 from perdure.domain.ports import RecordStore
 from perdure.domain.retention.erasure import Tombstone
 from perdure.gateway.error_mapping import unknown_run
@@ -38,6 +38,8 @@ OF_WORKERS = frozenset({
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW,
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED,
 })  # fmt: skip
+# A collection that a schedule of another namespace starts is known to its server, and says nothing.
+UPKEEP = frozenset({COLLECTION_WORKFLOW, MINING_WORKFLOW})
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,7 @@ class Retaining:
         client = await self._server.client()
         known = self._known() if runs is None else self._of(runs)
         waiting = [execution async for execution in known]
-        seen, missing = set[str](), list[str]()
+        seen, missing, is_ours = set[str](), list[str](), False
         while waiting:
             execution = waiting.pop()
             with self._server.translated():
@@ -83,8 +85,9 @@ class Retaining:
             if runs is None:
                 waiting += [_Execution(child, None) for child in children]
             if found is not None:
+                is_ours = is_ours or not found.upkeep
                 yield found
-        if runs is None and missing and not seen:
+        if runs is None and missing and not is_ours:
             raise _another_server(client, missing)
 
     async def _known(self) -> AsyncIterator[_Execution]:
@@ -127,6 +130,7 @@ class Retaining:
         retained = Retained(
             run=execution.run,
             open=described.close_time is None,
+            upkeep=described.workflow_type in UPKEEP,
             busy_since=_busy_since(described),
             content=frozenset(content),
             keys=frozenset(keys),

@@ -184,9 +184,11 @@ class TemporalGateway:
         with translated(self._address):
             return await backlog(client, queue, workflows=workflows, now=datetime.now(UTC))
 
-    async def look(self, run: str) -> ExecutionInfo | None:
-        """What the server knows of a run, or None."""
+    async def look(self, run: str, execution: str | None = None) -> ExecutionInfo | None:
+        """What the server knows of a run, of its newest execution unless one is named; or None."""
         handle = await self._handle(run)
+        if execution is not None:
+            handle = (await self._connected()).get_workflow_handle(run, run_id=execution)
         try:
             with translated(self._address, run=run):
                 described, client = await handle.describe(), await self._connected()

@@ -294,7 +294,8 @@ class Retained:
     `content` is the bytes of every value in its history and of its steps' heartbeats. `busy_since`
     is when the oldest of its steps that are under way began: what such a step has stored is named
     nowhere yet. `steps` are the keys of all its steps that have not ended.
-    `keys` are the ids of the encryption keys that its values name.
+    `keys` are the ids of the encryption keys that its values name. `upkeep` says that it is no run,
+    but a collection or a look for patterns.
     """
 
     run: str
@@ -303,3 +304,4 @@ class Retained:
     content: frozenset[bytes]
     steps: frozenset[str] = frozenset()
     keys: frozenset[str] = frozenset()
+    upkeep: bool = False

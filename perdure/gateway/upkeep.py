@@ -88,17 +88,18 @@ class Upkeep:
                 raise
         newest_first = sorted(recent, key=lambda one: one.started_at, reverse=True)
         actions = [one.action for one in newest_first]
+        # By execution: the id of one is its second, and two of one second have one id.
         started = [
-            one.workflow_id
+            (one.workflow_id, one.first_execution_run_id)
             for one in actions
             if isinstance(one, ScheduleActionExecutionStartWorkflow)
         ]
         return await self._went(started)
 
-    async def _went(self, newest_first: Sequence[str]) -> UpkeepOutcome:
+    async def _went(self, newest_first: Sequence[tuple[str, str]]) -> UpkeepOutcome:
         found: UpkeepOutcome | None = None
-        for id in newest_first:
-            look = await self._server.look(id)
+        for id, execution in newest_first:
+            look = await self._server.look(id, execution)
             if look is None:
                 continue  # its history is gone
             if found is None:

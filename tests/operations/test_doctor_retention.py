@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from installation import Installation
@@ -9,6 +10,7 @@ from waiting import eventually
 
 from perdure.domain.projects.records import Artifact, Membership
 from perdure.domain.retention.erasure import Pending
+from perdure.domain.run.status import StoredRun
 from perdure.gateway.types import UpkeepOutcome, UpkeepSchedule
 from perdure.operations.doctor_retention import collecting, erasing
 
@@ -134,6 +136,58 @@ async def test_the_gateway_knows_how_collections_went(site: Installation) -> Non
     assert (third.open, third.failed, third.succeeded_at) == (False, failed, first.succeeded_at)
     assert third.why
     await collections.off()
+
+
+async def test_collections_of_one_second_are_told_apart_and_know_another_server(
+    site: Installation,
+) -> None:
+    collections, records = site.gateway.upkeep("collection"), site.parts.stores.records
+    id = (await collections.every(timedelta(hours=24))).id
+    elsewhere = StoredRun(
+        id="agent-elsewhere", kind="agent", goal="g", label=None, lifecycle="running",
+        outcome=None, started_at=NIGHT,
+    )  # fmt: skip
+
+    async def at_once() -> bool:
+        """One that succeeds, and one that fails, in one second: there are few tries between."""
+        await records.delete_run(elsewhere.id)
+        before = await _begun(site, id)
+        await _triggered(site, id)
+        # The store has an open run, of which this server knows as little as of all others.
+        await records.put_run(elsewhere)
+        await site.client.get_schedule_handle(id).trigger()
+        await eventually(lambda: _more(site, id, before + 1))
+        first, second = (one.action for one in (await _recent(site, id))[-2:])
+        return first.workflow_id == second.workflow_id
+
+    await eventually(at_once)
+    went = UpkeepOutcome()
+
+    async def fails() -> bool:
+        nonlocal went
+        went = await collections.outcome()
+        return went.failed is not None
+
+    await eventually(fails)
+    assert "agent-elsewhere" in went.why
+    assert "knows no run of this installation" in went.why
+    first = (await _recent(site, id))[-2].action
+    handle = site.client.get_workflow_handle(first.workflow_id, run_id=first.first_execution_run_id)
+    assert went.succeeded_at == (await handle.describe()).close_time
+    await collections.off()
+
+
+async def _recent(site: Installation, id: str) -> list[Any]:
+    recent = (await site.client.get_schedule_handle(id).describe()).info.recent_actions
+    return sorted(recent, key=lambda one: one.started_at)
+
+
+async def _begun(site: Installation, id: str) -> int:
+    return (await site.client.get_schedule_handle(id).describe()).info.num_actions
+
+
+async def _more(site: Installation, id: str, than: int) -> bool:
+    return await _begun(site, id) > than
 
 
 @pytest.mark.parametrize(
