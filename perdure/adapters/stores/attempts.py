@@ -11,9 +11,8 @@ from decimal import Decimal
 from typing import Literal, Self
 
 from pydantic import JsonValue, TypeAdapter
-from sqlalchemy import ColumnElement, and_, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, and_, bindparam, insert, or_, select, update
 from sqlalchemy.engine import RowMapping
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from perdure.adapters.stores.tables import attempts
 from perdure.domain.budget.journal import Attempt, AttemptRow, AttemptState
@@ -128,10 +127,31 @@ class Row:
         )
 
 
-async def find(connection: AsyncConnection, condition: ColumnElement[bool]) -> list[Row]:
+# Statements of every turn are built once: building one costs more than executing it.
+_ORDER = (attempts.c.started_at, attempts.c.key, attempts.c.attempt, attempts.c.opening)
+_OF_KEY = select(attempts).where(attempts.c.key == bindparam("its_key")).order_by(*_ORDER)
+_OPEN = insert(attempts)
+_CLOSE = update(attempts).where(
+    attempts.c.key == bindparam("its_key"),
+    attempts.c.attempt == bindparam("its_attempt"),
+    attempts.c.opening == bindparam("its_opening"),
+)
+
+
+def find(connection: Connection, condition: ColumnElement[bool]) -> list[Row]:
     """All rows that meet the condition, oldest first."""
-    order = (attempts.c.started_at, attempts.c.key, attempts.c.attempt, attempts.c.opening)
-    found = await connection.execute(select(attempts).where(condition).order_by(*order))
+    found = connection.execute(select(attempts).where(condition).order_by(*_ORDER))
+    return [Row.of(row) for row in found.mappings()]
+
+
+def numbered(key: str, attempt: int, opening: int) -> ColumnElement[bool]:
+    """The one row of a key with this attempt and opening."""
+    return and_(attempts.c.key == key, attempts.c.attempt == attempt, attempts.c.opening == opening)
+
+
+def of_key(connection: Connection, key: str) -> list[Row]:
+    """All rows of a key, oldest first."""
+    found = connection.execute(_OF_KEY, {"its_key": key})
     return [Row.of(row) for row in found.mappings()]
 
 
@@ -159,9 +179,7 @@ def latest_opening(rows: Sequence[Row], attempt: int) -> Row | None:
     return max(own, key=lambda row: row.opening, default=None)
 
 
-async def open_row(
-    connection: AsyncConnection, attempt: Attempt, *, opening: int, now: datetime
-) -> None:
+def open_row(connection: Connection, attempt: Attempt, *, opening: int, now: datetime) -> None:
     """Add an open row."""
     row: dict[str, JsonValue | Decimal | datetime] = {
         "key": attempt.key,
@@ -188,13 +206,14 @@ async def open_row(
         "seconds": 0.0,
         "counted": False,
     }
-    await connection.execute(insert(attempts).values(row))
+    connection.execute(_OPEN, row)
 
 
-async def close_row(
-    connection: AsyncConnection, row: Row, *, state: ClosedState, booking: Booking | None
+def close_row(
+    connection: Connection, row: Row, *, state: ClosedState, booking: Booking | None
 ) -> None:
     """Set the end of an attempt; without a booking, what was booked before stays."""
+    numbered = {"its_key": row.key, "its_attempt": row.attempt, "its_opening": row.opening}
     booked: dict[str, JsonValue | Decimal] = {}
     if booking is not None:
         booked = {
@@ -203,26 +222,18 @@ async def close_row(
             "at_estimate": not booking.confirmed,
             "seconds": booking.seconds,
         }
-    await connection.execute(
-        update(attempts)
-        .where(
-            attempts.c.key == row.key,
-            attempts.c.attempt == row.attempt,
-            attempts.c.opening == row.opening,
-        )
-        .values({"state": state, **booked})
-    )
+    connection.execute(_CLOSE, {**numbered, "state": state, **booked})
 
 
-async def expect(
-    connection: AsyncConnection,
+def expect(
+    connection: Connection,
     condition: ColumnElement[bool],
     *,
     usage: Usage,
     cost_usd: Decimal | None,
 ) -> None:
     """Set what the open rows among these are booked at if they are lost."""
-    await connection.execute(
+    connection.execute(
         update(attempts)
         .where(and_(condition, attempts.c.state == "started"))
         .values(estimate=usage.model_dump_json(), estimate_cost_usd=cost_usd)
@@ -233,11 +244,9 @@ async def expect(
 LEAST_S = 0.001
 
 
-async def lose(
-    connection: AsyncConnection, condition: ColumnElement[bool], *, seconds: float = 0.0
-) -> None:
+def lose(connection: Connection, condition: ColumnElement[bool], *, seconds: float = 0.0) -> None:
     """Book the open rows among these at their estimate."""
-    await connection.execute(
+    connection.execute(
         update(attempts)
         .where(and_(condition, attempts.c.state == "started"))
         .values(
@@ -250,26 +259,24 @@ async def lose(
     )
 
 
-async def tell_end(
-    connection: AsyncConnection, condition: ColumnElement[bool], *, seconds: float
-) -> None:
+def tell_end(connection: Connection, condition: ColumnElement[bool], *, seconds: float) -> None:
     """Note how long lost attempts took whose worker lives: another one had given them up."""
     open_still = and_(attempts.c.state == "lost", attempts.c.settled.is_not(True))
     untold = and_(condition, open_still, attempts.c.seconds == 0)
-    await connection.execute(update(attempts).where(untold).values(seconds=max(seconds, LEAST_S)))
+    connection.execute(update(attempts).where(untold).values(seconds=max(seconds, LEAST_S)))
 
 
-async def mark_unsent(connection: AsyncConnection, condition: ColumnElement[bool]) -> None:
+def mark_unsent(connection: Connection, condition: ColumnElement[bool]) -> None:
     """Note of failed attempts that they were never sent, so that no sum counts them as calls."""
-    await connection.execute(
+    connection.execute(
         update(attempts)
         .where(and_(condition, attempts.c.state == "failed"))
         .values(estimate=_NOTHING, estimate_cost_usd=Decimal(0))
     )
 
 
-async def settle(connection: AsyncConnection, condition: ColumnElement[bool]) -> None:
+def settle(connection: Connection, condition: ColumnElement[bool]) -> None:
     """Fix the lost rows among these: their estimate was reported and is never corrected."""
-    await connection.execute(
+    connection.execute(
         update(attempts).where(and_(condition, attempts.c.state == "lost")).values(settled=True)
     )

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from sqlite3 import Error as SqliteError
 from typing import Self
 
-from sqlalchemy import URL, Column, ColumnElement, Table, and_, make_url
+from sqlalchemy import URL, Column, ColumnElement, Connection, Engine, Table, and_, make_url
 from sqlalchemy.exc import (
     ArgumentError,
     DataError,
@@ -16,7 +16,7 @@ from sqlalchemy.exc import (
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from perdure.adapters.stores.dialect import DatabaseDialect, Upsert
+from perdure.adapters.stores.dialect import DatabaseDialect, R, Upsert, Work
 from perdure.adapters.stores.encryption import PLAIN_CELLS, Cells, use_cells
 from perdure.adapters.stores.migrations import is_current, migrate
 from perdure.adapters.stores.postgresql import PostgresqlDialect
@@ -69,8 +69,9 @@ class Database:
                 f"The database {parsed.database} cannot be opened: {error.strerror or error}.",
                 cure="Check the folder, its rights and the free space.",
             ) from error
-        use_cells(engine.dialect, cells)
         database = cls(url=parsed, dialect=dialect, engine=engine, cells=cells)
+        for each in database.engines:
+            use_cells(each.dialect, cells)
         try:
             await database._prepare()
         except BaseException:
@@ -82,6 +83,12 @@ class Database:
     def engine(self) -> AsyncEngine:
         """The engine itself, for measurements and tests."""
         return self._engine
+
+    @property
+    def engines(self) -> tuple[Engine, ...]:
+        """All engines that statements go through, for tests that listen to them."""
+        plain = self._dialect.plain_engine()
+        return (self._engine.sync_engine, *(() if plain is None else (plain,)))
 
     @property
     def dialect_name(self) -> str:
@@ -101,6 +108,19 @@ class Database:
         with _Translated(self._dialect, self._place):
             async with self._engine.connect() as connection:
                 yield connection
+
+    async def write_whole(self, work: Work[R]) -> R:
+        """A whole transaction that may write, handed over at once; with SQLite far cheaper.
+
+        Whoever is cancelled meanwhile leaves when it has ended.
+        """
+        with _Translated(self._dialect, self._place):
+            return await self._dialect.whole(self._engine, work, writes=True)
+
+    async def read_whole(self, work: Work[R]) -> R:
+        """A whole transaction that only reads."""
+        with _Translated(self._dialect, self._place):
+            return await self._dialect.whole(self._engine, work, writes=False)
 
     def insert(self, table: Table) -> Upsert:
         """An insert with `on_conflict_do_nothing` and `on_conflict_do_update`."""
@@ -123,8 +143,13 @@ class Database:
         """Hold the lock `name`, exclusively or shared, until the transaction ends."""
         await self._dialect.lock(connection, name, shared=shared)
 
+    def hold(self, connection: Connection, name: str, *, shared: bool = False) -> None:
+        """`lock` for whole transactions."""
+        self._dialect.hold(connection, name, shared=shared)
+
     async def close(self) -> None:
         """Close all connections."""
+        await self._dialect.close()
         await self._engine.dispose()
 
     async def _prepare(self) -> None:

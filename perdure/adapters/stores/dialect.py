@@ -1,16 +1,20 @@
 """What differs between the databases; everything else in the stores is one query layer."""
 
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol
+from typing import Protocol, TypeVar
 
-from sqlalchemy import URL, Column, ColumnElement, Table
+from sqlalchemy import URL, Column, ColumnElement, Connection, Engine, Table
 from sqlalchemy.dialects.postgresql import Insert as PostgresqlInsert
 from sqlalchemy.dialects.sqlite import Insert as SqliteInsert
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from perdure.domain.foundation.errors import StoreError
 
+R = TypeVar("R")
 Upsert = SqliteInsert | PostgresqlInsert
+# All that a transaction does.
+Work = Callable[[Connection], R]
 
 
 class DatabaseDialect(Protocol):
@@ -27,12 +31,28 @@ class DatabaseDialect(Protocol):
         """A transaction that may write."""
         ...
 
+    def plain_engine(self) -> Engine | None:
+        """The engine that whole transactions go through; None where it is that of all others."""
+        ...
+
+    async def whole(self, engine: AsyncEngine, work: Work[R], *, writes: bool) -> R:
+        """Do a whole transaction, in as few trips as this database allows."""
+        ...
+
+    async def close(self) -> None:
+        """Close what was opened beside the engine."""
+        ...
+
     async def prepare(self, engine: AsyncEngine) -> None:
         """Connect once, and set what lasts in the database itself."""
         ...
 
     async def lock(self, connection: AsyncConnection, name: str, *, shared: bool = False) -> None:
         """Hold the lock `name` until the transaction ends."""
+        ...
+
+    def hold(self, connection: Connection, name: str, *, shared: bool = False) -> None:
+        """`lock` for whole transactions."""
         ...
 
     def insert(self, table: Table) -> Upsert:

@@ -59,6 +59,11 @@ class OneHopConnection(Connection):
         if self._opened is not None:
             self._opened.close()  # once more where it is closed already, which does nothing
 
+    async def rollback(self) -> None:
+        """Roll back; where no transaction is open, there is nothing to cross over for."""
+        if self._conn.in_transaction:
+            await super().rollback()
+
     def cursor(self) -> "OneHopCursor":  # pyright: ignore[reportIncompatibleMethodOverride]
         """A cursor; nothing is opened before it executes."""
         return OneHopCursor(self)

@@ -8,6 +8,7 @@ from sqlalchemy import (
     BigInteger,
     Column,
     ColumnElement,
+    Connection,
     Table,
     cast,
     text,
@@ -16,6 +17,7 @@ from sqlalchemy.dialects.postgresql import Insert
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
+from perdure.adapters.stores.dialect import R, Work
 from perdure.domain.foundation.errors import InvalidInput, StoreAway, StoreError
 
 CONNECT_TIMEOUT_SECONDS = 10
@@ -88,12 +90,25 @@ class PostgresqlDialect:
     def writing(self, engine: AsyncEngine) -> AbstractAsyncContextManager[AsyncConnection]:
         return engine.begin()
 
+    def plain_engine(self) -> None:
+        return None
+
+    async def whole(self, engine: AsyncEngine, work: Work[R], *, writes: bool) -> R:
+        async with engine.begin() if writes else engine.connect() as connection:
+            return await connection.run_sync(work)
+
+    async def close(self) -> None:
+        """Do nothing: the engine is all that was opened."""
+
     async def prepare(self, engine: AsyncEngine) -> None:
         async with engine.connect():
             return
 
     async def lock(self, connection: AsyncConnection, name: str, *, shared: bool = False) -> None:
         await connection.execute(_LOCK_SHARED if shared else _LOCK, {"name": name})
+
+    def hold(self, connection: Connection, name: str, *, shared: bool = False) -> None:
+        connection.execute(_LOCK_SHARED if shared else _LOCK, {"name": name})
 
     def insert(self, table: Table) -> Insert:
         return Insert(table)

@@ -1,11 +1,24 @@
 """Run rows, iteration records and small registries; every write may be repeated."""
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from pydantic import BaseModel, ConfigDict, ValidationError
-from sqlalchemy import ColumnElement, Table, and_, delete, exists, func, or_, select, true, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Executable,
+    Table,
+    and_,
+    delete,
+    exists,
+    func,
+    or_,
+    select,
+    true,
+    update,
+)
 
 from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.stores.database import Database
@@ -51,6 +64,8 @@ class SqlRecords:
     def __init__(self, database: Database, *, now: Callable[[], datetime] = utc_now) -> None:
         self._database = database
         self._now = now
+        # Built once: one is written on every turn.
+        self._record = self._upsert(iterations, ("run", "position", "record"))
 
     async def installation(self) -> str:
         found = select(installation.c.id)
@@ -177,7 +192,8 @@ class SqlRecords:
             await connection.execute(delete(runs).where(runs.c.id == run))
 
     async def put_record(self, run: str, index: int, record: str) -> None:
-        await self._replace(iterations, run=run, position=index, record=record)
+        row = {"run": run, "position": index, "record": record}
+        await self._database.write_whole(lambda connection: _done(connection, self._record, row))
 
     async def drop_records(self, run: str, *, after: int) -> list[str]:
         later = and_(iterations.c.run == run, iterations.c.position > after)
@@ -228,20 +244,22 @@ class SqlRecords:
 
     async def _add(self, table: Table, **values: str | int | datetime) -> None:
         insert = self._database.insert(table).values(values).on_conflict_do_nothing()
-        async with self._database.write() as connection:
-            await connection.execute(insert)
-
-    async def _replace(self, table: Table, **values: _Value) -> None:
-        async with self._database.write() as connection:
-            await connection.execute(self._replacing(table, **values))
+        await self._database.write_whole(lambda connection: _done(connection, insert))
 
     def _replacing(self, table: Table, **values: _Value) -> Upsert:
+        return self._upsert(table, tuple(values)).values(values)
+
+    def _upsert(self, table: Table, names: Sequence[str]) -> Upsert:
         keys = [column.name for column in table.primary_key]
-        new = self._database.insert(table).values(values)
-        return new.on_conflict_do_update(
-            index_elements=keys,
-            set_={name: new.excluded[name] for name in values if name not in keys},
-        )
+        new = self._database.insert(table)
+        changed = {name: new.excluded[name] for name in names if name not in keys}
+        return new.on_conflict_do_update(index_elements=keys, set_=changed)
+
+
+def _done(
+    connection: Connection, statement: Executable, row: Mapping[str, _Value] | None = None
+) -> None:
+    connection.execute(statement, row)
 
 
 def _savings(run: StoredRun) -> dict[str, _Value] | None:

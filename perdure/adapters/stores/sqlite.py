@@ -6,19 +6,33 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from sqlalchemy import URL, Column, ColumnElement, Connection, Integer, Table, event, func
+from sqlalchemy import (
+    URL,
+    Column,
+    ColumnElement,
+    Connection,
+    Engine,
+    Integer,
+    Table,
+    create_engine,
+    event,
+    func,
+)
 from sqlalchemy.dialects.sqlite import Insert
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import ConnectionPoolEntry
 
+from perdure.adapters.stores.dialect import R, Work
 from perdure.adapters.stores.one_hop_sqlite import connect
+from perdure.adapters.stores.whole_transactions import THREADS, WholeTransactions
 from perdure.domain.foundation.errors import InvalidInput, StoreAway, StoreError
 
 BUSY_TIMEOUT_MS = 10_000
 # Each of a dozen connections keeps pages of its own; the system's cache has them all anyway.
 CACHE_KIB = 512
+IMMEDIATE = "BEGIN IMMEDIATE"
 WAL_TRIES = 100
 WAL_PAUSE_SECONDS = 0.1
 
@@ -68,6 +82,7 @@ class SqliteDialect:
     def __init__(self) -> None:
         # SQLite's own wait for a lock is a poll and unfair; within a process writers queue here.
         self._turn = asyncio.Lock()
+        self._whole: WholeTransactions | None = None
 
     def engine(self, url: URL) -> AsyncEngine:
         if not url.database or url.database == ":memory:":
@@ -81,15 +96,43 @@ class SqliteDialect:
             hide_parameters=True,
             connect_args={"isolation_level": None, "async_creator_fn": connect},
         )
-        event.listen(engine.sync_engine, "connect", _set_up)
-        event.listen(engine.sync_engine, "begin", _begin)
+        plain = create_engine(
+            url.set(drivername="sqlite+pysqlite"),
+            hide_parameters=True,
+            pool_size=THREADS,
+            connect_args={"isolation_level": None},
+        )
+        for each in (engine.sync_engine, plain):
+            event.listen(each, "connect", _set_up)
+            event.listen(each, "begin", _begin)
+        self._whole = WholeTransactions(plain)
         return engine
+
+    def plain_engine(self) -> Engine:
+        return self._opened().engine
 
     @asynccontextmanager
     async def writing(self, engine: AsyncEngine) -> AsyncGenerator[AsyncConnection]:
-        writer = engine.execution_options(perdure_begin="BEGIN IMMEDIATE")
+        writer = engine.execution_options(perdure_begin=IMMEDIATE)
         async with self._turn, writer.begin() as connection:
             yield connection
+
+    async def whole(self, engine: AsyncEngine, work: Work[R], *, writes: bool) -> R:
+        transactions = self._opened()
+        if not writes:
+            return await transactions.run(transactions.engine, work)
+        writer = transactions.engine.execution_options(perdure_begin=IMMEDIATE)
+        async with self._turn:
+            return await transactions.run(writer, work)
+
+    async def close(self) -> None:
+        if self._whole is not None:
+            await self._whole.close()
+
+    def _opened(self) -> WholeTransactions:
+        if self._whole is None:
+            raise RuntimeError("The dialect of SQLite was asked before it made an engine.")
+        return self._whole
 
     async def prepare(self, engine: AsyncEngine) -> None:
         # The first switch of a file to WAL fails at once, whatever the timeout, while another
@@ -107,6 +150,9 @@ class SqliteDialect:
 
     async def lock(self, connection: AsyncConnection, name: str, *, shared: bool = False) -> None:
         """Do nothing: SQLite lets only one writer into the file."""
+
+    def hold(self, connection: Connection, name: str, *, shared: bool = False) -> None:
+        """Do nothing, like `lock`."""
 
     def insert(self, table: Table) -> Insert:
         return Insert(table)

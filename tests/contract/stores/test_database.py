@@ -28,11 +28,20 @@ def pragma(database: Database, setting: str) -> Generator[None]:
     def set_up(connection: sqlite3.Connection, _entry: object) -> None:
         connection.cursor().execute(f"PRAGMA {setting}")
 
-    event.listen(database.engine.sync_engine, "connect", set_up)
+    for engine in database.engines:
+        event.listen(engine, "connect", set_up)
     try:
         yield
     finally:
-        event.remove(database.engine.sync_engine, "connect", set_up)
+        for engine in database.engines:
+            event.remove(engine, "connect", set_up)
+
+
+async def closed(database: Database) -> None:
+    """Close all connections, so that the next ones are new."""
+    await database.engine.dispose()
+    for engine in database.engines[1:]:
+        engine.dispose()
 
 
 async def _answer(journal: SqlJournal, reply: str) -> bool:
@@ -44,19 +53,19 @@ async def _answer(journal: SqlJournal, reply: str) -> bool:
 async def test_a_full_disk_writes_nothing_and_heals(sqlite: Database) -> None:
     journal = SqlJournal(sqlite)
     await journal.begin(ATTEMPT)
-    await sqlite.engine.dispose()
+    await closed(sqlite)
     with pragma(sqlite, "max_page_count=60"):
         with pytest.raises(StoreError, match=r"is full.*nothing was written.*Free disk space"):
             await _answer(journal, "x" * 2_000_000)
         assert [row.state for row in await journal.rows("run")] == ["started"]
-        await sqlite.engine.dispose()
+        await closed(sqlite)
     assert await _answer(journal, "x" * 2_000_000)
     assert [row.state for row in await journal.rows("run")] == ["answered"]
 
 
 async def test_a_locked_file_is_waited_for_then_named(sqlite: Database) -> None:
     records = SqlRecords(sqlite)
-    await sqlite.engine.dispose()
+    await closed(sqlite)
     holder = sqlite3.connect(sqlite.engine.url.database or "", isolation_level=None)
     try:
         holder.execute("BEGIN IMMEDIATE")
@@ -73,7 +82,7 @@ async def test_a_locked_file_is_waited_for_then_named(sqlite: Database) -> None:
 
 
 async def test_a_read_only_file_is_named(sqlite: Database) -> None:
-    await sqlite.engine.dispose()
+    await closed(sqlite)
     with pragma(sqlite, "query_only=ON"), pytest.raises(StoreError, match="read-only"):
         await SqlRecords(sqlite).put_record("r", 1, "{}")
 

@@ -99,14 +99,16 @@ async def test_a_queue_without_a_worker_shows_what_waits(unmanned: Installation)
 async def counted(unmanned: Installation) -> AsyncIterator[list[str]]:
     """The statements of the store, as they are sent."""
     sent: list[str] = []
-    engine = unmanned.parts.stores.database.engine.sync_engine
+    engines = unmanned.parts.stores.database.engines
 
     def note(_c: object, _k: object, statement: str, *_: object) -> None:
         sent.append(statement)
 
-    event.listen(engine, "before_cursor_execute", note)
+    for engine in engines:
+        event.listen(engine, "before_cursor_execute", note)
     yield sent
-    event.remove(engine, "before_cursor_execute", note)
+    for engine in engines:
+        event.remove(engine, "before_cursor_execute", note)
 
 
 async def test_a_look_costs_the_same_however_many_runs_there_are(

@@ -43,7 +43,7 @@ async def main(home: str, point: str) -> None:
     print(ref.hash, flush=True)
     if point == "blob":
         die()
-    event.listen(stores.database.engine.sync_engine, "commit", die)
+    event.listen(stores.database.engines[-1], "commit", die)
     await stores.journal.answer(
         ATTEMPT, usage=Usage(), cost_usd=Decimal(0), reply=ref.hash, seconds=1
     )

@@ -1,0 +1,73 @@
+"""Replies in the journal: the one of each key, read and taken inside a transaction."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, and_, bindparam, delete, insert, select, update
+
+from perdure.adapters.stores.attempts import Row, lose, numbered
+from perdure.adapters.stores.tables import attempts, replies
+from perdure.domain.budget.journal import Attempt
+
+_REPLY = select(replies).where(replies.c.key == bindparam("its_key"))
+_TAKE = insert(replies)
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A row of the table: the attempt that got it, what it answers, and its address."""
+
+    attempt: int
+    opening: int
+    request_hash: str
+    text: str
+
+
+def reply_of(connection: Connection, key: str) -> Reply | None:
+    """The reply of a key."""
+    found = connection.execute(_REPLY, {"its_key": key}).mappings()
+    row = found.first()
+    if row is None:
+        return None
+    return Reply(
+        attempt=row["attempt"],
+        opening=row["opening"],
+        request_hash=row["request_hash"],
+        text=row["reply"],
+    )
+
+
+def for_this(connection: Connection, attempt: Attempt, reply: Reply | None) -> Reply | None:
+    """The reply of a key, unless an earlier attempt got it for another request.
+
+    That one is kept as a duplicate, and the key is asked anew: the question is put together by the
+    code of a worker, and another version may put it otherwise.
+    """
+    if reply is None or reply.request_hash == attempt.request_hash:
+        return reply
+    if reply.attempt >= attempt.attempt:
+        return reply
+    connection.execute(delete(replies).where(replies.c.key == attempt.key))
+    connection.execute(
+        update(attempts)
+        .where(numbered(attempt.key, reply.attempt, reply.opening))
+        .values(state="duplicate")
+    )
+    return None
+
+
+def take(
+    connection: Connection, attempt: Attempt, row: Row, reply: str, rows: Sequence[Row]
+) -> None:
+    """Make this reply the one of its key, and book older attempts that are still open."""
+    taken = {
+        "key": row.key,
+        "attempt": row.attempt,
+        "opening": row.opening,
+        "request_hash": attempt.request_hash,
+        "reply": reply,
+    }
+    connection.execute(_TAKE, taken)
+    if any(one.attempt < row.attempt for one in rows):
+        older = and_(attempts.c.key == row.key, attempts.c.attempt < row.attempt)
+        lose(connection, older)
