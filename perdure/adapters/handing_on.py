@@ -18,6 +18,8 @@ from temporalio.converter import (
     DataConverter,
     PayloadCodec,
     SerializationContext,
+    StorageDriver,
+    StorageDriverStoreContext,
     WithSerializationContext,
 )
 
@@ -76,6 +78,10 @@ class HandedOn(PayloadCodec, WithSerializationContext):
             return [unreadable(str(error))]
 
 
+class PlacelessDriver(StorageDriver):
+    """Storage that keeps a payload alike, whichever workflow or activity it belongs to."""
+
+
 @dataclass(frozen=True)
 class TolerantConverter(DataConverter):
     """A data converter whose external storage hands on claims that lead nowhere."""
@@ -84,6 +90,13 @@ class TolerantConverter(DataConverter):
         self, payloads: Sequence[Payload]
     ) -> list[Payload]:
         return await _each(payloads, super()._decode_reference_payload_sequence)
+
+    def _with_store_context(self, store_ctx: StorageDriverStoreContext) -> DataConverter:
+        # Else the SDK makes new converters for each payload, to bind what no driver asks for.
+        storage = self.external_storage
+        if storage is None or all(isinstance(one, PlacelessDriver) for one in storage.drivers):
+            return self
+        return super()._with_store_context(store_ctx)
 
     async def _external_retrieve_payload_sequence(
         self, payloads: Sequence[Payload]

@@ -21,16 +21,22 @@ from temporalio.converter import (
     CompositePayloadConverter,
     DataConverter,
     DefaultPayloadConverter,
+    EncodingPayloadConverter,
     ExternalStorage,
     JSONPlainPayloadConverter,
     PayloadCodec,
-    StorageDriver,
     StorageDriverClaim,
     StorageDriverRetrieveContext,
     StorageDriverStoreContext,
 )
 
-from perdure.adapters.handing_on import HandedOn, TolerantConverter, why_lost, why_unreadable
+from perdure.adapters.handing_on import (
+    HandedOn,
+    PlacelessDriver,
+    TolerantConverter,
+    why_lost,
+    why_unreadable,
+)
 from perdure.adapters.temporal.codec import ENCODING, KEY_ID, EncryptionCodec
 from perdure.adapters.temporal.failure_converter import EncodedFailures, ShortFailures
 from perdure.domain.foundation.base import ActivityMessage, WorkflowInput
@@ -98,17 +104,22 @@ def _tell(type_hint: type | None, unknown: tuple[str, ...]) -> None:
     _log.warning("unknown_fields_left_out", what=what, fields=unknown)
 
 
+def _encodings() -> dict[bytes, EncodingPayloadConverter]:
+    usual = DefaultPayloadConverter.default_encoding_payload_converters
+    compact = CompactConverter()
+    ours = (compact if isinstance(one, JSONPlainPayloadConverter) else one for one in usual)
+    return {one.encoding.encode(): one for one in ours}
+
+
+_ENCODINGS = _encodings()
+
+
 class PerdurePayloadConverter(CompositePayloadConverter):
     """The default converters, with ours in the place of JSON."""
 
     def __init__(self) -> None:
-        compact = CompactConverter()
-        super().__init__(
-            *(
-                compact if isinstance(converter, JSONPlainPayloadConverter) else converter
-                for converter in DefaultPayloadConverter.default_encoding_payload_converters
-            )
-        )
+        # The SDK makes several converters for each task: they share what reads types, and keep it.
+        self.converters = _ENCODINGS
 
 
 class ClientPayloads(PerdurePayloadConverter):
@@ -230,7 +241,7 @@ def _unread(payload: Payload) -> Unreadable | None:
     return Unreadable(f"its {len(payload.data)} bytes {named}cannot be read")
 
 
-class BlobDriver(StorageDriver):
+class BlobDriver(PlacelessDriver):
     """Keeps large payloads in the blob store, by content.
 
     The store seals its content itself, so a sealed payload is opened first: equal ones keep one
