@@ -3,7 +3,6 @@
 from temporalio.worker import Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
-from perdure.adapters.temporal.workflow_sandbox import QuickSandbox
 from perdure.domain.foundation.base import build_validators
 from perdure.workflows.agent import AgentLoop
 from perdure.workflows.collection import Collection
@@ -32,7 +31,7 @@ def workflow_runner() -> SandboxedWorkflowRunner:
     """The sandbox stays on; our own pure packages pass through, so that types are one."""
     build_validators()
     restrictions = SandboxRestrictions.default.with_passthrough_modules("perdure")
-    return QuickSandbox(restrictions=restrictions)
+    return SandboxedWorkflowRunner(restrictions=restrictions)
 
 
 TASK_S = 8  # below the ten seconds after which the server gives a task to another worker
