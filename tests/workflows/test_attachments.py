@@ -141,7 +141,7 @@ async def test_a_judge_that_sees_nothing_reads_what_is_there(site: Installation)
 async def test_the_status_says_which_model_sees_nothing(site: Installation) -> None:
     blind = await site.script(script({"json": verdict(0)}, attachments=[]))
     played = script({"text": "It rises."})
-    task = {
+    task: dict[str, Any] = {
         **refinement((TONE, LIKED)),
         "models": {"evaluator": blind, "executor": await site.script(played)},
         "context": {"chart": CHART},

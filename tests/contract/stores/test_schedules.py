@@ -234,7 +234,7 @@ async def _naive(database: Database) -> tuple[Decimal, int, bool]:
     async with database.read() as connection:
         rows = [
             row
-            for row in await find(connection, attempts.c.state != "started")
+            for row in await connection.run_sync(find, attempts.c.state != "started")
             if row.root in ("a", "learn-a")
         ]
     tokens = sum(
