@@ -24,6 +24,8 @@ LogFormat = Literal["auto", "json", "console"]
 JSON_OF_FORMAT: Mapping[LogFormat, bool | None] = {"auto": None, "json": True, "console": False}
 # Each writes a line per request at level info; a run makes thousands.
 CHATTY = ("anthropic", "httpcore2", "httpx2", "asyncio", "urllib3")
+OF_WORKERS = "temporalio.worker"
+REPEATED_S = 60.0
 # Where Temporal's adapters put what they know, and the names under which we log it.
 TEMPORAL_EXTRAS = ("temporal_workflow", "temporal_activity")
 TEMPORAL_FIELDS = {
@@ -37,6 +39,28 @@ TEMPORAL_FIELDS = {
 
 class _Handler(logging.StreamHandler[TextIO]):
     """Ours, so that a second configuration replaces it and leaves others alone."""
+
+
+class _OnceForAll(logging.Filter):
+    """Lets a line through once that each of a process's Temporal workers writes, one by one.
+
+    A worker of ours polls several queues, and so is several workers of the SDK. Warnings pass.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._written: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if not record.name.startswith(OF_WORKERS) or record.levelno > logging.INFO:
+            return True
+        text = record.getMessage()
+        before = self._written.get(text)
+        self._written = {
+            line: at for line, at in self._written.items() if record.created - at < REPEATED_S
+        }
+        self._written.setdefault(text, record.created)
+        return before is None or record.created - before >= REPEATED_S
 
 
 class _CleanLines(structlog.stdlib.ProcessorFormatter):
@@ -59,6 +83,7 @@ def configure_logging(
     out = stream or sys.stderr
     as_json = not out.isatty() if json is None else json
     handler = _Handler(out)
+    handler.addFilter(_OnceForAll())
     handler.setFormatter(_formatter(as_json=as_json, colors=out.isatty()))
     root = logging.getLogger()
     for old in [item for item in root.handlers if isinstance(item, _Handler)]:

@@ -109,6 +109,11 @@ class CostLine(FrozenModel):
             seconds=round(self.seconds + row.seconds, 3),
         )
 
+    @property
+    def is_nothing(self) -> bool:
+        """Whether no call was made and nothing spent: what was never sent leaves such a line."""
+        return not self.attempts and not self.cost_usd and self.usage == Usage()
+
 
 class CostReport(FrozenModel):
     """Spend as the journal knows it; without `runs`, of all runs.
@@ -172,7 +177,7 @@ def report_of(runs: Iterable[str], cells: Iterable[SpendCell]) -> CostReport:
 
 def _cells_by(cells: list[SpendCell], key: Callable[[SpendCell], str]) -> dict[str, CostLine]:
     names = sorted({key(cell) for cell in cells})
-    return {name: _summed_cells(cell for cell in cells if key(cell) == name) for name in names}
+    return _told({name: _summed_cells(one for one in cells if key(one) == name) for name in names})
 
 
 def _summed_cells(cells: Iterable[SpendCell]) -> CostLine:
@@ -188,7 +193,12 @@ def _grouped(rows: list[AttemptRow], key: Callable[[AttemptRow], str]) -> dict[s
     lines: dict[str, CostLine] = {}
     for row in rows:
         lines[key(row)] = lines.get(key(row), CostLine()).plus(row)
-    return dict(sorted(lines.items()))
+    return _told(dict(sorted(lines.items())))
+
+
+def _told(lines: Mapping[str, CostLine]) -> dict[str, CostLine]:
+    """The lines that say something."""
+    return {name: line for name, line in lines.items() if not line.is_nothing}
 
 
 def _sum(rows: list[AttemptRow]) -> CostLine:

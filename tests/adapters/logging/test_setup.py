@@ -205,3 +205,29 @@ def test_logged_text_cannot_steer_a_terminal() -> None:
     assert "ValueError: a<U+001B>[2Jb" in told
     assert "step <U+001B>[2J failed" in told
     assert not [steers for steers in ("\x1b]", "\x1b[2J", "\u202e", "\x9b") if steers in told]
+
+
+def test_what_every_worker_of_a_process_says_is_written_once() -> None:
+    out = io.StringIO()
+    configure_logging(stream=out)
+    theirs, ours = logging.getLogger("temporalio.worker._worker"), logging.getLogger("perdure")
+    for _ in range(7):
+        theirs.info("Beginning worker shutdown, will wait %s", "10 s")
+        theirs.warning("a poll failed")
+        ours.info("step_done")
+    theirs.info("Beginning worker shutdown, will wait %s", "20 s")
+    told = [str(one["event"]) for one in objects(out)]
+    assert told.count("Beginning worker shutdown, will wait 10 s") == 1
+    assert told.count("Beginning worker shutdown, will wait 20 s") == 1
+    assert (told.count("a poll failed"), told.count("step_done")) == (7, 7)
+
+
+def test_what_workers_say_again_later_is_written_again() -> None:
+    out = io.StringIO()
+    configure_logging(stream=out)
+    (handler,) = logging.getLogger().handlers[-1:]
+    for at in (0.0, 59.0, 61.0):
+        line = logging.LogRecord("temporalio.worker", logging.INFO, "", 0, "ends", None, None)
+        line.created = at
+        handler.handle(line)
+    assert [one["event"] for one in objects(out)] == ["ends", "ends"]
