@@ -1,5 +1,6 @@
 """A loop definition as its author writes it: the stages of an iteration, and when it ends."""
 
+import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Literal
@@ -30,6 +31,7 @@ from perdure.domain.tools.definitions import AccessLevel, ToolDefinition
 
 MAX_NAME = 64
 MAX_STAGES = 32
+MOST_CHOICES = 50
 DEFAULT_ACCESS: AccessLevel = "readonly"
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -47,6 +49,11 @@ Share = Annotated[float, Field(gt=0, le=1)]
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
 
+def text_of(value: JsonValue) -> str:
+    """A parameter's value as it is put into texts."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
 def named_well(value: str) -> str:
     """Check the name of a definition or role file; raises `ValueError`."""
     if not NAME.fullmatch(value) or len(value) > MAX_NAME:
@@ -60,13 +67,17 @@ def named_well(value: str) -> str:
 class Parameter(FrozenModel):
     """A value that whoever starts the loop gives; `{{name}}` stands for it.
 
-    Without a default it is required.
+    Without a default it is required. Where there are `choices`, its value is one of them.
     """
 
     name: str
     description: str = ""
     required: bool = True
     default: JsonValue = None
+    # Left out where there are none: workers of an older version read snapshots too.
+    choices: tuple[str | int | float | bool, ...] = Field(
+        default=(), max_length=MOST_CHOICES, exclude_if=lambda choices: not choices
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -94,6 +105,21 @@ class Parameter(FrozenModel):
         if not self.required and self.default is None:
             raise ValueError("a parameter that is not required needs a default")
         return self
+
+    @model_validator(mode="after")
+    def _one_of_its_choices(self) -> "Parameter":
+        if self.default is not None and not self.allows(self.default):
+            raise ValueError(f"a default out of {', '.join(self.chosen_from)}")
+        return self
+
+    @property
+    def chosen_from(self) -> tuple[str, ...]:
+        """The choices as they are put into texts."""
+        return tuple(text_of(one) for one in self.choices)
+
+    def allows(self, value: JsonValue) -> bool:
+        """Whether it can have a value."""
+        return not self.choices or text_of(value) in self.chosen_from
 
 
 class NestedLoop(FrozenModel):

@@ -9,7 +9,13 @@ from pydantic import JsonValue, ValidationError
 
 from perdure.domain.evaluation.conditions import FIELDS as CONDITION_FIELDS
 from perdure.domain.foundation.problems import OBJECT, Problem, nearest_name, path_of, problems_of
-from perdure.domain.roles.definition import LoopDefinition, NestedLoop, Parameter, RoleDefinition
+from perdure.domain.roles.definition import (
+    LoopDefinition,
+    NestedLoop,
+    Parameter,
+    RoleDefinition,
+    text_of,
+)
 
 # `\{{name}}` stays as it is written, without the backslash.
 _PLACEHOLDER = re.compile(r"(\\?)\{\{[ \t]*([^{}\n]*?)[ \t]*\}\}")
@@ -123,11 +129,6 @@ def read_filled(fields: Fields, *, root: str = "") -> LoopDefinition | tuple[Pro
         return LoopDefinition.model_validate(fields)
     except ValidationError as error:
         return _once([*_translated(error, fields, root)])
-
-
-def text_of(value: JsonValue) -> str:
-    """A parameter's value as it is put into texts."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def owned_problems(fields: JsonValue) -> tuple[Problem, ...]:

@@ -17,6 +17,7 @@ from perdure.domain.roles.definition import (
     NestedLoop,
     Parameter,
     RoleDefinition,
+    text_of,
 )
 from perdure.domain.roles.definition_library import Library, StoredDefinition
 from perdure.domain.roles.parse_definition import (
@@ -24,7 +25,6 @@ from perdure.domain.roles.parse_definition import (
     filled,
     filled_text,
     read_filled,
-    text_of,
     unknown_placeholders,
 )
 
@@ -207,6 +207,16 @@ def _values(definition: LoopDefinition, asked: _Asked) -> tuple[dict[str, str], 
         for name, one in declared.items()
         if name in given or one.default is not None
     }
+    wrong += [
+        Problem(
+            path=f"{root}.{name}",
+            found=shown(given[name]),
+            allowed=f"one of {', '.join(one.chosen_from)}",
+            nearest=nearest_name(text_of(given[name]), one.chosen_from),
+        )
+        for name, one in declared.items()
+        if name in given and not one.allows(given[name])
+    ]
     wrong += [
         Problem(
             path=f"{root}.{name}",

@@ -29,6 +29,7 @@ class LoopParameter(FrozenModel):
     description: str = ""
     required: bool = True
     default: JsonValue = None
+    choices: tuple[str | int | float | bool, ...] = ()
 
 
 class LoopFacts(FrozenModel):

@@ -7,6 +7,7 @@ from pydantic import JsonValue
 
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.roles.definition_library import Origin, StoredDefinition
+from perdure.domain.run.loop_api import LoopParameter
 from perdure.interfaces.places import Hide
 from perdure.interfaces.rest.auth import Operator, Reader, Site
 from perdure.interfaces.rest.paging import PAGE, CursorText, Limit, cursors
@@ -34,7 +35,7 @@ class Definition(FrozenModel):
 
 
 class DefinitionLine(FrozenModel):
-    """One definition in the list."""
+    """One definition in the list; `takes` has its parameters in full."""
 
     name: str
     origin: Origin
@@ -42,6 +43,7 @@ class DefinitionLine(FrozenModel):
     description: str = ""
     roles: tuple[str, ...] = ()
     parameters: tuple[str, ...] = ()
+    takes: tuple[LoopParameter, ...] = ()
 
 
 class Definitions(Page):
@@ -151,4 +153,7 @@ def _line(stored: StoredDefinition) -> DefinitionLine:
         description=definition.description,
         roles=tuple(role.name for role in definition.roles),
         parameters=tuple(parameter.name for parameter in definition.parameters),
+        takes=tuple(
+            LoopParameter.model_validate(one.model_dump()) for one in definition.parameters
+        ),
     )

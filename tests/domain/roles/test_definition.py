@@ -175,6 +175,10 @@ REFUSED = {
         {"parameters": [{"name": "a", "required": False}]},
         "needs a default",
     ),
+    "a default that is no choice": (
+        {"parameters": [{"name": "a", "default": "x", "choices": ["y", "z"]}]},
+        "a default out of y, z",
+    ),
     "an unknown placeholder": (
         {"roles": [role(prompt="At {{dept}}.")], "parameters": [{"name": "depth"}]},
         "roles[0].prompt: found the placeholder {{dept}}; allowed: one of depth. "

@@ -123,6 +123,25 @@ def test_a_definition_goes_over_the_file_of_its_role() -> None:
     assert second.tools == ("fs.read",)
 
 
+def test_a_value_is_one_of_its_choices() -> None:
+    own: dict[str, JsonValue] = {
+        "name": "own",
+        "parameters": [{"name": "depth", "default": 1, "choices": [1, 2, "deep"]}],
+        "roles": [{"name": "look", "prompt": "{{depth}}"}],
+        "termination_condition": {"type": "manual"},
+    }
+    for value, prompt in ((2, "2"), ("2", "2"), ("deep", "deep"), (None, "1")):
+        given: dict[str, JsonValue] = {"depth": value}
+        found = resolve_loop(library(own), "own", goal="g", parameters=given, provided=())
+        assert found.snapshot is not None
+        assert found.snapshot.definition.roles[0].prompt == prompt
+    wrong: dict[str, JsonValue] = {"depth": "deap"}
+    found = resolve_loop(library(own), "own", goal="g", parameters=wrong, provided=())
+    assert [str(one) for one in found.problems] == [
+        'roles.parameters.depth: found "deap"; allowed: one of 1, 2, deep. Did you mean deep?'
+    ]
+
+
 WRONG: dict[str, tuple[dict[str, JsonValue], list[str]]] = {
     "all missing ones in one": (
         {},

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from page_visit import visitor
 from pydantic import JsonValue
 from rest import Rest, scripted, served
@@ -13,7 +14,7 @@ from temporalio.testing import WorkflowEnvironment
 
 from perdure.interfaces.rest.tasks import ReadyTask
 from perdure.interfaces.web.api_calls import ApiProblem
-from perdure.interfaces.web.start.task_form import TaskForm
+from perdure.interfaces.web.start.task_form import PARTS, TaskForm
 
 JUDGED = {"judge": {}}
 STEEL = {"check": "contains", "all": ["steel", "soap"]}
@@ -134,7 +135,7 @@ async def answering(server: WorkflowEnvironment, tmp_path: Path) -> AsyncIterato
         yield rest
 
 
-OPEN_PARTS = {"inputs", "kept", "contents"}
+OPEN_PARTS = {*PARTS}
 FORM = {"kind": "agent", "goal": "Say <b>something</b>", "cost_usd": "0.10"}
 
 
@@ -223,3 +224,53 @@ async def test_an_unknown_ready_made_task_is_said(answering: Rest) -> None:
 
 async def _ready(rest: Rest, name: str) -> ReadyTask:
     return ReadyTask.model_validate((await rest.client.get(f"/api/v1/tasks/{name}")).json())
+
+
+LOOP = """
+name: told
+description: Takes parameters of every form.
+parameters:
+  - {name: subject, description: "what <b>it</b> is about"}
+  - {name: depth, default: moderate, choices: [shallow, moderate, deep]}
+  - {name: pace, description: how fast, choices: [1, 2]}
+  - {name: rounds, default: 3}
+  - {name: careful, default: true}
+roles:
+  - {name: look, prompt: "{{subject}} {{depth}} {{pace}} {{rounds}} {{careful}}"}
+termination_condition: {type: iteration_bound, iterations: 1}
+"""
+ROLES = {"kind": "roles", "goal": "look", "definition": "told", "cost_usd": "0.10"}
+
+
+async def test_the_parameters_of_a_loop_are_fields(answering: Rest) -> None:
+    fields = yaml.safe_load(LOOP)
+    async with visitor(answering, await answering.token("operate", "admin", "execute")) as person:
+        put = await answering.client.post(
+            "/api/v1/loops/definitions", json=fields, headers={"if-none-match": "*"}
+        )
+        assert put.status_code == 201, put.text
+        key = await person.form_key("/new")
+        shown = (await person.send("/new", ROLES | {"fields": "yes", "goal": ""}, key=key)).text
+        assert 'id="plan"' not in shown
+        assert "what &lt;b&gt;it&lt;/b&gt; is about" in shown
+        assert re.search(r'name="parameter:subject"[^>]* required', shown)
+        assert re.search(r'name="parameter:pace" required><option value="">choose one', shown)
+        assert '<option value="moderate">moderate (default)</option>' in shown
+        assert "default: 3" in shown
+        assert '<option value="true">true (default)</option>' in shown
+        lacking = await person.send("/new", ROLES | {"parameter:depth": "deepest"}, key=key)
+        assert lacking.status_code == 422
+        for told in ("no value for subject, pace", "one of shallow, moderate, deep"):
+            assert told in lacking.text
+        given = {"parameter:subject": "bees", "parameter:pace": "2", "parameter:depth": "deep"}
+        strange = {"parameter:of_another_loop": "x"}
+        looked = await person.send("/new", ROLES | given | strange, key=key)
+        assert looked.status_code == 200, looked.text
+        assert 'id="plan"' in looked.text
+        assert '<option value="deep" selected>' in looked.text
+        begun = await person.send("/new", ROLES | given | {"start": "yes"}, key=key)
+        assert begun.status_code == 303
+        run = begun.headers["location"].rpartition("/")[2]
+        spec = (await answering.client.get(f"/api/v1/loops/{run}/specification")).json()
+        assert spec["roles"]["parameters"] == {"subject": "bees", "pace": "2", "depth": "deep"}
+        await answering.ended(run)

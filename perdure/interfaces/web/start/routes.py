@@ -7,6 +7,8 @@ from fastapi import APIRouter
 from fastapi.responses import Response
 
 from perdure.domain.llm.attachments import size_in_words
+from perdure.domain.roles.definition import text_of
+from perdure.domain.run.loop_api import LoopParameter
 from perdure.interfaces.plan import RunPlan
 from perdure.interfaces.rest.definitions import Definitions
 from perdure.interfaces.rest.schemas import Started
@@ -42,6 +44,9 @@ async def show(
 async def look_over(visit: Here, fields: Fields, files: Chosen) -> Response:
     """The form with its plan, or with what is wrong; with `start`, the run."""
     form = TaskForm.read(fields)
+    form = form.for_loop(await _takes(visit, form.definition))
+    if "fields" in fields:
+        return await _form(visit, form, lost=[name for name, _ in files])
     try:
         limit = most_bytes(visit.site.rules.body_bytes)
         form = form.with_files(as_inputs(files, taken=form.input_names, limit=limit))
@@ -58,6 +63,14 @@ async def look_over(visit: Here, fields: Fields, files: Chosen) -> Response:
         return await _form(visit, form, problem=problem, lost=[name for name, _ in files])
     kept = now_kept(plan.inputs, {*form.kept, *form.contents})
     return await _form(visit, form.model_copy(update={"kept": kept, "contents": {}}), plan=plan)
+
+
+async def _takes(visit: Visit, definition: str) -> tuple[LoopParameter, ...]:
+    """The parameters of a loop; none of one that is not there."""
+    if not definition:
+        return ()
+    found = (await visit.api.get("/loops/definitions", Definitions)).items
+    return next((one.takes for one in found if one.name == definition), ())
 
 
 async def _form(
@@ -80,6 +93,10 @@ async def _form(
         tasks=tasks,
         ready=next((one for one in tasks if one.name == form.ready), None),
         key=uuid.uuid4().hex,
+        takes=next((one.takes for one in definitions.items if one.name == form.definition), ())
+        if form.kind == "roles"
+        else (),
+        texts=text_of,
         kept=kept_words(form.kept),
         lost=[file_name(name) for name in lost],
         most=size_in_words(most_bytes(visit.site.rules.body_bytes)),

@@ -1,6 +1,6 @@
 """The form of a new run as the task that it means."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import yaml
 from pydantic import JsonValue
@@ -8,12 +8,17 @@ from pydantic import JsonValue
 from perdure.domain.evaluation.rubric import Dimension
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.refine.checks_from_goal import derive, judged_goal
+from perdure.domain.roles.definition import text_of
+from perdure.domain.run.loop_api import LoopParameter
 from perdure.interfaces.rest.tasks import ReadyTask
 from perdure.interfaces.web.api_calls import ApiProblem
 from perdure.interfaces.web.start.files import ChosenFiles, kept_of, kept_values
 
 NAME_CHARACTERS = 60
 INPUT = "input:"
+PARAMETER = "parameter:"
+# Made of several fields each.
+PARTS = frozenset({"inputs", "parameters", "kept", "contents"})
 Task = dict[str, JsonValue]
 
 
@@ -34,6 +39,7 @@ class TaskForm(FrozenModel):
         ready: the ready-made task that it began with.
         folder: where the run works, as an absolute path.
         inputs: by name, those that a ready-made task leaves open.
+        parameters: values of the parameters of `definition`, those that were written.
         kept: images and PDFs that were taken before, by input; see `files`.
         contents: those that came with the form, by input, as a task has them.
         more: any other fields of a task file, as YAML.
@@ -52,6 +58,7 @@ class TaskForm(FrozenModel):
     ready: str = ""
     folder: str = ""
     inputs: Mapping[str, str] = {}
+    parameters: Mapping[str, str] = {}
     kept: Mapping[str, str] = {}
     contents: Mapping[str, JsonValue] = {}
     more: str = ""
@@ -59,14 +66,26 @@ class TaskForm(FrozenModel):
     @classmethod
     def read(cls, fields: Mapping[str, str]) -> "TaskForm":
         """The form as it was sent."""
-        known = cls.model_fields.keys() & fields.keys() - {"inputs", "kept", "contents"}
+        known = cls.model_fields.keys() & fields.keys() - PARTS
+        parameters = {
+            name.removeprefix(PARAMETER): text.strip()
+            for name, text in fields.items()
+            if name.startswith(PARAMETER)
+        }
         inputs = {
             name.removeprefix(INPUT): text.strip()
             for name, text in fields.items()
             if name.startswith(INPUT)
         }
         written = {name: fields[name].strip() for name in known}
-        return cls(inputs=inputs, kept=kept_of(fields)).model_copy(update=written)
+        made = cls(inputs=inputs, parameters=parameters, kept=kept_of(fields))
+        return made.model_copy(update=written)
+
+    def for_loop(self, takes: Collection[LoopParameter]) -> "TaskForm":
+        """The form without what was written for the parameters of another loop."""
+        names = {one.name for one in takes} if self.kind == "roles" else set[str]()
+        parameters = {name: text for name, text in self.parameters.items() if name in names}
+        return self.model_copy(update={"parameters": parameters})
 
     def with_files(self, files: ChosenFiles) -> "TaskForm":
         """The form with files that came with it; texts stand in it as inputs."""
@@ -98,6 +117,7 @@ class TaskForm(FrozenModel):
             goal=str(task.fields.get("goal", "")).strip(),
             ready=task.name,
             inputs=dict.fromkeys(task.inputs, ""),
+            parameters=_parameters_taken(rest) if task.kind == "roles" else {},
             more=_as_yaml({name: value for name, value in rest.items() if value != {}}),
         ).model_copy(update=visible)
 
@@ -121,6 +141,9 @@ class TaskForm(FrozenModel):
             texts = {name: text or None for name, text in self.inputs.items()}
             task["context"] = {**texts, **kept_values(self.kept), **self.contents}
         inner: Task = {"definition": self.definition} if self.kind == "roles" else {}
+        if self.kind == "roles" and any(self.parameters.values()):
+            # What stays empty has its default; the API names those that have none.
+            inner["parameters"] = {name: text for name, text in self.parameters.items() if text}
         if self.max_iterations:
             inner["max_iterations"] = _number(self.max_iterations)
         if inner:
@@ -164,6 +187,16 @@ def _taken(fields: Task, part: str, name: str) -> str:
         return ""
     fields[part] = {key: other for key, other in inner.items() if key != name}
     return str(value)
+
+
+def _parameters_taken(fields: Task) -> dict[str, str]:
+    """The parameters of a loop taken out of a task, as texts."""
+    inner = fields.get("roles")
+    given = inner.get("parameters") if isinstance(inner, dict) else None
+    if not isinstance(inner, dict) or not isinstance(given, dict):
+        return {}
+    fields["roles"] = {key: other for key, other in inner.items() if key != "parameters"}
+    return {name: text_of(value) for name, value in given.items()}
 
 
 class _Dumper(yaml.SafeDumper):
