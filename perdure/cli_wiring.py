@@ -243,6 +243,7 @@ class _Installation:
                 now=utc_now(),
                 dry_run=dry_run,
                 rules=read_rules(self._settings.retention),
+                journal_days=self._settings.journal_days,
             )
 
     async def move_blobs(self) -> MovedContent:

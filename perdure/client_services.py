@@ -348,6 +348,7 @@ def collecting_of(parts: "Parts") -> "Callable[[], Awaitable[CollectReport]]":
             now=utc_now(),
             dry_run=False,
             rules=read_rules(parts.settings.retention),
+            journal_days=parts.settings.journal_days,
         )
         return CollectReport.model_validate(found.model_dump(exclude={"dry_run"}))
 

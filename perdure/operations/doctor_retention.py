@@ -14,6 +14,7 @@ from perdure.interfaces.services import Check
 
 RETENTION = "retention"
 ERASURE = "erasure"
+JOURNAL = "journal"
 ERROR_CHARACTERS = 400
 
 
@@ -26,11 +27,16 @@ async def retention(settings: Settings, connect: Connect) -> AsyncIterator[Check
         async with connect(start=False, on_progress=lambda _: None) as services:
             if (check := erasing(await services.erasure().pending())) is not None:
                 yield check
+            if settings.journal_days:
+                told = (
+                    f"calls of runs that are gone are added up after {settings.journal_days} days"
+                )
+                yield Check(name=JOURNAL, state="ok", found=told)
             collections = services.gateway.upkeep("collection")
             stands = await collections.state()
             if stands is not None and stands.every_s is not None:
                 yield collecting(stands, await collections.outcome())
-            elif settings.retention:
+            elif settings.retention or settings.journal_days:
                 yield Check(
                     name=RETENTION,
                     state="warning",

@@ -62,6 +62,7 @@ async def collect(
     dry_run: bool,
     young: timedelta = YOUNG,
     rules: Sequence[RetentionRule] = (),
+    journal_days: int = 0,
 ) -> Collected:
     """Drop (or, with `dry_run`, count) the blobs that nothing retained leads to.
 
@@ -80,6 +81,7 @@ async def collect(
         dry_run: only count.
         young: what was written or renewed so shortly before stays, whoever needs it.
         rules: how long ended runs are kept.
+        journal_days: for how long calls of runs that are gone keep rows of their own; 0: for good.
 
     Raises:
         ServiceUnavailable: the server does not answer; nothing was dropped.
@@ -106,6 +108,8 @@ async def collect(
         sizes = await _drop(stores, unneeded, erased, cutoff=needs.cutoff, now=now)
         await _release_ended(stores, workspaces, open_runs=needs.open)
         await _forget(stores, now)
+        if journal_days:
+            await _roll_up(stores, now, journal_days)
     return Collected(
         blobs=len(sizes),
         bytes=sum(sizes),
@@ -155,6 +159,14 @@ async def _forget(stores: Stores, now: datetime) -> None:
     await stores.notices().forget(before=now - NOTICES_KEPT)
     await stores.live().prune()
     await stores.schedules().bring_up(forget_before=now - MONTHS_KEPT)
+
+
+async def _roll_up(stores: Stores, now: datetime, days: int) -> None:
+    """Add up calls of runs that are gone; monitoring has them first, so that nothing is lost."""
+    figures = stores.figures()
+    while not await figures.count_calls(lost_before=now - YOUNG):
+        pass
+    await stores.ledger().roll_up(before=now - timedelta(days=days))
 
 
 async def _candidates(

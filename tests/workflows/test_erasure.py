@@ -11,7 +11,7 @@ from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
 from waiting import eventually
 
-from perdure.domain.budget.ledger import Period
+from perdure.domain.budget.ledger import Period, SpendKey
 from perdure.domain.foundation.errors import (
     InvalidInput,
     NotAllowed,
@@ -300,6 +300,27 @@ async def test_a_tombstone_of_an_erasure_gets_no_label_again(bare: Installation)
         await stores.records.delete_run("a", stone=stone_of(row("a"), "a", now, why))
     (stone,) = await stores.erasure().tombstones("a")
     assert (stone.why, stone.label) == ("erased", None)
+
+
+async def test_calls_of_runs_that_are_gone_are_added_up(site: Installation) -> None:
+    stores = site.parts.stores
+    run, kept = await letter(site, "Write a letter."), await letter(site, "Write one.", OTHER)
+    await closed(site, run)
+    days = Period(since=date(2026, 1, 1), until=datetime.now(UTC).date() + timedelta(days=1))
+    keys: tuple[SpendKey, ...] = ("day", "kind", "label", "model")
+    await site.gateway.delete(kept)
+    row = await stores.records.run(run)
+    assert row is not None
+    await site.gateway.expire([stone_of(row, run, datetime.now(UTC), "expired")])
+    before = {by: await stores.ledger().spending(by, days) for by in keys}
+    for journal_days, left in ((0, True), (60, True), (7, False)):
+        await collect(
+            stores, site.gateway, site.parts.workspaces,
+            now=datetime.now(UTC) + timedelta(days=31), dry_run=False, journal_days=journal_days,
+        )  # fmt: skip
+        assert bool(await stores.journal.rows(run)) == left
+        assert bool(await stores.journal.replies(run)) == left
+        assert {by: await stores.ledger().spending(by, days) for by in keys} == before
 
 
 async def test_collections_run_on_a_schedule(site: Installation) -> None:

@@ -30,6 +30,7 @@ from perdure.domain.installation.open_limits import Above
 
 DEFAULT_HOME = Path("~/.perdure")
 PREFIX = "PERDURE_"
+SHORTEST_JOURNAL_DAYS = 7
 LIST = "words with commas between them, or a JSON list"
 Names = Annotated[tuple[str, ...], NoDecode]
 
@@ -63,6 +64,10 @@ class SettingFields(BaseSettings):
     """How long ended [runs are kept](retention.md), applied by `perdure gc`: rules with semicolons
     between them, of which the first that fits decides, such as `30d outcome=failed; keep
     label=audit-*; 365d`. Unset: for good."""
+    journal_days: int = Field(0, ge=0, le=36500)
+    """Days for which model calls of runs that are gone keep rows of their own in the
+    [journal](retention.md#the-journal); then `perdure gc` adds them up, so that no sum changes.
+    From 7 up; `0`: for good."""
     plugins: Names = ()
     """Tools and checks that a worker loads: files (`./mytools.py`), package folders or modules."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
@@ -293,6 +298,14 @@ class SettingFields(BaseSettings):
 
             read_rules(text)
         return text
+
+    @field_validator("journal_days", mode="after")
+    @classmethod
+    def _long_enough(cls, days: int) -> int:
+        # A worker that was taken for dead may report for a while.
+        if 0 < days < SHORTEST_JOURNAL_DAYS:
+            raise ValueError(f"give {SHORTEST_JOURNAL_DAYS} days at least, or 0 to keep all")
+        return days
 
     @field_validator("home", mode="after")
     @classmethod

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from sqlite3 import Error as SqliteError
 from typing import Self
 
-from sqlalchemy import URL, Column, ColumnElement, Connection, Engine, Table, and_, make_url
+from sqlalchemy import URL, Column, ColumnElement, Connection, Engine, Table, and_, make_url, text
 from sqlalchemy.exc import (
     ArgumentError,
     DataError,
@@ -122,6 +122,14 @@ class Database:
         with _Translated(self._dialect, self._place):
             return await self._dialect.whole(self._engine, work, writes=False)
 
+    @asynccontextmanager
+    async def snapshot(self) -> AsyncGenerator[AsyncConnection]:
+        """A transaction that only reads, and all of whose statements see the same moment."""
+        async with self.read() as connection:
+            if self.dialect_name == "postgresql":
+                await connection.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"))
+            yield connection
+
     def insert(self, table: Table) -> Upsert:
         """An insert with `on_conflict_do_nothing` and `on_conflict_do_update`."""
         return self._dialect.insert(table)
@@ -132,8 +140,8 @@ class Database:
 
     def begins(self, column: Column[str], prefix: str) -> ColumnElement[bool]:
         """Whether a text begins with `prefix`, case and all; an index finds it."""
-        text = self._dialect.in_bytes(column)
-        return and_(text >= prefix, text < prefix + LAST)
+        in_bytes = self._dialect.in_bytes(column)
+        return and_(in_bytes >= prefix, in_bytes < prefix + LAST)
 
     def is_below(self, column: Column[str], run: str) -> ColumnElement[bool]:
         """Whether an id is that of a run below another one."""

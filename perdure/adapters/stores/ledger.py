@@ -1,23 +1,23 @@
-"""Sums over the journal of all runs: one aggregated query for each question.
+"""Sums over the journal of all runs: an aggregated query for each question, and what was rolled up.
 
 Labels may be encrypted, so the database adds up by run and the lines of one label are put together
 here. Costs are exact decimals, which SQLite cannot add: their texts are joined, and added here.
 """
 
 from collections.abc import Sequence
+from datetime import datetime
 from decimal import Decimal
 
 from sqlalchemy import ColumnElement, RowMapping, Select, Text, and_, case, func, or_, select
 
 from perdure.adapters.stores.attempts import was_sent
 from perdure.adapters.stores.database import Database
+from perdure.adapters.stores.journal_totals import LEARNING, JournalTotals
 from perdure.adapters.stores.tables import attempts, run_savings, runs, tombstones
 from perdure.domain.budget.ledger import InputSavings, Period, SpendCell, SpendKey, SpendLine
-from perdure.domain.foundation.names import learn_run_id
 from perdure.domain.llm.usage import Usage
 
 _BETWEEN = " "
-LEARNING = learn_run_id("")
 _TOKENS = tuple(Usage.model_fields)
 
 
@@ -26,10 +26,19 @@ class SqlLedger:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._totals = JournalTotals(database)
+
+    async def roll_up(self, *, before: datetime) -> int:
+        return await self._totals.roll_up(before=before)
 
     async def spending(self, by: SpendKey, period: Period) -> list[SpendLine]:
         lines: dict[str | None, SpendLine] = {}
-        async with self._database.read() as connection:
+        async with self._database.snapshot() as connection:
+            for line in await self._totals.lines(
+                connection, by, since=period.since, until=period.until
+            ):
+                name = line.name or None
+                lines[name] = lines.get(name, SpendLine(name=name)).plus(line)
             for row in (await connection.execute(self._sums(by, period))).mappings():
                 name = row["name"] or row.get("former") or None
                 lines[name] = lines.get(name, SpendLine(name=name)).plus(_line(row))
@@ -48,14 +57,19 @@ class SqlLedger:
             _flag(_unconfirmed()).label("unconfirmed"),
         )
         query = select(*keys, *self._figures()).select_from(own).group_by(*keys)
-        async with self._database.read() as connection:
-            rows = (await connection.execute(query)).mappings()
-            return [
-                SpendCell.model_validate(
-                    {**{key.name: row[key.name] for key in keys}, "line": _line(row)}
-                )
-                for row in rows
-            ]
+        async with self._database.snapshot() as connection:
+            rows = (await connection.execute(query)).mappings().all()
+            return _together(
+                [
+                    *await self._totals.cells(connection),
+                    *(
+                        SpendCell.model_validate(
+                            {**{key.name: row[key.name] for key in keys}, "line": _line(row)}
+                        )
+                        for row in rows
+                    ),
+                ]
+            )
 
     async def savings(self, period: Period) -> InputSavings:
         ended = run_savings.c.ended_at
@@ -144,6 +158,16 @@ def _line(row: RowMapping) -> SpendLine:
         known_cost_usd=sum(costs, Decimal(0)),
         seconds=round(row["seconds"], 3),
     )
+
+
+def _together(cells: Sequence[SpendCell]) -> list[SpendCell]:
+    """One cell for all that share the same names."""
+    found: dict[tuple[object, ...], SpendCell] = {}
+    for cell in cells:
+        names = cell.phase, cell.model, cell.day, cell.learning, cell.unconfirmed
+        line = found[names].line.plus(cell.line) if names in found else cell.line
+        found[names] = cell.model_copy(update={"line": line})
+    return list(found.values())
 
 
 def _dearest_first(line: SpendLine) -> tuple[Decimal, int, str]:

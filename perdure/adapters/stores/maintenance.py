@@ -32,6 +32,7 @@ from perdure.adapters.stores.tables import (
     schedule_spend,
     schedule_starts,
     seals,
+    spend_totals,
     tombstones,
     tree_seals,
     verdicts,
@@ -42,8 +43,8 @@ PAGE = 500
 # What is left out grows with the books and names no content. A table that is added later is read.
 _NAMELESS = frozenset({
     api_starts, api_tokens, attempts, blob_objects, blobs, erased_blobs, erasures,
-    memory_origins, replies, schedule_bookings, schedule_spend, schedule_starts, seals, tombstones,
-    tree_seals,
+    memory_origins, replies, schedule_bookings, schedule_spend, schedule_starts, seals,
+    spend_totals, tombstones, tree_seals,
 })  # fmt: skip
 
 

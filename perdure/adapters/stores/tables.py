@@ -11,6 +11,11 @@ from sqlalchemy import (
     Text,
 )
 
+from perdure.adapters.stores.book_tables import schedule_bookings as schedule_bookings
+from perdure.adapters.stores.book_tables import schedule_spend as schedule_spend
+from perdure.adapters.stores.book_tables import schedule_starts as schedule_starts
+from perdure.adapters.stores.book_tables import schedules as schedules
+from perdure.adapters.stores.book_tables import spend_totals as spend_totals
 from perdure.adapters.stores.columns import (
     Money,
     UtcTime,
@@ -20,10 +25,6 @@ from perdure.adapters.stores.columns import (
     texts,
     times,
 )
-from perdure.adapters.stores.schedule_tables import schedule_bookings as schedule_bookings
-from perdure.adapters.stores.schedule_tables import schedule_spend as schedule_spend
-from perdure.adapters.stores.schedule_tables import schedule_starts as schedule_starts
-from perdure.adapters.stores.schedule_tables import schedules as schedules
 
 attempts = Table(
     "attempts",

@@ -119,6 +119,16 @@ class Ledger(Protocol):
         """What all calls that the store knows used, whenever they began."""
         ...
 
+    async def roll_up(self, *, before: datetime) -> int:
+        """Add up calls that began before a moment and whose runs are gone, and drop their rows.
+
+        No sum changes. Only calls that the totals of monitoring have are added up.
+
+        Returns:
+            How many rows went.
+        """
+        ...
+
     async def savings(self, period: Period) -> InputSavings:
         """What runs that ended in the period sent, against a loop that resends everything."""
         ...

@@ -144,3 +144,14 @@ def test_a_minimal_environment_holds_no_secret(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-secret")
     assert "sk-secret" in inherited_environment().values()
     assert "sk-secret" not in inherited_environment(minimal=True).values()
+
+
+@pytest.mark.parametrize(
+    ("days", "good"), [(0, True), (7, True), (400, True), (1, False), (6, False)]
+)
+def test_the_journal_is_kept_for_a_week_at_least(days: int, good: bool) -> None:
+    if good:
+        assert Settings.load(journal_days=days).journal_days == days
+        return
+    with pytest.raises(InvalidInput, match="give 7 days at least, or 0 to keep all"):
+        Settings.load(journal_days=days)

@@ -1,8 +1,8 @@
-"""The tables of schedules and of their books; `tables` has them with all others."""
+"""The tables of schedules and of books that outlive runs; `tables` has them with all others."""
 
 from decimal import Decimal
 
-from sqlalchemy import BigInteger, Boolean, Column, Integer, Table, Text
+from sqlalchemy import BigInteger, Boolean, Column, Double, Integer, Table, Text
 
 from perdure.adapters.stores.columns import Money, UtcTime, contents, key, metadata, texts, times
 
@@ -51,3 +51,23 @@ schedule_spend = Table(
     Column("tokens", BigInteger),
     Column("unpriced", BigInteger),
 )
+
+spend_totals = Table(
+    "spend_totals",
+    metadata,
+    key("id"),
+    *texts("day", "model", "phase", "kind"),
+    *contents("spend_totals", "label"),
+    Column("learning", Boolean),
+    Column("unconfirmed", Boolean),
+    *(Column(name, BigInteger) for name in ("calls", "unpriced_calls", "estimated_calls")),
+    Column("cost_usd", Money),
+    Column("seconds", Double),
+    *(
+        Column(name, BigInteger)
+        for name in (
+            "input_tokens", "output_tokens", "cache_read_tokens", "cache_write_5m_tokens",
+            "cache_write_1h_tokens",
+        )
+    ),
+)  # fmt: skip

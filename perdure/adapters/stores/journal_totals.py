@@ -1,0 +1,203 @@
+"""Rows of the journal whose runs are gone, added up: the sums of all runs stay as they are.
+
+A row goes together with its reply, in the transaction that adds it to `spend_totals`. Only what can
+change no more goes: it is counted (see `call_totals`), its run and the root of its tree have no
+row, and it is older than the journal is kept.
+"""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from decimal import Decimal
+
+from sqlalchemy import (
+    ColumnElement,
+    RowMapping,
+    Text,
+    and_,
+    case,
+    delete,
+    exists,
+    func,
+    literal,
+    or_,
+    select,
+    tuple_,
+)
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from perdure.adapters.stores.attempts import Row
+from perdure.adapters.stores.columns import UtcTime
+from perdure.adapters.stores.database import Database
+from perdure.adapters.stores.tables import attempts, replies, runs, spend_totals, tombstones
+from perdure.domain.budget.ledger import SpendCell, SpendLine
+from perdure.domain.foundation.names import learn_run_id
+from perdure.domain.llm.usage import Usage
+
+LOCK = "journal totals"
+PAGE = 500
+LEARNING = learn_run_id("")
+TOKENS = tuple(Usage.model_fields)
+_KEY = (attempts.c.key, attempts.c.attempt, attempts.c.opening)
+_ORDER = (attempts.c.started_at, *_KEY)
+_NAMES = ("day", "model", "phase", "kind", "label", "learning", "unconfirmed")
+_FIGURES = ("calls", "unpriced_calls", "estimated_calls", "cost_usd", "seconds", *TOKENS)
+
+
+@dataclass(slots=True)
+class _Total:
+    names: dict[str, str | bool | None]
+    line: SpendLine = field(default_factory=SpendLine)
+
+    def id(self, database: Database) -> str:
+        """The same for the same names; a label is a digest where the store has a key."""
+        label = self.names["label"]
+        told = {**self.names, "label": None if label is None else database.cells.digest(str(label))}
+        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+
+
+class JournalTotals:
+    """The table `spend_totals`, and the rows of the journal that go into it."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def roll_up(self, *, before: datetime) -> int:
+        """Add rows that began before a moment and whose runs are gone; how many went."""
+        rolled, last = 0, None
+        while page := await self._page(before, last):
+            last = page[-1]
+            async with self._database.write() as connection:
+                await self._database.lock(connection, LOCK)
+                rolled += await self._take(connection, page, before)
+        return rolled
+
+    async def lines(
+        self, connection: AsyncConnection, by: str, *, since: date, until: date
+    ) -> list[SpendLine]:
+        """What went, by a column, of calls that began on these days."""
+        days = spend_totals.c.day >= since.isoformat(), spend_totals.c.day <= until.isoformat()
+        found = await connection.execute(select(spend_totals).where(*days))
+        return [_line(row, name=row[by]) for row in found.mappings()]
+
+    async def cells(self, connection: AsyncConnection) -> list[SpendCell]:
+        """What went, by all that a cell tells."""
+        found = await connection.execute(select(spend_totals))
+        names = ("phase", "model", "day", "learning", "unconfirmed")
+        return [
+            SpendCell.model_validate({**{name: row[name] for name in names}, "line": _line(row)})
+            for row in found.mappings()
+        ]
+
+    async def _page(
+        self, before: datetime, last: Sequence[object] | None
+    ) -> Sequence[Sequence[object]]:
+        query = select(*_ORDER).where(_gone(before)).order_by(*_ORDER).limit(PAGE)
+        if last is not None:
+            began, key, *numbers = last
+            after = tuple_(
+                literal(began, UtcTime), literal(key, Text), *(literal(one) for one in numbers)
+            )
+            query = query.where(tuple_(*_ORDER) > after)
+        async with self._database.read() as connection:
+            return [tuple(row) for row in await connection.execute(query)]
+
+    async def _take(
+        self, connection: AsyncConnection, page: Sequence[Sequence[object]], before: datetime
+    ) -> int:
+        keys = [tuple(row[1:]) for row in page]
+        own = tuple_(replies.c.key, replies.c.attempt, replies.c.opening)
+        # A run of this name may have begun since: then its rows stay, and their replies with them.
+        still = select(*_KEY).where(tuple_(*_KEY).in_(keys), _gone(before))
+        await connection.execute(delete(replies).where(own.in_(still)))
+        gone = delete(attempts).where(tuple_(*_KEY).in_(keys), _gone(before)).returning(*attempts.c)
+        rows = [Row.of(row) for row in (await connection.execute(gone)).mappings()]
+        totals = await self._added_up(connection, rows)
+        for total in totals:
+            await self._add(connection, total)
+        return len(rows)
+
+    async def _added_up(self, connection: AsyncConnection, rows: Sequence[Row]) -> list[_Total]:
+        query = select(tombstones).where(tombstones.c.run.in_({row.root for row in rows}))
+        stones = {row["run"]: row for row in (await connection.execute(query)).mappings()}
+        totals: dict[str, _Total] = {}
+        for row in rows:
+            stone = stones.get(row.root)
+            one = _Total(
+                names={
+                    "day": row.started_at.isoformat()[:10],
+                    "model": row.model,
+                    "phase": row.phase,
+                    "kind": None if stone is None else stone["kind"],
+                    "label": None if stone is None else stone["label"],
+                    "learning": row.run.startswith(LEARNING),
+                    "unconfirmed": row.at_estimate or row.state in ("lost", "duplicate"),
+                }
+            )
+            known = totals.setdefault(one.id(self._database), one)
+            known.line = known.line.plus(_of(row))
+        return list(totals.values())
+
+    async def _add(self, connection: AsyncConnection, total: _Total) -> None:
+        id = total.id(self._database)
+        query = select(spend_totals).where(spend_totals.c.id == id)
+        known = (await connection.execute(query)).mappings().first()
+        line = total.line if known is None else _line(known).plus(total.line)
+        figures = {
+            "calls": line.calls,
+            "unpriced_calls": line.unpriced_calls,
+            "estimated_calls": line.estimated_calls,
+            "cost_usd": line.known_cost_usd,
+            "seconds": line.seconds,
+            **line.usage.model_dump(),
+        }
+        new = self._database.insert(spend_totals).values({"id": id, **total.names, **figures})
+        changed = {name: new.excluded[name] for name in _FIGURES}
+        await connection.execute(new.on_conflict_do_update(index_elements=("id",), set_=changed))
+
+
+def _gone(before: datetime) -> ColumnElement[bool]:
+    """Rows of runs that are gone, and that can change no more."""
+    # A run that learns has no row of its own: it goes with the one that it learned from.
+    of = case(
+        (
+            attempts.c.root.startswith(LEARNING, autoescape=True),
+            func.substr(attempts.c.root, len(LEARNING) + 1),
+        ),
+        else_=attempts.c.root,
+    )
+    return and_(
+        attempts.c.started_at < before,
+        attempts.c.counted.is_(True),
+        attempts.c.state != "started",
+        or_(attempts.c.state != "lost", attempts.c.settled.is_(True)),
+        ~exists().where(runs.c.id == attempts.c.root),
+        ~exists().where(runs.c.id == attempts.c.run),
+        ~exists().where(runs.c.id == of),
+    )
+
+
+def _of(row: Row) -> SpendLine:
+    unconfirmed = row.at_estimate or row.state in ("lost", "duplicate")
+    return SpendLine(
+        calls=int(row.sent),
+        unpriced_calls=int(row.sent and row.cost_usd is None),
+        estimated_calls=int(row.sent and unconfirmed),
+        usage=row.usage,
+        known_cost_usd=row.cost_usd or Decimal(0),
+        seconds=row.seconds,
+    )
+
+
+def _line(row: RowMapping, name: str | None = None) -> SpendLine:
+    return SpendLine(
+        name=name,
+        calls=row["calls"],
+        unpriced_calls=row["unpriced_calls"],
+        estimated_calls=row["estimated_calls"],
+        usage=Usage.model_validate({token: row[token] for token in TOKENS}),
+        known_cost_usd=row["cost_usd"],
+        seconds=row["seconds"],
+    )
