@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import datetime
+from functools import partial
 from typing import ParamSpec, Protocol, TypeVar
 
 from perdure.adapters.stores.encryption import Vault, kind
@@ -22,6 +23,14 @@ class BlobBackend(Protocol):
 
     async def write(self, address: str, stored: bytes) -> None:
         """Keep the bytes durably; all of them or nothing."""
+        ...
+
+    async def keep(self, address: str, size: int, sealed: Callable[[], bytes]) -> None:
+        """Renew the bytes where `size` of them are there already, and write them elsewhere.
+
+        Args:
+            sealed: what makes the bytes, of which none are needed where they are there.
+        """
         ...
 
     async def renew(self, address: str, size: int) -> bool:
@@ -57,10 +66,8 @@ class VerifiedBlobStore:
 
     async def put(self, data: bytes) -> str:
         address = await _beside(len(data), self._vault.address, data)
-        if await self._shelf.renew(address, self._vault.stored_size(len(data))):
-            return address
-        stored = await _beside(len(data), self._vault.seal, address, data)
-        await self._shelf.write(address, stored)
+        sealed = partial(self._vault.seal, address, data)
+        await self._shelf.keep(address, self._vault.stored_size(len(data)), sealed)
         return address
 
     async def put_text(self, text: str) -> BlobRef:
@@ -129,6 +136,14 @@ def encode(text: str) -> bytes:
             f" ({text[error.start]!r}), which UTF-8 cannot write.",
             cure="Replace it before the text is stored.",
         ) from error
+
+
+async def renewed_or_written(
+    shelf: BlobBackend, address: str, size: int, sealed: Callable[[], bytes]
+) -> None:
+    """`BlobBackend.keep` of shelves that need two looks for it."""
+    if not await shelf.renew(address, size):
+        await shelf.write(address, await _beside(size, sealed))
 
 
 async def _beside(size: int, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:

@@ -10,7 +10,7 @@ import fcntl
 import os
 import secrets
 import time
-from collections.abc import AsyncIterator, Generator, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -50,6 +50,9 @@ class FileShelf:
     async def write(self, address: str, stored: bytes) -> None:
         await asyncio.to_thread(self._write, address, stored)
 
+    async def keep(self, address: str, size: int, sealed: Callable[[], bytes]) -> None:
+        await asyncio.to_thread(self._keep, address, size, sealed)
+
     async def renew(self, address: str, size: int) -> bool:
         return await asyncio.to_thread(self._renew, address, size)
 
@@ -73,6 +76,10 @@ class FileShelf:
         suffix = SEALED_SUFFIX if kind(address) == SEALED_BLOB else ""
         digits = address.partition(":")[2]
         return self._root / digits[:2] / f"{digits[2:]}{suffix}"
+
+    def _keep(self, address: str, size: int, sealed: Callable[[], bytes]) -> None:
+        if not self._renew(address, size):
+            self._write(address, sealed())
 
     def _write(self, address: str, stored: bytes) -> None:
         target = self._path(address)

@@ -1,11 +1,11 @@
 """An installation that keeps its blobs elsewhere than it did: both places are one store."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import datetime, timedelta
 
 from sqlalchemy import select
 
-from perdure.adapters.stores.blobs import BlobBackend
+from perdure.adapters.stores.blobs import BlobBackend, renewed_or_written
 from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.object_blobs import ObjectShelf
 from perdure.adapters.stores.tables import blob_objects
@@ -33,6 +33,9 @@ class MovedBlobs:
 
     async def write(self, address: str, stored: bytes) -> None:
         await self._objects.write(address, stored)
+
+    async def keep(self, address: str, size: int, sealed: Callable[[], bytes]) -> None:
+        await renewed_or_written(self, address, size, sealed)
 
     async def renew(self, address: str, size: int) -> bool:
         if await self._objects.renew(address, size):
@@ -109,6 +112,9 @@ class UntoldObjects:
 
     async def write(self, address: str, stored: bytes) -> None:
         await self._shelf.write(address, stored)
+
+    async def keep(self, address: str, size: int, sealed: Callable[[], bytes]) -> None:
+        await self._shelf.keep(address, size, sealed)
 
     async def renew(self, address: str, size: int) -> bool:
         return await self._shelf.renew(address, size)

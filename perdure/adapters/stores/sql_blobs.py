@@ -5,6 +5,7 @@ from datetime import datetime
 
 from sqlalchemy import Select, delete, func, select, update
 
+from perdure.adapters.stores.blobs import renewed_or_written
 from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.tables import blobs
 
@@ -28,6 +29,9 @@ class TableShelf:
         )
         async with self._database.write() as connection:
             await connection.execute(replace)
+
+    async def keep(self, address: str, size: int, sealed: Callable[[], bytes]) -> None:
+        await renewed_or_written(self, address, size, sealed)
 
     async def renew(self, address: str, size: int) -> bool:
         # Most puts are new content; those are answered without the write lock.

@@ -183,7 +183,6 @@ class _Patient:
         if not inspect.iscoroutinefunction(found):
             return found
 
-        @wraps(found)
         async def waiting(*args: object, **kwargs: object) -> object:
             return await in_store(lambda: found(*args, **kwargs))
 

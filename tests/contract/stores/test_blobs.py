@@ -3,7 +3,7 @@
 import asyncio
 import os
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -286,3 +286,23 @@ def test_sealing_is_undone_by_opening(data: bytes, key: bytes) -> None:
 def test_a_key_of_another_size_is_refused(size: int) -> None:
     with pytest.raises(InvalidInput, match=f"has {size} bytes instead of 32"):
         Vault(bytes(size))
+
+
+async def test_a_small_blob_of_a_file_takes_one_trip_to_a_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = FileShelf(tmp_path / "blobs")
+    files.open()
+    trips: list[object] = []
+    inherited = asyncio.to_thread
+
+    async def counted(work: Callable[..., object], *given: object) -> object:
+        trips.append(work)
+        return await inherited(work, *given)
+
+    monkeypatch.setattr(asyncio, "to_thread", counted)
+    store = VerifiedBlobStore(files, _vault(KEY))
+    for number in (1, 2):
+        address = await store.put(b"what a model said")
+        assert len(trips) == number
+    assert await store.get(address) == b"what a model said"

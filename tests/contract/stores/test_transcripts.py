@@ -1,6 +1,6 @@
 """Transcripts: same content gives the same head, prefixes are shared, turns cost no reads."""
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -35,6 +35,10 @@ class MemoryShelf:
 
     async def write(self, address: str, stored: bytes) -> None:
         self.kept[address] = stored
+
+    async def keep(self, address: str, size: int, sealed: Callable[[], bytes]) -> None:
+        if address not in self.kept:
+            self.kept[address] = sealed()
 
     async def renew(self, address: str, size: int) -> bool:
         return address in self.kept
