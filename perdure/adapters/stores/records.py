@@ -50,6 +50,17 @@ WORKSPACE_BYTES = 4
 USE_NOTED_AFTER = timedelta(minutes=1)
 
 
+_OPEN_RUNS = select(runs.c.id).where(runs.c.ended_at.is_(None))
+# Built once: every worker asks each second.
+_WORKSPACE_USES = select(
+    workspaces,
+    or_(
+        exists(_OPEN_RUNS.where(runs.c.workspace.is_(None))),
+        exists(_OPEN_RUNS.where(runs.c.workspace == workspaces.c.id)),
+    ).label("busy"),
+).order_by(workspaces.c.path)
+
+
 class _Saved(BaseModel):
     """What a row of savings needs of a result, which any version may have written."""
 
@@ -101,13 +112,11 @@ class SqlRecords:
             return {row.id: row.path for row in found}
 
     async def workspace_uses(self) -> list[WorkspaceUse]:
-        open_runs = select(runs.c.id).where(runs.c.ended_at.is_(None))
-        anywhere = exists(open_runs.where(runs.c.workspace.is_(None)))
-        here = exists(open_runs.where(runs.c.workspace == workspaces.c.id))
-        query = select(workspaces, or_(anywhere, here).label("busy")).order_by(workspaces.c.path)
-        async with self._database.read() as connection:
-            found = await connection.execute(query)
-            return [WorkspaceUse.model_validate(dict(row)) for row in found.mappings()]
+        def found(connection: Connection) -> list[WorkspaceUse]:
+            rows = connection.execute(_WORKSPACE_USES).mappings()
+            return [WorkspaceUse.model_validate(dict(row)) for row in rows]
+
+        return await self._database.read_whole(found)
 
     async def put_run(self, run: StoredRun) -> None:
         saved = _savings(run)
