@@ -23,7 +23,7 @@ from perdure.domain.llm.requests import (
     cache_use,
 )
 from perdure.domain.llm.shown_attachments import as_shown
-from perdure.domain.llm.transcript import Message, ToolUseBlock, TranscriptRef
+from perdure.domain.llm.transcript import Message, ToolUseBlock, TranscriptRef, shows_any
 from perdure.domain.ports import BlobStore, RecordStore, TranscriptStore
 from perdure.domain.run.activity_messages import (
     Frame,
@@ -174,6 +174,8 @@ class CallModel:
 
     async def _files(self, messages: Sequence[Message]) -> dict[str, bytes]:
         """The content of all that the messages show; it goes to the provider and nowhere else."""
+        if not shows_any(messages):
+            return {}
         shown = {one.ref for message in messages for one in message.attachments}
         return {address: await self._blobs.get(address) for address in sorted(shown)}
 

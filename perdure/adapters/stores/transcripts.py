@@ -91,7 +91,8 @@ class LinkedTranscripts:
         parts: list[tuple[Message, ...]] = []
         address: str | None = head
         while address is not None:
-            link = await self._link(address)
+            # Most are in the cache, and a long chain has thousands: none of those is awaited.
+            link = self._cache.get(address) or await self._link(address)
             parts.append(link.messages)
             address = link.parent
         return tuple(message for part in reversed(parts) for message in part)

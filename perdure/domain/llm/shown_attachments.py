@@ -20,6 +20,7 @@ from perdure.domain.llm.transcript import (
     TextBlock,
     ToolResultBlock,
     attachments_of,
+    shows_any,
 )
 
 Key = tuple[int, int, int]
@@ -31,14 +32,14 @@ def as_shown(messages: Sequence[Message], card: ModelProfile) -> tuple[Message, 
 
     What the task itself shows comes first, then what is newest.
     """
+    if not shows_any(messages):
+        return tuple(messages)
     placed = [
         ((at, number, part), message.pinned, one)
         for at, message in enumerate(messages)
         for number, block in enumerate(message.blocks)
         for part, one in enumerate(attachments_of(block))
     ]
-    if not placed:
-        return tuple(messages)
     able = [(key, pinned, one) for key, pinned, one in placed if one.kind in card.attachments]
     newest_first = sorted(able, key=lambda it: (it[1], it[0]), reverse=True)
     shown = _within([(key, one) for key, _, one in newest_first])

@@ -171,6 +171,17 @@ def block_tokens(block: Block) -> TokenSizes:
     return sizes
 
 
+def shows_any(messages: Sequence[Message]) -> bool:
+    """Whether any of them has an attachment; asked of whole conversations on every turn."""
+    for message in messages:
+        for block in message.blocks:
+            if isinstance(block, AttachmentBlock):
+                return True
+            if isinstance(block, ToolResultBlock) and block.attachments:
+                return True
+    return False
+
+
 def attachments_of(block: Block) -> tuple[Attachment, ...]:
     """The images and PDFs of one block."""
     match block:
