@@ -3,9 +3,10 @@
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from perdure.domain.foundation import redaction
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.redaction import REDACTED, names_a_secret, redacted, redacted_data
 
@@ -114,3 +115,72 @@ def test_no_text_takes_long(text: str) -> None:
     began = time.process_time()
     redacted(text)
     assert time.process_time() - began < 2
+
+
+FRAGMENTS = st.sampled_from(
+    (
+        "password",
+        "PassWd",
+        "pa\u017f\u017fphra\u017fe",
+        "secret",
+        "api_key",
+        "Api-\u212aey",
+        "access_token",
+        "cl\u0131ent_\u017fecret",
+        "CREDENT\u0130AL",
+        "credentials",
+        "Authorization",
+        "cookie",
+        "x-auth-token",
+        "bearer",
+        "BEARER ",
+        "basic ",
+        "://",
+        "@",
+        "=",
+        ": ",
+        '"',
+        "'",
+        "\\",
+        "&",
+        "?",
+        "sig",
+        "pwd",
+        "sk-",
+        "sk-ant-",
+        "perdure_0123abcd_",
+        "ghp_",
+        "github_pat_",
+        "npm_",
+        "rk_test_",
+        "sk_live_",
+        "xoxb-",
+        "xapp-",
+        "AKIA",
+        "AIza",
+        "eyJhbGciOi",
+        ".",
+        "https://hooks.slack.com/services/",
+        "-----BEGIN PRIVATE KEY-----",
+        "ABCDEFGH12345678",
+        "abcdefghijklmnopqrstuvwxyz0123",
+        " ",
+        "\n",
+    )
+)
+
+
+@settings(max_examples=600, deadline=None)
+@given(st.lists(FRAGMENTS, max_size=12).map("".join))
+def test_no_secret_is_passed_over_for_want_of_a_word(text: str) -> None:
+    whole = text
+    for pattern, kept, _ in redaction._SHAPES:
+        whole = pattern.sub(kept if kept.endswith("@") else f"{kept}{REDACTED}", whole)
+    assert redacted(text) == whole
+
+
+@pytest.mark.parametrize(
+    "name", ["\u017fecret", "API_\u212aEY", "cl\u0131ent_secret", "CREDENT\u0130AL"]
+)
+def test_letters_that_count_as_others_hide_nothing(name: str) -> None:
+    assert redacted(f"{name}=swordfish") == f"{name}=[redacted]"
