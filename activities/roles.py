@@ -21,15 +21,15 @@ from perdure.domain.roles.messages import (
     VerdictRequest,
 )
 from perdure.domain.roles.prompts import GOAL_SYSTEM
-from perdure.domain.roles.stage_reply import GoalVerdict, goal_schema, read_goal, read_signal
-from perdure.domain.roles.state import StageQuestion
-from perdure.domain.roles.verdict import (
+from perdure.domain.roles.review_reply import (
     Verdict,
     read_verdict,
     review_of,
     verdict_line,
     verdict_schema,
 )
+from perdure.domain.roles.stage_reply import GoalVerdict, goal_schema, read_goal, read_signal
+from perdure.domain.roles.state import StageQuestion
 from perdure.domain.run.activity_messages import Frame
 
 LINE_CHARACTERS = 200

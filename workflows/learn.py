@@ -26,9 +26,9 @@ from perdure.domain.turns.turn import Ending
 from perdure.workflows.engine import activity_options
 from perdure.workflows.engine.engine import Engine
 from perdure.workflows.engine.handlers import ControlHandlers
+from perdure.workflows.engine.model_attempts import Called, why_unusable
 from perdure.workflows.engine.model_call_spec import ModelCallSpec
 from perdure.workflows.engine.run import Run
-from perdure.workflows.engine.step_attempts import Called, why_unusable
 from perdure.workflows.engine.step_runner import StepFailed
 from perdure.workflows.engine.structured_replies import Extraction
 

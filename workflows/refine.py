@@ -26,11 +26,11 @@ from perdure.domain.run.hooks import HookFailure, failure_line
 from perdure.domain.run.result import RunResult
 from perdure.domain.turns.records import IterationRecord
 from perdure.domain.turns.turn import Ending
-from perdure.workflows.engine.context_update import reframed
 from perdure.workflows.engine.engine import Engine
 from perdure.workflows.engine.handlers import ControlHandlers
 from perdure.workflows.engine.judging_costs import JudgingCosts
 from perdure.workflows.engine.metrics import count_decision
+from perdure.workflows.engine.reframe import reframed
 from perdure.workflows.engine.scorer import Scorer
 from perdure.workflows.engine.start_learning import finish_and_learn
 from perdure.workflows.refine_parts.drafting import Drafting

@@ -15,11 +15,11 @@ from perdure.domain.roles.state import RoleInput
 from perdure.domain.run.result import RunResult
 from perdure.domain.turns.turn import Ending
 from perdure.workflows.engine.agent_turns import AgentTurns
-from perdure.workflows.engine.context_update import reframed
 from perdure.workflows.engine.engine import Engine
 from perdure.workflows.engine.handlers import ControlHandlers
 from perdure.workflows.engine.human_input import expired_to_end
 from perdure.workflows.engine.metrics import count_decision
+from perdure.workflows.engine.reframe import reframed
 from perdure.workflows.engine.start_learning import finish_and_learn
 from perdure.workflows.role_parts.nested_loops import NestedLoops
 from perdure.workflows.role_parts.policies import StageModels, StageRequirements, StageTurns

@@ -12,7 +12,7 @@ from perdure.adapters.definitions.store import LoopFiles
 from perdure.domain.evaluation.conditions import EvaluationBound, GoalBound
 from perdure.domain.roles.definition import LoopDefinition, RoleDefinition
 from perdure.domain.roles.parse_definition import read_definition
-from perdure.domain.roles.verdict import read_verdict
+from perdure.domain.roles.review_reply import read_verdict
 from perdure.submission.parse_yaml import parse
 
 PAGE = (Path(__file__).parents[2] / "docs" / "loops.md").read_text(encoding="utf-8")

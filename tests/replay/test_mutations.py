@@ -117,7 +117,7 @@ SLOW = {
         "refine_accepted_with_judge",
     ),
     "what a person answered is forgotten": Mutation(
-        "workflows/engine/limits.py",
+        "workflows/engine/limit_questions.py",
         "if gate.answer.text:",
         "if not gate.answer.text:",
         "refine_escalated",

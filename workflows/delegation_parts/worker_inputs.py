@@ -2,8 +2,7 @@
 
 from perdure.domain.agent.state import AgentInput
 from perdure.domain.budget.envelope import BudgetLimits
-from perdure.domain.delegation.decisions import Envelope
-from perdure.domain.delegation.inheritance import inherited
+from perdure.domain.delegation.decisions import Envelope, inherited
 from perdure.domain.delegation.messages import Assignment
 from perdure.domain.delegation.plan import acceptance_of
 from perdure.domain.delegation.skills import resolve

@@ -6,7 +6,7 @@ from perdure.workflows.engine.fitting import CallBounds, Fitting
 from perdure.workflows.engine.hooks import HookSteps
 from perdure.workflows.engine.human_input import HumanInput
 from perdure.workflows.engine.lifecycle import Lifecycle
-from perdure.workflows.engine.limits import LimitQuestions
+from perdure.workflows.engine.limit_questions import LimitQuestions
 from perdure.workflows.engine.lost_worker_retries import LostWorkerRetries
 from perdure.workflows.engine.model_caller import ModelCaller
 from perdure.workflows.engine.model_selection import ModelSelection

@@ -28,12 +28,9 @@ from perdure.domain.turns import compaction
 from perdure.domain.turns.failover import OVERFLOW_CODE, left_behind, next_model, unpriced
 from perdure.workflows.engine import activity_options
 from perdure.workflows.engine.fitting import Fitting
-from perdure.workflows.engine.limits import LimitQuestions
+from perdure.workflows.engine.limit_questions import LimitQuestions
 from perdure.workflows.engine.lost_worker_retries import LostWorkerRetries
-from perdure.workflows.engine.model_call_spec import ModelCallSpec as ModelCallSpec
-from perdure.workflows.engine.model_selection import ModelSelection
-from perdure.workflows.engine.run import AnyRun
-from perdure.workflows.engine.step_attempts import (
+from perdure.workflows.engine.model_attempts import (
     AllModelsFailed,
     Called,
     ModelAttempts,
@@ -41,6 +38,9 @@ from perdure.workflows.engine.step_attempts import (
     Tried,
     Unpriced,
 )
+from perdure.workflows.engine.model_call_spec import ModelCallSpec as ModelCallSpec
+from perdure.workflows.engine.model_selection import ModelSelection
+from perdure.workflows.engine.run import AnyRun
 from perdure.workflows.engine.step_runner import LOST, Completed, StepFailed, StepRunner
 
 RESERVATION_TRIES = 4

@@ -14,8 +14,8 @@ from perdure.domain.turns.guidance import demands, in_force
 from perdure.domain.turns.turn import Ending
 from perdure.workflows.engine.engine import Engine
 from perdure.workflows.engine.metrics import count_verdict
+from perdure.workflows.engine.model_attempts import AllModelsFailed, Called, Unpriced
 from perdure.workflows.engine.model_call_spec import ModelCallSpec
-from perdure.workflows.engine.step_attempts import AllModelsFailed, Called, Unpriced
 from perdure.workflows.engine.step_runner import StepFailed
 from perdure.workflows.engine.structured_replies import GoalJudging, VerdictAsking
 from perdure.workflows.role_parts.run import RoleRun

@@ -1,6 +1,6 @@
 """What a manager may decide: a closed union, told apart by `decision`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, JsonValue, TypeAdapter
@@ -30,12 +30,13 @@ def _clamped(value: float) -> float:
     return min(HIGHEST_TEMPERATURE, max(0.0, value))
 
 
-def _without_blanks(values: Sequence[str]) -> tuple[str, ...]:
+def without_blanks(values: Sequence[str]) -> tuple[str, ...]:
+    """The texts without space around them; blank ones are left out."""
     return tuple(value.strip() for value in values if value.strip())
 
 
 Temperature = Annotated[float, Field(allow_inf_nan=False), AfterValidator(_clamped)]
-Names = Annotated[tuple[str, ...], AfterValidator(_without_blanks)]
+Names = Annotated[tuple[str, ...], AfterValidator(without_blanks)]
 Word = Annotated[str, Field(min_length=1, max_length=120)]
 
 
@@ -75,6 +76,24 @@ class Envelope(FrozenModel):
     budget_share: float | None = Field(default=None, allow_inf_nan=False)
     sub_manager: bool | None = None
     priority: Priority = "normal"
+
+
+# What steers a run is never handed down as data, whatever a manager calls its inputs.
+CONTROL_KEYS = frozenset(
+    {
+        "agent", "budget", "control", "delegation", "gates", "goal", "kind", "learn", "metadata",
+        "models", "recall", "rubric", "site", "skills", "tools", "workspace",
+    }
+)  # fmt: skip
+
+
+def inherited(envelope: Envelope, inputs: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """The named inputs that an envelope hands on; control keys and unknown ones are not."""
+    return {
+        name: inputs[name]
+        for name in envelope.inherit
+        if name in inputs and name not in CONTROL_KEYS
+    }
 
 
 class Subtask(FrozenModel):

@@ -11,8 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from pydantic import JsonValue
 
-from perdure.domain.delegation.decisions import Envelope
-from perdure.domain.delegation.inheritance import inherited
+from perdure.domain.delegation.decisions import Envelope, inherited
 from perdure.domain.delegation.skills import SkillCatalog, resolve
 from perdure.domain.foundation.base import FrozenModel
 

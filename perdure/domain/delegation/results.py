@@ -4,17 +4,14 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, JsonValue
 
+from perdure.domain.delegation.decisions import without_blanks
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.generated_tools.draft import NeededTool
 
 Confidence = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
 
-def _without_blanks(values: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(value.strip() for value in values if value.strip())
-
-
-Texts = Annotated[tuple[str, ...], AfterValidator(_without_blanks)]
+Texts = Annotated[tuple[str, ...], AfterValidator(without_blanks)]
 
 
 class CreatedSkill(FrozenModel):

@@ -12,9 +12,9 @@ from perdure.domain.evaluation.outcomes import explain
 from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.roles.decision import RoleDecision, RoleFacts
 from perdure.domain.roles.definition import LoopDefinition, RoleDefinition
+from perdure.domain.roles.review_reply import came_back
 from perdure.domain.roles.spec import wants_verdict
 from perdure.domain.roles.state import PAST_KEPT, KeptIteration, Review, RoleState, StageDone
-from perdure.domain.roles.verdict import came_back
 from perdure.domain.run.iteration_record import spent_since, with_account
 from perdure.domain.run.result import Mark
 from perdure.domain.tools.definitions import EXCERPT_CHARACTERS

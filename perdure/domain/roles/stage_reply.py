@@ -19,7 +19,7 @@ from perdure.domain.llm.structured_replies import (
     shaped,
     unread,
 )
-from perdure.domain.roles.verdict_words import (
+from perdure.domain.roles.review_reply_words import (
     ATTRIBUTION,
     CONDITION,
     DEMAND,

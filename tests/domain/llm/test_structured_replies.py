@@ -20,8 +20,8 @@ from perdure.domain.llm.structured_replies import (
 )
 from perdure.domain.memory.learner_reply import read_learnings
 from perdure.domain.refine.planning import Plan, read_plan
+from perdure.domain.roles.review_reply import read_verdict
 from perdure.domain.roles.stage_reply import read_goal
-from perdure.domain.roles.verdict import read_verdict
 
 ONE = '{"score": 0.4, "why": "short"}'
 BRACES = "if (a) { b } else { c }\n" * 60

@@ -15,8 +15,14 @@ from perdure.domain.outputs.diff import output_hash
 from perdure.domain.roles import iteration_rules as rules
 from perdure.domain.roles.definition import LoopDefinition
 from perdure.domain.roles.iteration_rules import better
+from perdure.domain.roles.review_reply import (
+    came_back,
+    read_verdict,
+    review_of,
+    topic,
+    verdict_line,
+)
 from perdure.domain.roles.state import KeptIteration, RoleState, StageDone
-from perdure.domain.roles.verdict import came_back, read_verdict, review_of, topic, verdict_line
 from perdure.domain.turns.records import IterationRecord, StageRecord
 from perdure.domain.turns.turn import TurnState
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.domain.roles.verdict import read_verdict
-from perdure.domain.roles.verdict_words import says_nothing_else
+from perdure.domain.roles.review_reply import read_verdict
+from perdure.domain.roles.review_reply_words import says_nothing_else
 from tests.domain.roles.test_spoilt_approvals import SPOILT
 
 PLAIN = (

@@ -2,7 +2,7 @@
 
 import pytest
 
-from perdure.domain.roles.verdict_text import read_review
+from perdure.domain.roles.review_reply_text import read_review
 
 APPROVALS = (
     "APPROVED",

@@ -15,10 +15,10 @@ from perdure.domain.foundation.retry_policies import UNHEARD_ROUNDS
 from perdure.domain.run.gates import Gate, GateAnswer
 from perdure.domain.turns.turn import Ending
 from perdure.workflows.engine.human_input import HumanInput
-from perdure.workflows.engine.limits import LimitQuestions
+from perdure.workflows.engine.limit_questions import LimitQuestions
 from perdure.workflows.engine.lost_worker_retries import LostWorkerRetries
+from perdure.workflows.engine.model_attempts import Unpriced
 from perdure.workflows.engine.run import AnyRun
-from perdure.workflows.engine.step_attempts import Unpriced
 from perdure.workflows.engine.step_runner import Completed, StepFailed, StepRunner
 from perdure.workflows.engine.working_folder import WorkingFolder
 

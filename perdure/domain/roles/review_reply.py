@@ -23,9 +23,9 @@ from perdure.domain.llm.structured_replies import (
     unread,
 )
 from perdure.domain.memory.tokenizer import terms
+from perdure.domain.roles.review_reply_text import Reading, read_review, read_words
 from perdure.domain.roles.stage_reply import EmbeddedObject, embedded
 from perdure.domain.roles.state import Review
-from perdure.domain.roles.verdict_text import Reading, read_review, read_words
 
 DIMENSION = "review"
 _NAMES = ("requirements_met", "quality_pass")

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from perdure.domain.foundation.plain_text import folded
-from perdure.domain.roles import verdict_words as words
-from perdure.domain.roles.verdict_words import CROSS, Clause, clauses
+from perdure.domain.roles import review_reply_words as words
+from perdure.domain.roles.review_reply_words import CROSS, Clause, clauses
 
 Reading = Literal["approved", "rejected", "unclear"]
 _Sense = Literal["approves", "rejects", "doubts", "demands", "nothing"]

@@ -9,8 +9,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.domain.roles.verdict import RoleVerdict, Verdict, read_verdict, verdict_schema
-from perdure.domain.roles.verdict_text import read_review
+from perdure.domain.roles.review_reply import RoleVerdict, Verdict, read_verdict, verdict_schema
+from perdure.domain.roles.review_reply_text import read_review
 
 TABLE = yaml.safe_load(Path(__file__).with_name("reviews.yaml").read_text(encoding="utf-8"))
 CASES = [

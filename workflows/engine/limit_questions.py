@@ -6,8 +6,8 @@ from perdure.domain.foundation.names import short_model_name
 from perdure.domain.run.gates import Gate
 from perdure.domain.turns.turn import Ending
 from perdure.workflows.engine.human_input import HumanInput, expired_to_end
+from perdure.workflows.engine.model_attempts import AllModelsFailed, Called, Unpriced
 from perdure.workflows.engine.run import AnyRun
-from perdure.workflows.engine.step_attempts import AllModelsFailed, Called, Unpriced
 from perdure.workflows.engine.step_runner import StepFailed
 
 
