@@ -1,20 +1,25 @@
-"""What families of models take, and how long their replies can be: no price list says it.
+"""What families of models accept: thinking, effort, images and PDFs, and the length of a reply.
 
-Families that came after these tables are left open: what they do not take, the provider refuses in
-its own words.
+No price list has these facts, so they are tables here. In each the longest matching start of a
+model's name decides. Families newer than the tables are left open, and Claude and GPT are taken to
+see images, as all before them do: what a model does not accept, its provider refuses.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
+from perdure.domain.llm.file_signatures import AttachmentKind
 from perdure.domain.llm.requests import Effort, ThinkingWay
 
+T = TypeVar("T")
 _TOKENS: tuple[ThinkingWay, ...] = ("off", "tokens")
 _BOTH: tuple[ThinkingWay, ...] = ("off", "adaptive", "tokens")
 
 
 @dataclass(frozen=True, slots=True)
 class Abilities:
-    """What a family takes; None where this is not known."""
+    """What a Claude family accepts; None if that is unknown."""
 
     thinking: tuple[ThinkingWay, ...] | None = None
     effort: tuple[Effort, ...] | None = None
@@ -42,13 +47,16 @@ _FAMILIES = {
 
 
 def abilities_of(model: str) -> Abilities:
-    """What a model can be told; the longest start of its name decides."""
-    starts = [start for start in _FAMILIES if model.startswith(start)]
-    return _FAMILIES[max(starts, key=len)] if starts else Abilities()
+    """The thinking and effort that a Claude model accepts."""
+    return _by_family(_FAMILIES, model, otherwise=Abilities())
+
+
+def _by_family(table: Mapping[str, T], model: str, *, otherwise: T) -> T:
+    starts = [start for start in table if model.startswith(start)]
+    return table[max(starts, key=len)] if starts else otherwise
 
 
 DEFAULT_MAX_OUTPUT = 64_000
-# By family, the longest matching start wins.
 MAX_OUTPUT = {
     "claude-2": 4_096,
     "claude-3-": 4_096,
@@ -62,13 +70,12 @@ MAX_OUTPUT = {
 
 def max_output_of(model: str) -> int:
     """The longest reply of a Claude model in tokens."""
-    starts = [start for start in MAX_OUTPUT if model.startswith(start)]
-    return MAX_OUTPUT[max(starts, key=len)] if starts else DEFAULT_MAX_OUTPUT
+    return _by_family(MAX_OUTPUT, model, otherwise=DEFAULT_MAX_OUTPUT)
 
 
 @dataclass(frozen=True, slots=True)
 class OpenAIFacts:
-    """What a family of OpenAI takes; `sampling`: a temperature, which models that think refuse."""
+    """What an OpenAI family accepts; `sampling`: a temperature, which reasoning models refuse."""
 
     max_output: int = 16_384
     thinking: tuple[ThinkingWay, ...] | None = None
@@ -98,6 +105,59 @@ _OPENAI = {
 
 
 def openai_facts(model: str) -> OpenAIFacts:
-    """What a model of OpenAI takes; the longest start of its name decides."""
-    starts = [start for start in _OPENAI if model.startswith(start)]
-    return _OPENAI[max(starts, key=len)] if starts else OpenAIFacts()
+    """What a model of OpenAI accepts."""
+    return _by_family(_OPENAI, model, otherwise=OpenAIFacts())
+
+
+IMAGES: tuple[AttachmentKind, ...] = ("image",)
+BOTH: tuple[AttachmentKind, ...] = ("image", "pdf")
+# The largest that OpenAI documents for a family that counts image patches.
+LARGEST_MULTIPLIER = 2.46
+
+
+@dataclass(frozen=True, slots=True)
+class Vision:
+    """What a family can be shown, and its price relative to the usual bound of image tokens."""
+
+    takes: tuple[AttachmentKind, ...] = ()
+    factor: float = 1.0
+
+
+BLIND = Vision()
+SEES = Vision(BOTH)
+_VISION = {
+    "claude": SEES,
+    "claude-1": BLIND,
+    "claude-2": BLIND,
+    "claude-v1": BLIND,
+    "claude-instant": BLIND,
+    "claude-3-": Vision(IMAGES),
+    "claude-3-5-": SEES,
+    "claude-3-7-": SEES,
+    "gpt-4-turbo": Vision(IMAGES),
+    "gpt-4o": SEES,
+    # An image costs as much as with gpt-4o, in tokens that are that much cheaper.
+    "gpt-4o-mini": Vision(BOTH, 34.0),
+    "gpt-4o-audio": BLIND,
+    "gpt-4o-mini-audio": BLIND,
+    "gpt-4.1": SEES,
+    "gpt-4.1-mini": Vision(BOTH, 1.62),
+    "gpt-4.1-nano": Vision(BOTH, 2.46),
+    "chatgpt-": Vision(IMAGES),
+    "o1": SEES,
+    "o1-mini": BLIND,
+    "o1-preview": BLIND,
+    "o3": SEES,
+    "o3-mini": BLIND,
+    "o4-mini": Vision(BOTH, 1.72),
+    "gpt-5": SEES,
+    "gpt-5-mini": Vision(BOTH, 1.62),
+    "gpt-5-nano": Vision(BOTH, 2.46),
+    "gpt-5.": Vision(BOTH, LARGEST_MULTIPLIER),
+    "gpt-6": Vision(BOTH, LARGEST_MULTIPLIER),
+}
+
+
+def vision_of(model: str) -> Vision:
+    """What a model can be shown; a model of an unknown family can be shown nothing."""
+    return _by_family(_VISION, model, otherwise=BLIND)

@@ -1,7 +1,7 @@
-"""Which models an installation can call, which one is the default, which ones retire.
+"""Which models an installation can call, which one is the default, and when models retire.
 
-The price list knows no such days, and the SDK takes a second to import: so they stand here, and a
-test holds them against the SDK's own list.
+The price list has no retirement dates, and the SDK has few of them and takes a second to import. So
+they are a table here, which a test compares with the SDK's own.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,10 +20,26 @@ from perdure.adapters.stores.clock import utc_now
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.names import COMPATIBLE
 
-# The newest of each family, which is the default and what a model that ends is followed by; a test
-# holds them against the SDK's list.
+# The newest of each family: the default, and the successor of a retired model. A test compares them
+# with the SDK's list.
 NEWEST = {"opus": "claude-opus-5-5", "sonnet": "claude-sonnet-5-5", "haiku": "claude-haiku-5-5"}
+DEFAULT_CLAUDE = NEWEST["sonnet"]
+PLUGIN_GROUP = "perdure.models"
+NO_KEY = (
+    "the workers have no key. Set ANTHROPIC_API_KEY where they start, and start them again "
+    "(`perdure down`, then `perdure up --detach`)"
+)
+NOT_STARTED = (
+    "the embedded model is installed, but the workers were started without it. "
+    "Start them again: `perdure down`, then `perdure up --detach`"
+)
+RESTART = (
+    "Do so where the workers start, and start them again (`perdure down`, then "
+    "`perdure up --detach`)."
+)
+INSTALL = "(or `make setup`) and start the services again, or set ANTHROPIC_API_KEY to use Claude"
 TOLD_BEFORE = timedelta(days=90)
+# The day from which on the provider refuses a model.
 ENDS = {
     "claude-1.3": date(2024, 11, 6),
     "claude-1.3-100k": date(2024, 11, 6),
@@ -49,12 +65,12 @@ ENDS = {
 
 
 def successor_of(model: str) -> str:
-    """The current model of the same family; of a family that is gone, the general one."""
+    """The current model of the same family, or Sonnet if the family is gone."""
     return next((new for family, new in NEWEST.items() if family in model), NEWEST["sonnet"])
 
 
 def current(model: str, *, today: date) -> str:
-    """The model while its provider serves it, then its successor."""
+    """The model, or its successor from the day on which the provider retires it."""
     ends = ENDS.get(model)
     return model if ends is None or today < ends else successor_of(model)
 
@@ -75,33 +91,6 @@ def retirement_notes(models: Iterable[str], *, today: date) -> tuple[str, ...]:
     return tuple(told)
 
 
-PLUGIN_GROUP = "perdure.models"
-
-
-DEFAULT_CLAUDE = NEWEST["sonnet"]
-
-
-NO_KEY = (
-    "the workers have no key. Set ANTHROPIC_API_KEY where they start, and start them again "
-    "(`perdure down`, then `perdure up --detach`)"
-)
-
-
-NOT_STARTED = (
-    "the embedded model is installed, but the workers were started without it. "
-    "Start them again: `perdure down`, then `perdure up --detach`"
-)
-
-
-RESTART = (
-    "Do so where the workers start, and start them again (`perdure down`, then "
-    "`perdure up --detach`)."
-)
-
-
-INSTALL = "(or `make setup`) and start the services again, or set ANTHROPIC_API_KEY to use Claude"
-
-
 @dataclass(frozen=True, slots=True)
 class KeyedAddress:
     """Where a provider answers, and with which key."""
@@ -112,7 +101,7 @@ class KeyedAddress:
 
 @dataclass(frozen=True, slots=True)
 class ModelAccess:
-    """Where models answer and with which credentials; handed in, never read from here."""
+    """The addresses and credentials of models, as the settings have them."""
 
     api_key: str | None = field(default=None, repr=False)
     auth_token: str | None = field(default=None, repr=False)
@@ -130,10 +119,10 @@ class ModelAccess:
 def access_from(settings: Settings) -> ModelAccess:
     """The part of the settings that concerns models.
 
-    A server of `PERDURE_PROVIDERS` whose key cannot be had lacks it, and hinders no other.
+    A server of `PERDURE_PROVIDERS` whose key cannot be read has none; the others are unaffected.
 
     Raises:
-        InvalidInput: the key of a well-known provider is a reference that leads nowhere.
+        InvalidInput: the key of a built-in provider is a reference that cannot be followed.
     """
     keys, lacking = _server_keys(settings.providers)
     return ModelAccess(
@@ -154,7 +143,7 @@ def access_from(settings: Settings) -> ModelAccess:
 def _server_keys(
     servers: Mapping[str, CompatibleServer],
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Keys by the name of a server, and why references lead nowhere."""
+    """The keys by server, and for each key that could not be read the reason."""
     keys: dict[str, str] = {}
     lacking: dict[str, str] = {}
     for name, server in servers.items():
@@ -168,16 +157,16 @@ def _server_keys(
 
 
 def default_model(access: ModelAccess, *, today: date | None = None) -> str:
-    """What a run without a model uses: the setting, Claude where there is a key, else `local`.
+    """The model of a run that names none: the setting, Claude if there is a key, else `local`.
 
-    From the day on which the provider ends that Claude model, it is its successor.
+    Once the provider has retired that Claude model, it is the successor.
     """
     has_key = bool(access.api_key or access.auth_token)
     return _default(access.default, has_key=has_key, today=today)
 
 
 def default_model_of(settings: Settings) -> str:
-    """The same, as far as settings tell it without following references."""
+    """The same without following references to secrets: a reference counts as a key."""
     has_key = bool(settings.anthropic_api_key or settings.anthropic_auth_token)
     return _default(settings.model, has_key=has_key)
 
@@ -189,12 +178,12 @@ def _default(named: str | None, *, has_key: bool, today: date | None = None) -> 
 
 
 def model_notes(models: Sequence[str]) -> tuple[str, ...]:
-    """What people should know today of the models that they name."""
+    """Warnings about models that retire soon, or have retired."""
     return retirement_notes(models, today=utc_now().date())
 
 
 def lacking_models(access: ModelAccess) -> dict[str, str]:
-    """The families that cannot be called with this access, with why and what to do."""
+    """The families that cannot be called with this access, each with the reason and what to do."""
     found: dict[str, str] = {}
     if not (access.api_key or access.auth_token or access.base_url):
         found["claude"] = NO_KEY
@@ -208,12 +197,12 @@ def lacking_models(access: ModelAccess) -> dict[str, str]:
 
 
 def families(access: ModelAccess) -> list[str]:
-    """The providers that a model's name can have in front here, beside Claude's own API."""
+    """The provider prefixes that a model's name can have here, besides `anthropic`."""
     return ["openai", "azure", *CLOUDS, *(f"{COMPATIBLE}:{name}" for name in access.servers)]
 
 
 def lacking_key(access: ModelAccess, family: str) -> str:
-    """What has to be set before a provider can be called; empty where all is there."""
+    """What must be set before a provider can be called; empty if nothing is missing."""
     match family:
         case "openai":
             return "" if access.openai.key else "Set OPENAI_API_KEY."

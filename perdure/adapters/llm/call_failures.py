@@ -1,4 +1,4 @@
-"""What a failed call to a provider's client means, as facts; the same for every provider."""
+"""Turns what a provider's client raises into facts; the same for every provider."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,8 +12,9 @@ from perdure.domain.llm.errors import ModelErrorKind, ModelFacts
 from perdure.domain.llm.usage import Usage
 
 CONNECT_TIMEOUT_S = 5.0
+# Between two pieces of a stream: a model may think for minutes before it writes.
 READ_TIMEOUT_S = 300.0
-# Counting is free and only sharpens the estimate: it may fail, and must not hold up the call.
+# Counting only improves the estimate, so it may fail, but must not delay the call.
 COUNT_TIMEOUT_S = 10.0
 MESSAGE_CHARACTERS = 500
 
@@ -24,7 +25,7 @@ _CURES: dict[ModelErrorKind, str] = {
     "too_large": "Send less.",
     "context_overflow": "Shorten the conversation or use a model with a larger window.",
 }
-# Raised before the first byte left: the attempt cost nothing.
+# Raised before anything was sent, so the attempt cost nothing.
 _NOT_SENT = (
     httpx2.ConnectError,
     httpx2.ConnectTimeout,
@@ -35,10 +36,10 @@ _NOT_SENT = (
 
 @dataclass(frozen=True, slots=True)
 class ProviderError:
-    """What a provider said in the place of an answer, or inside of one.
+    """An error that a provider sent instead of an answer, or inside a stream.
 
-    `type` and `code` are its own words; one of them names the kind. An error inside a stream comes
-    with status 200.
+    `type` and `code` are the provider's own words; one of them names the kind. An error inside a
+    stream has status 200.
     """
 
     status: int
@@ -50,7 +51,7 @@ class ProviderError:
 
 
 class SaidError(Exception):
-    """What a provider said inside of an answer, found by whoever reads it."""
+    """Raised by the reader of a stream when the provider sent an error inside it."""
 
     def __init__(self, said: ProviderError) -> None:
         super().__init__(said.message)
@@ -62,11 +63,11 @@ class Client:
     """How the official client of a provider fails.
 
     Attributes:
-        told: what the provider said, where the exception carries that.
-        timeouts: it did not answer in time.
-        connections: it was not reached, or was lost on the way.
-        failures: everything that the client raises, besides what its transport does.
-        request_id: the header with the provider's id of a request.
+        told: the provider's error in an exception; None if the exception has none.
+        timeouts: raised if there was no answer in time.
+        connections: raised if the provider was not reached, or the connection was lost.
+        failures: the base of everything that the client itself raises; its transport raises more.
+        request_id: the name of the header with the provider's id of a request.
     """
 
     told: Callable[[Exception], ProviderError | None]
@@ -85,15 +86,15 @@ def facts_of(
     request_id: str | None,
     streaming: bool,
 ) -> ModelFacts:
-    """The facts behind anything that a call to the client may raise.
+    """The facts of anything that a call to the client may raise.
 
     Args:
         error: as raised.
-        client: whose exceptions they are.
-        usage: what the attempt had consumed by then.
-        confirmed: whether that is the provider's own word; an error status in place of an answer is
-            one, too: nothing was produced.
-        request_id: the provider's id of the request, where the answer had begun.
+        client: the client that raised it.
+        usage: what the attempt had used by then.
+        confirmed: whether the provider itself reported that usage. An error status instead of an
+            answer confirms it too, since nothing was generated.
+        request_id: the provider's id of the request, if the answer had begun.
         streaming: whether the answer had begun.
     """
     said = error.said if isinstance(error, SaidError) else client.told(error)
@@ -127,9 +128,9 @@ def facts_of(
 def provider_facts(
     error: ProviderError, *, usage: Usage, confirmed: bool, request_id: str | None
 ) -> ModelFacts:
-    """The facts behind what a provider said."""
+    """The facts of a provider's error."""
     kind = kind_of(status=error.status, provider_type=error.type, code=error.code)
-    # Secrets are taken out before anything is cut: half a key is a key that nobody recognizes.
+    # Redact before cutting: the redactor would not recognize half a key.
     said = told(error.message)[:MESSAGE_CHARACTERS].rstrip(".")
     what = f"{error.status} {error.type}" if error.type else str(error.status)
     message = f"The model provider answered {what}: {said}. {_CURES.get(kind, '')}".strip()

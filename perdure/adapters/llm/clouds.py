@@ -1,6 +1,6 @@
-"""Claude at cloud providers: the clients inside `anthropic`, with the clouds' own credentials.
+"""Claude at cloud providers, through the clients of the `anthropic` package.
 
-These clients read the clouds' standard variables and files themselves, as every tool there does.
+These clients read the standard variables and credential files of their cloud by themselves.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,9 +25,9 @@ class Cloud:
     """A cloud that serves Claude.
 
     Attributes:
-        title: what people call it.
-        needs: variables without which no call is possible; of several in one, any does.
-        credentials: where its credentials come from, in words.
+        title: its name in messages.
+        needs: variables without which no call is possible; any one of each inner tuple is enough.
+        credentials: a sentence on where its credentials come from.
     """
 
     title: str
@@ -67,13 +67,13 @@ MakeClient = Callable[[httpx2.Timeout, httpx2.AsyncClient | None], "AnyClient"]
 
 
 def lacking_variables(cloud: Cloud, have: frozenset[str]) -> str:
-    """What has to be set for a cloud; empty where all is there."""
+    """What must be set for a cloud; empty if nothing is missing."""
     missing = [any_of[0] for any_of in cloud.needs if have.isdisjoint(any_of)]
     return f"Set {' and '.join(missing)}." if missing else ""
 
 
 def maker(provider: str) -> MakeClient:
-    """What makes the client of a cloud."""
+    """A factory of the client of a cloud; the credentials are read when it is called."""
     from anthropic import AsyncAnthropicFoundry
     from anthropic.lib.bedrock import AsyncAnthropicBedrock
     from anthropic.lib.vertex import AsyncAnthropicVertex
@@ -85,7 +85,8 @@ def maker(provider: str) -> MakeClient:
         key = secrets.get("AWS_BEARER_TOKEN_BEDROCK")
         match provider:
             case "bedrock":
-                # The client takes one kind alone, and the key first where it reads them itself.
+                # The client refuses a bearer token together with signing keys. Where it reads both
+                # from the environment itself, the token wins, so it does here too.
                 signing = {} if key else secrets
                 return AsyncAnthropicBedrock(
                     api_key=key,

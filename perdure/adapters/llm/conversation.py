@@ -1,8 +1,8 @@
-"""A transcript as any provider takes it: names of tools, merged turns, calls with their results.
+"""Brings a transcript into the order that every provider accepts, with valid names of tools.
 
-Adjacent messages of one role are merged, empty text and thinking of other models are dropped, tool
-results come first in their message, and a conversation that starts with the assistant gets a short
-user message in front. Every tool call must be answered in the message behind it.
+Adjacent messages of one role are merged. Empty text and the thinking of other models are dropped.
+Tool results come first in their message. A conversation that starts with the assistant gets a short
+user message in front. Every tool call must be answered in the next message.
 """
 
 import hashlib
@@ -23,6 +23,7 @@ from perdure.domain.llm.transcript import (
     ToolUseBlock,
 )
 
+# The longest name of a tool and id of a call that all providers accept, in these characters.
 LIMIT = 64
 OPENING = "This is where the work stands:"
 NO_OUTPUT = "(no output)"
@@ -40,15 +41,15 @@ class Turn:
 
 
 def wire_name(name: str) -> str:
-    """`fs.read` goes out as `fs__read`; what is too long keeps its start and gets a hash."""
+    """The name of a tool as it is sent: `fs.read` as `fs__read`, too long ones cut, with a hash."""
     plain = _FOREIGN.sub("_", name.replace(".", "__"))
     return plain if len(plain) <= LIMIT else _hashed(plain, name)
 
 
 def wire_id(call: str) -> str:
-    """The id of a tool call; another provider may have given it signs that this one refuses."""
+    """The id of a tool call as it is sent: another provider's may have characters refused here."""
     plain = _FOREIGN.sub("_", call)
-    # A replaced sign may make two ids equal: the hash keeps them apart.
+    # Replaced characters could make two ids equal; the hash keeps them apart.
     return plain if plain == call and len(call) <= LIMIT else _hashed(plain, call)
 
 
@@ -57,7 +58,7 @@ def _hashed(plain: str, whole: str) -> str:
 
 
 def names_back(names: Iterable[str]) -> Mapping[str, str]:
-    """Wire name to our name; refuses two tools that would look the same to the model."""
+    """Our names of tools by their wire names; two tools with one wire name are refused."""
     back: dict[str, str] = {}
     for name in names:
         other = back.setdefault(wire_name(name), name)
@@ -70,7 +71,7 @@ def names_back(names: Iterable[str]) -> Mapping[str, str]:
 
 
 def check_request(request: ModelRequest) -> None:
-    """Refuse what no provider takes."""
+    """Refuse a request that no provider would accept."""
     names = {tool.name for tool in request.tools}
     choice = request.tool_choice
     if request.max_tokens < 1:
@@ -128,16 +129,14 @@ def _check_pairs(turns: Sequence[Turn]) -> None:
     for turn in turns:
         answered = {block.call_id for block in turn.blocks if isinstance(block, ToolResultBlock)}
         if missing := sorted(open_calls - answered):
-            raise refused(f"Tool calls without a result in the next message: {_list(missing)}.")
+            named = ", ".join(missing)
+            raise refused(f"Tool calls without a result in the next message: {named}.")
         if strange := sorted(answered - open_calls):
-            raise refused(f"Tool results without a call in the message before: {_list(strange)}.")
+            named = ", ".join(strange)
+            raise refused(f"Tool results without a call in the message before: {named}.")
         open_calls = {block.id for block in turn.blocks if isinstance(block, ToolUseBlock)}
     if open_calls:
-        raise refused(f"Tool calls without a result: {_list(sorted(open_calls))}.")
-
-
-def _list(names: Sequence[str]) -> str:
-    return ", ".join(names)
+        raise refused(f"Tool calls without a result: {', '.join(sorted(open_calls))}.")
 
 
 def _results_first(blocks: Sequence[Block]) -> list[Block]:

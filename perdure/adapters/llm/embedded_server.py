@@ -1,8 +1,8 @@
-"""Serve the packaged model on a loopback port; a program of its own.
+"""A program that serves the packaged model on a loopback port.
 
-Run as `python -P -m perdure.adapters.llm.embedded_server --port N --home DIR`. Answers
-`/v1/messages` and `GET /health`. Ends on SIGTERM or SIGINT, and when its parent dies. Exit code 3
-when it cannot start.
+It is run as `python -P -m perdure.adapters.llm.embedded_server --port N --home DIR`, and answers
+`/v1/messages` and `GET /health`. It ends on SIGTERM or SIGINT and when its parent dies, and with
+exit code 3 if it cannot start.
 """
 
 import argparse
@@ -31,7 +31,7 @@ ERRORS_ONLY = 1
 
 
 def main() -> None:
-    """Start the server and stay until told to end."""
+    """Serve until a signal, or the end of the parent process."""
     arguments = _arguments()
     parent = os.getppid()
     ended = threading.Event()
@@ -40,17 +40,17 @@ def main() -> None:
     try:
         server = start(port=arguments.port, home=arguments.home)
     except RuntimeUnavailable as error:
-        print(error, file=sys.stderr)  # noqa: T201 (a program of its own: this is its error channel)
+        print(error, file=sys.stderr)  # noqa: T201 (this program reports errors on stderr)
         sys.exit(error.exit_code)
     while not ended.wait(PARENT_CHECK_S) and os.getppid() == parent:
         pass
     del server
-    # The engine's threads hold nothing worth waiting for, and an open stream would keep them.
+    # The engine's threads hold nothing to save, and with an open stream they would not end.
     os._exit(0)
 
 
 def start(*, port: int, home: Path) -> object:
-    """Load the model and listen; the returned server ends with its last reference.
+    """Load the model and listen; the returned server ends when its last reference is gone.
 
     Raises:
         RuntimeUnavailable: the wheels are missing, or the port is taken.
@@ -60,9 +60,10 @@ def start(*, port: int, home: Path) -> object:
     if not available.ok or model is None:
         raise RuntimeUnavailable(f"The embedded model cannot start: {available.reason}.")
     home.mkdir(parents=True, exist_ok=True)
-    os.chdir(home)  # whatever the engine writes lands here
-    # By default the engine's threads spin while they wait for each other, and beside other work
-    # one waits for another that has no processor: a tenth of the tokens per second. Read at import.
+    os.chdir(home)  # where the engine writes its files
+    # By default the engine's threads spin while they wait for each other. On a busy machine they
+    # then take the processor from the thread they wait for: a tenth of the tokens per second. The
+    # variables are read when the engine is imported.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     os.environ.setdefault("GOMP_SPINCOUNT", "0")
     engine = import_module(ENGINE_MODULE)  # an optional wheel of 100 MB: imported where used

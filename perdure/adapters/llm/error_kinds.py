@@ -1,4 +1,4 @@
-"""What a provider's error words mean, and how long it wants us to wait."""
+"""Classifies a provider's errors, and reads how long it asks to wait."""
 
 import math
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ _KIND_OF_TYPE: dict[str, ModelErrorKind] = {
     "authentication_error": "authentication",
     "billing_error": "permission",
     "conflict_error": "server",
-    "exceed_context_size_error": "context_overflow",  # llama.cpp's word
+    "exceed_context_size_error": "context_overflow",  # of llama.cpp
     "invalid_request_error": "bad_request",
     "not_found_error": "unknown_model",
     "overloaded_error": "overloaded",
@@ -20,7 +20,7 @@ _KIND_OF_TYPE: dict[str, ModelErrorKind] = {
     "rate_limit_error": "rate_limited",
     "request_too_large": "too_large",
     "timeout_error": "timeout",
-    # What OpenAI and those who speak its dialect call it, as a type or as a code.
+    # Types and codes of OpenAI and of servers that speak its dialect.
     "billing_hard_limit_reached": "permission",
     "context_length_exceeded": "context_overflow",
     "insufficient_quota": "permission",
@@ -31,7 +31,7 @@ _KIND_OF_TYPE: dict[str, ModelErrorKind] = {
     "server_error": "server",
     "slow_down": "overloaded",
     "DeploymentNotFound": "unknown_model",
-    # Frames of errors inside a stream of Amazon Bedrock.
+    # Error frames inside a stream of Amazon Bedrock.
     "internalServerException": "server",
     "modelStreamErrorException": "server",
     "modelTimeoutException": "timeout",
@@ -55,10 +55,10 @@ _KIND_OF_STATUS: dict[int, ModelErrorKind] = {
 def kind_of(*, status: int, provider_type: str | None, code: str | None = None) -> ModelErrorKind:
     """The kind of a provider's error.
 
-    A code that is known says more than a type, of which there may be few. Then the body's type
-    decides, because an error event inside a stream comes with status 200; the status decides where
-    the type is missing, unknown, or merely says that the request was invalid, and where it is final
-    while the type is not: a gateway may answer 401 with a type of its own.
+    A known code decides first, since types are coarser. Then the type in the body decides, because
+    an error event inside a stream has status 200. The status decides if the type is missing or
+    unknown, if it only says that the request was invalid, or if the status is final and the type is
+    not: a gateway may answer 401 with a type of its own.
     """
     by_type = _KIND_OF_TYPE.get(code or "") or _KIND_OF_TYPE.get(provider_type or "")
     by_status = _KIND_OF_STATUS.get(status)
@@ -70,22 +70,22 @@ def kind_of(*, status: int, provider_type: str | None, code: str | None = None) 
 
 
 def _overruled(by_type: ModelErrorKind, by_status: ModelErrorKind | None) -> bool:
-    """Whether the status knows better: what it calls final does not heal by asking again."""
+    """Whether the status decides against the type: retrying does not help against a final one."""
     if by_status is None:
         return False
     return by_type == "bad_request" or (by_type in RETRIED_KINDS and by_status not in RETRIED_KINDS)
 
 
 def refused(message: str, *, kind: ModelErrorKind = "bad_request") -> ModelError:
-    """An error found here, before anything was sent."""
+    """The error of a request that we refuse before anything is sent."""
     return ModelError(ModelFacts(kind=kind, message=message, sent=False))
 
 
 def retry_after_of(headers: Mapping[str, str]) -> float | None:
-    """Seconds from now, never negative; None when there is no wish or it makes no sense.
+    """How many seconds the provider asks to wait, never negative; None if it does not say.
 
-    A date is measured against the response's own `date` header where there is one, so that a wrong
-    local clock does not shift it. Clamping is policy and happens in the domain.
+    A date is compared with the response's own `date` header if there is one, because the local
+    clock may be wrong. The domain bounds the result.
     """
     milliseconds = _number(headers.get("retry-after-ms", ""))
     if milliseconds is not None:

@@ -1,4 +1,4 @@
-"""Put a transcript into the form of the Messages API, with marks for its prompt cache."""
+"""A transcript in the form of the Messages API, with marks for its prompt cache."""
 
 from collections.abc import Mapping, Sequence
 from typing import cast
@@ -51,8 +51,8 @@ def wire_messages(
         messages: the transcript, in order.
         model: whose thinking blocks may stay.
         cache: what is marked for the provider's prompt cache.
-        life: for how long.
-        files: the content of what the messages show, by address.
+        life: how long the cache keeps it.
+        files: the content of the images and PDFs in the messages, by address.
 
     Raises:
         ModelError: kind `bad_request`, nothing sent: no message with content, a tool call without
@@ -75,7 +75,8 @@ def _wire(block: Block, files: Files) -> ContentBlockParam:
         case TextBlock():
             return TextBlockParam(type="text", text=block.text)
         case ThinkingBlock():
-            # Native blocks go back exactly as they came, whichever type of the API they have.
+            # Native blocks go back exactly as they came, because the API checks their signature.
+            # They may have another type than the one that is named here.
             return cast("ThinkingBlockParam", dict(block.native))
         case ToolUseBlock():
             return ToolUseBlockParam(
@@ -111,11 +112,11 @@ def _mark_prefix(
     cache: CacheUse,
     mark: CacheControlEphemeralParam,
 ) -> None:
-    """Mark the ends of the last two user messages: one is read from the cache, one is written.
+    """Mark the ends of the last two user messages: one mark reads the cache, the last writes it.
 
-    A conversation that begins with several texts begins with what stays the same in others too:
-    then its first text is marked instead of the message before the last. What is shown stands
-    before it, and is kept with it.
+    If a conversation begins with several texts, other conversations share the first of them. Then
+    that text is marked instead of the user message before the last, because the API allows four
+    marks, of which system and tools have two. Images before that text are cached with it.
     """
     if cache in {"none", "fixed"}:
         return

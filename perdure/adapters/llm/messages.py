@@ -1,7 +1,7 @@
-"""The Messages API behind the port `ModelClient`: one streamed attempt, no retries of its own.
+"""The Messages API behind the port `ModelClient`: one streamed attempt, without retries.
 
-Waiting and trying again belong to Temporal; heartbeats belong to the caller's timer. This module
-only streams, closes the stream when it is cancelled, and turns every failure into facts.
+Waiting and retries belong to Temporal, heartbeats to the caller. This module streams, closes the
+stream when it is cancelled, and turns every failure into facts.
 """
 
 import warnings
@@ -48,7 +48,7 @@ def _told(error: Exception) -> ProviderError | None:
     return ProviderError(
         status=error.status_code,
         message=error.api_message or error.message,
-        # The SDK declares a closed set of types; providers send others, and none at all.
+        # The SDK declares a closed set of types, but providers send others, or none.
         type=str(error.type) if error.type else None,
         code=error.error_code,
         request_id=error.request_id,
@@ -69,13 +69,13 @@ class MessagesModel:
     """All models that one Messages API serves.
 
     Args:
-        base_url: where the API answers; always explicit, so that no variable redirects it.
+        base_url: where the API answers; always set, so that ANTHROPIC_BASE_URL has no effect.
         api_key: None makes every call fail as `authentication` before anything is sent.
-        cards: the card of a model, or None where the price book does not know it.
+        cards: the profile of a model, or None if the price book does not know it.
         auth_token: a bearer token instead of a key.
-        dialect: what this provider understands.
-        prefix: what its models' names begin with here, to be left out on the wire.
-        cloud: whose client and credentials are used in the place of address and key.
+        dialect: what this provider accepts.
+        prefix: the prefix of its models' names here, which is not sent.
+        cloud: the cloud whose client and credentials replace address and key.
         transport: replaces the network, for the embedded model and for tests.
     """
 
@@ -102,7 +102,7 @@ class MessagesModel:
         self._client: AnyClient | None = None
 
     async def card(self, model: str) -> ModelProfile:
-        """Facts about the model; one that the price book does not know has no price."""
+        """Facts about the model; without a price if the price book does not know it."""
         return self._cards(model) or unknown_card(model)
 
     async def count(self, request: ModelRequest) -> int | None:
@@ -122,10 +122,11 @@ class MessagesModel:
             return int(counted.input_tokens)
         except (ModelError, anthropic.AnthropicError, httpx2.HTTPError):
             return None
-        except (ValueError, TypeError, AttributeError):  # an answer that is no count
+        except (ValueError, TypeError, AttributeError):  # an answer without a count
             return None
         except Exception:
-            # The call that follows says what is wrong with a cloud's credentials.
+            # Each cloud's library has exceptions of its own for credentials. The call that follows
+            # reports what is wrong with them.
             if not self._cloud:
                 raise
             return None
@@ -169,7 +170,7 @@ class MessagesModel:
                 api_key=self._api_key,
                 auth_token=self._auth_token,
                 base_url=self._base_url,
-                max_retries=0,
+                max_retries=0,  # Temporal retries, and the journal books each attempt
                 timeout=timeout,
                 http_client=httpx2.AsyncClient(transport=self._transport, timeout=timeout)
                 if self._transport
@@ -197,7 +198,7 @@ class MessagesModel:
         self, wire: WireRequest
     ) -> AsyncGenerator[AsyncStream[RawMessageStreamEvent]]:
         client = self._connected()
-        # A model's end of life is the price book's and the operator's affair, not a warning a call.
+        # `perdure` itself tells when models retire (`access`); the SDK would warn at every call.
         warnings.filterwarnings("ignore", r"The model .* is deprecated", DeprecationWarning)
         try:
             stream = await client.messages.create(
@@ -215,7 +216,7 @@ class MessagesModel:
         except (anthropic.AnthropicError, httpx2.HTTPError, TypeError, ValueError) as error:
             raise failed(error, None, SDK, request_id=None, streaming=False) from error
         except Exception as error:
-            # Credentials of a cloud are looked for when a request is signed.
+            # The clients of clouds look for credentials only when they sign a request.
             raise self._not_let_in(error) if self._cloud else error from error
         try:
             yield stream
@@ -223,10 +224,10 @@ class MessagesModel:
             await stream.close()
 
     async def _judged(self, request: ModelRequest, error: ModelError) -> ModelError:
-        """Tell an overlong prompt from a bad request.
+        """Tell a prompt that is too long from a bad request.
 
-        The API has no error type for it, and words in messages are no facts; its own token count
-        against the model's window is.
+        The API has no error type for it, and error texts are not parsed. So the provider's own
+        token count is compared with the model's window.
         """
         facts = error.facts
         if facts.status != 400 or facts.kind != "bad_request":

@@ -1,29 +1,28 @@
-"""The card of a model, from the bundled price list and what is known of its family.
+"""Profiles of models, from the bundled price list and the facts of their family.
 
-A model that the list does not know has no card; nothing here ever guesses a price.
+A model that the list does not know has no profile: no price is ever guessed.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from decimal import Decimal
 
 from genai_prices import Usage as PricedUsage
 from genai_prices import calc_price
 from genai_prices.types import PriceCalculation, TieredPrices
 
-from perdure.adapters.llm.abilities import abilities_of, max_output_of, openai_facts
-from perdure.adapters.llm.vision import vision_of
+from perdure.adapters.llm.abilities import abilities_of, max_output_of, openai_facts, vision_of
 from perdure.adapters.settings.providers import CompatibleServer
 from perdure.domain.llm.requests import ModelProfile, Price
 
 DEFAULT_WINDOW = 200_000
-# Of models behind other interfaces, where nobody says it: what most of them can do.
+# For models behind other APIs if nothing states it: most of them can do at least this.
 DEFAULT_OPEN_WINDOW = 32_768
 DEFAULT_OPEN_OUTPUT = 8_192
 FREE = Price(input_per_million=Decimal(0), output_per_million=Decimal(0))
 
 
 def snapshot_card(model: str, *, wire: str, provider: str) -> ModelProfile | None:
-    """The card of a model that a provider serves under the name `wire`; None for an unknown one."""
+    """The profile of a model that a provider serves as `wire`; None if the list has no such one."""
     try:
         found = calc_price(PricedUsage(input_tokens=0), wire, provider_id=provider)
     except LookupError:
@@ -51,7 +50,7 @@ def _claude_card(model: str, found: PriceCalculation) -> ModelProfile:
 
 
 def _family_name(name: str) -> str:
-    """`claude-…` in the names that other houses give it."""
+    """The part from `claude-` on: clouds put a region or a publisher before it."""
     at = name.find("claude")
     return name[at:] if at > 0 else name
 
@@ -75,7 +74,7 @@ def _openai_card(model: str, wire: str, found: PriceCalculation) -> ModelProfile
 
 
 def compatible_card(model: str, wire: str, server: CompatibleServer) -> ModelProfile:
-    """The card of a model behind a compatible server: what its entry says, then the snapshot."""
+    """The profile of a model behind a compatible server, from its entry and the price list."""
     window, price = server.window, FREE if server.free else None
     if price is None:
         try:
@@ -114,15 +113,20 @@ def _window(
     *,
     otherwise: int,
 ) -> int:
-    # A price has one tier here: the window ends where the provider's next tier begins.
-    return min([found.model.context_window or otherwise, *_tier_starts(units.values())])
+    # Our profile has one price, so the window ends where a dearer tier of the provider begins.
+    tiers = [price.tiers for price in units.values() if isinstance(price, TieredPrices)]
+    starts = [tier.start for several in tiers for tier in several]
+    return min([found.model.context_window or otherwise, *starts])
 
 
 def _base_price(
     units: Mapping[str, Decimal | TieredPrices | None], *, cached_apart: bool = False
 ) -> Price | None:
-    """The price; `cached_apart`: what is not told of the cache costs as much as plain input."""
-    base = {name: _base(price) for name, price in units.items()}
+    """The price; `cached_apart`: a cache without a price of its own costs as much as input."""
+    base = {
+        name: price.base if isinstance(price, TieredPrices) else price
+        for name, price in units.items()
+    }
     plain, output = base.get("input_mtok"), base.get("output_mtok")
     if plain is None or output is None:
         return None
@@ -138,13 +142,3 @@ def _base_price(
 
 def _or(price: Decimal | None, otherwise: Decimal | None) -> Decimal | None:
     return otherwise if price is None else price
-
-
-def _base(price: Decimal | TieredPrices | None) -> Decimal | None:
-    return price.base if isinstance(price, TieredPrices) else price
-
-
-def _tier_starts(prices: Iterable[Decimal | TieredPrices | None]) -> list[int]:
-    return [
-        tier.start for price in prices if isinstance(price, TieredPrices) for tier in price.tiers
-    ]

@@ -1,4 +1,4 @@
-"""Names of models with a provider in front, such as `openai:gpt-5`, in their parts."""
+"""The parts of a model's name with a provider prefix, such as `openai:gpt-5`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from perdure.domain.foundation.names import COMPATIBLE, PROVIDERS
 
-# The providers as the price snapshot calls them.
+# What the price list calls our providers.
 PRICED_AS: Mapping[str, str] = MappingProxyType(
     {
         "anthropic": "anthropic",
@@ -22,7 +22,7 @@ PRICED_AS: Mapping[str, str] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Extra:
-    """An extra of ours, and a module that shows whether it is installed."""
+    """An extra of this package, and a module by which to see whether it is installed."""
 
     name: str
     module: str
@@ -41,7 +41,7 @@ EXTRAS: Mapping[str, Extra] = MappingProxyType(
 
 
 def lacking_package(family: str) -> str:
-    """What to install for a provider; empty where it is there."""
+    """What to install for a provider; empty if nothing is missing."""
     extra = EXTRAS.get(family.partition(":")[0])
     if extra is None:
         return ""
@@ -54,9 +54,9 @@ def lacking_package(family: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ModelName:
-    """Who serves a model, what it is called there, and the entry of a compatible server.
+    """The provider of a model, its name there, and the entry of a compatible server.
 
-    `provider` is empty for a name without one in front.
+    `provider` is empty for a name without a prefix.
     """
 
     provider: str

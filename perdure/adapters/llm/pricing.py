@@ -1,6 +1,6 @@
-"""What models cost, hold and understand: bundled prices with the operator's price sheet above.
+"""Prices, windows and abilities of models: the bundled list, overridden by the operator's sheet.
 
-A model that neither knows has no card; nothing here ever guesses a price or says 0 for it.
+A model that is in neither has no profile: no price is ever guessed, or taken to be 0.
 """
 
 from collections.abc import Mapping
@@ -12,10 +12,10 @@ import yaml
 from genai_prices.data_snapshot import get_snapshot
 from pydantic import Field, ValidationError
 
+from perdure.adapters.llm.abilities import vision_of
 from perdure.adapters.llm.embedded_facts import CARD, LOCAL_NAME, MODEL_NAME
 from perdure.adapters.llm.model_cards import compatible_card, snapshot_card
 from perdure.adapters.llm.model_names import PRICED_AS, model_name
-from perdure.adapters.llm.vision import vision_of
 from perdure.adapters.settings.providers import CompatibleServer
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.foundation.errors import InvalidInput
@@ -28,7 +28,7 @@ PROVIDER = "anthropic"
 
 
 class SheetEntry(FrozenModel):
-    """One model in the operator's sheet; what is left out comes from the snapshot."""
+    """One model in the operator's sheet; what is left out comes from the bundled list."""
 
     input_per_million: Decimal = Field(ge=0)
     output_per_million: Decimal = Field(ge=0)
@@ -66,7 +66,7 @@ class ModelPrices:
         self._known: dict[str, ModelProfile | None] = {}
 
     def card(self, model: str) -> ModelProfile | None:
-        """The card of a model that the book knows, else None."""
+        """The profile of a model; None if neither the list nor the sheet knows it."""
         if model in {LOCAL_NAME, MODEL_NAME}:
             return CARD
         if model not in self._known:
@@ -76,7 +76,7 @@ class ModelPrices:
         return _overridden(entry, known or unknown_card(model)) if entry else known
 
     def sure_card(self, model: str) -> ModelProfile:
-        """The card of a model; one that the book does not know has no price."""
+        """The profile of a model; without a price if neither the list nor the sheet knows it."""
         return self.card(model) or unknown_card(model)
 
     def _card(self, model: str) -> ModelProfile | None:
@@ -89,7 +89,7 @@ class ModelPrices:
         return compatible_card(model, wire, server) if server and wire else None
 
     def own_names(self) -> tuple[str, ...]:
-        """The names that the operator's sheet has."""
+        """The names in the operator's sheet."""
         return tuple(self._sheet)
 
     def known_names(self) -> tuple[str, ...]:
@@ -100,9 +100,9 @@ class ModelPrices:
 
 
 def unknown_card(model: str) -> ModelProfile:
-    """What is known of a model behind a Messages API that no price book knows.
+    """The profile of a model behind a Messages API that neither the list nor the sheet knows.
 
-    The newest models take no temperature, so that nobody is sent one unasked.
+    The newest models refuse a temperature, so none is sent unless a task asks for one.
     """
     vision = vision_of(model_name(model).model or model)
     return ModelProfile(
@@ -118,7 +118,7 @@ def load_price_sheet(path: Path) -> PriceSheet:
     """Read the operator's sheet (YAML).
 
     Raises:
-        InvalidInput: with every problem, its path, what was found and what is allowed.
+        InvalidInput: names every problem, with its path, what was found and what is allowed.
     """
     try:
         value: object = yaml.safe_load(path.read_text(encoding="utf-8"))

@@ -1,6 +1,6 @@
-"""The providers beside the Messages API, by the prefix of their models' names.
+"""The providers besides Claude's own API, by the prefix of their models' names.
 
-Their clients are extras and take time to import: whoever only asks for a card does without.
+Their clients are extras and take time to import, so they are imported at the first call.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 OPENAI_URL = "https://api.openai.com/v1"
 AZURE_PATH = "/openai/v1"
-# What servers that want no key are sent: the client insists on one.
+# Sent to servers that need no key, because the client requires one.
 NO_KEY_NEEDED = "none"
 
 
@@ -43,7 +43,7 @@ class LazyModel:
         return self.cards(model)
 
     async def count(self, request: ModelRequest) -> int | None:
-        """The exact prompt tokens, where they are known."""
+        """The exact prompt tokens if the provider counts them, else None."""
         try:
             return await self.client().count(request)
         except ModelError:
@@ -60,7 +60,7 @@ class LazyModel:
         return await self.client().call(request, on_text=on_text, on_answer=on_answer)
 
     def client(self) -> "OpenAIModel | MessagesModel":
-        """The client.
+        """The client, made at the first call.
 
         Raises:
             ModelError: kind `unavailable`, nothing sent: its package is not installed.
@@ -88,24 +88,25 @@ class ProviderModels:
         """The client that serves a model.
 
         Raises:
-            InvalidInput: no such server is set up, or the name says no model.
+            InvalidInput: the settings have no such server, or the name has no model.
         """
         if named.provider == COMPATIBLE:
             self._check(named, model)
         elif not named.model:
             raise InvalidInput(f"{model} names no model.", cure=f"Name it: {model}NAME.")
-        # An entry with a model of its own serves two kinds of names.
+        # One server may need two clients: `compat:NAME` sends the model of its entry,
+        # `compat:NAME/MODEL` sends MODEL.
         key = model if named.provider == COMPATIBLE else named.provider
         if key not in self._clients:
             self._clients[key] = LazyModel(lambda: self._made(named), self._cards)
         return self._clients[key]
 
     def load(self) -> None:
-        """Import what can be called here, before a call would have to wait for it."""
+        """Import the clients that can be called here, so that no call has to wait for an import."""
         here = {name.partition(":")[0] for name in self.names()}
         if here & {"openai", "azure", COMPATIBLE}:
             import_module("perdure.adapters.llm.openai_dialects.client")
-        # Nothing tells whether somebody uses Bedrock: its credentials may come from anywhere.
+        # Bedrock needs no variable of ours, so nothing tells whether it is used: it is not loaded.
         if here & CLOUDS.keys() - {"bedrock"}:
             import_module("perdure.adapters.llm.messages")
 

@@ -1,9 +1,9 @@
-"""Lead a model's name to the client that serves it, and to its card.
+"""Finds the client that serves a model, by the model's name.
 
-Names: `claude-…`, `anthropic:…` and what the price sheet lists go to the Messages API, `openai:…`
-and `azure:…` to the Responses API, `compat:NAME/…` to a server of the settings, `local` to the
-embedded model, `scripted:ADDRESS` to the scripted one, `PLUGIN` or `PLUGIN:…` to a plugin. With a
-base URL of the operator's own, every other name goes to the Messages API there.
+`claude-…`, `anthropic:…` and names in the price sheet go to the Messages API, `openai:…` and
+`azure:…` to the Responses API, `compat:NAME/…` to a server of the settings, `local` to the embedded
+model, `scripted:ADDRESS` to the scripted one, `PLUGIN` or `PLUGIN:…` to a plugin. If the operator
+has set a base URL, every other name goes to the Messages API there.
 """
 
 import re
@@ -30,10 +30,22 @@ from perdure.domain.llm.requests import ModelProfile, ModelReply, ModelRequest
 from perdure.domain.ports import BlobStore, ModelClient, RecordStore, UsageSoFar, unheard
 from perdure.domain.run.bookkeeping_messages import ServedModels
 
+if TYPE_CHECKING:
+    from perdure.adapters.llm.embedded import EmbeddedModel
+    from perdure.adapters.llm.messages import MessagesModel
+
+CLAUDE_URL = "https://api.anthropic.com"
+CLAUDE_NAME = "claude-"
+ANTHROPIC = "anthropic:"
+_ADDRESS = re.compile(r"(sha256|hmac):[0-9a-f]{64}")
+_WORDS = re.compile(r"[a-z]+")
+
+ModelPlugin = Callable[[], ModelClient]
+
 
 @dataclass(frozen=True, slots=True)
 class CleanModel:
-    """Any client, also one of a plugin, with its errors redacted."""
+    """Any client, including a plugin's, with secrets removed from its errors."""
 
     client: ModelClient
 
@@ -43,7 +55,7 @@ class CleanModel:
             return await self.client.card(model)
 
     async def count(self, request: ModelRequest) -> int | None:
-        """The exact prompt tokens, where they are known."""
+        """The exact prompt tokens if the provider counts them, else None."""
         with _without_secrets():
             return await self.client.count(request)
 
@@ -73,19 +85,6 @@ def _without_secrets() -> Generator[None]:
         raise ModelError(facts.model_copy(update=words)) from error
 
 
-if TYPE_CHECKING:
-    from perdure.adapters.llm.embedded import EmbeddedModel
-    from perdure.adapters.llm.messages import MessagesModel
-
-CLAUDE_URL = "https://api.anthropic.com"
-CLAUDE_NAME = "claude-"
-ANTHROPIC = "anthropic:"
-_ADDRESS = re.compile(r"(sha256|hmac):[0-9a-f]{64}")
-_WORDS = re.compile(r"[a-z]+")
-
-ModelPlugin = Callable[[], ModelClient]
-
-
 def model_plugins(allowed: frozenset[str] | None = None) -> Mapping[str, ModelPlugin]:
     """Installed plugins of the group `perdure.models`: name to a factory without arguments.
 
@@ -100,15 +99,15 @@ def model_plugins(allowed: frozenset[str] | None = None) -> Mapping[str, ModelPl
 
 
 class ModelCatalog:
-    """A `ModelClient` over all models: each call goes to the client that its model names.
+    """A `ModelClient` for all models: the name of the model decides which client is called.
 
     Args:
         access: keys and addresses of providers.
-        blobs: where scripts lie.
-        records: where it is noted how far a script was played.
-        prices: of models that are known.
-        plugins: makers of further clients, by name; each is made at its first use.
-        brought: clients of the program itself, by name.
+        blobs: holds the scripts of the scripted model.
+        records: holds how far each run has played its script.
+        prices: profiles of known models.
+        plugins: factories of further clients, by name; each is called at its first use.
+        brought: clients that the embedding program passed in, by name.
     """
 
     def __init__(
@@ -130,7 +129,7 @@ class ModelCatalog:
         self._factories = dict(plugins or {})
         self._plugins: dict[str, ModelClient] = dict(brought or {})
 
-    # The SDK takes a second to import: commands that call no such model do without.
+    # The SDK takes a second to import, which commands that call no model should not pay.
     @cached_property
     def _messages(self) -> "MessagesModel":
         from perdure.adapters.llm.messages import MessagesModel
@@ -154,11 +153,10 @@ class ModelCatalog:
         return made
 
     def load(self) -> None:
-        """Import what the models need that are served here.
+        """Import the libraries of the models that are served here.
 
-        Where that happened in the first call of a fresh worker, its event loop would stand for a
-        second, on a busy machine for longer than a heartbeat may take, and the call be taken for
-        lost.
+        An import blocks the event loop for a second, and on a busy machine for longer than the
+        heartbeat timeout. In the first call of a worker it would make Temporal give that call up.
         """
         access = self._access
         if access.api_key or access.auth_token or access.base_url:
@@ -171,7 +169,7 @@ class ModelCatalog:
         """The client that serves a model; its errors hold no secrets.
 
         Raises:
-            InvalidInput: nobody serves a model of that name; the nearest known name is given.
+            InvalidInput: no client serves a model of that name; the nearest known name is given.
         """
         return CleanModel(self._client(model))
 
@@ -196,7 +194,7 @@ class ModelCatalog:
         return await self._resolved(model).card(model)
 
     async def count(self, request: ModelRequest) -> int | None:
-        """The exact prompt tokens where the provider can tell without a charge, else None."""
+        """The exact prompt tokens if the provider counts them free of charge, else None."""
         return await self._resolved(request.model).count(request)
 
     async def call(
@@ -211,7 +209,7 @@ class ModelCatalog:
         return await client.call(request, on_text=on_text, on_answer=on_answer)
 
     def served(self) -> ServedModels:
-        """What whoever submits a run is told of the models here."""
+        """The models of this worker, for those who submit runs."""
         own = {*self._prices.own_names(), *self._further, *self._providers.names()}
         return ServedModels(
             default=default_model(self._access), names=tuple(sorted(own)), any=self._open_world
@@ -246,13 +244,13 @@ class ModelCatalog:
 
     @property
     def _further(self) -> frozenset[str]:
-        """The names of clients that are not ours, made or not."""
+        """The names of all plugins and passed-in clients."""
         return frozenset({*self._factories, *self._plugins})
 
     def _is_new_version(self, model: str) -> bool:
-        """Whether the name is made of known words, so that it is rather new than mistyped.
+        """Whether all words of the name are known, so that it is a new version rather than a typo.
 
-        It is served without a price; what that means for a run, its budget decides.
+        Such a model has no price; a run's budget decides whether it may be called.
         """
         known = {word for name in self._prices.known_names() for word in _WORDS.findall(name)}
         return model.startswith(CLAUDE_NAME) and set(_WORDS.findall(model)) <= known

@@ -1,4 +1,4 @@
-"""Build the arguments of one Messages API call, for what its provider understands."""
+"""Builds the arguments of one call of the Messages API."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,10 +30,10 @@ class Dialect:
     """How requests differ between Claude and the embedded model.
 
     Attributes:
-        cache: cache breakpoints are sent where a request wants some.
-        strict_schema: schemas are rewritten to the subset that the API takes; else sent raw, for
-            a grammar that enforces lengths too.
-        sampling: seeds are sent too; a temperature goes to whoever is asked with one.
+        cache: send cache breakpoints if a request has some.
+        strict_schema: rewrite schemas to the subset that the API accepts; otherwise send them as
+            they are, for a grammar that also enforces lengths.
+        sampling: send a seed too; a temperature is sent whenever a request has one.
         chooses_tools: the model can decide by itself whether to call a tool.
         sees: images and PDFs can be sent.
     """
@@ -47,15 +47,13 @@ class Dialect:
 
 CLAUDE = Dialect(cache=True, strict_schema=True, sampling=False, chooses_tools=True)
 EMBEDDED = Dialect(cache=False, strict_schema=False, sampling=True, chooses_tools=False, sees=False)
-
-
-# What is left to answer with behind the thoughts.
+# Thinking must leave this much of `max_tokens` for the answer.
 LEAST_ANSWER_TOKENS = 256
 
 
 @dataclass(frozen=True, slots=True)
 class WireRequest:
-    """One call, ready for the SDK; `names` leads from wire names back to tool names."""
+    """One call, ready for the SDK; `names` maps wire names of tools to our names."""
 
     model: str
     max_tokens: int
@@ -76,7 +74,10 @@ def wire_request(request: ModelRequest, dialect: Dialect) -> WireRequest:
         ModelError: kind `bad_request`, nothing sent.
     """
     _check(request, dialect)
-    offered = () if _tools_are_dropped(request, dialect) else request.tools
+    # Unused tools stay for Claude, since they are part of the cached prompt. The embedded model
+    # would call them all the same.
+    drops_tools = request.tool_choice == "none" and not dialect.chooses_tools
+    offered = () if drops_tools else request.tools
     cache: CacheUse = request.cache if dialect.cache else "none"
     life = request.cache_life
     mark = None if cache == "none" else MARKS[life]
@@ -105,11 +106,6 @@ def _check(request: ModelRequest, dialect: Dialect) -> None:
             "The embedded model cannot choose tools by itself. "
             "Use a Claude model for this run, or take its tools away."
         )
-
-
-def _tools_are_dropped(request: ModelRequest, dialect: Dialect) -> bool:
-    # Claude keeps the tools for its prompt cache; the embedded model would only be led astray.
-    return request.tool_choice == "none" and not dialect.chooses_tools
 
 
 def _system(text: str, mark: CacheControlEphemeralParam | None) -> list[TextBlockParam] | Omit:
@@ -165,9 +161,9 @@ def _thinking(request: ModelRequest) -> ThinkingConfigParam | Omit:
 
 
 def _thoughtless(request: ModelRequest) -> bool:
-    """Whether the turn in progress began without thinking, as another model's does.
+    """Whether the current turn began without this model's thinking, for example by another model.
 
-    With a thinking budget the API refuses a call that goes on with such a turn.
+    With a thinking budget the API refuses to continue such a turn.
     """
     for message in reversed(request.messages):
         if message.role == "assistant":
@@ -198,7 +194,7 @@ def _sent_schema(schema: dict[str, JsonValue], dialect: Dialect) -> dict[str, ob
 
 
 def _extra_body(request: ModelRequest, dialect: Dialect) -> dict[str, object] | None:
-    """Sampling for models that take it; the SDK has no parameters for it any more."""
+    """Temperature and seed, for which the SDK has no parameters; none while the model thinks."""
     if request.thinking not in (None, "off"):
         return None
     if not dialect.sampling:

@@ -1,4 +1,4 @@
-"""The file format of the scripted model, with errors that name the exact place."""
+"""The file format of the scripted model; errors name the exact place in the file."""
 
 from decimal import Decimal
 from typing import Literal, Self
@@ -32,7 +32,7 @@ class ScriptPrice(FrozenModel):
 
 
 class ScriptUsage(FrozenModel):
-    """What a reply is said to have used; `cache_write_tokens` counts as a five-minute write."""
+    """The usage that a reply reports; `cache_write_tokens` is a five-minute write."""
 
     input_tokens: int = Field(default=0, ge=0)
     output_tokens: int = Field(default=0, ge=0)
@@ -51,10 +51,10 @@ class ScriptUsage(FrozenModel):
 
 
 class When(FrozenModel):
-    """Which calls an entry is for; what is left out does not matter.
+    """Which calls an entry answers; a field that is left out matches every call.
 
-    `model` is the label behind `#` in `scripted:FILE#label`, or the model's full name; `contains`
-    is looked for in the system prompt and all messages, `sees` among the images and PDFs in them.
+    `model` is the label after `#` in `scripted:FILE#label`, or the model's full name. `contains` is
+    searched for in the system prompt and all messages, `sees` among their images and PDFs.
     """
 
     role: str | None = None
@@ -66,7 +66,7 @@ class When(FrozenModel):
 
 
 class ScriptToolCall(FrozenModel):
-    """A tool call that the model makes; without an id it gets one that repeats on retries."""
+    """A tool call of the model; without an id it gets one that is the same at each retry."""
 
     name: str
     arguments: dict[str, JsonValue] = {}
@@ -74,7 +74,7 @@ class ScriptToolCall(FrozenModel):
 
 
 class ScriptError(FrozenModel):
-    """A failing attempt: by status as a provider answers it, or by kind."""
+    """A failed attempt, given by the provider's status or by our kind of error."""
 
     status: int | None = Field(default=None, ge=400, le=599)
     kind: ModelErrorKind | Literal["refusal"] | None = None
@@ -127,7 +127,7 @@ class Entry(FrozenModel):
 
 
 class Defaults(FrozenModel):
-    """What entries without it get."""
+    """What applies to entries that do not state it."""
 
     usage: ScriptUsage | None = None
 
@@ -135,7 +135,7 @@ class Defaults(FrozenModel):
 class Script(FrozenModel):
     """A whole script, as `docs/scripted-model.md` describes it.
 
-    `attachments` are what the model can be shown beside text; an empty list for one that cannot.
+    `attachments` are what the model can be shown besides text; an empty list means nothing.
     """
 
     price: ScriptPrice = ScriptPrice()
@@ -151,7 +151,7 @@ def parse_script(text: str, *, source: str = "script") -> Script:
     """Read and validate a script.
 
     Raises:
-        InvalidInput: every problem at once, each with its path, what was found, what is allowed.
+        InvalidInput: names every problem, with its path, what was found and what is allowed.
     """
     try:
         value: object = yaml.safe_load(text)
@@ -176,7 +176,7 @@ def _invalid(source: str, problems: tuple[Problem, ...]) -> InvalidInput:
 
 
 def _ambiguities(script: Script) -> tuple[Problem, ...]:
-    """Workers of one delegation run side by side: nothing but labels tells their replies apart."""
+    """Replies that parallel workers would take in any order, so that no two runs were alike."""
     if not any(_delegates_to_several(entry) for entry in script.replies):
         return ()
     unlabelled = [

@@ -1,8 +1,8 @@
-"""Which entry of a script answers a call, and which entries are used up.
+"""Chooses the entry of a script that answers a call, and records which entries are used up.
 
-An `error` entry is used up by one attempt, any other by one logical call, which keeps it through
-retries. The cursor lives in the store, per run; the keys carry the script's address, so that the
-scripts of several models of one run do not count each other's entries.
+One attempt uses up an `error` entry; one logical call uses up any other, and gets it again at each
+retry. The cursor is kept in the store, per run. Its keys contain the script's address, so that
+models of one run with several scripts do not count each other's entries.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ Uses = Mapping[int, int]
 
 
 class ScriptCursor:
-    """Takes entries, one call at a time within this process."""
+    """Takes entries; within this process one call after the other."""
 
     def __init__(self, records: RecordStore) -> None:
         self._records = records
@@ -36,10 +36,10 @@ class ScriptCursor:
     async def take(
         self, script: Script, request: ModelRequest, *, address: str
     ) -> tuple[int, Entry]:
-        """The entry for this attempt with its index; noted as taken before it is returned.
+        """The entry for this attempt with its index, recorded as taken before it is returned.
 
         Raises:
-            ModelError: kind `bad_request`: the script has nothing left for this call.
+            ModelError: kind `bad_request`: the script has no entry left for this call.
         """
         return await in_store(lambda: self._take(script, request, address=address))
 
@@ -48,7 +48,8 @@ class ScriptCursor:
     ) -> tuple[int, Entry]:
         context = request.context
         call, attempt = _names(context, address)
-        # Nobody waits for the store with the lock in hand: who waits for that would seem to work.
+        # `impatient`: while the lock is held, an absent store raises at once, and `in_store` waits
+        # for it outside. Calls that wait for the lock would not count as waiting for the store.
         async with self._lock:
             with impatient():
                 index = await self._held(script, context.run, attempt, call)
@@ -60,7 +61,7 @@ class ScriptCursor:
         return index, script.replies[index]
 
     async def peek(self, script: Script, request: ModelRequest, *, address: str) -> int | None:
-        """The index of the entry that `take` would give, or None when nothing is left."""
+        """The index of the entry that `take` would return; None if none is left."""
         context = request.context
         call, attempt = _names(context, address)
         index = await self._held(script, context.run, attempt, call)
@@ -69,7 +70,7 @@ class ScriptCursor:
         return _fitting(script, await self._uses(context.run, address), request)
 
     async def _held(self, script: Script, run: str, attempt: str, call: str) -> int | None:
-        """The entry that this attempt, or else this logical call, holds already."""
+        """The entry that this attempt, or otherwise this logical call, has already taken."""
         held = await self._records.script_held(run, (attempt, call))
         for index in (held.get(attempt), held.get(call)):
             if index is not None and index < len(script.replies):
@@ -90,18 +91,14 @@ def matches(when: When, request: ModelRequest) -> bool:
         return False
     if when.model is not None and when.model not in {request.model, label_of(request.model)}:
         return False
-    if when.sees is not None and when.sees not in _seen(request):
+    shown = {one.media_type for message in request.messages for one in message.attachments}
+    if when.sees is not None and when.sees not in shown:
         return False
     return when.contains is None or when.contains in visible_text(request)
 
 
-def _seen(request: ModelRequest) -> set[str]:
-    """The types of what the model is shown beside text."""
-    return {one.media_type for message in request.messages for one in message.attachments}
-
-
 def _names(context: CallContext, address: str) -> tuple[str, str]:
-    """Under which an entry is noted: of the logical call, and of this attempt of it."""
+    """The keys under which an entry is recorded: of the logical call, and of this attempt."""
     return (
         f"{address}/{context.call or context.key}",
         f"{address}/{context.key}#{context.attempt}",
@@ -109,7 +106,7 @@ def _names(context: CallContext, address: str) -> tuple[str, str]:
 
 
 def label_of(model: str) -> str:
-    """What stands behind `#` in the model's name, so that one script can play several models."""
+    """The label after `#` in the model's name, by which one script can play several models."""
     return model.partition(LABEL)[2]
 
 
@@ -144,7 +141,7 @@ def _fitting(script: Script, uses: Uses, request: ModelRequest) -> int | None:
     last: int | None = None
     for index, entry in enumerate(script.replies):
         left = uses.get(index, 0) < entry.times
-        # What is used up is only looked at when it may have to be repeated.
+        # An entry that is used up matters only if the last match may be repeated.
         if (left or script.exhausted == "repeat_last") and matches(entry.when, request):
             if left:
                 return index

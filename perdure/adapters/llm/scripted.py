@@ -1,7 +1,7 @@
 """The scripted model: deterministic replies from a file, for tests, examples and documentation.
 
 Its name is `scripted:` and the address of the script in the blob store, optionally with a label
-behind `#`. It must never stand in for a real model by itself.
+after `#`. It is used only where a task names it, never as a substitute for a real model.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ NOT_REACHED = frozenset({"connection", "unavailable"})
 
 @dataclass(frozen=True, slots=True)
 class _Said:
-    """What an entry says to one request, before it is streamed."""
+    """The answer of an entry to one request, before it is streamed."""
 
     blocks: tuple[Block, ...]
     stop_reason: StopReason
@@ -59,7 +59,7 @@ class ScriptedModel:
         )
 
     async def count(self, request: ModelRequest) -> int | None:
-        """The prompt tokens that the next fitting entry will report; None when none is left."""
+        """The prompt tokens that the next matching entry will report; None if none is left."""
         script = await self._script(request.model)
         index = await self._cursor.peek(script, request, address=_address(request.model))
         if index is None:
@@ -73,7 +73,7 @@ class ScriptedModel:
         on_text: Callable[[str], None],
         on_answer: Callable[[UsageSoFar], None] = unheard,
     ) -> ModelReply:
-        """Play the next fitting entry; waits `delay_s` on the way, and can be cancelled there."""
+        """Play the next matching entry, spread over its `delay_s`; can be cancelled."""
         script = await self._script(request.model)
         address = _address(request.model)
         index, entry = await self._cursor.take(script, request, address=address)
@@ -108,7 +108,7 @@ class ScriptedModel:
         except InvalidInput as error:
             raise refused(str(error)) from error
         except StoreAway:
-            raise  # waited for like every other absence of the store, not a failure of the model
+            raise  # the step waits for the store; it is no failure of the model
         except StoreError as error:
             raise refused(f"The script cannot be read: {error}", kind="unavailable") from error
 
@@ -126,7 +126,7 @@ def _said(script: Script, entry: Entry, request: ModelRequest, index: int) -> _S
 
 
 def _cut(said: _Said, max_tokens: int) -> _Said:
-    """As a provider ends a reply at its limit: the text stops short, a call behind it is cut."""
+    """Cut a reply at the token limit as a provider does: the text ends early, calls are dropped."""
     calls = [block.name for block in said.blocks if isinstance(block, ToolUseBlock)]
     share = max_tokens / said.usage.output_tokens
     text = "".join(block.text for block in said.blocks if isinstance(block, TextBlock))
@@ -157,7 +157,7 @@ def _blocks(entry: Entry, request: ModelRequest, index: int) -> tuple[Block, ...
 
 
 def _json_block(entry: Entry, request: ModelRequest, digest: str) -> Block:
-    """JSON is said as text, or as the call of a tool where the request forces one."""
+    """The JSON as text, or as the arguments of a tool call if the request forces one."""
     value = entry.json_value
     forced = request.tool_choice in {tool.name for tool in request.tools}
     if forced and isinstance(value, dict):
@@ -185,7 +185,7 @@ def _estimated(request: ModelRequest, blocks: tuple[Block, ...]) -> Usage:
 
 
 def _seen(request: ModelRequest) -> int:
-    """The tokens of what is shown, by its bound; it must be there, as for any provider."""
+    """The upper bound of tokens of images and PDFs; their content must be loaded, as for others."""
     shown = [one for message in request.messages for one in message.attachments]
     missing = [one for one in shown if one.ref not in request.files]
     if missing:
@@ -196,7 +196,7 @@ def _seen(request: ModelRequest) -> int:
 async def _stream(
     blocks: tuple[Block, ...], delay_s: float, on_text: Callable[[str], None]
 ) -> None:
-    """Hand out the text in pieces, spreading the delay over them."""
+    """Pass the text on in pieces, with the delay spread over them."""
     text = "".join(block.text for block in blocks if isinstance(block, TextBlock))
     pieces = [
         text[start : start + PIECE_CHARACTERS] for start in range(0, len(text), PIECE_CHARACTERS)

@@ -1,4 +1,4 @@
-"""Read one streamed answer to its end: a reply, or facts of its failure."""
+"""Reads one streamed answer to its end: the result is a reply, or the facts of its failure."""
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Protocol, TypeVar
@@ -15,13 +15,12 @@ EventT_co = TypeVar("EventT_co", covariant=True)
 EventT_contra = TypeVar("EventT_contra", contravariant=True)
 EventT = TypeVar("EventT")
 
-
-# Bedrock has frames of its own, which its client reads.
+# The second is Bedrock's own framing, which its client reads.
 STREAMS = ("event-stream", "vnd.amazon.eventstream")
 
 
 class EventStream(Protocol[EventT_co]):
-    """An answer as the official clients hand it out."""
+    """A streamed answer, as the official clients return it."""
 
     @property
     def response(self) -> httpx2.Response: ...
@@ -30,7 +29,7 @@ class EventStream(Protocol[EventT_co]):
 
 
 class Account(Protocol):
-    """What is known of an answer in the making, whatever its provider."""
+    """What is known of an answer while it arrives, from any provider."""
 
     model: str | None
     provider_stop: str | None
@@ -48,7 +47,7 @@ class Account(Protocol):
 
 
 class Reading(Account, Protocol[EventT_contra]):
-    """An answer that takes one event after the other and returns the text that each adds."""
+    """A reader of an answer: `feed` takes one event and returns the text that it adds."""
 
     def feed(self, event: EventT_contra, /) -> str | None: ...
 
@@ -62,7 +61,7 @@ async def read_answer(
     """Feed `reading` to the end of the stream; `on_text` gets each piece of text.
 
     Raises:
-        ModelError: the answer is no message stream, broke off, or came with an error event.
+        ModelError: the answer is no message stream, broke off, or contained an error event.
     """
     request_id = stream.response.headers.get(client.request_id)
     media = stream.response.headers.get("content-type", "")
@@ -79,7 +78,7 @@ async def read_answer(
 async def _texts(
     stream: EventStream[EventT], reading: Reading[EventT], client: Client, request_id: str | None
 ) -> AsyncIterator[str]:
-    """The text deltas; whatever breaks while reading becomes facts with the usage so far."""
+    """The text deltas; any error while reading becomes facts with the usage so far."""
     iterator = aiter(stream)
     while True:
         try:
@@ -89,15 +88,12 @@ async def _texts(
         except ModelError:
             raise
         except Exception as error:
-            if reading.provider_stop is not None and _is_lost(error, client):
-                return  # everything had arrived; only the goodbye was lost
+            lost = isinstance(error, client.connections | httpx2.TransportError)
+            if lost and reading.provider_stop is not None:
+                return  # the whole answer had arrived; only the end of the stream was lost
             raise failed(error, reading, client, request_id=request_id, streaming=True) from error
         if text:
             yield text
-
-
-def _is_lost(error: Exception, client: Client) -> bool:
-    return isinstance(error, client.connections | httpx2.TransportError)
 
 
 def reply_of(
@@ -107,9 +103,9 @@ def reply_of(
     *,
     names: Mapping[str, str],
 ) -> ModelReply:
-    """The reply of a complete reading; raises `ModelError` kind `bad_reply` where it has none.
+    """The reply of a complete reading; raises `ModelError` kind `bad_reply` if it has none.
 
-    `names` leads from the names of tools on the wire back to our own.
+    `names` maps wire names of tools to our names.
     """
     stop = reading.stop_reason
     if stop is None:
@@ -144,7 +140,7 @@ def failed(
     request_id: str | None,
     streaming: bool,
 ) -> ModelError:
-    """The error behind an exception, with what the reading had used by then."""
+    """The error of an exception, with the usage that the reading had by then."""
     return ModelError(
         facts_of(
             error,
@@ -158,7 +154,7 @@ def failed(
 
 
 def unusable(reading: Account, request_id: str | None, why: str) -> ModelError:
-    """The error of an answer that is none."""
+    """The error of an answer that cannot be used."""
     message = f"The provider's answer cannot be used: {why}."
     return _error("bad_reply", message, reading, request_id)
 

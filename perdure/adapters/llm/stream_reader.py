@@ -1,6 +1,5 @@
-"""Gather a streamed answer block by block, with the usage known so far at every moment."""
+"""Reads a streamed answer of the Messages API block by block; its usage is known at any moment."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import get_args
 
@@ -22,16 +21,15 @@ from perdure.domain.llm.usage import Usage
 _OBJECT = TypeAdapter(dict[str, JsonValue])
 _STOPS = {reason: reason for reason in get_args(StopReason)}
 _STOPS["model_context_window_exceeded"] = "context_end"
-# Answers whose last block may be half: the limit cut it, or the provider's own judge did.
+# The last block of such an answer may be incomplete: the token limit or a safety filter cut it.
 _HALF = CUT_SHORT | {"refusal"}
-# What a kind of block is made of; those of kinds that we do not know may be anything.
+# The deltas of each kind of block; a kind that is not listed may have any.
 _PIECES = {
     "text": {"text_delta", "citations_delta"},
     "tool_use": {"input_json_delta"},
     "thinking": {"thinking_delta", "signature_delta"},
 }
-# Without its head an answer has no model and no account of its prompt; what else is lost, nobody
-# can tell.
+# Without its `message_start` an answer has no model and no prompt usage, and more may be lost.
 _AFTER_THE_HEAD = {
     "content_block_start",
     "content_block_delta",
@@ -44,7 +42,7 @@ _KNOWN_PIECES = frozenset[str]().union(*_PIECES.values())
 
 @dataclass(slots=True)
 class _OpenBlock:
-    """A content block while its deltas arrive; `native` is how it began."""
+    """A content block while its deltas arrive; `native` is the block of its first event."""
 
     native: dict[str, JsonValue]
     closed: bool = False
@@ -55,12 +53,11 @@ class _OpenBlock:
 
 @dataclass(slots=True)
 class StreamState:
-    """One answer in the making.
+    """The answer read so far.
 
-    Malformed events raise the ordinary errors of Python; the caller turns them into facts. So do
-    events that contradict each other: which of them holds, nobody can tell. The
-    head of an answer tells its prompt and one token of output, its end the whole: until then
-    (`usage_told`) the output is what was streamed, by our own count.
+    Malformed and contradictory events raise ordinary errors of Python, which the caller turns into
+    facts. The first event has the usage of the prompt and one token of output, the last the whole
+    usage (`usage_told`). Until then the output is our own count of what was streamed.
     """
 
     begun: bool = False
@@ -71,7 +68,7 @@ class StreamState:
     _blocks: dict[int, _OpenBlock] = field(default_factory=dict[int, _OpenBlock])
 
     def feed(self, event: RawMessageStreamEvent) -> str | None:
-        """Take one event; returns the text that it adds."""
+        """Add one event; returns the text that it adds."""
         if not self.begun and event.type in _AFTER_THE_HEAD:
             raise ValueError(f"a {event.type} came before the message began")
         match event.type:
@@ -97,17 +94,16 @@ class StreamState:
         return None
 
     def used(self) -> Usage:
-        """What the attempt has used by now; the provider's own word where `usage_told`."""
+        """What the attempt has used so far; reported by the provider if `usage_told`."""
         if self.usage_told:
             return self.usage
-        streamed = estimate("".join(self._streamed())).total
+        pieces: list[str] = []
+        for block in self._blocks.values():
+            pieces += [*block.text, *block.thinking, *block.arguments]
+        streamed = estimate("".join(pieces)).total
         return self.usage.model_copy(
             update={"output_tokens": max(self.usage.output_tokens, streamed)}
         )
-
-    def _streamed(self) -> Iterator[str]:
-        for block in self._blocks.values():
-            yield from (*block.text, *block.thinking, *block.arguments)
 
     def _stop(self, reason: str | None) -> None:
         if reason and self.provider_stop not in {None, reason}:
@@ -115,7 +111,7 @@ class StreamState:
         self.provider_stop = reason or self.provider_stop
 
     def _end(self, usage: MessageDeltaUsage | None) -> None:
-        # Some gateways leave the account out; the SDK does not check what it declares.
+        # Some gateways leave the usage out, although the SDK declares it: it validates nothing.
         if usage is None:
             return
         self.usage = _later_usage(self.usage, usage)
@@ -123,14 +119,14 @@ class StreamState:
 
     @property
     def stop_reason(self) -> StopReason | None:
-        """Our word for the provider's stop reason; None when we have none for it."""
+        """The provider's stop reason as ours; None for an unknown one."""
         return _STOPS.get(self.provider_stop or "")
 
     def blocks(self, *, model: str) -> tuple[Block, ...]:
         """The finished blocks in order; tool calls keep their wire names.
 
         A tool call or thinking block that the token limit or a refusal cut short is left out: half
-        an argument must never be acted on. Of a call that the limit cut `cut_call` tells.
+        an argument must never be acted on. `cut_call` names a call that the limit cut.
         """
         ordered = [self._blocks[index] for index in sorted(self._blocks)]
         cut = self.stop_reason in _HALF
@@ -193,6 +189,7 @@ def _finished(block: _OpenBlock, *, model: str, tolerant: bool) -> Block | None:
         case "tool_use":
             return _tool_use(block, tolerant=tolerant)
         case "thinking":
+            # The API refuses thinking without its signature when it is sent back.
             if tolerant and not native.get("signature"):
                 return None
             said = str(native.get("thinking") or "") + "".join(block.thinking)
@@ -213,7 +210,8 @@ def _tool_use(block: _OpenBlock, *, tolerant: bool) -> ToolUseBlock | None:
             read_json(written) if written else block.native.get("input") or {}
         )
     except RefusedJson as error:
-        # The model wrote the call to its end: it is told what is wrong, instead of being paid anew.
+        # The call is complete, so the model is told what is wrong with it. An error here would make
+        # the attempt fail, and the whole reply would be paid for again.
         arguments, unreadable = _OBJECT.validate_python({}), str(error)
     except ValueError:
         if tolerant:
@@ -245,7 +243,7 @@ def _first_usage(usage: WireUsage | None) -> Usage:
 
 
 def _later_usage(known: Usage, usage: MessageDeltaUsage) -> Usage:
-    """The counts of a later event are totals; those it leaves out keep their value."""
+    """The counts of a later event are totals, not deltas; those that it leaves out stay."""
     written = usage.cache_creation_input_tokens
     five = known.cache_write_5m_tokens
     if written is not None:

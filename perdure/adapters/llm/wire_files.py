@@ -1,7 +1,7 @@
-"""Images and PDFs as each wire format carries them: in the request itself, as base64.
+"""Images and PDFs in the form of each API: inside the request, as base64.
 
-Links and uploads are not used: a link would make the provider fetch from elsewhere, and an upload
-would leave the content there.
+Links and uploads are not used: the provider would fetch a link from elsewhere, and would keep an
+upload.
 """
 
 import base64
@@ -20,7 +20,7 @@ FROM_TOOLS = "What the tools showed, in the order of their results:"
 
 
 def refuse_files(messages: Sequence[Message], *, model: str) -> None:
-    """Refuse a conversation that shows something to a model whose interface has no place for it.
+    """Refuse a conversation with images or PDFs for a model whose API has no place for them.
 
     Raises:
         ModelError: kind `bad_request`, nothing sent.
@@ -47,7 +47,7 @@ def messages_block(one: Attachment, files: Files) -> ImageBlockParam | DocumentB
 
 
 def chat_part(one: Attachment, files: Files) -> Part:
-    """An image or PDF in Chat Completions; the detail is one whose tokens have a bound."""
+    """An image or PDF in chat completions; the tokens of `high` detail have a known bound."""
     link = _data_uri(one, files)
     if one.kind == "pdf":
         return {"type": "file", "file": {"filename": _file_name(one), "file_data": link}}

@@ -2,8 +2,8 @@
 
 import pytest
 
+from perdure.adapters.llm.abilities import vision_of
 from perdure.adapters.llm.pricing import ModelPrices, PriceSheet, unknown_card
-from perdure.adapters.llm.vision import vision_of
 from perdure.adapters.settings.providers import CompatibleServer
 
 BOTH = ("image", "pdf")

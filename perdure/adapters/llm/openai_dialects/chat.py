@@ -1,4 +1,4 @@
-"""Chat completions: what is sent, and how a streamed answer is read."""
+"""Chat completions: the request, and the reader of a streamed answer."""
 
 import hashlib
 import json
@@ -48,8 +48,8 @@ def chat_body(
     Args:
         request: what is asked.
         model: the model's name at the server.
-        json_schema: the server takes a schema beside the prompt; else it is told in the prompt.
-        streaming: the server streams.
+        json_schema: whether the server accepts a schema; otherwise the prompt states it.
+        streaming: whether the server streams.
 
     Raises:
         ModelError: kind `bad_request`, nothing sent.
@@ -58,12 +58,16 @@ def chat_body(
     wanted = request.json_schema
     if wanted is not None and not json_schema:
         system = f"{system}\n\n{in_prompt(wanted)}".strip()
-    body: Body = {
-        "model": model,
-        "messages": [*_system(system), *_messages(request)],
-        "max_tokens": request.max_tokens,
-    }
+    messages: list[JsonValue] = []
+    if system.strip():
+        messages.append({"role": "system", "content": system})
+    # Without a model's name all thinking is dropped: this dialect has no place for it.
+    for turn in turns_of(request.messages, model=""):
+        messages += _said(turn, request.files)
+    # The old name `max_tokens`: every server knows it, few know `max_completion_tokens`.
+    body: Body = {"model": model, "messages": messages, "max_tokens": request.max_tokens}
     if streaming:
+        # Without this option a stream ends without usage.
         body |= {"stream": True, "stream_options": {"include_usage": True}}
     if wanted is not None and json_schema:
         shape: Body = {"name": ANSWER, "schema": wanted, "strict": takes_strictly(wanted)}
@@ -80,7 +84,7 @@ def chat_body(
 
 
 def tool_choice(choice: str, *, nested: bool) -> JsonValue:
-    """Our choice of tools in the words of OpenAI; the dialects differ in how they name a tool."""
+    """Our choice of tools in OpenAI's form; `nested`: chat completions put the name deeper."""
     if choice in {"auto", "none"}:
         return choice
     if choice == "any":
@@ -90,13 +94,9 @@ def tool_choice(choice: str, *, nested: bool) -> JsonValue:
 
 
 def result_text(block: ToolResultBlock) -> str:
-    """A tool's result; neither dialect has a mark for one that failed, so words say it."""
+    """A tool's result. Neither dialect has a field for failure, so the text begins with it."""
     text = block.text or NO_OUTPUT
     return text if block.outcome == "ok" else f"({block.outcome.replace('_', ' ')}) {text}"
-
-
-def _system(text: str) -> list[JsonValue]:
-    return [{"role": "system", "content": text}] if text.strip() else []
 
 
 def _tool(tool: ToolOffer) -> JsonValue:
@@ -108,12 +108,6 @@ def _tool(tool: ToolOffer) -> JsonValue:
             "parameters": tool.parameters,
         },
     }
-
-
-def _messages(request: ModelRequest) -> Iterator[JsonValue]:
-    # No thoughts are sent: the dialect has no place for them.
-    for turn in turns_of(request.messages, model=""):
-        yield from _said(turn, request.files)
 
 
 def _said(turn: Turn, files: Files) -> Iterator[JsonValue]:
@@ -145,7 +139,7 @@ def _said(turn: Turn, files: Files) -> Iterator[JsonValue]:
 
 
 def _shown(turn: Turn, files: Files) -> list[JsonValue]:
-    """The images and PDFs of a turn; a tool message is text alone, so its own follow behind it."""
+    """The images and PDFs of a turn. Tool messages hold only text, so theirs follow here too."""
     of_tools: list[JsonValue] = [
         chat_part(one, files)
         for block in turn.blocks
@@ -159,17 +153,17 @@ def _shown(turn: Turn, files: Files) -> list[JsonValue]:
 
 
 def written(call: ToolUseBlock) -> str:
-    """The arguments of a call as the text of JSON that both dialects want."""
+    """The arguments of a call as JSON text, as both dialects want them."""
     return json.dumps(call.arguments, ensure_ascii=False)
 
 
 @dataclass(slots=True)
 class ChatReading:
-    """One answer in the making, from the chunks of a stream or from a whole answer.
+    """The answer read so far, from the chunks of a stream or from a whole answer.
 
-    Malformed and contradictory chunks raise the ordinary errors of Python; the caller turns them
-    into facts. The account of the usage comes last, so a stream that breaks off has none: until
-    then (`usage_told`) the output is what was streamed, by our own count.
+    Malformed and contradictory chunks raise ordinary errors of Python, which the caller turns into
+    facts. The usage comes in the last chunk (`usage_told`), so a stream that breaks off has none;
+    until then the output is our own count of what was streamed.
     """
 
     request: ModelRequest
@@ -183,13 +177,14 @@ class ChatReading:
     _calls: list[tuple[int, OpenCall]] = field(default_factory=list[tuple[int, OpenCall]])
 
     def feed(self, event: object, /) -> str | None:
-        """Take one chunk; returns the text that it adds."""
+        """Add one chunk; returns the text that it adds."""
         chunk = ChatChunk.model_validate(event)
         self.model = chunk.model or self.model
         if chunk.usage is not None:
             self._account(chunk.usage)
         added: str | None = None
         for choice in chunk.choices or ():
+            # We ask for one answer, and would mix the texts of two.
             if choice.index != 0:
                 raise ValueError("an answer was given twice")
             said = choice.delta or choice.message
@@ -199,7 +194,7 @@ class ChatReading:
         return added
 
     def used(self) -> Usage:
-        """What the attempt has used by now; the provider's own word where `usage_told`."""
+        """What the attempt has used so far; reported by the provider if `usage_told`."""
         if self.usage_told:
             return self._usage
         streamed = [*self._texts, *self._thoughts, *self._refusals]
@@ -209,18 +204,18 @@ class ChatReading:
 
     @property
     def stop_reason(self) -> StopReason | None:
-        """Our word for the provider's stop reason; None when we have none for it."""
+        """The provider's stop reason as ours; None for an unknown one."""
         stop = _STOPS.get(self.provider_stop or "")
         if stop not in {"end_turn", "tool_use"}:
             return stop
         if self._calls:
-            return "tool_use"  # many servers say `stop` behind a call, too
+            return "tool_use"  # many servers also say `stop` after a call
         if stop == "tool_use":
             return None
         return "refusal" if self._refusals and not self._texts else stop
 
     def blocks(self, *, model: str) -> tuple[Block, ...]:
-        """The blocks; a call that the limit or a refusal cut short is left out."""
+        """The blocks, without a call that the token limit or a refusal cut short."""
         calls = [call for call in map(self._finished, range(len(self._calls))) if call is not None]
         text = "".join(self._texts) or "".join(self._refusals)
         said = [TextBlock(type="text", text=text)] if text else []
@@ -255,10 +250,11 @@ class ChatReading:
         return said.content
 
     def _extend(self, piece: ChatToolCall) -> None:
-        """Add to a call: that of the piece's index, unless its id says that it is another."""
+        """Add a piece to the call with its index, unless its id says that it is another call."""
         call = next((one for index, one in self._calls if index == (piece.index or 0)), None)
         if self._calls and (piece.index is None or (call and piece.id not in {None, "", call.id})):
-            # Some servers give all calls of an answer one index, or none, and each an id.
+            # Some servers give all calls of an answer the same index, or none, and tell them apart
+            # by id.
             call = next((one for _, one in self._calls if piece.id and one.id == piece.id), None)
             if not piece.id:
                 call = self._calls[-1][1]
@@ -279,6 +275,7 @@ class ChatReading:
 
     def _account(self, usage: ChatUsage) -> None:
         prompt, output = usage.prompt_tokens, usage.completion_tokens
+        # Some servers send zeros, or half of it, which is no usage to book.
         if not prompt or output is None:
             return
         self._usage = split_usage(prompt, output, usage.prompt_tokens_details)

@@ -1,7 +1,7 @@
 """The official `openai` client behind the port `ModelClient`: one streamed attempt at a time.
 
-Waiting and trying again belong to Temporal, as for the Messages API. What a compatible server turns
-out not to take is asked for in another way, after a refusal, which costs nothing.
+Waiting and retries belong to Temporal, as for the Messages API. If a compatible server refuses a
+call, which costs nothing, the call is made again without the features that it may not know.
 """
 
 import contextlib
@@ -87,7 +87,7 @@ class OpenAIModel:
             return tokens if isinstance(tokens, int) else None
         except (ModelError, openai.OpenAIError, httpx2.HTTPError):
             return None
-        except (ValueError, TypeError, AttributeError):  # an answer that is no count
+        except (ValueError, TypeError, AttributeError):  # an answer without a count
             return None
 
     async def call(
@@ -199,10 +199,10 @@ class OpenAIModel:
             self._client = AsyncOpenAI(
                 api_key=self._server.api_key,
                 base_url=self._server.base_url,
-                # Given, so that no variable of the environment says otherwise.
+                # Set, so that OPENAI_ORG_ID and OPENAI_PROJECT_ID have no effect.
                 organization="",
                 project="",
-                max_retries=0,
+                max_retries=0,  # Temporal retries, and the journal books each attempt
                 timeout=timeout,
                 http_client=httpx2.AsyncClient(transport=transport, timeout=timeout)
                 if transport
@@ -211,7 +211,7 @@ class OpenAIModel:
         return self._client
 
     def _without(self, request: ModelRequest, error: ModelError) -> Iterator[frozenset[Feature]]:
-        """What to leave out of a call that was refused, where nobody said that it is taken."""
+        """The sets of features to leave out of a refused call; none that the settings state."""
         if self._server.dialect != "chat" or not _not_taken(error):
             return
         open_features: list[Feature] = [
@@ -225,15 +225,15 @@ class OpenAIModel:
                 yield self._lacks | frozenset(less)
 
     def _learn(self, lacks: frozenset[Feature]) -> None:
-        """Keep what a server turned out not to take, and say so."""
+        """Remember which features a server does not support, and log them."""
         for one in sorted(lacks - self._lacks):
             _log.warning("model_server_lacks", server=self._server.title, means=INSTEAD[one])
         self._lacks = lacks
 
     def _judged(self, request: ModelRequest, error: ModelError) -> ModelError:
-        """Tell an overlong prompt from a bad request, where the server has no word for it.
+        """Tell a prompt that is too long from a bad request, if the server has no code for it.
 
-        Words in messages are no facts; our own count against the model's window is.
+        Error texts are not parsed; our own count is compared with the model's window.
         """
         facts = error.facts
         if facts.status != 400 or facts.kind != "bad_request":
@@ -246,7 +246,7 @@ class OpenAIModel:
 
 
 class _NotTaken(Exception):
-    """A probe was refused as the call before it."""
+    """A call with fewer features was refused as well."""
 
 
 def _not_taken(error: ModelError) -> bool:
@@ -255,7 +255,7 @@ def _not_taken(error: ModelError) -> bool:
 
 
 def _used(request: ModelRequest, lacks: frozenset[Feature]) -> list[Feature]:
-    """What a call would have needed; nobody misses the stream of one call."""
+    """The missing features that this call would have used; streaming changes no reply."""
     return [
         one for one in FEATURES if one in lacks and one == "json_schema" and request.json_schema
     ]

@@ -1,4 +1,4 @@
-"""What of the events of both dialects is read; everything else in them is passed over."""
+"""The fields of both dialects' events that are read; all others are ignored."""
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
@@ -6,7 +6,7 @@ from perdure.domain.llm.usage import Usage
 
 
 class Wire(BaseModel):
-    """Fields that are missing or null have their default: servers differ in what they send."""
+    """A missing or null field has its default, since servers differ in what they send."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -17,7 +17,7 @@ class CacheDetails(Wire):
 
 
 def split_usage(prompt: int, output: int, cache: CacheDetails | None) -> Usage:
-    """Usage in our arithmetic: here the prompt's tokens include those of the cache."""
+    """Usage as we count it: OpenAI's prompt tokens include those of the cache, ours do not."""
     read = min((cache and cache.cached_tokens) or 0, prompt)
     written = min((cache and cache.cache_write_tokens) or 0, prompt - read)
     return Usage(
@@ -45,7 +45,7 @@ class ChatToolCall(Wire):
 class ChatDelta(Wire):
     content: str | None = None
     refusal: str | None = None
-    # The thoughts of open models; neither kept nor sent back, but they are output.
+    # The reasoning of open models: not kept and not sent back, but counted as output.
     reasoning_content: str | None = None
     reasoning: str | None = None
     tool_calls: list[ChatToolCall] | None = None
@@ -71,7 +71,7 @@ class ServerError(Wire):
 
 
 class ChatChunk(Wire):
-    """One chunk of a stream, or a whole answer, which has messages in the place of deltas."""
+    """One chunk of a stream, or a whole answer, which has messages instead of deltas."""
 
     id: str | None = None
     model: str | None = None

@@ -1,7 +1,7 @@
-"""The Responses API: what is sent, and how a streamed answer is read.
+"""The Responses API: the request, and the reader of a streamed answer.
 
-Nothing is kept at the provider (`store` is off): each call brings the whole conversation, and the
-model's thoughts travel in it, encrypted, as items that only the same model can read.
+The provider stores nothing (`store` is false): each call sends the whole conversation. The model's
+reasoning is part of it, as encrypted items that only the same model can read.
 """
 
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ from perdure.domain.llm.usage import Usage
 
 PATH = "/responses"
 COUNT_PATH = "/responses/input_tokens"
-# What the API takes at least.
+# The API refuses a lower `max_output_tokens`.
 LEAST_TOKENS = 16
 _COUNTED = ("model", "input", "instructions", "tools", "tool_choice", "text", "reasoning")
 _OUTPUT = ("response.output_", "response.function_call_", "response.refusal.")
@@ -61,7 +61,11 @@ def responses_body(request: ModelRequest, *, model: str, card: ModelProfile) -> 
     """
     body: Body = {
         "model": model,
-        "input": [*_input(request)],
+        "input": [
+            item
+            for turn in turns_of(request.messages, model=request.model)
+            for item in _items(turn, request.files)
+        ],
         "max_output_tokens": max(request.max_tokens, LEAST_TOKENS),
         "store": False,
         "stream": True,
@@ -100,12 +104,12 @@ def responses_body(request: ModelRequest, *, model: str, card: ModelProfile) -> 
 
 
 def counted_part(body: Body) -> Body:
-    """What of a call's body its tokens are counted by."""
+    """The fields of a call's body that the endpoint for counting accepts."""
     return {name: body[name] for name in _COUNTED if name in body}
 
 
 def _effort(request: ModelRequest) -> str | None:
-    """How much the model thinks: OpenAI has one scale for it, of which `none` is the lower end."""
+    """The reasoning effort: OpenAI has one scale for thinking and effort, from `none` on."""
     match request.thinking:
         case "off":
             return "none"
@@ -117,18 +121,13 @@ def _effort(request: ModelRequest) -> str | None:
             )
 
 
-def _input(request: ModelRequest) -> Iterator[JsonValue]:
-    for turn in turns_of(request.messages, model=request.model):
-        yield from _items(turn, request.files)
-
-
 def _items(turn: Turn, files: Files) -> Iterator[JsonValue]:
     for at, block in enumerate(turn.blocks):
         match block:
             case TextBlock():
                 yield {"role": turn.role, "content": block.text}
             case ThinkingBlock():
-                # A thought that nothing came of is refused when it is sent back.
+                # The API refuses a reasoning item that no other item of its turn follows.
                 if any(not isinstance(one, ThinkingBlock) for one in turn.blocks[at + 1 :]):
                     yield dict(block.native)
             case ToolUseBlock():
@@ -170,7 +169,7 @@ class _OpenItem:
 
 @dataclass(slots=True)
 class ResponsesReading:
-    """One answer in the making; errors as in `ChatReading`. The last event has the account."""
+    """The answer read so far; errors as in `ChatReading`. The last event has the usage."""
 
     request: ModelRequest
     model: str | None = None
@@ -180,7 +179,7 @@ class ResponsesReading:
     _items: dict[str, _OpenItem] = field(default_factory=dict[str, _OpenItem])
 
     def feed(self, event: object, /) -> str | None:
-        """Take one event; returns the text that it adds."""
+        """Add one event; returns the text that it adds."""
         told = ResponsesEvent.model_validate(event)
         if self.provider_stop is not None and told.type.startswith(_OUTPUT):
             raise ValueError(f"a {told.type} came after the end")
@@ -198,7 +197,7 @@ class ResponsesReading:
         return None
 
     def used(self) -> Usage:
-        """What the attempt has used by now; the provider's own word where `usage_told`."""
+        """What the attempt has used so far; reported by the provider if `usage_told`."""
         if self.usage_told:
             return self._usage
         streamed: list[str] = []
@@ -208,7 +207,7 @@ class ResponsesReading:
 
     @property
     def stop_reason(self) -> StopReason | None:
-        """Our word for the provider's stop reason; None when we have none for it."""
+        """The provider's stop reason as ours; None for an unknown one."""
         stop = _STOPS.get(self.provider_stop or "")
         if stop != "end_turn":
             return stop
@@ -219,7 +218,7 @@ class ResponsesReading:
         return "refusal" if refused_all else stop
 
     def blocks(self, *, model: str) -> tuple[Block, ...]:
-        """The finished items in order; a call or a thought that was cut short is left out."""
+        """The finished items in order, without a call or reasoning that was cut short."""
         ordered = list(self._items.values())
         cut = self.stop_reason in CUT_SHORT | {"refusal"}
         made: list[Block] = []

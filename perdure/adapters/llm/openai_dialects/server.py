@@ -1,4 +1,4 @@
-"""A server that speaks a dialect of OpenAI: where it is, what it lacks, how its client fails."""
+"""A server that speaks a dialect of OpenAI: its address, its gaps, and its client's errors."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ INSTEAD: Mapping[Feature, str] = {
     "json_schema": "takes no JSON schema: the schema is told in the prompt instead",
     "streaming": "does not stream: its answers come as a whole",
 }
-# A provider's own judgement on a prompt: an answer that refuses, not a fault of the call.
+# The provider's safety filter refused the prompt: that is an answer, not an error of the call.
 REFUSALS = frozenset(
     {
         "bio_policy",
@@ -23,6 +23,7 @@ REFUSALS = frozenset(
         "misalignment_policy_violation",
     }
 )
+# The statuses with which servers answer a request that has a feature they do not know.
 NOT_TAKEN = frozenset({400, 404, 405, 415, 422, 501})
 
 
@@ -48,12 +49,12 @@ def _told(error: Exception) -> ProviderError | None:
 
 
 def _word(given: object) -> str | None:
-    # Compatible servers put numbers and nulls there, which say no more than the status does.
+    # Compatible servers put numbers and nulls there, which repeat the status.
     return str(given) if given and not str(given).isdigit() else None
 
 
 def _message(error: openai.APIStatusError) -> str:
-    """What the server itself said, without what the client puts around it."""
+    """The server's own message, without the prefix that the client adds."""
     body: object = error.body
     if isinstance(body, Mapping):
         said = cast("Mapping[str, object]", body).get("message")
@@ -76,15 +77,15 @@ class Server:
     """One server that speaks a dialect of OpenAI.
 
     Attributes:
-        title: what people call it, for messages.
-        prefix: what its models' names begin with here, to be left out on the wire.
-        model: the name on the wire, where the whole name here means one model.
+        title: its name in messages.
+        prefix: the prefix of its models' names here, which is not sent.
+        model: the name to send, if the server's name alone means one model.
         base_url: where it answers.
         api_key: None makes every call fail as `authentication` before anything is sent.
-        no_key: what to do about that.
+        no_key: the message of that failure.
         dialect: which of the two it speaks.
-        lacks: the features that it is said to lack.
-        has: those that it is said to have, and is never asked without.
+        lacks: features that the settings say it does not have.
+        has: features that the settings say it has, which are never left out.
     """
 
     title: str

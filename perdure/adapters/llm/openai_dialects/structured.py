@@ -1,4 +1,4 @@
-"""Schemas of answers as OpenAI takes them, or in words where a server takes none."""
+"""Schemas of answers in OpenAI's form, or as words for a server without that feature."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pydantic import JsonValue
 
 ANSWER = "answer"
-# Keywords by which a schema holds others.
+# Keywords whose values are schemas: a list of them, or a mapping by name.
 _MANY = ("anyOf", "prefixItems")
 _NAMED = ("properties", "$defs")
 
@@ -14,7 +14,8 @@ _NAMED = ("properties", "$defs")
 def takes_strictly(schema: Mapping[str, JsonValue]) -> bool:
     """Whether a schema may be sent as strict: every object closed, all of its fields required.
 
-    Others would be refused. Sent as they are, they guide the model; our reader holds it to them.
+    The API would refuse others as strict. They are sent unenforced, and our reader checks the
+    reply against them.
     """
     for part in _parts(schema):
         fields = part.get("properties")
@@ -45,7 +46,7 @@ def _parts(schema: Mapping[str, JsonValue]) -> Iterator[Mapping[str, JsonValue]]
 
 
 def in_prompt(schema: Mapping[str, JsonValue]) -> str:
-    """The schema as a sentence of the prompt, for a server that takes none beside it."""
+    """The schema as a sentence of the prompt, for a server without structured output."""
     written = json.dumps(schema, ensure_ascii=False)
     return (
         f"Answer with one JSON object, without any other text, that matches this schema:\n{written}"

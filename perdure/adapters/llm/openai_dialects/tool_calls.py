@@ -1,4 +1,4 @@
-"""Tool calls as both dialects write them: a name, an id, and arguments as a text of JSON."""
+"""Tool calls as both dialects write them: a name, an id, and arguments as JSON text."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ _OBJECT = TypeAdapter(dict[str, JsonValue])
 
 @dataclass(slots=True)
 class OpenCall:
-    """A call while its arguments arrive; `closed` once the provider says that it is whole."""
+    """A call while its arguments arrive; `closed` once the provider says that it is complete."""
 
     id: str = ""
     name: str = ""
@@ -24,7 +24,7 @@ class OpenCall:
         """The call as a block.
 
         Args:
-            tolerant: the answer was cut here: half a call is left out, for half an argument must
+            tolerant: the answer was cut here, so an incomplete call is None: half an argument must
                 never be acted on.
 
         Raises:
@@ -41,7 +41,8 @@ class OpenCall:
         try:
             arguments = _OBJECT.validate_python(read_json(written) if written else {})
         except RefusedJson as error:
-            # The model wrote it to its end: it is told what is wrong, instead of being paid anew.
+            # The call is complete, so the model is told what is wrong with it. An error here would
+            # make the attempt fail, and the whole reply would be paid for again.
             arguments, unreadable = _OBJECT.validate_python({}), str(error)
         except ValueError:
             if tolerant:
@@ -59,14 +60,14 @@ class OpenCall:
 def with_own_ids(
     calls: Sequence[ToolUseBlock], *, before: Sequence[Message], seed: str
 ) -> Iterator[ToolUseBlock]:
-    """The calls with an id each that the conversation does not have yet.
+    """The calls, each with an id that the conversation does not have yet.
 
-    Some servers leave the ids out, or count from zero in each answer.
+    Some servers leave ids out, or count from zero in each answer.
 
     Args:
         calls: as they came.
         before: the conversation so far.
-        seed: what names this call to the model; the same for each reading of its answer.
+        seed: identifies this model call, so that a second reading makes the same ids.
     """
     taken = {use.id for message in before for use in message.tool_uses} | {""}
     for index, call in enumerate(calls):
