@@ -1,1 +1,1 @@
-"""Work on foreign text that may take for ever, in a process with limits."""
+"""Work on foreign text that could run for ever, done in a process with limits."""

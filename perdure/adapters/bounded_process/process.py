@@ -1,8 +1,8 @@
 """Processes foreign text in a child process with limits, and kills it when its time is up.
 
-Merging, parsing and comparing have inputs on which they take minutes; in a thread of the worker
-they would hold the interpreter, and with it every other run. Small texts are done here at once: a
-task says itself up to which size it is harmless.
+Merging, parsing and comparing take minutes on some inputs. In a thread of the worker they would
+hold the interpreter lock, and so every other run. Short inputs are processed here at once: each
+task says up to which size its input is harmless.
 """
 
 import asyncio
@@ -20,12 +20,13 @@ from perdure.adapters.sandbox.identity import LAUNCHER
 from perdure.check_decorator import CheckFailed
 
 SECONDS = 10.0
+# Of data alone: what the interpreter maps (code, libraries) does not count.
 MEMORY_BYTES = 2 << 30
 Task = Literal["differences", "document", "schema", "pages"]
 
 
 class TooMuch(Exception):
-    """The work was not done in its time or memory."""
+    """The work exceeded its limit of time or memory."""
 
 
 async def work(task: Task, *given: JsonValue, seconds: float = SECONDS) -> JsonValue:
@@ -38,11 +39,12 @@ async def work(task: Task, *given: JsonValue, seconds: float = SECONDS) -> JsonV
 
 
 def work_now(task: Task, *given: JsonValue, seconds: float = SECONDS) -> JsonValue:
-    """The same for code that is in a thread already."""
+    """The same, blocking, for code that already runs in a thread."""
     text = json.dumps([task, *given])
-    # References can make a small schema an endless one.
+    # With references even a short schema can recurse without end.
     if len(text) <= TASKS[task].harmless and '"$ref"' not in text:
         return TASKS[task].work(*given)
+    # One second more than the timeout, which is the limit that is reported.
     limits = f"RLIMIT_CPU={int(seconds) + 1},RLIMIT_DATA={MEMORY_BYTES},RLIMIT_CORE=0"
     child = (sys.executable, "-I", "-m", "perdure.adapters.bounded_process")
     try:
@@ -53,6 +55,7 @@ def work_now(task: Task, *given: JsonValue, seconds: float = SECONDS) -> JsonVal
             timeout=seconds,
             check=False,
             cwd="/",
+            # Nothing else of the environment, which may hold keys; some Pythons need this one.
             env={name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ},
         )
     except subprocess.TimeoutExpired as error:
@@ -71,7 +74,7 @@ def _why(said: bytes) -> str:
 
 
 async def misfits_of(schema: Mapping[str, JsonValue], value: JsonValue) -> tuple[str, ...]:
-    """How a value misses a schema, each with its path; empty when it conforms.
+    """The errors of a value against a schema, each with its path; empty if it conforms.
 
     Raises:
         CheckFailed: the schema cannot be used, or takes too long on this value.

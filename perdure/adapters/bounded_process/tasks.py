@@ -1,4 +1,7 @@
-"""What can be asked of the process for foreign text; a task loads what it needs itself."""
+"""The tasks that the process for foreign text can do.
+
+A task imports what it needs when it runs, so that a process starts with little.
+"""
 
 import ast
 import difflib
@@ -13,20 +16,20 @@ from pydantic import JsonValue
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """One task: a function of JSON values, and the bytes of input that it can do in no time."""
+    """One task: a function of JSON values, and up to how many bytes of input it is always fast."""
 
     work: Callable[..., JsonValue]
     harmless: int
 
 
 def differences(old: list[str], new: list[str]) -> JsonValue:
-    """The steps from one list of lines to another, as `difflib` has them."""
+    """The opcodes of `difflib` that turn one list of lines into another."""
     matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
     return [list(step) for step in matcher.get_opcodes()]
 
 
 def document(path: str, text: str) -> JsonValue:
-    """Why a text cannot be read as what its name says it is; empty when it can."""
+    """Why a file does not parse as what its suffix says; empty if it does."""
     suffix = PurePosixPath(path).suffix.lower()
     try:
         match suffix:
@@ -49,7 +52,7 @@ def document(path: str, text: str) -> JsonValue:
 
 
 def schema(wanted: dict[str, JsonValue], value: JsonValue) -> JsonValue:
-    """How a value misses a JSON schema, or `{"unusable": …}` where the schema is none."""
+    """The errors of a value against a JSON schema; `{"unusable": …}` if the schema is invalid."""
     from perdure.adapters.checks.schemas import schema_errors
     from perdure.check_decorator import CheckFailed
 
@@ -60,7 +63,7 @@ def schema(wanted: dict[str, JsonValue], value: JsonValue) -> JsonValue:
 
 
 def pages(content: str) -> JsonValue:
-    """How many pages a PDF in base64 has, or why it cannot be read, with the cure."""
+    """How many pages a PDF in base64 has, or why it cannot be read and what to do."""
     import base64
     import io
     import logging
@@ -68,13 +71,14 @@ def pages(content: str) -> JsonValue:
     import pypdf
     from pypdf.errors import PyPdfError
 
-    # It warns of every slip that it mends, and a child has nobody to tell.
+    # pypdf warns of each fault that it repairs, and the last line on stderr is taken for an error.
     logging.getLogger("pypdf").setLevel(logging.CRITICAL)
     try:
         reader = pypdf.PdfReader(io.BytesIO(base64.b64decode(content)))
         if reader.is_encrypted:
             return "it is encrypted; save it without a password"
         count = len(reader.pages)
+    # On malformed files pypdf also raises ordinary errors of Python.
     except (PyPdfError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
         why = " ".join(str(error).split()) or type(error).__name__
         return f"{why.rstrip('.')[:200]}; print it to a new PDF"
@@ -84,7 +88,7 @@ def pages(content: str) -> JsonValue:
 def _yaml(text: str) -> None:
     import yaml
 
-    # libyaml's parser where it was built in: thirty times as fast, and the same words.
+    # libyaml's parser, where PyYAML was built with it: thirty times as fast, with the same errors.
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
         for _ in yaml.load_all(text, Loader=loader):
@@ -93,6 +97,7 @@ def _yaml(text: str) -> None:
         raise ValueError(str(error)) from error
 
 
+# A PDF is always read in the process: even a short one can hold streams that expand without end.
 TASKS = {
     "differences": Work(differences, harmless=2_000),
     "document": Work(document, harmless=4_000),

@@ -1,1 +1,1 @@
-"""Running code that nobody here wrote: Python of a rubric, programs on the files of a run."""
+"""Runs foreign code: Python of a rubric, generated tools, programs on the files of a run."""

@@ -1,10 +1,10 @@
-"""The command line of bubblewrap, for programs that work and for those that only look.
+"""The command line of bubblewrap, for programs that write (`wrapped`) or only read (`enclosure`).
 
-bubblewrap itself is started with an empty environment: its process 1 inside keeps what it got, and
-the program could read it there.
+bubblewrap itself is started with an empty environment: its process 1 inside keeps the environment
+that it was given, and the program could read it there.
 
-They stay the worker's user, as they read what the worker may read, and see nothing but the system's
-own folders and what they are shown, all of it read-only: no `/proc`, no network, no way to write.
+Programs that only read stay the worker's user, since they may read what the worker may. They see
+the system's own folders and what they are shown, all of it read-only, without `/proc` or network.
 """
 
 import asyncio
@@ -18,12 +18,16 @@ from perdure.adapters.sandbox.syscalls import filter_for
 
 WORK = "/perdure/copy"
 OUTPUT = "/perdure/output.txt"
-# Stands for the descriptor of the filter of system calls, which is known at the start.
+# A placeholder for the descriptor of the system-call filter, which is known when a process starts.
 FILTER = "{filter}"
+# Sizes of `/tmp` and `/dev/shm`, which live in memory.
 TEMPORARY_BYTES = 256 << 20
-MOST_OF_A_LINE = 512
 SHARED_BYTES = 64 << 20
+MOST_OF_A_LINE = 512
+SEARCH = "/usr/local/bin:/usr/bin:/bin"
+PROBE_S = 20.0
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64")
+# What programs need of `/etc`, without its secrets: names of users, locale, the dynamic linker.
 _CONFIGURATION = (
     "/etc/alternatives",
     "/etc/group",
@@ -34,26 +38,24 @@ _CONFIGURATION = (
     "/etc/nsswitch.conf",
     "/etc/passwd",
 )
-_SEPARATE = (
-    "--unshare-ipc",
-    "--unshare-pid",
-    "--unshare-net",
-    "--unshare-uts",
-    "--unshare-cgroup-try",
-    "--die-with-parent",
-    "--new-session",
-    "--clearenv",
-    "--cap-drop", "ALL",
-    "--hostname", "sandbox",
+# A session of its own keeps a program from typing into the worker's terminal (TIOCSTI).
+_ALONE = (
+    "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try",
+    "--die-with-parent", "--new-session", "--clearenv", "--cap-drop", "ALL",
 )  # fmt: skip
 _OWN_USERS = ("--unshare-user", "--disable-userns")
-# Where the worker is root, the launcher made the namespace of users; the program leaves root there.
-# The third right is for bubblewrap's own step into a folder that is closed to others.
+# If the worker is root, the launcher made the user namespace, and the program gives up root in it.
+# bubblewrap itself needs the third capability to enter a folder that is closed to others.
 _LEAVING_ROOT = (
     "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID", "--cap-add", "CAP_DAC_READ_SEARCH",
 )  # fmt: skip
-# bubblewrap covers what looks writable, which folders that hold writable files do not.
+# Root reads files of others by a capability that a user namespace would take away.
+_READING = ("--cap-add", "CAP_DAC_READ_SEARCH")
+# bubblewrap makes read-only what looks writable in `/proc`. These folders do not, but hold writable
+# files.
 _KERNEL = ("acpi", "asound", "bus", "driver", "fs", "irq", "pressure", "scsi", "sys", "tty")
+
+_probed: dict[int, bool] = {}
 
 
 def find_bubblewrap(search: str) -> str | None:
@@ -77,30 +79,28 @@ def wrapped(
 
     Args:
         bwrap: absolute path of bubblewrap.
-        argv: the program by the path that it has inside, and its arguments.
-        folder: what is writable, as `/perdure/copy`.
-        output: a file that can be read as `/perdure/output.txt`.
+        argv: the program, by its path inside the sandbox, and its arguments.
+        folder: the writable folder, which appears as `/perdure/copy`.
+        output: a file that appears as `/perdure/output.txt`, read-only.
         readable: further folders and files that can be read, at their own paths.
         environment: every variable that the program gets.
-        fixed: what of the writable folder stays as it is, by path below it.
+        fixed: paths below the writable folder that stay read-only.
         hidden: files of the writable folder that cannot be read either.
         processes: how many processes there may be at a time.
 
     Raises:
-        NotAllowed: the worker is root, and nothing here can give that up.
+        NotAllowed: the worker is root, and this host has no program that gives up root.
     """
     inner = becoming(processes=processes)
-    words: list[str] = [bwrap, *_SEPARATE, *(_LEAVING_ROOT if is_root() else _OWN_USERS)]
+    words: list[str] = [bwrap, *_ALONE, "--hostname", "sandbox"]
+    words += _LEAVING_ROOT if is_root() else _OWN_USERS
     words += ["--seccomp", FILTER] if filter_for() else []
-    for path in SYSTEM:
-        if os.path.islink(path):
-            words += ["--symlink", os.readlink(path), path]
-        elif os.path.isdir(path):
-            words += ["--ro-bind", path, path]
+    words += _system()
     words += _ways((OUTPUT, *_CONFIGURATION))
     for path in _CONFIGURATION:
         words += ["--ro-bind-try", path, path]
     words += [*_processes(), "--dev", "/dev"]
+    # Without sizes, a program could fill the host's memory through these two.
     words += ["--perms", "1777", "--size", str(TEMPORARY_BYTES), "--tmpfs", "/tmp"]
     words += ["--perms", "1777", "--size", str(SHARED_BYTES), "--tmpfs", "/dev/shm"]
     words += ["--remount-ro", "/dev"]
@@ -117,15 +117,26 @@ def wrapped(
     return (*words, "--", *inner, *argv)
 
 
+def _system() -> list[str]:
+    """The system's own folders; on most distributions `/bin` and the like are links into `/usr`."""
+    words: list[str] = []
+    for path in SYSTEM:
+        if os.path.islink(path):
+            words += ["--symlink", os.readlink(path), path]
+        elif os.path.isdir(path):
+            words += ["--ro-bind", path, path]
+    return words
+
+
 def _ways(paths: Sequence[str]) -> list[str]:
-    """Folders on the way to what is bound, for everybody: made on the way they are root's alone."""
+    """The parent folders of what is bound, open to all: those that bubblewrap makes are root's."""
     above = {str(parent) for path in paths for parent in Path(path).parents if parent.name}
     ways = sorted(way for way in above if not _in_system(way))
     return [word for way in ways for word in ("--perms", "0755", "--dir", way)]
 
 
 def _processes() -> list[str]:
-    """`/proc` of the sandbox alone: the kernel's settings for reading, its first process unseen."""
+    """A `/proc` of the sandbox's own processes: kernel settings are read-only, process 1 hidden."""
     words = ["--proc", "/proc"]
     for name in _KERNEL:
         if os.path.isdir(f"/proc/{name}"):
@@ -143,10 +154,10 @@ def _workplace(folder: str, fixed: Sequence[str], hidden: Sequence[str]) -> list
 
 
 def homes_of(program: str) -> tuple[str, ...]:
-    """What outside the system a program needs: its file, or the whole of an own installation.
+    """What a program outside the system's folders needs: its file, or its whole installation.
 
-    A virtual environment, and a Python or Node in a folder of its own, are installations; a folder
-    where programs of all kinds lie beside other things, such as `~/.local`, is not.
+    A virtual environment, and a Python or Node in a folder of its own, are installations. A folder
+    that programs of all kinds share with other files, such as `~/.local`, is not.
     """
     found: dict[str, None] = {}
     for path in (program, os.path.realpath(program), _interpreter(program)):
@@ -157,7 +168,7 @@ def homes_of(program: str) -> tuple[str, ...]:
 
 
 def programs_of(homes: Sequence[str]) -> tuple[str, ...]:
-    """The folders in which programs of these places are found."""
+    """The folders to search for the programs of these installations."""
     folders = (f"{home}/bin" if os.path.isdir(home) else os.path.dirname(home) for home in homes)
     return tuple(dict.fromkeys(folders))
 
@@ -171,6 +182,7 @@ def _installation(program: Path) -> list[Path]:
         libraries = [path for path in _libraries(prefix) if path.exists()]
         own = bool(libraries) and not _is_shared(prefix)
         return [prefix] if own else [program, *libraries]
+    # A virtual environment also needs the Python that it was made from.
     places = [prefix]
     for line in configuration.read_text(encoding="utf-8").splitlines():
         name, _, value = line.partition("=")
@@ -183,7 +195,7 @@ def _installation(program: Path) -> list[Path]:
 
 
 def _libraries(prefix: Path) -> list[Path]:
-    """Folders of libraries that languages declare to be theirs below a prefix."""
+    """Where Python and Node keep their libraries below a prefix."""
     standard = [path.parent for path in sorted((prefix / "lib").glob("python3.*/os.py"))]
     return [*standard, *sorted((prefix / "lib").glob("libpython3*")), prefix / "lib/node_modules"]
 
@@ -211,26 +223,14 @@ def _in_system(place: str) -> bool:
     return any(place == one or place.startswith(f"{one}/") for one in SYSTEM)
 
 
-SEARCH = "/usr/local/bin:/usr/bin:/bin"
-PROBE_S = 20.0
-_ALONE = (
-    "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try",
-    "--die-with-parent", "--new-session", "--clearenv", "--cap-drop", "ALL",
-)  # fmt: skip
-# Root reads what is others' by a right that a namespace of users would take away.
-_READING = ("--cap-add", "CAP_DAC_READ_SEARCH")
-
-_probed: dict[int, bool] = {}
-
-
 async def enclosure(
     view: Sequence[str], *, cwd: str, environment: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """Words before a command that run it inside; none where this machine has no sandbox.
+    """The words to put before a read-only command; none if this host has no sandbox.
 
     Args:
-        view: absolute paths that can be read, at their own places.
-        cwd: the folder to run in, part of the view.
+        view: absolute paths that can be read, at their own paths.
+        cwd: the folder to run in, which must be part of the view.
         environment: every variable that the program gets.
     """
     bwrap = find_bubblewrap(SEARCH)
@@ -245,17 +245,12 @@ async def enclosure(
 
 
 def _words(bwrap: str) -> list[str]:
-    words = [bwrap, *_ALONE, *(_READING if is_root() else _OWN_USERS)]
-    for path in SYSTEM:
-        if os.path.islink(path):
-            words += ["--symlink", os.readlink(path), path]
-        elif os.path.isdir(path):
-            words += ["--ro-bind", path, path]
+    words = [bwrap, *_ALONE, *(_READING if is_root() else _OWN_USERS), *_system()]
     return [*words, "--dev", "/dev", "--remount-ro", "/dev", "--tmpfs", "/tmp"]
 
 
 async def _works(bwrap: str) -> bool:
-    """Whether this machine lets it; tried once for each user that the process was."""
+    """Whether bubblewrap works on this host; tried once for each user that the process has been."""
     user = os.geteuid()
     if user not in _probed:
         trying = await asyncio.create_subprocess_exec(

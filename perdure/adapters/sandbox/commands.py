@@ -1,4 +1,4 @@
-"""Runs programs on the files of an iteration: in bubblewrap, or plainly where the worker allows it.
+"""Runs programs on the files of an iteration: in bubblewrap, or without if the worker allows it.
 
 The worker's settings name every program that may run; a specification only picks one of them.
 """
@@ -43,11 +43,11 @@ class Allowance:
 
     Args:
         commands: programs that may run in the sandbox.
-        plain: those of them that may run without one, where there is no bubblewrap.
-        readable: folders outside the system that sandboxed programs may read.
+        plain: those of them that may run without a sandbox if bubblewrap is missing.
+        readable: folders outside the system's own that sandboxed programs may read.
         timeout_s: the longest that a program may take.
         search: where programs are looked for, as in `PATH`.
-        caps: what a program and all it started may use together.
+        caps: what a program and everything that it started may use together.
     """
 
     commands: tuple[str, ...] = ()
@@ -60,9 +60,9 @@ class Allowance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
-    """A line of shell, and the folder that it works on.
+    """A shell script, and the folder that it works on.
 
-    `fixed` are paths of the folder that it cannot change, `hidden` files that it cannot read.
+    `fixed` are paths of the folder that it cannot change, `hidden` are files that it cannot read.
     """
 
     text: str
@@ -87,7 +87,7 @@ class LocalCommands:
         return program in self._allowed.commands
 
     async def admit(self, program: str) -> None:
-        """Raise the `NotAllowed` that running a program would raise here."""
+        """Raise the `NotAllowed` that `run` would raise for this program."""
         self._program(program)
         if await self._sandbox() is None:
             self._require_plain(program)
@@ -118,11 +118,11 @@ class LocalCommands:
             return await self._plain(command, program, launch, str(output))
 
     async def sandbox_obstacle(self) -> str:
-        """Why programs cannot run in a sandbox here; empty when they can."""
+        """Why programs cannot run in a sandbox on this host; empty if they can."""
         return "" if await self._sandbox() is not None else self._trouble or ""
 
     async def shell_obstacle(self) -> str:
-        """Why no shell can be had here; empty when it can."""
+        """Why no shell can run on this host; empty if one can."""
         if not self.allows(SHELL_FULL):
             return (
                 f"its settings do not name it. Whoever runs the worker can add {SHELL_FULL} to "
@@ -133,9 +133,9 @@ class LocalCommands:
         return ""
 
     async def run_shell(self, script: Script) -> Ran:
-        """Run a line of shell on a folder, in the sandbox or not at all.
+        """Run a shell script on a folder, in the sandbox or not at all.
 
-        Programs that the settings name can be called, also those outside the system's folders.
+        It can call the programs that the settings name, also those outside the system's folders.
 
         Raises:
             NotAllowed: the settings do not name the shell, or there is no sandbox.
@@ -216,15 +216,15 @@ class LocalCommands:
 
     @property
     def _search(self) -> str:
-        # Behind PATH, the programs beside the worker's own Python. Last, the shims of version
-        # managers (pyenv, asdf, mise): what they start lies outside the sandbox.
+        # After PATH come the programs beside the worker's own Python. The shims of version managers
+        # (pyenv, asdf, mise) come last: what they start is outside the sandbox.
         given = self._allowed.search.split(os.pathsep)
         shims = [folder for folder in given if os.path.basename(folder.rstrip("/")) == SHIMS]
         others = [folder for folder in given if folder not in shims]
         return os.pathsep.join([*others, os.path.dirname(sys.executable), *shims])
 
     async def _sandbox(self) -> str | None:
-        """bubblewrap, if it is there and works; tried once."""
+        """The path of bubblewrap if it is installed and works; tried once."""
         async with self._probing:
             if self._bwrap is None and self._trouble is None:
                 await self._probe()
@@ -271,6 +271,7 @@ def _filled(command: Command, *, output: str, folder: str) -> list[str]:
 def _variables(
     given: Sequence[tuple[str, str]], *, path: str, home: str, folder: str
 ) -> Mapping[str, str]:
+    # `CI` and `NO_COLOR` keep test runners from watching for changes and from colours in reports.
     fixed = {
         "PATH": path,
         "HOME": home,

@@ -1,7 +1,7 @@
 """Runs generated tools in pydantic-monty, each call in a new process.
 
-The interpreter has no file, environment, socket, process or native call, and gets no host function.
-The result travels by the interpreter's own channel; what code prints reaches nobody.
+The interpreter has no files, environment, sockets, processes or native calls, and it is given no
+host function. The result comes back through the interpreter; what the code prints is dropped.
 """
 
 import asyncio
@@ -34,14 +34,15 @@ MEMORY_BYTES = 32 << 20
 RECURSION = 200
 PRINTED_BYTES = 64 << 10
 PROCESSES = 2
-# A checkout waits for a free process; this is a bound for a pool that hangs, not for the code.
+# How long to wait for a free process. It bounds a pool that hangs, not the code.
 WAIT_S = 60.0
-# Compiling is outside of the interpreter's own clock, and ends with the process at the latest here.
+# The interpreter's clock does not cover compiling; the process is killed this long after its limit.
 GRACE_S = 2.0
 LONGEST_S = 60.0
 SCRIPT = "tool.py"
 ARGUMENTS = "_perdure_arguments_"
-# The same arguments give the same result: chance is seeded, and waiting is no way to hold a worker.
+# The same arguments give the same result, since randomness is seeded. `sleep` returns at once, so
+# that code cannot hold a worker by waiting.
 POLICY: OSPolicy = {"sleep": "zero", "random_start": {"seed": 0}}
 _LIMITS = {
     "TimeoutError": "it took more than {seconds:g} s",
@@ -51,7 +52,7 @@ _LIMITS = {
 
 
 class MadeToolSandbox:
-    """The port `ToolSandbox`; the pool of processes starts at first use."""
+    """The port `ToolSandbox`; its pool of processes starts at first use."""
 
     def __init__(self, *, processes: int = PROCESSES) -> None:
         self._processes = processes
@@ -100,6 +101,7 @@ class MadeToolSandbox:
                         request_timeout=LONGEST_S + GRACE_S,
                         feed_duration_limit_grace=GRACE_S,
                         turn_duration_limit_grace=GRACE_S,
+                        # No process serves two calls, so nothing leaks from one to the next.
                         max_checkouts_per_worker=1,
                     )
                 )
@@ -133,7 +135,7 @@ def _trouble(error: MontyError, *, seconds: float) -> Trial:
 
 
 def _deliberate(error: MontyError) -> bool:
-    """Whether the last line that ran is the code's own `raise` or `assert`."""
+    """Whether the code failed by its own `raise` or `assert`, by the last line that ran."""
     if not isinstance(error, MontyRuntimeError):
         return False
     frames = error.traceback()

@@ -1,6 +1,6 @@
-"""Who a sandboxed program is: the worker's own user, or where that is root, a user without rights.
+"""The user of a sandboxed program: the worker's own, or an unprivileged one if the worker is root.
 
-A worker that is root is said so (`doctor`, and the worker's log); its programs never are.
+`doctor` and the worker's log warn about a worker that is root. Its programs never are.
 """
 
 import os
@@ -9,8 +9,7 @@ from pathlib import Path
 
 from perdure.domain.foundation.errors import NotAllowed
 
-# In a range that neither distributions nor systemd give to anybody, and below 65,536, so that
-# containers have it.
+# Neither distributions nor systemd assign this id, and it is below 65,536, so containers map it.
 STRANGER = 65_533
 TOOLS = "/usr/bin:/bin:/usr/sbin:/sbin"
 LAUNCHER = str(Path(__file__).with_name("launcher.py"))
@@ -22,18 +21,18 @@ def is_root() -> bool:
 
 
 def separate_user() -> int | None:
-    """The user that programs get in place of the worker's; None where they keep the worker's."""
+    """The id of the user that programs run as; None if they keep the worker's."""
     return STRANGER if is_root() else None
 
 
 def becoming(*, processes: int | None) -> tuple[str, ...]:
-    """Words before a program, inside: they give up root, and bound how many processes there are.
+    """Words before a program, inside the sandbox: give up root, and limit the number of processes.
 
-    The bound is set inside, where the kernel counts the processes of this sandbox alone. It is
-    twice what is allowed: who looks at the tree can then say what was too much.
+    The limit is set inside, where the kernel counts the processes of this sandbox alone. It is
+    twice what is allowed, so that the watcher in `process` sees the excess and can report it.
 
     Raises:
-        NotAllowed: the worker is root, and nothing here can give that up.
+        NotAllowed: the worker is root, and this host has no program that gives up root.
     """
     words: list[str] = []
     user = separate_user()
@@ -54,7 +53,10 @@ def becoming(*, processes: int | None) -> tuple[str, ...]:
 
 
 def hand_over(folder: str) -> None:
-    """Give a working copy to the user that programs get; files with further links stay as is."""
+    """Make the user of sandboxed programs the owner of a working copy.
+
+    Files with more than one hard link keep their owner: another link may lie outside the copy.
+    """
     user = separate_user()
     if user is None:
         return

@@ -1,11 +1,11 @@
-"""Becomes the program that the worker starts: sets its limits, and as root leaves root behind.
+"""Sets limits, makes a user namespace if the worker is root, and becomes the program to start.
 
-Run as a script of its own (`python -I -S launcher.py WISHES PROGRAM …`), because nothing may run
-between fork and exec in the worker. It imports nothing of this package.
+It runs as a script of its own (`python -I -S launcher.py WISHES PROGRAM …`), because the worker has
+threads, so no Python of it may run between fork and exec. It imports nothing of this package.
 
-Where the worker is root, "root" inside a namespace of users would be root for the kernel too, and
-own what root owns: files of `/proc/sys` among them. So the namespace is made here, with a second
-user in it, and what becomes the program inside gives root up for that one (see `identity`).
+If the worker is root, root inside a user namespace is also root for the kernel, and owns what root
+owns, such as files of `/proc/sys`. So the namespace is made here, with a second user in it, and the
+program switches to that user inside (see `identity`).
 """
 
 import ctypes
@@ -18,17 +18,17 @@ READY = b"."
 
 
 def main(wishes: str, program: list[str]) -> None:
-    """Set limits (`RLIMIT_CPU=9,…`), with `user=N` make the namespace, and become the program."""
+    """Set limits (`RLIMIT_CPU=9,…`), with `user=N` make the namespace, and exec the program."""
     given = dict(word.split("=") for word in wishes.split(",") if word)
     if stranger := int(given.pop("user", "0")):
-        # Reopening /dev/stdout and the like asks who owns the pipe.
+        # A program that reopens /dev/stdout must own the pipe.
         for descriptor in range(3):
             os.fchown(descriptor, stranger, stranger)
     for name, value in given.items():
         _limit(getattr(resource, name), int(value))
     if stranger:
         _separate(stranger)
-    os.environ.pop("LC_CTYPE", None)  # Python's own addition where no language is set
+    os.environ.pop("LC_CTYPE", None)  # Python sets it when no locale is set
     os.execv(program[0], program)
 
 
@@ -38,18 +38,19 @@ def _limit(kind: int, value: int) -> None:
     try:
         resource.setrlimit(kind, (most, most))
     except (OSError, ValueError):
-        # macOS has the names of all and takes some; the worker watches what the program uses too.
+        # macOS knows all names but refuses some values; the worker also watches the program's use.
         if sys.platform == "linux":
             raise
 
 
 def _separate(stranger: int) -> None:
-    """Enter a namespace of users that knows root and one other, and allows no further ones."""
+    """Enter a user namespace that maps root and one other user, and allows no more namespaces."""
     asked, ask = os.pipe()
     told, tell = os.pipe()
     user, group = os.geteuid(), os.getegid()
     helper = os.fork()
     if not helper:
+        # Only a process outside the namespace may map more than one user.
         os.read(asked, 1)
         _map(os.getppid(), "uid_map", f"0 {user} 1\n{stranger} {stranger} 1\n")
         _map(os.getppid(), "gid_map", f"0 {group} 1\n{stranger} {stranger} 1\n")
@@ -67,6 +68,7 @@ def _separate(stranger: int) -> None:
         sys.exit("the users of the namespace cannot be set, so root cannot be left behind")
     for descriptor in (asked, ask, told):
         os.close(descriptor)
+    # As bubblewrap's `--disable-userns`, which it refuses in a namespace that it did not make.
     with open("/proc/sys/user/max_user_namespaces", "w", encoding="ascii") as most:
         most.write("0")
 

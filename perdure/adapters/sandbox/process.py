@@ -1,8 +1,8 @@
-"""One process: its input, capped output, limits, and the end of all that it started.
+"""Runs one process: its input, capped output, limits, and the end of everything that it started.
 
-The kernel's own limits count for one process; a control group would count for all, but seldom may
-a worker make one. So the tree is looked at, often, and in a thread, as a busy machine takes its
-time for it.
+The kernel's limits hold for one process each. A control group would hold for all of them, but a
+worker may rarely make one. So the tree of processes is looked at every tenth of a second, in a
+thread, because that takes long on a busy machine.
 """
 
 import asyncio
@@ -22,11 +22,20 @@ from perdure.adapters.sandbox.identity import LAUNCHER, hand_over, separate_user
 from perdure.adapters.sandbox.syscalls import filter_for
 from perdure.domain.evaluation.program_checks import Ran
 
-# Watched, not set: kernel limits hold for one process, and a worker may seldom make control groups.
 EVERY_S = 0.1
 _COUNTED = ("Pss_Anon", "Pss_Shmem")
-# A folder that takes longer to count is counted as far as that.
+# After this time the files of a folder counted so far are its size.
 COUNTING_S = 5.0
+CHUNK_BYTES = 65_536
+FILE_BYTES = 256 << 20
+# Interpreters and runtimes reserve far more addresses than they use (WebAssembly: 10 GB for one
+# memory), so this limit is the larger of a constant and a multiple of the memory.
+ADDRESS_BYTES = 32 << 30
+ADDRESS_SHARE = 8
+OPEN_FILES = 4_096
+# What is written after the program has ended comes from children that outlived it.
+DRAIN_S = 2.0
+KILL_ROUNDS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +51,7 @@ USUAL_CAPS = Caps()
 
 
 async def overrun(pid: int, *, folder: str, caps: Caps) -> str:
-    """Wait until the tree below `pid` uses too much, and say what; it may never happen."""
+    """Wait until the tree below `pid` exceeds a cap, and return which; it may never return."""
     room, before = _room(folder), await asyncio.to_thread(_size, folder)
     while True:
         await asyncio.sleep(EVERY_S)
@@ -51,7 +60,8 @@ async def overrun(pid: int, *, folder: str, caps: Caps) -> str:
             return f"more than {caps.processes} processes"
         if memory > caps.memory_bytes:
             return f"more than {caps.memory_bytes >> 20:,} MB of memory"
-        # The disk is others' too: only when its room shrank that much is the folder counted.
+        # Counting files is slow, so it waits until the free space has shrunk by as much. Others may
+        # have used that space.
         if room - _room(folder) > caps.disk_bytes:
             grown = await asyncio.to_thread(_size, folder) - before
             if grown > caps.disk_bytes:
@@ -66,23 +76,23 @@ def _tree(pid: int) -> list[psutil.Process]:
 
 
 def _used(pid: int) -> tuple[int, int]:
-    """How many processes there are below `pid`, and what memory they have together."""
+    """The number of processes below `pid`, and the memory that they use together."""
     tree = _tree(pid)
     return len(tree), sum(map(_memory, tree))
 
 
 def _memory(process: psutil.Process) -> int:
-    """What a process has: its own pages, and its part of what it shares with others.
+    """The memory of a process: its own pages, and its share of those that it shares with others.
 
-    Memory shared between processes belongs to none of them alone; files that are mapped are the
-    system's to drop, so they count for nobody.
+    The kernel's proportional figure (PSS) counts each shared page once over the tree. Mapped files
+    do not count, because the system can drop them.
     """
     try:
         text = Path(f"/proc/{process.pid}/smaps_rollup").read_text(encoding="ascii")
     except OSError:
         with contextlib.suppress(psutil.Error):
             info = process.memory_info()
-            return max(0, info.rss - getattr(info, "shared", 0))  # macOS does not tell
+            return max(0, info.rss - getattr(info, "shared", 0))  # macOS has no `shared`
         return 0
     fields = dict(line.split(":", 1) for line in text.splitlines()[1:])
     return sum(int(fields.get(name, "0 kB").split()[0]) for name in _COUNTED) << 10
@@ -104,23 +114,11 @@ def _size(folder: str) -> int:
     return size
 
 
-CHUNK_BYTES = 65_536
-FILE_BYTES = 256 << 20
-# Interpreters reserve far more addresses than they use (WebAssembly: 10 GB for one memory).
-ADDRESS_BYTES = 32 << 30
-# Runtimes reserve far more addresses than they use, so the address limit is a multiple.
-ADDRESS_SHARE = 8
-OPEN_FILES = 4_096
-# What is still written after the end of the program comes from children that outlived it.
-DRAIN_S = 2.0
-KILL_ROUNDS = 20
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """A program by absolute path, and what it gets; without `caps` nobody watches it.
+    """A program by absolute path, and what it gets; without `caps` its use is not watched.
 
-    `enclosed` says that it is the sandbox, which as root is entered by another user.
+    `enclosed`: the program is the sandbox, inside of which a root worker becomes another user.
     """
 
     argv: Sequence[str]
@@ -134,9 +132,9 @@ class Launch:
 
 
 async def run_process(launch: Launch) -> Ran:
-    """Run a program to its end, or end it with all it started when its time is over.
+    """Run a program; when its time is over, end it with everything that it started.
 
-    A cancellation ends it as well, and is passed on once nothing of it is left.
+    A cancellation does the same, and is raised once no process is left.
     """
     if launch.enclosed and launch.caps is not None:
         await asyncio.to_thread(hand_over, launch.folder)
@@ -172,7 +170,7 @@ async def run_process(launch: Launch) -> Ran:
 
 async def _start(launch: Launch) -> asyncio.subprocess.Process:
     with contextlib.ExitStack() as filters:
-        # Only the sandbox has one: programs without it run where there is no such call, too.
+        # Only the sandbox has a filter. Systems without `memfd_create` run programs without one.
         opened = filters.enter_context(_open_filter()) if FILTER in launch.argv else None
         argv = [str(opened) if word == FILTER else word for word in launch.argv]
         return await asyncio.create_subprocess_exec(
@@ -208,7 +206,7 @@ class Excerpt:
         self._left_out = 0
 
     def add(self, data: bytes) -> None:
-        """Take what was read."""
+        """Append data; of what does not fit, the middle is dropped."""
         room = self._half - len(self._head)
         self._head += data[:room]
         self._tail += data[room:] if room < len(data) else b""
@@ -233,7 +231,7 @@ def _wishes(launch: Launch) -> str:
         "RLIMIT_DATA": caps.memory_bytes,
         "RLIMIT_AS": max(ADDRESS_BYTES, ADDRESS_SHARE * caps.memory_bytes),
         "RLIMIT_NOFILE": OPEN_FILES,
-        # A process that leaves its group still ends when it used all processors for that long.
+        # Ends a process that escaped the kill: none needs more than all processors for that long.
         "RLIMIT_CPU": int(launch.timeout_s * (os.cpu_count() or 1)) + 1,
     }
     user = separate_user() if launch.enclosed else None
@@ -251,7 +249,7 @@ async def _overrun(pid: int, launch: Launch) -> str:
 async def _feed(stream: asyncio.StreamWriter | None, data: bytes) -> None:
     if stream is None:
         return
-    # A program need not read its input.
+    # The program may end, or close its input, without reading it.
     with contextlib.suppress(ConnectionError, OSError):
         stream.write(data)
         await stream.drain()
@@ -269,8 +267,8 @@ async def _end(
     ended: "asyncio.Future[int]",
     talks: Sequence["asyncio.Future[None]"],
 ) -> None:
-    """Kill what is left of the group, also what left the group, and reap it."""
-    # Stopped first: what it would start between the look and the blow would outlive it.
+    """Kill the group and the descendants that left it, and reap the process."""
+    # Stop the group first, or what it starts between listing and killing would survive.
     _signal_group(process.pid, signal.SIGSTOP)
     for _ in range(KILL_ROUNDS):
         alive = _descendants(process.pid)
@@ -280,6 +278,7 @@ async def _end(
             with contextlib.suppress(psutil.Error):
                 child.kill()
     _signal_group(process.pid, signal.SIGKILL)
+    # A second cancellation must not leave a zombie behind.
     while not ended.done():
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.wait({ended})

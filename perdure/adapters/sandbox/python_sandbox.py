@@ -1,7 +1,7 @@
-"""Python of a rubric, run in an interpreter that knows no files, network, processes or clock.
+"""Runs Python of a rubric in an interpreter without files, network, processes or a clock.
 
-pydantic-monty interprets it in worker processes of its own, without any host function; a worker
-process whose limits were passed is never used again.
+pydantic-monty interprets it in worker processes of its own, without any host function. No worker
+process serves two snippets.
 """
 
 import threading
@@ -25,7 +25,7 @@ SECONDS = 2.0
 MEMORY_BYTES = 64 << 20
 RECURSION = 200
 PROCESSES = 2
-# A checkout waits for a free process; this is a bound for a pool that hangs, not for the code.
+# How long to wait for a free process. It bounds a pool that hangs, not the code.
 WAIT_S = 30.0
 LIMITS: ResourceLimits = {
     "max_feed_duration_secs": SECONDS,
@@ -34,18 +34,19 @@ LIMITS: ResourceLimits = {
     "max_recursion_depth": RECURSION,
     "max_suspensions": 100,
 }
-# The same output gets the same score: chance is seeded, and waiting is no way to hold a worker.
+# The same output gets the same score, since randomness is seeded. `sleep` returns at once, so that
+# code cannot hold a worker by waiting.
 POLICY: OSPolicy = {"sleep": "zero", "random_start": {"seed": 0}}
 
 
 class SnippetFailed(PerdureError):
-    """The code ended with an error, or passed a limit."""
+    """The code raised an error or exceeded a limit."""
 
     code = "snippet_failed"
 
 
 class SnippetRunner:
-    """Runs snippets, each in a fresh process; the pool of processes starts at first use."""
+    """Runs snippets, each in a fresh process; its pool of processes starts at first use."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -55,12 +56,12 @@ class SnippetRunner:
     def verdict(
         self, snippet: Snippet, output: str, adaptation: Mapping[str, JsonValue] | None = None
     ) -> object:
-        """The value of the snippet for an output, and for the values that are in force.
+        """The value of the snippet for an output and the adaptation in force.
 
         Raises:
             SnippetFailed: the code raised, or took more time or memory than a check may.
         """
-        # Lone surrogates are no UTF-8: the code sees a question mark instead of failing.
+        # Lone surrogates have no UTF-8 encoding: the code sees a question mark instead of failing.
         text = output.encode("utf-8", "replace").decode("utf-8")
         try:
             with self._open().checkout(

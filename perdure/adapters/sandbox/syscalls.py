@@ -1,13 +1,14 @@
-"""The filter of system calls for sandboxed programs: what no build or test needs, and holes have.
+"""The filter (seccomp) of system calls for sandboxed programs.
 
-It backs up the namespaces: tracing, keys, BPF, mounts, namespaces, modules, clocks, io_uring, and
-sockets of all families but those that programs use and the network namespace encloses. Memory that
-belongs to no process and to no file system of limited size is refused as well, since nobody would
-count it. Calls that are newer than this table are unknown to programs, as on an older kernel: what
-nobody here has looked at is not allowed. bubblewrap installs the filter right before the program.
+It backs up the namespaces by refusing calls that no build or test needs and that past exploits
+used: tracing, keys, BPF, mounts, namespaces, modules, clocks, io_uring, and sockets of all families
+but those that programs use and the network namespace isolates. Memory that belongs to no process
+and no file system of limited size is refused too, because no limit would count it. Calls newer than
+this table answer ENOSYS, as on an older kernel, which programs can handle. bubblewrap installs the
+filter right before it starts the program.
 
-The filter is made here, without libseccomp: that library is one of the system, its binding would
-have to fit it, and all that is needed is a list of numbers, which a test compares with the
+The filter is made here, without libseccomp: that library belongs to the system and its binding
+would have to match it, while all that is needed is a list of numbers. A test compares them with the
 kernel's own headers.
 """
 
@@ -21,16 +22,16 @@ _LOAD, _JUMP_EQUAL, _JUMP_FROM, _RETURN = 0x20, 0x15, 0x35, 0x06
 _JUMP_ABOVE, _JUMP_ANY_BIT = 0x25, 0x45
 _NUMBER_AT, _MACHINE_AT, _FIRST_ARGUMENT_AT = 0, 4, 16
 _SECOND_ARGUMENT_AT, _SECOND_ARGUMENT_HIGH_AT = 24, 28
-# Any new namespace: of mounts, control groups, names, queues, users, processes, networks.
+# The flags of `clone` for a new namespace: mount, cgroup, UTS, IPC, user, PID, network.
 _NEW_NAMESPACES = 0x7E02_0000
-# The newest call that was looked at (removexattrat).
+# The newest call that was reviewed for this table (removexattrat).
 _NEWEST = 466
-# 4,096 segments of this size are the most that there can be.
+# Of System V shared memory, which no limit of a process counts. The kernel allows 4,096 segments.
 SEGMENT_BYTES = 64 << 10
 _ALLOW, _KILL, _ERROR = 0x7FFF0000, 0x80000000, 0x00050000
-_X32 = 0x40000000  # the same calls under other numbers
-# Unix, IPv4, IPv6, and the kernel's own tables of the network. Others reach the host of a virtual
-# machine, the kernel's ciphers, radios, buses.
+_X32 = 0x40000000  # the x32 ABI has the same calls under other numbers
+# Unix, IPv4, IPv6 and netlink. Other families reach the host of a virtual machine (vsock), the
+# kernel's ciphers (AF_ALG), radios and buses.
 _FAMILIES = (1, 2, 10, 16)
 _EVERYWHERE = {
     "io_uring_setup": 425,
@@ -46,9 +47,11 @@ _EVERYWHERE = {
     "mount_setattr": 442,
     "quotactl_fd": 443,
 }
-# Refused as unknown, so that programs take the older way: its flags cannot be looked at here.
+# Answers ENOSYS, so that programs fall back to `clone`: the flags of `clone3` are behind a pointer,
+# which a filter cannot follow.
 _CLONE3 = 435
 _MEMFD_SECRET = 447
+# In the order of the numbers in `_MACHINES`.
 _NAMES = (
     "ptrace", "process_vm_readv", "process_vm_writev", "kcmp", "add_key", "request_key", "keyctl",
     "bpf", "perf_event_open", "userfaultfd", "mount", "umount2", "pivot_root", "setns", "unshare",
@@ -71,7 +74,7 @@ def _named(*numbers: int) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Machine:
-    """A processor's mark in a filter, its numbers of some calls, and of those that are refused."""
+    """A processor: its audit architecture, and the numbers that calls have on it."""
 
     mark: int
     socket: int
@@ -114,7 +117,7 @@ _MACHINES = {
 
 
 def filter_for(machine: str | None = None) -> bytes:
-    """The compiled filter for a processor (None: this one); empty where none is known."""
+    """The compiled filter for a processor (None: this one); empty if it is not in the table."""
     known = _MACHINES.get(machine or os.uname().machine)
     if known is None:
         return b""
@@ -152,13 +155,13 @@ def filter_for(machine: str | None = None) -> bytes:
 
 
 def _answered(number: int, steps: list[bytes]) -> list[bytes]:
-    """Steps for one call; those that give no answer allow it."""
+    """Steps for one call, which is allowed if none of them returns."""
     allowed = _step(_RETURN, value=_ALLOW)
     return [_step(_JUMP_EQUAL, value=number, otherwise=len(steps) + 1), *steps, allowed]
 
 
 def _bit(mask: int) -> bytes:
-    """Goes on with the next step where the bit is set, else behind it."""
+    """Go on with the next step if any bit of the mask is set; otherwise skip it."""
     return _step(_JUMP_ANY_BIT, value=mask, otherwise=1)
 
 
