@@ -1,4 +1,4 @@
-"""Checking a call's arguments against the tool's JSON Schema, with words a model can act on."""
+"""Checks a call's arguments against the tool's JSON Schema, with errors a model can act on."""
 
 from collections.abc import Mapping
 
@@ -18,9 +18,9 @@ _SHOWN_VALUE = 80
 
 
 def check(fact: ToolDefinition, arguments: Mapping[str, JsonValue], *, made: bool = False) -> None:
-    """Raise `ToolFailure` (`invalid_arguments`) naming every problem, its place and its cure.
+    """Raise `ToolFailure` (`invalid_arguments`) that names each problem and its place.
 
-    The schema of a tool that a model `made` has only patterns of the linear-time engine.
+    `made`: a model wrote the schema, so its patterns are matched in linear time.
     """
     validator = _made(fact) if made else Draft202012Validator(dict(fact.parameters))
     problems = sorted(validator.iter_errors(dict(arguments)), key=lambda found: found.json_path)
@@ -40,7 +40,7 @@ def _made(fact: ToolDefinition) -> Validator:
 def parse(
     fact: ToolDefinition, model: type[BaseModel], arguments: Mapping[str, JsonValue]
 ) -> BaseModel:
-    """The arguments as typed values; what JSON Schema cannot say is checked here."""
+    """The arguments as typed values; this also checks what JSON Schema cannot express."""
     try:
         return model.model_validate(dict(arguments))
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""The tools that come with Perdure, and the two that are not about files."""
+"""Collects the built-in tools; defines `human.ask` and `artifact.read`."""
 
 from typing import Annotated
 
@@ -22,7 +22,7 @@ from perdure.tool_decorator import Tool, ToolContext, tool
 
 
 def builtin_tools(blobs: BlobStore, artifacts: ArtifactStore | None = None) -> tuple[AnyTool, ...]:
-    """The tools over the workspace; `artifact.read` reads from `blobs`, by id from `artifacts`."""
+    """The tools of the workspace; `artifact.read` takes blob addresses and ids of artifacts."""
     return (
         fs_read,
         fs_list,
@@ -36,7 +36,7 @@ def builtin_tools(blobs: BlobStore, artifacts: ArtifactStore | None = None) -> t
 
 
 def kept_tools(stores: Stores) -> tuple[AnyTool, ...]:
-    """The tools over the stores: artifacts, todos, sprints, memory, skills."""
+    """The tools of the stores: artifacts, todos, sprints, memory, skills."""
     return (
         *artifact_tools(stores.artifacts, stores.blobs, now=utc_now),
         *todo_tools(stores.todos, now=utc_now),
@@ -47,7 +47,7 @@ def kept_tools(stores: Stores) -> tuple[AnyTool, ...]:
 
 
 def human_ask() -> AnyTool:
-    """`human.ask`: known here so that it can be offered; the workflow answers it with a gate."""
+    """`human.ask`: defined so that models can be offered it; the workflow answers with a gate."""
 
     @tool(name="human.ask", access="person", idempotent=True)
     def ask(question: str, choices: list[str] | None = None) -> str:
@@ -66,7 +66,7 @@ def human_ask() -> AnyTool:
 
 
 def artifact_read(blobs: BlobStore, artifacts: ArtifactStore | None = None) -> AnyTool:
-    """`artifact.read`: the rest of a long result, by the reference that its excerpt shows."""
+    """`artifact.read`: reads on in a long result, by the reference in its excerpt."""
 
     @tool(name="artifact.read", idempotent=True)
     async def read(
@@ -84,8 +84,8 @@ def artifact_read(blobs: BlobStore, artifacts: ArtifactStore | None = None) -> A
         """
         address = ref.strip()
         if artifacts is not None and address.startswith("artifact-"):
-            # By its id, an artifact is read by those alone whom it belongs to; an address is the
-            # hash of a content, which only those know who were shown it.
+            # An id is guarded by scope. An address needs no guard: it is the hash of the content,
+            # which only those know who were shown it.
             named = await artifacts.artifact(address, reach=reach_of(context))
             address = named.ref if named is not None else address
         text = await _text(blobs, address)

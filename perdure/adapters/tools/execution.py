@@ -1,7 +1,7 @@
-"""Running one function with a deadline, and bounding what it said.
+"""Runs one function with a deadline, and limits its output.
 
-Synchronous functions get a daemon thread of their own, never a pool's: a thread that does not
-end would hold the pool, and the process, for ever.
+Each synchronous function gets a daemon thread of its own, not one of a pool: a thread that does not
+end would block the pool, and the exit of the process, for ever.
 """
 
 import asyncio
@@ -20,6 +20,8 @@ from perdure.domain.tools.definitions import ToolOutput
 from perdure.working_time import ended_in_time
 
 GRACE_S = 1.0
+HARD_CAP_BYTES = 5 * 1024 * 1024
+FAILURE_CHARACTERS = 256 * 1024  # redacting more would block the event loop
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +33,14 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Late:
-    """The deadline passed; `abandoned` when the function did not stop on being asked."""
+    """The deadline passed; `abandoned` if the function did not stop when asked."""
 
     type: Literal["late"]
     abandoned: bool
 
 
 class Stop:
-    """A flag that a thread can look at; set at the deadline and at cancellation."""
+    """A flag for the function's thread, which is set at the deadline and at cancellation."""
 
     def __init__(self) -> None:
         self._event = threading.Event()
@@ -53,10 +55,9 @@ class Stop:
 async def run(
     function: Callable[[], object], *, timeout_s: float, stop: Stop, grace_s: float = GRACE_S
 ) -> Finished | Late:
-    """Call `function` and wait for it, at most `timeout_s` plus a short grace.
+    """Call `function` and wait for it, at most `timeout_s` and the grace period.
 
-    Cancellation of the caller is handed on to the function and then raised. What the function
-    raises is raised.
+    If the caller is cancelled, the function is cancelled first. Errors of the function are raised.
     """
     task = asyncio.ensure_future(_call(function))
     try:
@@ -76,8 +77,8 @@ async def run(
 async def in_thread(function: Callable[[], object]) -> object:
     """Run a blocking function in a daemon thread of its own.
 
-    A first cancellation still waits for the thread, which may have been told to stop; a second one
-    leaves it behind.
+    A first cancellation still waits for the thread, which may have been asked to stop. A second one
+    abandons it.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[object] = loop.create_future()
@@ -86,7 +87,7 @@ async def in_thread(function: Callable[[], object]) -> object:
     def body() -> None:
         try:
             value = context.run(function)
-        except StopIteration as error:  # a future refuses this one
+        except StopIteration as error:  # futures do not accept StopIteration
             _deliver(loop, future, error=RuntimeError(repr(error)))
         except Exception as error:
             _deliver(loop, future, error=error)
@@ -108,7 +109,7 @@ async def in_thread(function: Callable[[], object]) -> object:
 
 
 async def _call(function: Callable[[], object]) -> object:
-    """Call it, and keep what is meant for the process (`sys.exit`) from reaching the worker."""
+    """Call it; what would end the process (`sys.exit`) becomes a failure of the tool."""
     try:
         return await _value(function)
     except (SystemExit, KeyboardInterrupt, StopIteration) as error:
@@ -132,7 +133,7 @@ async def _awaited(value: object) -> object:
 
 
 async def _end(task: asyncio.Future[object], stop: Stop, *, grace_s: float) -> bool:
-    """Ask the task to stop; whether it did within the grace period."""
+    """Ask the task to stop; returns whether it did within the grace period."""
     stop.set()
     task.cancel()
     done, _ = await asyncio.wait({task}, timeout=grace_s)
@@ -141,7 +142,7 @@ async def _end(task: asyncio.Future[object], stop: Stop, *, grace_s: float) -> b
 
 
 def _forget(task: asyncio.Future[object]) -> None:
-    """Look at the outcome of an abandoned task, so that the loop does not complain about it."""
+    """Retrieve the error of an abandoned task, or asyncio would log it as never retrieved."""
     if not task.cancelled():
         task.exception()
 
@@ -161,18 +162,14 @@ def _deliver(
         else:
             future.set_exception(error)
 
-    with suppress(RuntimeError):  # the loop is gone: nobody waits any more
+    with suppress(RuntimeError):  # the event loop is closed, so nobody waits for the result
         loop.call_soon_threadsafe(settle)
 
 
-HARD_CAP_BYTES = 5 * 1024 * 1024
-FAILURE_CHARACTERS = 256 * 1024  # looking through more would hold up the event loop
-
-
 def tool_output(outcome: ToolOutcome, text: str, *, code: str = "") -> ToolOutput:
-    """The text as it can be stored anywhere: valid UTF-8, no NUL, at most the hard cap.
+    """The output as every store accepts it: valid UTF-8, no NUL, at most the hard limit.
 
-    What a tool gives is content and stays as it is; the words of a failure lose their secrets.
+    Secrets are removed from failures. A result is content and stays as it is.
     """
     if outcome != "ok":
         text = told(text[:FAILURE_CHARACTERS])

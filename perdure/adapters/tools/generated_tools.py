@@ -1,7 +1,7 @@
-"""Tools that were made at run time: found by the hash that the run was granted, never by name.
+"""Generated tools: found by the hash that the run's grant pins, never by name alone.
 
-The code runs in the sandbox, in no process of Perdure's; before each call it is hashed again, so
-that what runs is byte for byte what was validated.
+The code runs in the sandbox, outside of the worker's process. It is hashed before each call, so
+that exactly the validated code runs.
 """
 
 import json
@@ -31,14 +31,27 @@ class MadeTools:
         self._sandbox = sandbox
 
     def serves(self, name: str, grant: ToolGrant) -> bool:
-        """Whether the grant pins a made tool of that name."""
+        """Whether the grant pins a generated tool of that name."""
         return name in grant.generated
 
     async def call(self, envelope: ToolInvocation, grant: ToolGrant) -> ToolOutput:
         """Run the pinned code; failures are outputs."""
+        found = await self._checked(envelope, grant)
+        return found if isinstance(found, ToolOutput) else await self._run(*found, envelope)
+
+    async def rehearse(self, envelope: ToolInvocation, grant: ToolGrant) -> Rehearsal:
+        """Whether the pinned code exists and accepts these arguments, without running it."""
+        found = await self._checked(envelope, grant)
+        return Rehearsal(refused=found) if isinstance(found, ToolOutput) else Rehearsal()
+
+    async def _checked(
+        self, envelope: ToolInvocation, grant: ToolGrant
+    ) -> tuple[GeneratedTool, str] | ToolOutput:
+        """The pinned tool and its code if it may be called like this, or the refusal."""
         name = envelope.name
         if name not in grant.generated or name not in grant.allowed:
-            return _not_granted(name)
+            text = f"{name} is not granted to this run."
+            return ToolOutput(outcome="denied", text=text, code="denied")
         try:
             tool, code = await self._pinned(name, grant.generated[name])
             check(tool.fact, envelope.arguments, made=True)
@@ -46,26 +59,10 @@ class MadeTools:
             return ToolOutput(outcome="error", text=failure.message, code=failure.reason)
         except PerdureError as error:
             return ToolOutput(outcome="error", text=str(error), code=error.code)
-        return await self._run(tool, code, envelope)
-
-    async def rehearse(self, envelope: ToolInvocation, grant: ToolGrant) -> Rehearsal:
-        """Whether the pinned code is there and takes these arguments; it is not run."""
-        name = envelope.name
-        if name not in grant.generated or name not in grant.allowed:
-            return Rehearsal(refused=_not_granted(name))
-        try:
-            tool, _ = await self._pinned(name, grant.generated[name])
-            check(tool.fact, envelope.arguments, made=True)
-        except ToolFailure as failure:
-            told = ToolOutput(outcome="error", text=failure.message, code=failure.reason)
-            return Rehearsal(refused=told)
-        except PerdureError as error:
-            told = ToolOutput(outcome="error", text=str(error), code=error.code)
-            return Rehearsal(refused=told)
-        return Rehearsal()
+        return tool, code
 
     async def facts(self, pinned: Mapping[str, str], *, root: str) -> tuple[ToolDefinition, ...]:
-        """What the tools of a run are, pinned; raises `InvalidInput` for what it may not use."""
+        """The definitions of pinned tools; raises `InvalidInput` if the run may not use one."""
         found: list[ToolDefinition] = []
         problems: list[str] = []
         for name, hash in sorted(pinned.items()):
@@ -83,7 +80,7 @@ class MadeTools:
         return tuple(found)
 
     async def _pinned(self, name: str, hash: str) -> tuple[GeneratedTool, str]:
-        """The tool of that hash with its code, verified against it."""
+        """The tool of that hash and its code, which is verified against the hash."""
         tool = await self._store.get(hash)
         if tool is None or tool.name != name:
             raise ToolFailure(
@@ -121,7 +118,3 @@ class MadeTools:
                 )
             case Crashed(why=why):
                 return ToolOutput(outcome="error", text=f"{tool.name}: {why}", code="no_result")
-
-
-def _not_granted(name: str) -> ToolOutput:
-    return ToolOutput(outcome="denied", text=f"{name} is not granted to this run.", code="denied")

@@ -1,6 +1,6 @@
-"""The tool host: checks the grant and the arguments, runs the tool in time, caps what it says.
+"""The tool host: checks grant and arguments, runs the tool with a deadline, limits its output.
 
-Every failure is an output that tells the model what happened; only cancellation is passed on.
+Every failure becomes an output that tells the model what happened. Only cancellation is raised.
 """
 
 import copy
@@ -46,7 +46,7 @@ class LocalToolHost:
     Args:
         tools: built-in ones and those of plugins; names and aliases must be unique.
         grace_s: how long a late tool may take to stop before it is abandoned.
-        obstacles: by the names of tools that may be missing something here: says what, or nothing.
+        obstacles: by name of tool, a function that says why it cannot be used here, or "".
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class LocalToolHost:
         )
 
     def serves(self, name: str, grant: ToolGrant) -> bool:
-        """Whether a tool, or an alias of one, has this name here; the grant changes nothing."""
+        """Whether a tool or alias has this name; the grant does not matter here."""
         return name in self._names
 
     async def call(self, envelope: ToolInvocation, grant: ToolGrant) -> ToolOutput:
@@ -85,7 +85,8 @@ class LocalToolHost:
 
         Args:
             envelope: who calls what, under which key.
-            grant: what the run may touch; checked here, whatever the model was offered.
+            grant: what the run may use. It is checked here again: a model may call a tool that it
+                was not offered.
         """
         tool = self._granted(envelope, grant)
         if isinstance(tool, ToolOutput):
@@ -95,20 +96,20 @@ class LocalToolHost:
                 return await patiently(lambda: self._run(tool, envelope, grant))
             return await self._run(tool, envelope, grant)
         except StoreAway:
-            raise  # its worker is being stopped; the model has nothing to learn from that
+            raise  # this worker is being stopped; another one makes the call again
         except Exception as error:
             return _failed(tool.fact.name, error)
 
     def output_of(self, outcome: ToolOutcome, value: JsonValue) -> ToolOutput:
-        """What an activity gave, in the words and limits of every tool."""
+        """The result of a foreign activity, in the form and limits of every tool."""
         return tool_output(outcome, _as_text(value))
 
     def mended(self, name: str, given: Arguments) -> Arguments:
-        """The arguments of a call as its tool mends them; one that cannot is told so by its checks.
+        """The arguments after the tool's own corrections; if these fail, the arguments as given.
 
         Args:
-            name: of the tool, or an alias of it; one that is not here mends nothing.
-            given: what the model gave.
+            name: of the tool, or an alias; the arguments of an unknown tool stay as given.
+            given: the arguments that the model wrote.
         """
         tool = self._tools.get(self._names.get(name, ""))
         if tool is None or tool.mending is None:
@@ -120,7 +121,7 @@ class LocalToolHost:
             return given
 
     async def rehearse(self, envelope: ToolInvocation, grant: ToolGrant) -> Rehearsal:
-        """What a call would meet and do: its grant, what it needs, its arguments; nothing runs."""
+        """Check a call's grant, requirements and arguments, and preview it, without running it."""
         tool = self._granted(envelope, grant)
         if isinstance(tool, ToolOutput):
             return Rehearsal(refused=tool)
@@ -133,7 +134,7 @@ class LocalToolHost:
             return Rehearsal(refused=_failed(tool.fact.name, error))
 
     def _granted(self, envelope: ToolInvocation, grant: ToolGrant) -> AnyTool | ToolOutput:
-        """The tool that is called, or what the model is told instead."""
+        """The tool that is called, or the refusal for the model."""
         tool = self._tools.get(self._names.get(envelope.name, ""))
         if tool is None:
             return tool_output(
@@ -205,7 +206,7 @@ class LocalToolHost:
 
 
 def _handed_over(fact: ToolDefinition, parsed: BaseModel) -> ToolOutput:
-    """The arguments with which the loop schedules the activity that the tool is."""
+    """The output of a tool that is a foreign activity: the arguments to schedule it with."""
     given = parsed.model_dump(mode="json")
     size = len(json.dumps(given, ensure_ascii=False).encode())
     if size > HANDED_OVER_BYTES:
@@ -272,7 +273,7 @@ def _by_name(tools: Sequence[AnyTool]) -> dict[str, AnyTool]:
 
 
 class ToolSource(Protocol):
-    """Tools of one origin. Each checks the grant itself, and turns failures into outputs."""
+    """A source of tools. Each checks the grant itself, and turns failures into outputs."""
 
     def serves(self, name: str, grant: ToolGrant) -> bool:
         """Whether this source runs the tool of that name for a run with this grant."""
@@ -283,7 +284,7 @@ class ToolSource(Protocol):
         ...
 
     async def rehearse(self, envelope: ToolInvocation, grant: ToolGrant) -> Rehearsal:
-        """What a call would meet and do, without doing it."""
+        """Check and preview a call without running it."""
         ...
 
 
@@ -295,11 +296,11 @@ class CataloguedTools(ToolSource, Protocol):
         ...
 
     def mended(self, name: str, given: dict[str, JsonValue]) -> dict[str, JsonValue]:
-        """The arguments of a call as its tool mends them."""
+        """The arguments of a call after the tool's own corrections."""
         ...
 
     def output_of(self, outcome: ToolOutcome, value: JsonValue) -> ToolOutput:
-        """What an activity gave, in the words and limits of every tool."""
+        """The result of a foreign activity, in the form and limits of every tool."""
         ...
 
 
@@ -308,7 +309,7 @@ class ToolHosts:
 
     Args:
         own: the tools that every run of this worker may be offered.
-        sources: those that depend on the run, in the order in which they are asked.
+        sources: further tools that depend on the run; the first that serves a name is used.
     """
 
     def __init__(self, own: CataloguedTools, sources: Sequence[ToolSource] = ()) -> None:
@@ -320,19 +321,19 @@ class ToolHosts:
         return await self._own.catalog()
 
     def mended(self, name: str, given: dict[str, JsonValue]) -> dict[str, JsonValue]:
-        """The arguments of a call as its tool mends them; those of other sources stay as given."""
+        """The arguments after the tool's own corrections; those of other sources stay as given."""
         return self._own.mended(name, given)
 
     def output_of(self, outcome: ToolOutcome, value: JsonValue) -> ToolOutput:
-        """What an activity gave, in the words and limits of every tool."""
+        """The result of a foreign activity, in the form and limits of every tool."""
         return self._own.output_of(outcome, value)
 
     async def call(self, envelope: ToolInvocation, grant: ToolGrant) -> ToolOutput:
-        """Run one tool; a name that nobody serves gets our own host's answer to that."""
+        """Run one tool; for an unknown name the worker's own host answers."""
         return await self._source(envelope.name, grant).call(envelope, grant)
 
     async def rehearse(self, envelope: ToolInvocation, grant: ToolGrant) -> Rehearsal:
-        """What a call would meet and do, as the source that would run it sees it."""
+        """Check and preview a call with the source that would run it."""
         return await self._source(envelope.name, grant).rehearse(envelope, grant)
 
     def _source(self, name: str, grant: ToolGrant) -> ToolSource:

@@ -1,7 +1,8 @@
-"""Tools of an orchestrating agent: what loops there are, start one, look, steer those it started.
+"""Tools of an orchestrating agent: list loops, start one, look at it, control those it started.
 
-No tool here answers a gate, and a run reaches the loops that it started alone. Offered by name
-only, and only to agent runs that no other run started; the grant says so again at each call.
+None of them answers a gate, and a run can only control loops that it started itself. They are
+offered only if a task names them, and only to agent runs that no other run started. The grant is
+checked at each call.
 """
 
 import asyncio
@@ -18,18 +19,18 @@ from perdure.tool_decorator import Tool, ToolContext, tool
 
 LONGEST_WAIT_S = 25
 LOOKS_EVERY_S = 1.0
-# Long lists that say nothing to an agent which decides what to do next.
+# Long lists that do not help an agent to decide what to do next.
 LEFT_OUT = {"events", "links", "last_event", "amendments", "metadata"}
 
 
 class LoopTools:
-    """The five tools; `serve` gives them the loops, once the worker is connected."""
+    """The five tools; they work once `serve` was called, after the worker has connected."""
 
     def __init__(self) -> None:
         self._loops: LoopControl | None = None
 
     def serve(self, loops: LoopControl) -> None:
-        """From now on the tools work."""
+        """Connect the tools to the loops."""
         self._loops = loops
 
     def all(self) -> tuple[AnyTool, ...]:
@@ -59,7 +60,7 @@ class LoopTools:
         return on_request(definitions)
 
     def _start(self) -> AnyTool:
-        # Alone: each start looks at what the ones before it left of the caller's envelope.
+        # `exclusive`: each start must see what earlier ones left of the caller's budget.
         @tool(
             name="loop_start",
             access="network",
@@ -145,7 +146,7 @@ class LoopTools:
         return on_request(steer)
 
     async def _held(self, value: object, context: ToolContext) -> HeldBy:
-        """What a tool gives, with what the loops of its caller hold of the caller's budget."""
+        """A tool's result, with the part of the caller's budget that its loops hold."""
         return HeldBy(value, await self._open().held(context.run))
 
     async def _ended(self, run: str, wait_s: float) -> RunStatus:
@@ -159,7 +160,7 @@ class LoopTools:
 
 
 def on_request(made: AnyTool) -> AnyTool:
-    """The tool, offered only where a task names it."""
+    """The tool, offered only if a task names it."""
     fact = made.fact.model_copy(update={"on_request": True})
     return Tool(
         fact=fact,

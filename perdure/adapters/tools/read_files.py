@@ -61,11 +61,12 @@ def fs_read(
         )
     kept, cut = _within_bytes(lines[offset : offset + limit])
     footer = _footer(path, data, lines=len(lines), start=offset, count=len(kept), cut=cut)
-    return _closed("".join(kept)) + footer
+    text = "".join(kept)
+    return text + ("\n" if text and not text.endswith("\n") else "") + footer
 
 
 def _shown(path: str, data: bytes) -> Showing:
-    """An image or PDF to look at; the words say what it is, for models that cannot."""
+    """An image or PDF as an attachment; the text describes it for models that cannot see."""
     name = shown(path)
     found = examined(data, name=name, ref="", measure=measured)
     if isinstance(found, str):
@@ -135,7 +136,7 @@ def fs_search(
 
 @dataclass(slots=True)
 class _Search:
-    """Matches so far, and what had to be left out."""
+    """The matches so far, and how many files were skipped."""
 
     find: Finder
     limit: int
@@ -201,7 +202,7 @@ def as_text(path: str, data: bytes) -> str:
 
 
 def content_hash(data: bytes) -> str:
-    """The SHA-256 that `fs.write` and `fs.edit` ask for."""
+    """The SHA-256 that `fs.write` and `fs.edit` take as `expected_hash`."""
     return hashlib.sha256(data).hexdigest()
 
 
@@ -214,24 +215,17 @@ def _is_folder(files: RootedDirectory, parts: Parts) -> bool:
 
 
 def _within_bytes(lines: list[str]) -> tuple[list[str], bool]:
-    """As many whole lines as the output cap holds; a single longer line is cut."""
+    """As many whole lines as fit the output limit, and whether a single longer line was cut."""
     kept: list[str] = []
     left = OUTPUT_CAP_BYTES
     for line in lines:
         size = len(line.encode())
         if size > left:
-            return (kept, False) if kept else ([_cut(line, left)], True)
+            start = line.encode()[:left].decode(errors="ignore")
+            return (kept, False) if kept else ([start], True)
         kept.append(line)
         left -= size
     return kept, False
-
-
-def _cut(line: str, size: int) -> str:
-    return line.encode()[:size].decode(errors="ignore")
-
-
-def _closed(text: str) -> str:
-    return text if not text or text.endswith("\n") else f"{text}\n"
 
 
 def _footer(path: str, data: bytes, *, lines: int, start: int, count: int, cut: bool) -> str:
@@ -256,7 +250,7 @@ def _listed(parts: Parts, entry: Entry) -> str:
 
 
 def _around(line: str, span: tuple[int, int]) -> str:
-    """The line, or the part of a long one that holds the match."""
+    """The line, or the part of a long line around the match."""
     if len(line) <= _LINE_SHOWN:
         return line
     start = max(0, span[0] - _LINE_SHOWN // 4)

@@ -1,6 +1,6 @@
-"""Patterns that a model wrote: regular expressions in linear time, and globs on top of them.
+"""Regular expressions and globs that a model wrote, matched in linear time.
 
-Python's own `re` backtracks, so one bad pattern would hold the worker; RE2 cannot.
+Python's own `re` backtracks, so one bad pattern could block the worker for ever. RE2 does not.
 """
 
 import re
@@ -27,8 +27,8 @@ def finder(pattern: str, *, regex: bool, ignore_case: bool = False) -> Finder:
         ignore_case: match letters of either case.
 
     Raises:
-        ToolFailure: empty, too long, or not RE2 syntax (which has no look-around and no
-            back-references).
+        ToolFailure: the pattern is empty, too long, or not RE2 syntax (which has no look-around and
+            no back-references).
     """
     compiled = _checked(pattern, regex=regex, ignore_case=ignore_case)
 
@@ -70,7 +70,7 @@ def glob_matcher(
     Args:
         pattern: the glob.
         ignore_case: match letters of either case.
-        whole: compare with the whole path, not its last name; by default, when the pattern has a
+        whole: compare with the whole path, not its last name; by default if the pattern has a
             slash.
     """
     if not pattern or len(pattern) > MAX_PATTERN:
@@ -79,7 +79,8 @@ def glob_matcher(
             "allowed.",
             reason="pattern",
         )
-    source = "".join(_GLOB_PARTS.get(part) or _glob_text(part) for part in _split_glob(pattern))
+    parts: list[str] = re.findall(_GLOB, pattern)
+    source = "".join(_GLOB_PARTS.get(part) or _glob_text(part) for part in parts)
     compiled = _compile(f"^(?:{source})$", regex=True, ignore_case=ignore_case)
     whole = "/" in pattern if whole is None else whole
 
@@ -89,11 +90,8 @@ def glob_matcher(
     return matches
 
 
+_GLOB = re.compile(r"\*\*/|\*\*|\*|\?|\[!?[^\]/]+\]|[^*?\[]+|\[")
 _GLOB_PARTS = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
-
-
-def _split_glob(pattern: str) -> list[str]:
-    return re.findall(r"\*\*/|\*\*|\*|\?|\[!?[^\]/]+\]|[^*?\[]+|\[", pattern)
 
 
 def _glob_text(part: str) -> str:

@@ -1,4 +1,6 @@
-"""The built-in tools that write files: repeatable, as each call names the hash it replaces."""
+"""The built-in tools that write files; each call names the hash that it replaces, so repeats are
+harmless.
+"""
 
 import os
 import re
@@ -59,6 +61,7 @@ fs_edit = fs_edit.rehearsed(rehearse_edit, tells=("old", "new"))
 
 
 def _writing(path: str, content: str, expected_hash: str) -> Replacement:
+    # `_require_storable` refuses surrogates with a message; plain UTF-8 would raise here.
     data = content.encode(errors="surrogatepass")
     _require_storable(path, data)
 
@@ -86,7 +89,7 @@ def _editing(path: str, old: str, new: str, expected_hash: str) -> Replacement:
 
 
 def _diff(path: str, context: ToolContext, replacement: Replacement) -> str:
-    """What would change, by the checks of the change itself; nothing is written or locked."""
+    """The diff of a change, after the same checks; nothing is written or locked."""
     parts = _writable_place(path, context)
     with RootedDirectory(context.grant.root, guarded=True) as files:
         parts = inside(files, parts, use="write")
@@ -113,7 +116,7 @@ def _writable_place(path: str, context: ToolContext) -> Parts:
 def _change(
     path: str, context: ToolContext, replacement: Replacement, *, create: bool = False
 ) -> str:
-    """Read, decide and replace under one lock of the folder."""
+    """Read, check and replace the file while its folder is locked."""
     named = _writable_place(path, context)
     with RootedDirectory(context.grant.root, guarded=True) as files:
         parts = inside(files, named, use="write")
@@ -132,7 +135,7 @@ def _change(
 
 
 def _current(files: RootedDirectory, parts: Parts) -> tuple[bytes | None, int]:
-    """The content that would be replaced and the mode to keep."""
+    """The content to replace (None for a new file), and the mode to keep."""
     if files.status(parts) is None:
         return None, 0o644
     with files.file(parts) as descriptor:
@@ -161,10 +164,9 @@ def _edited(path: str, text: str, *, old: str, new: str) -> bytes:
 
 
 def _is_done(current: bytes, *, old: bytes, new: bytes, before: str) -> bool:
-    """Whether this very edit was made already: undoing it gives the expected content.
+    """Whether this same edit was made before: undoing it gives the expected content.
 
-    The search is bounded; when it gives up the caller is told that the file changed, and nothing
-    is written.
+    The search is bounded. If it gives up, the edit fails as `stale` and nothing is written.
     """
     if content_hash(current) == before or old == new:
         return False

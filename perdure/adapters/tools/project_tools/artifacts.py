@@ -1,4 +1,4 @@
-"""`artifact.write` and `artifact.list`: what a stage makes for those after it."""
+"""`artifact.write` and `artifact.list`: texts that a stage leaves for later ones."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ CONTENT_CHARACTERS = 1_000_000
 NAME_CHARACTERS = 200
 ARTIFACTS_OF_A_SCOPE = 2_000
 LISTED = 50
-# What these kinds hold is written by the loop itself, and read as such.
+# The loop itself writes artifacts of these kinds, and relies on their content.
 RESERVED_KINDS = frozenset({LOOP_OUTPUT, LEARNING})
 _KIND = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 _MEDIA_TYPE = re.compile(r"[a-z]+/[a-z0-9][a-z0-9.+-]{0,80}")
@@ -34,7 +34,7 @@ _MEDIA_TYPE = re.compile(r"[a-z]+/[a-z0-9][a-z0-9.+-]{0,80}")
 def artifact_tools(
     artifacts: ArtifactStore, blobs: BlobStore, *, now: Callable[[], datetime]
 ) -> tuple[AnyTool, ...]:
-    """Writing and listing; `artifact.read` is among the built-in tools of every run."""
+    """The two tools; `artifact.read` is a built-in tool of every run."""
     return _write(artifacts, blobs, now=now), _list(artifacts)
 
 

@@ -1,7 +1,7 @@
-"""`memory.search`, `memory.note`, `skill.list` and `skill.read`: what is known between runs.
+"""`memory.search`, `memory.note`, `skill.list` and `skill.read`: what runs know of earlier runs.
 
-A note stays with its run until that ends; then it enters memory with how the run ended, so that
-other runs are told only what an accepted run noted.
+A note stays with its run until the run ends. Then it enters memory together with the outcome, so
+that other runs are told only notes of accepted runs.
 """
 
 from collections.abc import Callable
@@ -35,12 +35,10 @@ PURPOSE_CHARACTERS = 200
 def memory_tools(
     memory: MemoryStore, artifacts: ArtifactStore, blobs: BlobStore, *, now: Callable[[], datetime]
 ) -> tuple[AnyTool, ...]:
-    """Looking and noting."""
     return _search(memory, now=now), _note(artifacts, blobs, now=now)
 
 
 def skill_tools(memory: MemoryStore, *, now: Callable[[], datetime]) -> tuple[AnyTool, ...]:
-    """Procedures by name."""
     return _skills(memory), _skill(memory, now=now)
 
 

@@ -1,4 +1,4 @@
-"""Where a call's notes belong, and under which id they are kept however often the call is made."""
+"""Whose records a call may see, and stable ids for what it writes, also if it is repeated."""
 
 import dataclasses
 
@@ -8,18 +8,18 @@ from perdure.tool_decorator import ToolContext
 
 
 def reach_of(context: ToolContext) -> Reach:
-    """What the run that calls may see and change."""
+    """The records that the calling run may see and change."""
     grant = context.grant
     return Reach(run=context.run, session=grant.session, project=grant.project)
 
 
 def author_of(context: ToolContext) -> str:
-    """Who writes something down: the stage where there are stages, else the run."""
+    """The author of a record: the stage, or the run if it has no stages."""
     return context.stage or context.run
 
 
 def id_of(kind: str, context: ToolContext, *more: str) -> str:
-    """The id of what a call makes; a repeat of the call makes the same.
+    """The id of a record that a call writes; the same if the call is repeated.
 
     The conversation is part of it, since two models may number their calls alike.
     """
@@ -27,5 +27,5 @@ def id_of(kind: str, context: ToolContext, *more: str) -> str:
 
 
 def shared(tool: AnyTool) -> AnyTool:
-    """The tool, offered to runs of a session or project alone."""
+    """The tool, marked as one that only loops of roles are offered (`ToolDefinition.shared`)."""
     return dataclasses.replace(tool, fact=tool.fact.model_copy(update={"shared": True}))

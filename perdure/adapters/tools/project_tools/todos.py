@@ -1,4 +1,4 @@
-"""Tools for todos and sprints: what is left to do, shared by the stages of a run."""
+"""Tools for todos and sprints, which the stages of a run share."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -14,6 +14,7 @@ from perdure.domain.projects.records import Project, ScopeKind, Sprint, Todo, To
 from perdure.tool_decorator import ToolContext, tool
 
 TEXT_CHARACTERS = 500
+NOTE_CHARACTERS = 2_000
 ITEMS_AT_ONCE = 20
 TODOS_OF_A_SCOPE = 500
 LISTED = 200
@@ -27,7 +28,6 @@ TodoText = Annotated[str, Field(min_length=1, max_length=TEXT_CHARACTERS)]
 
 
 def todo_tools(todos: TodoStore, *, now: Callable[[], datetime]) -> tuple[AnyTool, ...]:
-    """Adding, listing, changing."""
     return _add(todos, now=now), _list(todos), _update(todos, now=now)
 
 
@@ -132,13 +132,9 @@ def _one_line(text: str) -> str:
     return line
 
 
-NOTE_CHARACTERS = 2_000
-
-
 def sprint_tools(
     projects: ProjectStore, todos: TodoStore, *, now: Callable[[], datetime]
 ) -> tuple[AnyTool, ...]:
-    """Looking and noting."""
 
     async def sprint_of(context: ToolContext) -> tuple[Sprint, Project | None]:
         project = await projects.project(context.grant.project)

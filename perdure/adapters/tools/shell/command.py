@@ -1,7 +1,7 @@
-"""`shell.readonly`: reads one command line and runs one command of the fixed list.
+"""`shell.readonly`: parses one command line and runs one command of a fixed list.
 
-No shell and, apart from git, no program: each command is implemented here over the workspace's
-descriptor, so a flag or an operand can do only what is written in this package.
+It starts no shell and, apart from git, no program. Each command is implemented in this package on
+the workspace's descriptor, so flags and operands cannot do anything else.
 """
 
 from collections.abc import Callable
@@ -50,7 +50,7 @@ async def shell_readonly(command: str, context: ToolContext) -> str:
 
 
 def rehearse(command: str, context: ToolContext) -> str:
-    """Read the command line as the tool would, flags and operands included."""
+    """Check the command line with its flags and operands, without running it."""
     words = _words(command)
     if words[0].text in COMMANDS:
         grammar, _ = COMMANDS[words[0].text]

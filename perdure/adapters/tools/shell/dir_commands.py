@@ -1,4 +1,4 @@
-"""Commands over folders: ls, find, stat."""
+"""The commands for folders: ls, find, stat."""
 
 import stat as modes
 from collections.abc import Callable
@@ -33,7 +33,7 @@ _MAX_TESTS = 24
 
 
 def ls(place: Place, given: Parsed) -> None:
-    """List folders and files; a link to a folder is followed where it is named, without -l."""
+    """List folders and files; without -l a named link to a folder is followed."""
     targets = [path_parts(path) for path in given.operands] or [()]
     for named in targets:
         target = named if given.has("d", "l") else place.real(named)
@@ -46,7 +46,10 @@ def ls(place: Place, given: Parsed) -> None:
 
 
 def _folder(place: Place, folder: Parts, given: Parsed) -> None:
-    entries = [entry for entry in place.files.entries(folder) if _visible(entry, given)]
+    shows_all = given.has("a", "A", "all")
+    entries = [
+        one for one in place.files.entries(folder) if shows_all or not one.name.startswith(".")
+    ]
     if given.has("t"):
         entries.sort(key=lambda entry: -entry.status.st_mtime_ns)
     elif given.has("S"):
@@ -61,10 +64,6 @@ def _folder(place: Place, folder: Parts, given: Parsed) -> None:
             if entry.kind == "folder" and protected(inner, use="read") is None:
                 place.put(f"\n{name_of(inner)}:")
                 _folder(place, inner, given)
-
-
-def _visible(entry: Entry, given: Parsed) -> bool:
-    return not entry.name.startswith(".") or given.has("a", "A", "all")
 
 
 def _row(name: str, entry: Entry, given: Parsed) -> str:
@@ -109,7 +108,7 @@ def _entry(place: Place, parts: Parts) -> Entry:
 
 
 def find(place: Place, words: tuple[Word, ...]) -> None:
-    """Print paths for which the tests hold; tests are joined by and, `-o` starts another set."""
+    """Print the paths that pass all tests; `-o` begins an alternative set of tests."""
     reader = _Tests([word.text for word in words])
     targets = [path_parts(path) for path in reader.paths()] or [()]
     sets = reader.sets()
@@ -127,7 +126,7 @@ def find(place: Place, words: tuple[Word, ...]) -> None:
 
 
 class _Tests:
-    """Reads the expression of find: a fixed list of tests and no action but printing."""
+    """Parses the expression of find: a fixed list of tests, and printing as the only action."""
 
     def __init__(self, words: list[str]) -> None:
         self._words = words

@@ -1,8 +1,8 @@
 """`shell.full`: a real shell on the run's working copy, inside bubblewrap or not at all.
 
-What a model writes runs without network, environment, the user's files or a way out. Its files are
-the run's copy; version control's own ones stay as they are, and dotenv files cannot be read, as
-with the file tools.
+A model's commands run without network, without the worker's environment and without the user's
+files. They can change the run's working copy, except `.git`. They cannot read dotenv files, like
+the file tools.
 """
 
 import asyncio
@@ -21,13 +21,14 @@ from perdure.domain.tools.selection import SHELL_FULL
 from perdure.tool_decorator import ToolContext, tool
 
 COMMAND_CHARACTERS = 20_000
+# The sandbox ends a command first and reports its output; the host's own timeout comes later.
 GRACE_S = 10.0
 VERSION_CONTROL = ".git"
 HIDDEN_FILES = 200
 
 
 def shell_full(commands: LocalCommands, *, timeout_s: float) -> AnyTool:
-    """`shell.full` over the worker's sandbox; a command takes at most `timeout_s`."""
+    """`shell.full` in the worker's sandbox; a command takes at most `timeout_s`."""
 
     @tool(name=SHELL_FULL, access="execute", timeout_s=timeout_s + GRACE_S, exclusive=True)
     async def run(
@@ -51,10 +52,10 @@ def shell_full(commands: LocalCommands, *, timeout_s: float) -> AnyTool:
 
 
 def _withheld(root: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What of the workspace the shell may not change, and what it may not read."""
+    """The paths of the workspace that the shell may not change, and those it may not read."""
     hidden: list[str] = []
     for folder, folders, names in os.walk(root):
-        # Packages and virtual environments are looked into as well: the shell can read them.
+        # Folders of packages and virtual environments too, since the shell can read them.
         folders[:] = [name for name in folders if name != VERSION_CONTROL]
         secret = [name for name in names if protected((name,), use="read")]
         places = [os.path.join(folder, name) for name in secret if name != VERSION_CONTROL]
@@ -71,7 +72,7 @@ def _withheld(root: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _told(ran: Ran) -> str:
-    """How it ended, always on the first line, whatever the program prints below."""
+    """The result, with how it ended on the first line, where no output can be taken for it."""
     if ran.overran:
         end = f"stopped: it used {ran.overran}"
     elif ran.code is None:

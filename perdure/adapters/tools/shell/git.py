@@ -1,7 +1,8 @@
-"""The reading verbs of git: exact flags per verb, checked revisions and paths, a shadow repository.
+"""The verbs of git that only read, safe on a repository that a model may have written.
 
-Three layers, each enough for most attacks: the flag tables here, the fixed environment and
-overrides of `perdure.adapters.git.run_git`, and the shadow without the repository's configuration.
+Three layers protect the worker, and each alone stops most attacks: the tables of exact flags here,
+the fixed environment and overrides of `perdure.adapters.git.run_git`, and a shadow repository
+without the configuration of the original (`perdure.adapters.git.safe_repository`).
 """
 
 import asyncio
@@ -32,11 +33,13 @@ OUTPUT_CAP = 1_000_000
 
 _REVISION = re.compile(r"[A-Za-z0-9_@^][A-Za-z0-9_./@{}^~+-]*")
 _DATE = matching(r"[A-Za-z0-9 :.,+-]{1,40}")
-# No %G (runs a signature program), no %( ) or %x that could hide one.
+# Without %G, which runs a program to check signatures, and without %( ) and %x, which could hide
+# it.
 _FORMAT = re.compile(
     r"(?:[^%]|%(?:[HhTtPpsbBadDSefgNnwC%]|a[neEldDrtiIsh]|c[neEldDrtiIsh])){1,200}"
 )
 _NAMED_FORMATS = one_of("oneline", "short", "medium", "full", "fuller", "reference", "raw")
+# Pathspecs that exclude dotenv files at any depth.
 _DOTENV = tuple(f":(top,exclude,glob,icase)**/{pattern}" for pattern in SECRET_GLOBS)
 
 
@@ -91,7 +94,7 @@ _LOG_FLAGS = (
 
 @dataclass(frozen=True, slots=True)
 class _Verb:
-    """One verb: its flags, what its operands are, and what is always added."""
+    """One verb: its flags, how its operands are read, and the flags that are always added."""
 
     grammar: Grammar
     operands: Callable[[Parsed, RootedDirectory], tuple[list[str], list[str]]]
@@ -100,7 +103,7 @@ class _Verb:
 
 
 def _revisions_and_paths(given: Parsed, files: RootedDirectory) -> tuple[list[str], list[str]]:
-    """Operands before `--` are revisions where they look like one and no such file exists."""
+    """Operands as revisions and paths: before `--` they are revisions unless such a file exists."""
     before = given.operands if given.divider is None else given.operands[: given.divider]
     after = [] if given.divider is None else given.operands[given.divider :]
     revisions: list[str] = []
@@ -114,7 +117,7 @@ def _revisions_and_paths(given: Parsed, files: RootedDirectory) -> tuple[list[st
 
 
 def _objects(given: Parsed, files: RootedDirectory) -> tuple[list[str], list[str]]:
-    """As above, and `revision:path` for the file as it was."""
+    """As `_revisions_and_paths`, and also `revision:path` for an old version of a file."""
     named = [operand for operand in given.operands if ":" in operand]
     if not named:
         return _revisions_and_paths(given, files)
@@ -132,17 +135,14 @@ def _paths_only(given: Parsed, _files: RootedDirectory) -> tuple[list[str], list
 
 
 def _blamed(given: Parsed, _files: RootedDirectory) -> tuple[list[str], list[str]]:
-    """Always as of a revision: git follows a linked folder when it reads the working file."""
+    """Always with a revision: to read the working file, git would follow a linked folder."""
     *revisions, path = given.operands
     return [_revision(revision) for revision in revisions] or ["HEAD"], [
         "/".join(parse(path, use="read"))
     ]
 
 
-def _nothing(_given: Parsed, _files: RootedDirectory) -> tuple[list[str], list[str]]:
-    return [], []
-
-
+# The first two flags keep git from running programs that attributes name.
 _SAFE_DIFF = ("--no-ext-diff", "--no-textconv", "--ignore-submodules=all", "--submodule=short")
 
 VERBS: dict[str, _Verb] = {
@@ -209,7 +209,7 @@ VERBS: dict[str, _Verb] = {
             maximum=0,
             clusters=False,
         ),
-        _nothing,
+        lambda _given, _files: ([], []),
     ),
     "ls-files": _Verb(
         Grammar(
@@ -243,7 +243,7 @@ async def git(words: Sequence[Word], *, root: str) -> str:
 
 
 async def _run(root: str, arguments: list[str], commits: list[str]) -> GitOutput:
-    """Run git, once all revisions are commits: a bare object could be any file's content."""
+    """Run git if all revisions are commits: a bare object id could be any file's content."""
     repository = await asyncio.to_thread(find_repository, root)
     if repository is None:
         why = [reason] if (reason := why_not(root)) else []
@@ -279,9 +279,10 @@ def _arguments(
     ]
     listing = ["--list"] if name == "branch" and not given.has("show-current", "list") else []
     is_object = any(":" in revision for revision in revisions)
-    # Looking for a change (-S) tells what a file holds without showing it.
+    # Also with -S: which commits it finds reveals what a file contains.
     shows_content = name == "diff" or given.has("p", "S") or (name == "show" and not is_object)
     hidden = list(_DOTENV) if verb.hides_secrets and shows_content else []
+    # Git needs one positive pathspec beside the excluding ones.
     if hidden and not paths:
         hidden = [":(top)", *hidden]
     tail = [] if name == "branch" or is_object else ["--", *paths, *hidden]
@@ -289,7 +290,7 @@ def _arguments(
 
 
 def _spelled(flag: Flag, value: str) -> list[str]:
-    """A flag as git reads it without doubt: long ones with `=`, short ones glued."""
+    """A flag in one word, so that its value cannot be taken for another flag."""
     name = next((name for name in flag.names if name.startswith("--")), flag.names[0])
     if flag.value is None or (flag.optional and not value):
         return [flag.names[0]]
@@ -297,7 +298,7 @@ def _spelled(flag: Flag, value: str) -> list[str]:
 
 
 def _ends(revision: str) -> list[str]:
-    """The commits that a revision, a range or `revision:path` begins from."""
+    """The commits that are named by a revision, a range or `revision:path`."""
     return [
         part.removeprefix("^") for part in re.split(r"\.{2,3}", revision.partition(":")[0]) if part
     ]

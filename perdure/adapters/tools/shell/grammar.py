@@ -1,11 +1,11 @@
-"""A command line as words, flags and operands, read strictly before anything is done.
+"""Parses a command line strictly into words, flags and operands, before anything runs.
 
-There is no shell behind it, so nothing here is about escaping; refusing keeps a model from
-believing that a pipe, a glob or a variable did something.
+No shell follows, so nothing here escapes anything. Metacharacters are refused so that a model does
+not believe that a pipe, a glob or a variable had an effect.
 
-A flag that is not in the table is refused: no abbreviation, no value glued to a flag unless the
-table says so. Clusters such as `-rn` are read only where every letter is a listed flag without a
-value, and only for commands that Perdure implements itself.
+A flag that is not in the table is refused, and so are abbreviations, and values glued to a flag
+unless the table allows it. Clusters such as `-rn` are accepted only if every letter is a listed
+flag without a value, and only for commands that Perdure implements itself.
 """
 
 import re
@@ -23,12 +23,13 @@ _META = frozenset("|&;<>()$`\\!*?[]{}#")
 _META_AT_START = frozenset("~^=%")
 _EXPANDED_IN_DOUBLE = frozenset("$`!")
 _BACKSLASHED_IN_DOUBLE = frozenset('$`"\\')
+# Control, format, surrogate, private, unassigned, and the line and paragraph separators.
 _REFUSED_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """One argument; `bare` when no part of it was quoted."""
+    """One argument; `bare` if no part of it was quoted."""
 
     text: str
     bare: bool
@@ -39,7 +40,7 @@ def split(command: str) -> tuple[Word, ...]:
 
     Raises:
         ToolFailure: a shell metacharacter outside quotes, an expansion inside double quotes, an
-            open quote, a control or format character, or too much of anything.
+            open quote, a control or format character, or too many characters or words.
     """
     if len(command) > MAX_COMMAND:
         raise refused(f"the command has {len(command)} characters, {MAX_COMMAND} are allowed")
@@ -55,7 +56,7 @@ def split(command: str) -> tuple[Word, ...]:
 
 
 def refused(why: str) -> ToolFailure:
-    """The failure for a command that is not run."""
+    """The failure of a command that is not run."""
     return ToolFailure(
         f"This command is not run: {why}. There is no shell here: no pipes, redirections, "
         "variables or unquoted globs; one command of the fixed list at a time.",
@@ -111,7 +112,7 @@ class _Lexer:
 
 
 def _check_double(inside: str, *, following: str) -> None:
-    """Inside double quotes a shell still expands; a backslash is literal before other letters."""
+    """Refuse what a shell would expand inside double quotes, or take a backslash away from."""
     for here, after in zip(inside, (inside + following)[1:], strict=True):
         if here in _EXPANDED_IN_DOUBLE or (here == "\\" and after in _BACKSLASHED_IN_DOUBLE):
             raise refused(f"it holds {here!r} inside double quotes; use single quotes")
@@ -125,10 +126,10 @@ class Flag:
     """One allowed flag.
 
     Args:
-        names: all its exact spellings; the first names it in the result.
+        names: all its exact spellings; the first is its key in the result.
         value: a check of its value; None for a flag without a value.
-        glued: short spellings may carry the value in the same word (`-n5`).
-        optional: the value may be absent; it is then only read from `--name=value`.
+        glued: short spellings may have the value in the same word (`-n5`).
+        optional: the value may be absent; then only `--name=value` gives one.
     """
 
     names: tuple[str, ...]
@@ -143,14 +144,14 @@ class Flag:
 
 @dataclass(frozen=True, slots=True)
 class Grammar:
-    """What a command takes.
+    """What a command accepts.
 
     Args:
         flags: the allowed flags.
         minimum: how many operands there must be.
         maximum: how many operands there may be.
         clusters: whether short flags without values may share a word.
-        count_flag: the key that `-5` stands for, or None.
+        count_flag: the key of the flag that `-5` means, or None.
     """
 
     flags: tuple[Flag, ...]
@@ -162,7 +163,7 @@ class Grammar:
 
 @dataclass(slots=True)
 class Parsed:
-    """What was given: values by flag key in order, and the operands.
+    """A parsed command: values by flag key, in order, and the operands.
 
     `divider` is how many operands came before `--`, or None without one.
     """
@@ -197,7 +198,7 @@ def is_count(text: str) -> bool:
 
 
 def is_text(text: str) -> bool:
-    """Any text; it is data, never a path or a program."""
+    """Any text that is not empty; only for flags whose value is neither a path nor a program."""
     return bool(text)
 
 
@@ -218,7 +219,7 @@ def path_parts(text: str) -> tuple[str, ...]:
 
 
 def read(command: str, words: Sequence[Word], grammar: Grammar) -> Parsed:
-    """Read the words after a command's name; raises `ToolFailure` (`refused`)."""
+    """Parse the words after a command's name; raises `ToolFailure` (`refused`)."""
     reader = _Reader(command, grammar, [word.text for word in words])
     parsed = reader.read()
     count = len(parsed.operands)

@@ -1,4 +1,4 @@
-"""grep, with a linear-time engine and the dialects that its flags stand for."""
+"""grep with a linear-time engine; basic and extended expressions, as its flags say."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -56,7 +56,7 @@ _MANY = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class _Wish:
-    """What to look for and how to show it."""
+    """What to search for, and how to print it."""
 
     finders: tuple[Finder, ...]
     every: Callable[[str], Iterator[Span]]
@@ -75,7 +75,7 @@ class _Wish:
 
 
 def grep(place: Place, given: Parsed) -> None:
-    """Print matching lines, as grep does; `-r` without a path looks at the whole workspace."""
+    """Print matching lines, as grep does; `-r` without a path searches the whole workspace."""
     patterns = list(given.flags.get("e", []))
     operands = list(given.operands)
     if not patterns:
@@ -167,6 +167,7 @@ def _line(place: Place, name: str, index: int, line: str, wish: _Wish, *, hit: b
 def _translated(pattern: str, given: Parsed) -> str:
     """The pattern in RE2 syntax."""
     if given.has("F"):
+        # Every character by its number, so that none of them is an operator.
         source = "".join(f"\\x{{{ord(character):x}}}" for character in pattern)
     elif given.has("E", "P"):
         source = pattern
@@ -179,7 +180,7 @@ def _translated(pattern: str, given: Parsed) -> str:
 
 
 def basic_to_extended(pattern: str) -> str:
-    r"""A basic expression as an extended one: `\(`, `\|`, `\+` are operators, `(`, `|`, `+` not."""
+    r"""A basic expression as an extended one: in basic ones `\(` is an operator and `(` is not."""
     swapped = frozenset("(){}|+?")
     out: list[str] = []
     at = 0
@@ -203,7 +204,7 @@ def basic_to_extended(pattern: str) -> str:
 
 
 def _is_plain_anchor(pattern: str, at: int) -> bool:
-    """Whether `^` stands not at a beginning, or `$` not at an end: there they mean themselves."""
+    """Whether `^` is not at a beginning, or `$` not at an end, and so an ordinary character."""
     if pattern[at] == "^":
         return at > 0 and not pattern[:at].endswith(("\\(", "\\|"))
     after = pattern[at + 1 :]

@@ -1,4 +1,4 @@
-"""What the reading commands read from, and the page they write to: both limited."""
+"""The workspace that commands read, and the page that they write; both are limited."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -16,11 +16,11 @@ WALK_CAP = 50_000
 
 @dataclass(slots=True)
 class Place:
-    """The workspace as a command sees it, and the page it fills.
+    """The workspace as a command sees it, and the page that it fills.
 
     Args:
         files: the workspace's descriptor.
-        stopping: turns true at the deadline.
+        stopping: returns true from the deadline on.
     """
 
     files: RootedDirectory
@@ -29,7 +29,7 @@ class Place:
     _size: int = 0
 
     def put(self, line: str) -> None:
-        """Add a line; raises `_Full` when the page is full or time is over."""
+        """Add a line; raises `PageFull` if the page is full or time is over."""
         self._lines.append(line)
         self._size += len(line) + 1
         if self._size > PAGE_CAP:
@@ -53,11 +53,11 @@ class Place:
         return self.files.read(self.real(path_parts(path)))
 
     def real(self, parts: Parts) -> Parts:
-        """Where a path lies once its links are followed; raises for one that leads out."""
+        """The path with its links followed; raises `ToolFailure` if they leave the workspace."""
         return inside(self.files, parts)
 
     def lines(self, path: str) -> list[str]:
-        """The lines of a file, as counted by line feeds alone."""
+        """The lines of a file, split at line feeds only, as the real commands do."""
         return text_lines(self.text(path))
 
     def walk(self, parts: Parts) -> Iterator[tuple[Parts, Entry]]:
@@ -70,7 +70,7 @@ class Place:
                 yield inner, entry
 
     def is_folder(self, parts: Parts) -> bool:
-        """Whether the path is a real folder; raises `ToolFailure` where nothing is."""
+        """Whether the path is a real folder; raises `ToolFailure` if it does not exist."""
         status = self.files.status(parts)
         if status is None:
             raise ToolFailure(
@@ -85,11 +85,11 @@ class Place:
 
 
 class PageFull(Exception):
-    """The page is full or time is over; what is on it is shown with the reason."""
+    """The page is full or time is over; the page so far is returned with the reason."""
 
 
 def text_lines(text: str) -> list[str]:
-    """Lines by line feed, without a phantom line after the last one."""
+    """Lines split at line feeds, without an empty one after the last."""
     lines = text.split("\n")
     return lines[:-1] if lines[-1] == "" else lines
 

@@ -1,4 +1,4 @@
-"""Commands over the text of files: cat, head, tail, wc, sort, uniq, cut, diff."""
+"""The commands for text files: cat, head, tail, wc, sort, uniq, cut, diff."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -18,6 +18,7 @@ from perdure.adapters.tools.shell.grammar import (
 from perdure.adapters.tools.shell.io import Place
 from perdure.adapters.workspaces.patches import hunks
 
+# Comparing lines takes time that grows with the square of their number.
 _DIFF_LINES = 5_000
 _SIGNED = matching(r"\+?[0-9]{1,6}")
 _RANGES = matching(r"[0-9]{0,5}-?[0-9]{0,5}(,[0-9]{0,5}-?[0-9]{0,5}){0,20}")

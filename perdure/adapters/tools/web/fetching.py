@@ -1,5 +1,6 @@
-"""Fetching one page: resolve once, check every address, connect to the checked one, and again at
-each redirect.
+"""Fetches one page: resolves its host once, checks every address, connects to a checked one.
+
+The same is done for each redirect.
 """
 
 import asyncio
@@ -30,10 +31,23 @@ from perdure.domain.foundation.errors import ToolFailure
 from perdure.tool_decorator import tool
 
 BODY_BYTES = 2 * 1024 * 1024
-GZIP_WINDOW = 31
+GZIP_WINDOW = 31  # zlib: 15 bits of window, and 16 for a gzip header
 TEXTS = ("text/", "application/json", "application/xml", "application/xhtml+xml")
 TEXT_SUFFIXES = ("+json", "+xml", "javascript", "yaml", "toml")
 PAGES = ("text/html", "application/xhtml+xml")
+REDIRECTS = 5
+REDIRECTING = frozenset({301, 302, 303, 307, 308})
+WAIT_S = 10.0
+TIMEOUT_S = 30.0
+HEADERS = {
+    "User-Agent": "perdure (web.fetch)",
+    "Accept": "text/html, text/plain, text/markdown, application/json, text/*;q=0.8, */*;q=0.1",
+    # We decompress gzip ourselves, with a limit at each step. An HTTP client decompresses a whole
+    # chunk at once, so 64 KB could become 64 MB before it is counted. We request no other encoding.
+    "Accept-Encoding": "gzip",
+    "Connection": "close",
+}
+Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 
 
 async def read_body(
@@ -41,7 +55,7 @@ async def read_body(
 ) -> tuple[bytes, bool]:
     """The body after decompression, and whether it was cut at `cap` bytes.
 
-    Decompression never makes more than what is still missing, whatever a small body claims to be.
+    At each step only as much is decompressed as still fits, so a small body cannot fill the memory.
     """
     grow = _decoder(encoding)
     body = bytearray()
@@ -59,14 +73,19 @@ def as_text(body: bytes, *, content_type: str) -> str:
     """The text of a page: HTML as Markdown, other text as it is.
 
     Raises:
-        ToolFailure: it is no text.
+        ToolFailure: it is not text.
     """
     media, _, parameters = content_type.partition(";")
     media = media.strip().lower() or "text/html"
     if not media.startswith(TEXTS) and not media.endswith(TEXT_SUFFIXES):
         raise ToolFailure(f"The page is {media[:80]}, which is not text.", reason="not_text")
     text = body.decode(_charset(parameters), "replace").replace("\0", "")
-    return _markdown(text) if media in PAGES else text
+    if media not in PAGES:
+        return text
+    # Imported at the first page: 8 MB that nothing else needs.
+    from html_to_markdown import convert
+
+    return (convert(text).content or "").strip()
 
 
 def _decoder(encoding: str) -> Callable[[bytes, int], bytes]:
@@ -94,30 +113,9 @@ def _charset(parameters: str) -> str:
     return "utf-8"
 
 
-def _markdown(page: str) -> str:
-    # Loaded at the first page: 8 MB that no other command needs.
-    from html_to_markdown import convert
-
-    return (convert(page).content or "").strip()
-
-
-REDIRECTS = 5
-WAIT_S = 10.0
-REDIRECTING = frozenset({301, 302, 303, 307, 308})
-HEADERS = {
-    "User-Agent": "perdure (web.fetch)",
-    "Accept": "text/html, text/plain, text/markdown, application/json, text/*;q=0.8, */*;q=0.1",
-    # We unpack gzip ourselves, bounded at each step. An HTTP client unpacks a whole chunk at once,
-    # so a page of 64 KB could become 64 MB before anybody counts. No other encoding is requested.
-    "Accept-Encoding": "gzip",
-    "Connection": "close",
-}
-Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
-
-
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What was read: where it came from in the end, what it is, and whether it was cut."""
+    """A page: its URL after redirects, its type and text, and whether it was cut."""
 
     url: str
     content_type: str
@@ -129,10 +127,10 @@ class Fetcher:
     """Fetches pages of the public web.
 
     Args:
-        hosts: what may be fetched without a person's approval; empty: each call is approved, and
-            a redirect to another host is not followed, since nobody approved that one.
+        hosts: what may be fetched without a person's approval. If empty, each call is approved, and
+            a redirect to another host is not followed, since nobody approved that host.
         resolve: looks up all addresses of a name.
-        transport: sends a request to the address in its URL, over TLS under the name given with it.
+        transport: sends a request to the address in its URL; TLS checks the name that is given too.
     """
 
     def __init__(
@@ -150,7 +148,7 @@ class Fetcher:
         """The page at a URL.
 
         Raises:
-            ToolFailure: the URL or an address behind it is not fetched, or there is no such page.
+            ToolFailure: the URL or an address of its host is not allowed, or there is no such page.
         """
         url = read_url(text)
         first = url.host
@@ -163,9 +161,9 @@ class Fetcher:
         raise refused(f"{text[:200]} was redirected more than {REDIRECTS} times")
 
     def check(self, text: str) -> str:
-        """Whether an address may be fetched at all, by its words alone; returns it as it is read.
+        """Refuse a URL that may not be fetched; otherwise say what the call does, for an approval.
 
-        No name is looked up: a lookup tells others the name, and nobody has approved that yet.
+        The name is not resolved: a lookup tells others the name before anybody has approved it.
         """
         url = read_url(text)
         self._require_allowed(url, first=url.host)
@@ -185,7 +183,7 @@ class Fetcher:
             )
 
     async def _look(self, url: httpx2.URL) -> Page | str:
-        """The page, or the place that it redirects to."""
+        """The page, or the address that it redirects to."""
         address = await self._address(url)
         request = httpx2.Request(
             "GET",
@@ -210,9 +208,9 @@ class Fetcher:
             ) from error
 
     async def _address(self, url: httpx2.URL) -> str:
-        """The address to connect to: every one that the name has must be public."""
-        # One look-up, and the connection goes to its result: a second one could lead elsewhere (DNS
-        # rebinding).
+        """The address to connect to; all addresses of the host must be public."""
+        # The connection uses the result of this lookup. A second lookup could give another address
+        # (DNS rebinding).
         port = url.port or PORTS[url.scheme]
         try:
             found = await self._resolve(url.host, port)
@@ -236,7 +234,8 @@ async def addresses_of(host: str, port: int) -> list[str]:
 
 
 def _transport() -> httpx2.AsyncBaseTransport:
-    # One for each connection: nothing (cookies, connections, proxies, .netrc) is shared or read.
+    # A new one for each request, so that no cookies or connections are shared. Proxies and .netrc
+    # of the environment are ignored.
     return httpx2.AsyncHTTPTransport(
         verify=httpx2.create_ssl_context(trust_env=False), trust_env=False, http2=False
     )
@@ -265,20 +264,17 @@ async def _read(url: httpx2.URL, response: httpx2.Response) -> Page | str:
 
 
 def _next(url: httpx2.URL, place: str) -> httpx2.URL:
-    """Where a redirect leads, by the same rules as what was asked for, and never to plain http."""
+    """The target of a redirect, under the rules of the first URL, and never from https to http."""
     target = read_url(urljoin(str(url), place))
     if url.scheme == "https" and target.scheme == "http":
         raise refused(f"{url.host} redirects from https to plain http")
     return target
 
 
-TIMEOUT_S = 30.0
-
-
 def web_fetch(hosts: Sequence[str], *, fetcher: Fetcher | None = None) -> AnyTool:
-    """`web.fetch` for these hosts; without any, a person approves each call with its address.
+    """`web.fetch` for these hosts; without any, a person approves each call with its URL.
 
-    What a model sends in a query string leaves the machine, so somebody must have agreed to where.
+    A query string can carry data away, so a person must have agreed to its destination.
     """
     fetches = fetcher or Fetcher(hosts)
 

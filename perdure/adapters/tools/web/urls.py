@@ -1,4 +1,4 @@
-"""Which URLs and addresses may be fetched: read once, strictly, and on the public internet."""
+"""Which URLs and addresses may be fetched: strictly parsed, and on the public internet."""
 
 import re
 from collections.abc import Sequence
@@ -12,15 +12,26 @@ URL_CHARACTERS = 2_000
 PORTS = {"http": 80, "https": 443}
 _LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)")
 _HOST_CHARACTERS = 253
-# Names that mean this host or its network wherever they are resolved.
+# Names that mean this host or its own network, and one that no public resolver knows.
 _LOCAL_NAMES = ("localhost", "local", "internal", "home.arpa", "onion")
+_GLOBAL_UNICAST = IPv6Network("2000::/3")
+_NAT64 = IPv6Network("64:ff9b::/96")
+# Relays of 6to4 and Teredo would connect to an IPv4 address that is inside the IPv6 one.
+_TUNNELS = (IPv6Network("2002::/16"), IPv6Network("2001::/23"))
+_ISATAP = frozenset({0x00005EFE, 0x02005EFE})
+# Not public, although `is_global` is true for addresses in them.
+_NOT_PUBLIC = (
+    IPv4Network("192.0.0.0/24"),  # protocol assignments
+    IPv4Network("192.88.99.0/24"),  # relays of 6to4
+    IPv4Network("168.63.129.16/32"),  # Azure's own services, at a public address
+)
 
 
 def read_url(text: str) -> httpx2.URL:
-    """The address of a page on the public web, by its form; nothing is looked up.
+    """Parse the URL of a page on the public web, without resolving its host.
 
     Raises:
-        ToolFailure: it is malformed, or names something that is not fetched.
+        ToolFailure: it is malformed, or its scheme, port or host is not allowed.
     """
     given = text.strip()
     if len(given) > URL_CHARACTERS:
@@ -44,12 +55,12 @@ def read_url(text: str) -> httpx2.URL:
 
 
 def allows(patterns: Sequence[str], host: str) -> bool:
-    """Whether a host is on the list: by its name, by `*.domain` for those below it, or by `*`."""
+    """Whether a host is on the list: by its name, as a subdomain of `*.domain`, or by `*`."""
     return any(_fits(pattern.strip().lower().rstrip("."), host) for pattern in patterns)
 
 
 def refused(why: str) -> ToolFailure:
-    """The failure that says why a page is not fetched."""
+    """The failure of a page that is not fetched."""
     return ToolFailure(f"Not fetched: {why}.", reason="refused")
 
 
@@ -60,13 +71,13 @@ def _fits(pattern: str, host: str) -> bool:
 
 
 def _checked_host(host: str) -> str:
-    """The host as it is resolved: a plain address, or a name with a dot and plain labels."""
+    """The host if it is a plain address, or a name with a dot and plain labels."""
     if ":" in host:
         return _checked_literal(host)
     name = host.removesuffix(".")
     labels = name.split(".")
-    if _is_number(labels[-1]):
-        # Browsers read 0x7f.1, 2130706433 and 017700000001 as addresses; here only a.b.c.d is one.
+    if labels[-1].isdigit() or re.fullmatch(r"0x[0-9a-f]*", labels[-1]):
+        # Browsers accept 0x7f.1, 2130706433 and 017700000001 as addresses; here only a.b.c.d is.
         return _checked_literal(name)
     if len(name) > _HOST_CHARACTERS or not all(map(_LABEL.fullmatch, labels)):
         raise refused(f"{host[:80]!r} is no host name")
@@ -85,24 +96,8 @@ def _checked_literal(host: str) -> str:
     return str(address)
 
 
-def _is_number(label: str) -> bool:
-    return label.isdigit() or re.fullmatch(r"0x[0-9a-f]*", label) is not None
-
-
-_GLOBAL_UNICAST = IPv6Network("2000::/3")
-_NAT64 = IPv6Network("64:ff9b::/96")
-# Relays of 6to4 and Teredo would connect to an IPv4 address that the address carries.
-_TUNNELS = (IPv6Network("2002::/16"), IPv6Network("2001::/23"))
-_ISATAP = frozenset({0x00005EFE, 0x02005EFE})
-_NOT_PUBLIC = (
-    IPv4Network("192.0.0.0/24"),  # protocol assignments
-    IPv4Network("192.88.99.0/24"),  # relays of 6to4
-    IPv4Network("168.63.129.16/32"),  # a cloud's own services, under a public address
-)
-
-
 def is_address(text: str) -> bool:
-    """Whether a host is an address by itself, not a name."""
+    """Whether a host is an address and not a name."""
     try:
         ip_address(text)
     except ValueError:
@@ -111,10 +106,10 @@ def is_address(text: str) -> bool:
 
 
 def is_public(text: str) -> bool:
-    """Whether an address, as a resolver gives it, may be connected to: global unicast alone.
+    """Whether an address may be connected to: only global unicast is public.
 
-    An IPv4 address inside an IPv6 one must be public itself (NAT64); every other form that embeds
-    one is refused.
+    An IPv4 address inside an IPv6 one must itself be public if it is NAT64; all other forms that
+    contain one are refused.
     """
     try:
         address = ip_address(text)
