@@ -1,4 +1,4 @@
-"""Modules with tools, checks and hooks of a user's own: by the name of a module, or by a file."""
+"""Loads a user's modules with tools, checks and hooks, by module name or by file."""
 
 import importlib
 import sys
@@ -18,17 +18,17 @@ START = "__init__.py"
 
 @cache
 def installed_plugins(*, group: str) -> EntryPoints:
-    """The entry points of a group in all installed packages, read once in the life of a process."""
+    """The entry points of a group in all installed packages; read once per process."""
     return entry_points(group=group)
 
 
 def plugin_module(name: str) -> ModuleType:
     """Load a module once per process.
 
-    What lies beside a file can be imported by it, behind everything that is installed.
+    A file can import its neighbours; installed packages come first.
 
     Raises:
-        InvalidInput: it is not there, or does not load; with the line of it where that failed.
+        InvalidInput: it does not exist, or does not load; names the line that failed.
     """
     try:
         return _of_file(Path(name)) if is_file(name) else importlib.import_module(name)
@@ -37,7 +37,7 @@ def plugin_module(name: str) -> ModuleType:
 
 
 def is_file(name: str) -> bool:
-    """Whether a plugin is named by its file."""
+    """Whether the name of a plugin is a file."""
     return name.endswith(".py") or "/" in name
 
 
@@ -68,6 +68,7 @@ def _of_file(path: Path) -> ModuleType:
     spec = spec_from_file_location(name, path, submodule_search_locations=inside)
     if spec is None or spec.loader is None:
         raise ImportError("it is not a Python file")
+    # At the end of the path, so that a neighbour cannot replace an installed package.
     beside = str((package or path).parent)
     if beside not in sys.path:
         sys.path.append(beside)
@@ -81,7 +82,7 @@ def _of_file(path: Path) -> ModuleType:
 
 
 def _place(error: BaseException) -> str:
-    """The last line of the traceback that is nobody's machinery."""
+    """The last line of the traceback outside of this module and `importlib`."""
     if isinstance(error, SyntaxError) and error.filename:
         return f" ({Path(error.filename).name}, line {error.lineno})"
     frames = traceback.extract_tb(error.__traceback__)
