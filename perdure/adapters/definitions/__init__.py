@@ -1,1 +1,1 @@
-"""Where loop definitions and role files come from: the package, the home, and workspaces."""
+"""Loop definitions and role files: in the package, the home folder and workspaces."""

@@ -1,22 +1,22 @@
-"""Lays out the example of a ready-made task: its files, and repositories made from mailboxes."""
+"""Writes the example of a built-in task: its files, and git repositories made from patches."""
 
 import asyncio
 import shutil
 import tempfile
 from pathlib import Path
 
-from perdure.adapters.git.run_git import GitOutput, run_git
+from perdure.adapters.git.run_git import run_git
 from perdure.domain.foundation.errors import NotAllowed
 
 MAILBOX = ".mbox"
-# Applied patches keep their authors; who applied them is the same everywhere.
+# Applied patches keep their authors; a fixed committer makes the commits the same everywhere.
 _COMMITTER = {"GIT_COMMITTER_NAME": "Perdure", "GIT_COMMITTER_EMAIL": "perdure@example.org"}
 
 
 async def lay_out(source: Path, target: Path) -> None:
-    """Copy a folder; every `NAME.mbox` in it becomes a git repository `NAME` of its patches.
+    """Copy a folder; every `NAME.mbox` in it becomes a git repository `NAME` with its patches.
 
-    The target is complete or absent, so what is there already is left as it is.
+    The target is never incomplete, so an existing one is left as it is.
 
     Raises:
         NotAllowed: git is missing or cannot apply the patches.
@@ -42,8 +42,6 @@ async def _repository(mailbox: Path, folder: Path) -> None:
     ):
         said = await run_git(arguments, cwd=str(folder), extra=_COMMITTER, may_write=True)
         if said.code != 0:
-            raise NotAllowed(f"git could not make the example {folder.name}: {_why(said)}.")
-
-
-def _why(said: GitOutput) -> str:
-    return said.stderr.strip().splitlines()[-1] if said.stderr.strip() else f"exit code {said.code}"
+            words = said.stderr.strip()
+            why = words.splitlines()[-1] if words else f"exit code {said.code}"
+            raise NotAllowed(f"git could not make the example {folder.name}: {why}.")

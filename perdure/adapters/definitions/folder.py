@@ -1,4 +1,4 @@
-"""One `loops` folder: the definitions in it, parsed and written whole, following no link."""
+"""Reads and writes the loop definitions of one `loops` folder, without following links."""
 
 import contextlib
 import json
@@ -39,12 +39,14 @@ from perdure.domain.roles.parse_definition import (
 )
 from perdure.domain.tools.definitions import AccessLevel
 
+LOOPS = "loops"
+SUFFIXES = (".yaml", ".yml", ".json")
 MAX_BYTES = 128 * 1024
 _FRONT = re.compile(r"\A---[ \t]*\n(?P<facts>.*?)\n?---[ \t]*(?:\n|\Z)(?P<body>.*)\Z", re.DOTALL)
 
 
 class Parse(Protocol):
-    """Reads YAML or JSON, bounded; raises `InvalidInput` naming what was read."""
+    """Parses YAML or JSON of limited size; raises `InvalidInput` with the name of what was read."""
 
     def __call__(self, text: str, *, named: str) -> JsonValue:
         """The data in a text."""
@@ -52,7 +54,7 @@ class Parse(Protocol):
 
 
 class _RoleFacts(FrozenModel):
-    """What stands between two lines of `---` at the top of a role's file."""
+    """The front matter of a role's file, between two lines of `---`."""
 
     access: AccessLevel = "readonly"
     model: ModelNames | None = None
@@ -62,14 +64,14 @@ class _RoleFacts(FrozenModel):
 def stored(
     fields: JsonValue, *, origin: Origin, path: str | None = None
 ) -> StoredDefinition | tuple[Problem, ...]:
-    """Read a stored definition, or list everything wrong with it."""
+    """Read a stored definition, or list all its problems."""
     unusable = measured(fields)
     if unusable:
         return unusable
     owned = owned_problems(fields)
     bare = fields
     if owned and isinstance(fields, dict):
-        # Told once: as fields that nobody sets, not as unknown ones too.
+        # Reported once, as fields that nobody may set, and not again as unknown ones.
         names = {problem.path for problem in owned}
         bare = {name: value for name, value in fields.items() if name not in names}
     read = read_definition(bare)
@@ -86,10 +88,10 @@ def stored(
 
 
 def role_file(text: str, *, name: str, parse: Parse) -> RoleFile:
-    """The role that a Markdown file describes: facts in front, then its system prompt.
+    """The role in a Markdown file: front matter, then the system prompt.
 
     Raises:
-        InvalidInput: the facts are wrong, or there is no prompt.
+        InvalidInput: the front matter is wrong, or there is no prompt.
     """
     front = _FRONT.match(text)
     facts = parse(front["facts"], named=f"the role {name}") if front else None
@@ -105,7 +107,7 @@ def role_file(text: str, *, name: str, parse: Parse) -> RoleFile:
 
 
 def measured(fields: JsonValue) -> tuple[Problem, ...]:
-    """A problem when a definition is larger than a run should carry, or no Unicode text."""
+    """A problem if a definition is too large for the input of a run, or no valid Unicode."""
     try:
         size = len(json.dumps(fields, ensure_ascii=False).encode("utf-8"))
     except UnicodeEncodeError:
@@ -115,13 +117,9 @@ def measured(fields: JsonValue) -> tuple[Problem, ...]:
     return (Problem(path="input", found=f"{size:,} bytes", allowed=f"at most {MAX_BYTES:,}"),)
 
 
-LOOPS = "loops"
-SUFFIXES = (".yaml", ".yml", ".json")
-
-
 @dataclass(frozen=True, slots=True)
 class Shelf:
-    """What a folder holds; of two files with one name the first counts, the other is broken."""
+    """The content of a folder; of two definitions with one name the second counts as broken."""
 
     definitions: dict[str, StoredDefinition]
     broken: tuple[BrokenDefinition, ...] = ()
@@ -131,9 +129,9 @@ class LoopFolder:
     """The definitions below a workspace or the home folder.
 
     Args:
-        root: the folder that `loops` lies in.
-        origin: how its definitions are called.
-        parse: reads YAML.
+        root: the folder that contains `loops`.
+        origin: the origin of its definitions.
+        parse: parses their files.
     """
 
     def __init__(self, root: Path, *, origin: Origin, parse: Parse) -> None:
@@ -142,14 +140,14 @@ class LoopFolder:
         self._parse = parse
 
     def shelf(self) -> Shelf:
-        """Everything in the folder; an absent one is empty."""
+        """Everything in the folder; nothing if it does not exist."""
         if not self._root.is_dir():
             return Shelf({})
         with RootedDirectory(self._root) as beneath:
             return self._read(beneath)
 
     def add(self, fields: Fields) -> StoredDefinition:
-        """Write a new definition; raises `Conflict` where its name or its file is taken."""
+        """Write a new definition; raises `Conflict` if its name or its file exists."""
         new = self._checked(fields)
         path = f"{new.name}.yaml"
         with self._held() as (beneath, parent):
@@ -178,7 +176,7 @@ class LoopFolder:
 
     @contextlib.contextmanager
     def _held(self) -> Generator[tuple[RootedDirectory, int]]:
-        """The folder, made and locked, so that a version cannot change after it was looked at."""
+        """The folder, created if needed and locked, so that a checked version cannot change."""
         try:
             self._root.mkdir(parents=True, exist_ok=True)
             with (
@@ -256,7 +254,7 @@ class LoopFolder:
         return read
 
     def _text(self, fields: Fields, path: str) -> bytes:
-        """The file's content, which reads back as exactly these fields."""
+        """The file's content; it is read back here to make sure that it means the same fields."""
         version = content_version(fields)
         for text in _texts(fields, is_json=path.lower().endswith(".json")):
             with contextlib.suppress(UnicodeEncodeError, InvalidInput):
@@ -271,17 +269,17 @@ class LoopFolder:
 
 
 def _texts(fields: Fields, *, is_json: bool) -> Generator[str]:
-    """Forms of the same content, the most readable first."""
+    """The same content in several forms, the most readable first."""
     if is_json:
         yield json.dumps(fields, indent=2, ensure_ascii=False) + "\n"
     else:
         yield yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, width=100)
-    # Some characters that JSON allows stand for line ends in YAML.
+    # YAML reads some characters as line ends that JSON allows in a text. ASCII JSON escapes them.
     yield json.dumps(fields, indent=2) + "\n"
 
 
 def taken(name: str, where: str) -> Conflict:
-    """The error for a name that is not free."""
+    """The error of a name that exists already."""
     return Conflict(
         f"There is a loop definition {name!r} already ({where}).",
         cure="Choose another name, or update the one that is there.",

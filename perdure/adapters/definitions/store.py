@@ -1,4 +1,4 @@
-"""The store of loop definitions: the workspace over the home over what is built in."""
+"""The store of loop definitions: workspace before home folder before built-in ones."""
 
 import asyncio
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ DEFINITIONS = Path(str(files("perdure"))) / "definitions"
 
 @cache
 def built_in_loops(parse: Parse) -> dict[str, StoredDefinition]:
-    """The built-in definitions by name; a test proves that each is valid."""
+    """The built-in definitions by name; a test checks that each is valid."""
     found: dict[str, StoredDefinition] = {}
     for path in sorted((DEFINITIONS / "loops").glob("*.yaml")):
         fields = parse(path.read_text(encoding="utf-8"), named=path.name)
@@ -43,9 +43,9 @@ class LoopFiles:
 
     Args:
         home: the home folder of the installation.
-        parse: reads YAML and JSON.
-        roles: of the program itself, by name, before those that are built in.
-        definitions: the same for definitions.
+        parse: parses YAML and JSON.
+        roles: roles that the embedding program passed in, by name; they hide built-in ones.
+        definitions: definitions that it passed in, likewise.
     """
 
     def __init__(
@@ -78,12 +78,12 @@ class LoopFiles:
     async def update(
         self, name: str, fields: Fields, *, version: str | None, workspace: str | None = None
     ) -> StoredDefinition:
-        """Replace a definition; the name stays."""
+        """Replace a definition; its name cannot change."""
         folder = await asyncio.to_thread(self._owner, name, workspace)
         return await asyncio.to_thread(folder.change, name, fields, version=version)
 
     async def delete(self, name: str, *, version: str | None, workspace: str | None = None) -> None:
-        """Remove a definition; runs that are under way keep theirs."""
+        """Remove a definition; open runs keep their copy of it."""
         folder = await asyncio.to_thread(self._owner, name, workspace)
         await asyncio.to_thread(folder.remove, name, version=version)
 
@@ -121,7 +121,7 @@ class LoopFiles:
         return self._folders(workspace)[0].add(fields)
 
     def _owner(self, name: str, workspace: str | None) -> LoopFolder:
-        """The folder whose definition of that name counts."""
+        """The folder whose definition of that name is used."""
         found = self._get(name, workspace)
         if found.origin == "built-in":
             raise NotAllowed(
@@ -132,7 +132,7 @@ class LoopFiles:
         return folders[0] if found.origin == "workspace" else folders[-1]
 
     def _folders(self, workspace: str | None) -> list[LoopFolder]:
-        """Where definitions lie, the nearest first."""
+        """The folders of definitions, the nearest first."""
         home = LoopFolder(self._home, origin="home", parse=self._parse)
         if workspace is None:
             return [home]

@@ -1,1 +1,1 @@
-"""File access that never leaves a folder: no link, no race, no absolute path."""
+"""File access that cannot leave a folder by links, races or absolute paths."""

@@ -1,35 +1,35 @@
-"""Links that stay inside: where a path really lies, found name by name below the descriptor.
+"""Resolves links that stay inside a folder, name by name below its descriptor.
 
-Tools name a file as they see it; what they open is the place that this finds, with every step of it
-by descriptor and without following links again. So a link that is swapped meanwhile leads to an
-error, never to another place, and what is protected is so by whatever name it is reached. The text
-of a link is all that is read of it: the kernel follows none, so the links of /proc, which lead
-where their text does not, lead nowhere.
+Tools name a file as they see it. They open the path that is found here, again step by step by
+descriptor and without following links. So a link that is swapped in between causes an error and
+never leads elsewhere, and a protected file is protected under every name. Of a link only its text
+is read. The kernel follows none, so the links of /proc, which lead elsewhere than their text says,
+lead nowhere.
 """
 
 from perdure.adapters.files.paths import Use, protected, shown
 from perdure.adapters.files.rooted_files import Parts, RootedDirectory
 from perdure.domain.foundation.errors import ToolFailure
 
-# As many as Linux follows in one path.
+# Linux follows as many in one path.
 MOST_LINKS = 40
 MOST_NAMES = 2_000
 
 
 def inside(files: RootedDirectory, parts: Parts, *, use: Use = "read", last: bool = True) -> Parts:
-    """The path without links; names behind one that is missing stay as they are.
+    """The path without links; names after one that does not exist stay as they are.
 
     Args:
-        files: the folder that nothing leaves.
+        files: the folder that no path may leave.
         parts: a path below it.
-        use: what it is wanted for.
-        last: whether the last name is followed too.
+        use: what the path is needed for.
+        last: whether to follow the last name too.
 
     Raises:
-        ToolFailure: a link leads out of the folder, in a circle, or to what is protected.
+        ToolFailure: a link leads out of the folder, in a circle, or to a protected file.
     """
-    # Resolved here instead of by openat2(RESOLVE_BENEATH): the real name must be known, since it
-    # may be protected (`notes -> .env`), and older kernels lack the call.
+    # Not done by openat2(RESOLVE_BENEATH), because the real name must be known: it may be protected
+    # (`notes -> .env`). Older kernels also lack that call.
     real: list[str] = []
     waiting = list(reversed(parts))
     followed = 0
@@ -64,14 +64,14 @@ def inside(files: RootedDirectory, parts: Parts, *, use: Use = "read", last: boo
 
 
 def _target(files: RootedDirectory, parts: Parts) -> str | None:
-    """What a link says; None for anything else, and where nothing is."""
+    """The text of a link; None for anything else, or nothing."""
     entry = files.entry(parts)
     if entry is None or entry.kind != "link":
         return None
     try:
         return files.link_target(parts)
     except ToolFailure:
-        return None  # swapped meanwhile: whoever opens it is told what is there now
+        return None  # swapped just now; opening the path reports what is there
 
 
 def _outward(parts: Parts) -> ToolFailure:

@@ -1,7 +1,7 @@
-"""Pixels of images and pages of PDFs, from content that nobody vouches for.
+"""Counts the pixels of images and the pages of PDFs that may be hostile.
 
-Images are measured by their headers, never decoded. A PDF has to be parsed, which some make slow on
-purpose: that happens in a process with limits.
+Images are measured by their headers, never decoded. A PDF must be parsed, and can be made to take
+very long, so that happens in a process with limits.
 """
 
 import base64
@@ -15,14 +15,14 @@ from perdure.domain.llm.file_signatures import MediaType
 
 
 def measured(data: bytes, media_type: MediaType) -> Measures:
-    """What the content says of its size; blocks for as long as a process takes to start."""
+    """The size that the content states; for a PDF this blocks while a process runs."""
     return _pdf(data) if media_type == "application/pdf" else _image(data, media_type)
 
 
 def _image(data: bytes, media_type: MediaType) -> Measures:
     try:
         width, height = imagesize.get(io.BytesIO(data), exif_rotation=False)
-    except Exception:  # the parser raises whatever a broken header makes it raise
+    except Exception:  # on broken headers the parser raises errors of any kind
         width = height = 0
     if width < 1 or height < 1:
         return Measures(problem=f"its {media_type} header is broken; save it again")

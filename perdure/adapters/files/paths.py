@@ -1,4 +1,4 @@
-"""What a path from a model may be: relative, plain, and not one of the protected names."""
+"""Checks paths from a model: they must be relative, plain, and not protected."""
 
 import unicodedata
 from itertools import pairwise
@@ -11,9 +11,10 @@ MAX_NAME_BYTES = 255
 
 Use = Literal["read", "write"]
 
+# `git~1` is the short name of `.git` on Windows file systems.
 _NEVER = frozenset({".git", "git~1"})
 _DOTENV_SAMPLES = frozenset({".env.example", ".env.sample", ".env.template", ".env.dist"})
-# What a build server, an editor or a hook would execute after the run.
+# Files that a build server, an editor or a hook would execute after the run.
 _RUN_LATER = frozenset(
     {
         ".github", ".gitlab", ".gitlab-ci.yml", ".gitlab-ci.yaml", ".circleci", ".travis.yml",
@@ -25,11 +26,11 @@ _RUN_LATER = frozenset(
         ".continue", ".mcp.json", ".npmrc", ".pnpmfile.cjs", ".yarnrc", ".yarnrc.yml", ".bazelrc",
         ".mise.toml", "mise.toml", ".lfsconfig", "lefthook.yml", "lefthook.yaml", "lefthook.toml",
         "lefthook.json", ".lefthook.yml", ".lefthook.yaml", "lefthook-local.yml", ".lefthook",
-        "perdure.yaml",  # settings of ours: which plugins a worker loads, what programs may run
+        "perdure.yaml",  # our settings: which plugins a worker loads, which programs may run
     }
 )  # fmt: skip
 _RUN_LATER_BELOW = frozenset({(".cargo", "config"), (".cargo", "config.toml")})
-# What `protected` says of reading, as patterns for programs that look for themselves.
+# The files that `protected` keeps from being read, as patterns for programs such as git.
 SECRET_GLOBS = (".env", ".env.*", "*.env")
 _REFUSED_CATEGORIES = frozenset({"Cc", "Cs", "Co", "Zl", "Zp"})
 _BIDI_CONTROLS = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
@@ -40,7 +41,7 @@ def parse(path: str, *, use: Use) -> tuple[str, ...]:
 
     Raises:
         ToolFailure: the path is absolute, leaves the workspace, holds control characters, or is
-            protected (security spec, "File tools").
+            protected.
     """
     _check_text(path)
     parts = tuple(part for part in path.split("/") if part not in {"", "."})
@@ -55,7 +56,7 @@ def parse(path: str, *, use: Use) -> tuple[str, ...]:
 
 
 def protected(parts: tuple[str, ...], *, use: Use) -> str | None:
-    """Why this path is off limits for `use`, or None; whole components, never prefixes."""
+    """Why this path must not be used so, or None; compares whole components, never prefixes."""
     names = tuple(map(_folded, parts))
     if use == "write" and not _RUN_LATER_BELOW.isdisjoint(pairwise(names)):
         return "run by build servers, editors or hooks later, so tools do not write it"
@@ -75,15 +76,15 @@ def is_dotenv(name: str) -> bool:
 
 
 def shown(path: str) -> str:
-    """A path as a message shows it: one line, harmless, not endless."""
+    """A path as a message shows it: on one line, printable, and not too long."""
     text = path if len(path) <= 200 else path[:200] + "…"
     return repr(text) if not text.isprintable() or not text or " " in text else text
 
 
 def is_safe_tree_path(path: str) -> bool:
-    """Whether a path of a stored tree may be written: relative, and nothing of version control.
+    """Whether a path of a stored tree may be written: relative, and not in `.git`.
 
-    Existing files may have odd names, so this is less strict than `parse`.
+    This is less strict than `parse`, because existing files may have unusual names.
     """
     parts = path.split("/")
     return "\0" not in path and all(
@@ -96,7 +97,11 @@ def _check_text(path: str) -> None:
         raise ToolFailure(
             "The path is empty. Name a file relative to the workspace.", reason="path"
         )
-    if any(_is_refused(character) for character in path):
+    # Bidirectional controls could make one name look like another.
+    if any(
+        unicodedata.category(character) in _REFUSED_CATEGORIES or character in _BIDI_CONTROLS
+        for character in path
+    ):
         raise ToolFailure(
             f"The path {shown(path)} holds a control character. Use plain characters only.",
             reason="path",
@@ -127,12 +132,8 @@ def _check_part(path: str, part: str) -> None:
         )
 
 
-def _is_refused(character: str) -> bool:
-    return unicodedata.category(character) in _REFUSED_CATEGORIES or character in _BIDI_CONTROLS
-
-
 def _folded(name: str) -> str:
-    """The name as a careless file system would see it: case, look-alike forms, trailing dots."""
+    """The name as the most lenient file system sees it: without case, look-alikes, final dots."""
     plain = "".join(
         character
         for character in unicodedata.normalize("NFKC", name)

@@ -1,4 +1,4 @@
-"""Keeps the home folder private to its user, because it holds goals, replies and journals."""
+"""Makes the home folder private to its user, because it holds goals, replies and journals."""
 
 import stat
 from collections.abc import Iterator
@@ -7,20 +7,20 @@ from pathlib import Path
 from perdure.domain.foundation.errors import StoreError
 
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
-# What an installation keeps in its home; `-wal` and `-shm` stand beside a database.
+# What an installation keeps in its home; SQLite puts the others beside a database.
 FOLDERS = ("blobs", "logs", "run", "work")
 FILES = ("perdure.sqlite", "temporal.sqlite", "state.json")
 BESIDE = ("", "-wal", "-shm", "-journal")
 
 
 def make_private(home: Path) -> None:
-    """Take group and others' access from a home folder and from what lies in it.
+    """Remove the access of group and others to a home folder and its content.
 
-    A folder that others share on purpose (the user's own home, one with the sticky bit such as
-    `/tmp`) stays as it is; what Perdure keeps there is made private all the same.
+    A folder that is shared on purpose (the user's own home, or one with the sticky bit such as
+    `/tmp`) stays as it is; what Perdure keeps in it is still made private.
 
     Raises:
-        StoreError: somebody else's folder or file is open to others; the cure has the command.
+        StoreError: a folder or file of another user is open to others; the cure has the command.
     """
     for path in (*_folder(home), *_kept(home)):
         _close(path)

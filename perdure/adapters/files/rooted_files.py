@@ -1,7 +1,7 @@
-"""Files below one opened folder: every step by descriptor, no link followed, no name trusted.
+"""Access to the files below one opened folder, step by step by descriptor, following no link.
 
-A path is walked component by component with O_NOFOLLOW, so neither a link nor a folder swapped for
-a link between check and use leads outside. Nothing here resolves a path as a string.
+A path is walked component by component with O_NOFOLLOW. So neither a link, nor a folder that is
+swapped for a link between check and use, leads outside. No path is resolved as a string.
 """
 
 import errno
@@ -26,6 +26,7 @@ Kind = Literal["file", "folder", "link", "other"]
 Parts = tuple[str, ...]
 
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# O_NONBLOCK: opening a pipe must not wait for its other end.
 _FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _NEW_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -43,8 +44,8 @@ class RootedDirectory:
     """Access to the files below a folder; use as a context manager.
 
     Args:
-        root: absolute path of the folder. It is opened once; all else is relative to it.
-        guarded: whether it is for models: what is protected from them is not opened (`protected`).
+        root: absolute path of the folder, which is opened once; all else is relative to it.
+        guarded: whether a model uses it: protected files are then refused (`protected`).
     """
 
     def __init__(self, root: str | os.PathLike[str], *, guarded: bool = False) -> None:
@@ -104,7 +105,7 @@ class RootedDirectory:
                 os.close(descriptor)
 
     def status(self, parts: Parts) -> os.stat_result | None:
-        """`lstat` of a path, or None where nothing is."""
+        """`lstat` of a path; None if it does not exist."""
         try:
             if not parts:
                 return os.fstat(self._root)
@@ -119,7 +120,7 @@ class RootedDirectory:
             raise
 
     def replace_link(self, parent: int, name: str, target: str) -> None:
-        """Put a symbolic link in place of whatever file is there, in one step."""
+        """Replace a file by a symbolic link in one step."""
         _require_names((name,))
         temporary = temporary_name()
         os.symlink(target, temporary, dir_fd=parent)
@@ -131,7 +132,7 @@ class RootedDirectory:
             raise
 
     def entry(self, parts: Parts) -> Entry | None:
-        """What is at a path, or None; behind a link or a file there is nothing."""
+        """The entry at a path, or None; below a link or a file there is nothing."""
         try:
             status = self.status(parts)
         except ToolFailure as failure:
@@ -155,13 +156,13 @@ class RootedDirectory:
         return data
 
     def link_target(self, parts: Parts) -> str:
-        """Where a symbolic link points; it is never followed."""
+        """The text of a symbolic link, which is not followed."""
         _require_names(parts)
         with self.folder(parts[:-1]) as parent, _told(parts):
             return os.readlink(parts[-1], dir_fd=parent)
 
     def entries(self, parts: Parts) -> list[Entry]:
-        """The names in a folder, sorted, with what they are."""
+        """The entries of a folder, sorted by name."""
         with self.folder(parts) as descriptor, _told(parts):
             found: list[Entry] = []
             for name in sorted(os.listdir(descriptor)):
@@ -173,19 +174,19 @@ class RootedDirectory:
     def walk(
         self, parts: Parts = (), *, skip: frozenset[str] = frozenset()
     ) -> Iterator[tuple[Parts, Entry]]:
-        """All entries below a folder in a stable order; folders named in `skip` stay closed."""
+        """All entries below a folder in a stable order; folders named in `skip` are left out."""
         for entry in self.entries(parts):
             if entry.kind == "folder" and entry.name in skip:
                 continue
             path = (*parts, entry.name)
             yield path, entry
             if entry.kind == "folder":
-                with suppress(ToolFailure):  # swapped meanwhile: not ours to follow
+                with suppress(ToolFailure):  # swapped just now, perhaps for a link
                     yield from self.walk(path, skip=skip)
 
     @contextmanager
     def locked(self, parts: Parts, *, create: bool = False) -> Generator[int]:
-        """A folder's descriptor with an exclusive lock, so that parallel writers take turns."""
+        """A folder's descriptor with an exclusive lock, for which parallel writers wait."""
         with self.folder(parts, create=create) as descriptor:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             try:
@@ -194,7 +195,7 @@ class RootedDirectory:
                 fcntl.flock(descriptor, fcntl.LOCK_UN)
 
     def replace(self, parent: int, name: str, data: bytes, *, mode: int = 0o644) -> None:
-        """Write a file whole or not at all: a new file, then a rename in the same folder."""
+        """Write a file completely or not at all: a new file, then a rename in the same folder."""
         _require_names((name,))
         temporary = stage(parent, data, mode=mode)
         try:
@@ -205,7 +206,7 @@ class RootedDirectory:
             raise
 
     def remove(self, parts: Parts) -> None:
-        """Remove whatever is at a path: a file, a link, or a folder with all in it."""
+        """Remove what is at a path: a file, a link, or a folder with its content."""
         entry = self.entry(parts)
         if entry is None:
             return
@@ -216,7 +217,7 @@ class RootedDirectory:
                 os.unlink(parts[-1], dir_fd=parent)
 
     def prune(self, parts: Parts) -> None:
-        """Remove folders that became empty, from here upwards, never the root."""
+        """Remove empty folders from here upwards, but never the root."""
         while parts:
             try:
                 with self.folder(parts[:-1]) as parent:
@@ -256,7 +257,7 @@ def stage(parent: int, data: bytes, *, mode: int) -> str:
 
 
 def temporary_name() -> str:
-    """A name that no file has; files of this form are never part of a tree."""
+    """A name that no file has; files with the prefix are never part of a tree."""
     return f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}.tmp"
 
 
@@ -271,7 +272,7 @@ def read_all(descriptor: int, *, cap: int) -> bytes:
 
 
 def kind_of(mode: int) -> Kind:
-    """What a file mode stands for."""
+    """The kind of entry by its file mode."""
     if stat.S_ISREG(mode):
         return "file"
     if stat.S_ISDIR(mode):
@@ -280,7 +281,7 @@ def kind_of(mode: int) -> Kind:
 
 
 def _require_names(parts: Parts) -> None:
-    """Refuse what is no plain name: the kernel would walk `..`, and a slash inside of one."""
+    """Refuse names that the kernel would resolve: `..`, or one with a slash inside."""
     for name in parts:
         if name in {"", ".", ".."} or "/" in name or "\0" in name:
             raise ToolFailure(
@@ -303,7 +304,7 @@ def _require_regular(parts: Parts, status: os.stat_result) -> None:
 
 @contextmanager
 def _told(parts: Parts) -> Generator[None]:
-    """Turn system errors into sentences that name the path and the cure."""
+    """Turn system errors into failures that name the path and what to do."""
     path = shown("/".join(parts)) if parts else "."
     try:
         yield
@@ -314,7 +315,7 @@ def _told(parts: Parts) -> Generator[None]:
             f"{path} does not exist. See what is there with fs.list.", reason="not_found"
         ) from error
     except OSError as error:
-        if error.errno in NO_ROOM:  # the model could do nothing about it
+        if error.errno in NO_ROOM:  # an outage, about which the model can do nothing
             raise no_room(path, error) from error
         raise _failure(path, error) from error
 

@@ -1,1 +1,1 @@
-"""Running git for reading, with nothing of a repository's own configuration."""
+"""Runs git safely: without the configuration of the repository, the user or the machine."""

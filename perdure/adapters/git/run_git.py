@@ -1,4 +1,4 @@
-"""Running git: absolute binary, fixed environment, own process group, limited time and output."""
+"""Runs git: a fixed binary and environment, a process group, limits of time and output."""
 
 import asyncio
 import contextlib
@@ -15,10 +15,10 @@ SEARCH_PATH = "/usr/bin:/bin:/usr/local/bin"
 OUTPUT_CAP = 5 * 1024 * 1024
 CPU_SECONDS = 30
 END_TIMEOUT_S = 5.0
-# A pipe in a repository would be waited for without any use of the processor.
+# Git could wait for ever on a named pipe in a repository, without using the processor.
 WALL_S = 120.0
 
-# Nothing of the machine's or the user's configuration, no prompt, no pager, no transport.
+# No configuration of machine or user, no prompt, no pager, no transport.
 ENVIRONMENT: Mapping[str, str] = {
     "PATH": "/usr/bin:/bin",
     "HOME": "/nonexistent",
@@ -37,7 +37,7 @@ ENVIRONMENT: Mapping[str, str] = {
     "GIT_ALLOW_PROTOCOL": "none",
     "GIT_NO_LAZY_FETCH": "1",
 }
-# The command line wins over every file, so these hold even where a configuration is read.
+# The command line overrides all files, so these hold even if a configuration is read.
 OVERRIDES: tuple[str, ...] = tuple(
     argument
     for setting in (
@@ -73,7 +73,7 @@ OVERRIDES: tuple[str, ...] = tuple(
 
 @dataclass(frozen=True, slots=True)
 class GitOutput:
-    """What git said; `cut` when the output cap was reached and git was ended."""
+    """What git printed; `cut` if the output limit was reached and git was killed."""
 
     code: int
     stdout: bytes
@@ -82,7 +82,7 @@ class GitOutput:
 
 
 def binary() -> str:
-    """The absolute path of git, from fixed places; raises `ToolFailure` where it is missing."""
+    """The path of git, searched in fixed folders; raises `ToolFailure` if it is missing."""
     found = shutil.which("git", path=SEARCH_PATH)
     if found is None:
         raise ToolFailure(
@@ -102,16 +102,16 @@ async def run_git(
     may_write: bool = False,
     view: Sequence[str] | None = None,
 ) -> GitOutput:
-    """Run git and collect what it says.
+    """Run git and collect its output.
 
     Args:
         arguments: everything after the global options.
         cwd: the folder to run in.
         extra: further environment, such as GIT_DIR.
-        cap: bytes of output after which git is ended.
-        may_write: without it the process cannot write a single byte to any file.
-        view: files and folders that git may see beside the system; all where this is None, or
-            where there is no sandbox.
+        cap: bytes of output after which git is killed.
+        may_write: without it the process cannot write a byte to any file.
+        view: files and folders that git may see besides the system's; everything if this is None
+            or there is no sandbox.
     """
     environment = {**ENVIRONMENT, **(extra or {})}
     before = await enclosure(view, cwd=cwd, environment=environment) if view is not None else ()
@@ -137,9 +137,9 @@ async def _start(
     environment: Mapping[str, str],
     before: Sequence[str] = (),
 ) -> asyncio.subprocess.Process:
-    """Start git. A cancellation on the way waits for the start, so that the group can be ended.
+    """Start git. A cancellation in between waits for the start and then kills the whole group.
 
-    Left to itself, asyncio would end the process alone and wait for children that hold its pipes.
+    By itself asyncio would kill only the process, and wait for children that hold its pipes.
     """
     starting = asyncio.ensure_future(
         asyncio.create_subprocess_exec(
@@ -159,6 +159,7 @@ async def _start(
     try:
         return await asyncio.shield(starting)
     except asyncio.CancelledError:
+        # Also if a second cancellation ends this wait.
         starting.add_done_callback(_end_when_started)
         await asyncio.wait({starting})
         if starting.exception() is None:
@@ -172,9 +173,9 @@ def _end_when_started(starting: asyncio.Task[asyncio.subprocess.Process]) -> Non
 
 
 def _limits(*, may_write: bool) -> tuple[str, ...]:
-    """What becomes git once its limits are set, which its children inherit.
+    """A command that sets limits and then becomes git; git's children inherit them.
 
-    Set from outside, after the start, they came too late on a busy machine: git had written.
+    Set from outside after the start, they came too late on a busy machine: git had already written.
     """
     writing = "" if may_write else "ulimit -f 0 && "
     script = f'ulimit -t {CPU_SECONDS} 2>/dev/null; ulimit -c 0; {writing}exec "$@"'
@@ -184,7 +185,7 @@ def _limits(*, may_write: bool) -> tuple[str, ...]:
 async def _collect(process: asyncio.subprocess.Process, cap: int) -> GitOutput:
     if process.stdout is None or process.stderr is None:
         raise ToolFailure("git gave no output channel.", reason="io_error")
-    # Both channels are drained: a full one would block git for ever.
+    # Both are read at the same time, since a full pipe would block git for ever.
     (stdout, cut), (stderr, _) = await asyncio.gather(
         _read(process.stdout, cap, process), _read(process.stderr, 64 * 1024, None)
     )
@@ -195,7 +196,7 @@ async def _collect(process: asyncio.subprocess.Process, cap: int) -> GitOutput:
 async def _read(
     stream: asyncio.StreamReader, cap: int, process: asyncio.subprocess.Process | None
 ) -> tuple[bytes, bool]:
-    """Up to `cap` bytes; at the cap the process is ended, or the rest thrown away."""
+    """Up to `cap` bytes; then the process is killed, or without one the rest is dropped."""
     kept = bytearray()
     while chunk := await stream.read(1 << 16):
         kept += chunk[: max(0, cap - len(kept))]

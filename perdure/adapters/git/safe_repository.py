@@ -1,8 +1,8 @@
-"""A shadow of a repository's `.git`: its objects, refs and index, and none of its configuration.
+"""A shadow of a repository's `.git`: its objects, refs and index, without its configuration.
 
-Configuration is where a hostile repository hides programs (fsmonitor, filters, textconv, hooks,
-signature checks, includes, aliases, transports). The shadow has a configuration of its own, so
-there is nothing to switch off one by one.
+A hostile repository hides programs in its configuration (fsmonitor, filters, textconv, hooks,
+signature checks, includes, aliases, transports). The shadow has a configuration of its own, so none
+of these has to be switched off by name.
 """
 
 import os
@@ -18,7 +18,7 @@ from pathlib import Path
 from perdure.adapters.git.run_git import run_git
 from perdure.domain.foundation.errors import ToolFailure
 
-# Facts about the files themselves; each is harmless as a plain word.
+# How files are stored; with a plain word as value each of these is harmless.
 _KEPT_SETTINGS = frozenset(
     {
         "core.filemode",
@@ -41,7 +41,7 @@ WORKTREES = "worktrees"
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """Where a working folder's git data is: `own` for this worktree, `common` for all of them."""
+    """The git folders of a working folder: `own` for this worktree, `common` for all worktrees."""
 
     work: str
     own: Path
@@ -50,7 +50,7 @@ class Repository:
 
 @dataclass(frozen=True, slots=True)
 class Shadow:
-    """What makes git read a repository through its shadow, and all that it has to see for that."""
+    """The environment by which git uses a shadow, and the paths that it must be able to read."""
 
     environment: dict[str, str]
     view: tuple[str, ...]
@@ -59,9 +59,9 @@ class Shadow:
 def find_repository(work: str) -> Repository | None:
     """The repository whose top folder is `work`, or None (see `why_not`).
 
-    A `.git` file is believed only when the place it names points back here, as git writes it; else
-    a folder could be made to show any repository of the machine. For the same reason nothing that
-    is read of a repository may be a link, or name another place.
+    A `.git` file is trusted only if the folder that it names points back here, as git writes it.
+    Otherwise a folder could be made to show any repository of the machine. For the same reason no
+    part of a repository that is read may be a link, or refer to another place.
     """
     marker = Path(work, MARKER)
     try:
@@ -76,7 +76,7 @@ def find_repository(work: str) -> Repository | None:
 
 
 def why_not(work: str) -> str:
-    """Why no repository is read here though there is a `.git`; empty where there is none."""
+    """Why no repository is used here although there is a `.git`; empty if there is none."""
     marker = Path(work, MARKER)
     if not _exists(marker):
         return ""
@@ -93,7 +93,7 @@ def why_not(work: str) -> str:
 
 
 def _is_own(repository: Repository) -> bool:
-    """Whether all that is read is the repository's own: plain folders and files, none borrowed."""
+    """Whether everything that is read belongs to the repository, as plain folders and files."""
     common, own = repository.common, repository.own
     return (
         all((common / name).is_dir() for name in _NEEDED)
@@ -104,7 +104,7 @@ def _is_own(repository: Repository) -> bool:
 
 
 def _is_plain(path: Path) -> bool:
-    """Whether there is nothing here, or a file, or a folder of such; no link, pipe or device."""
+    """Whether there is nothing, a file, or a folder of these; no link, pipe or device."""
     try:
         mode = path.lstat().st_mode
     except FileNotFoundError:
@@ -140,7 +140,7 @@ def _linked(work: str, marker: Path) -> Repository | None:
 
 @contextmanager
 def shadow(repository: Repository, settings: Mapping[str, str]) -> Generator[Shadow]:
-    """A shadow of this repository, inside the block."""
+    """A shadow of this repository, which exists inside the block."""
     folder = Path(tempfile.mkdtemp(prefix="perdure-git-"))
     try:
         _fill(folder, repository, settings)
@@ -157,7 +157,7 @@ def shadow(repository: Repository, settings: Mapping[str, str]) -> Generator[Sha
 
 
 async def read_settings(repository: Repository) -> dict[str, str]:
-    """The few settings that say how files are stored, read without following includes."""
+    """The settings of how files are stored, read without following includes."""
     path = repository.common / "config"
     if path.is_symlink() or not path.is_file():
         return {}
@@ -210,7 +210,7 @@ def _configuration(settings: Mapping[str, str]) -> str:
 
 
 def small_text(path: Path) -> str:
-    """A small regular file's text, or nothing; a pipe here would wait for ever."""
+    """The text of a small regular file, or ""; reading a pipe would wait for ever."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

@@ -1,1 +1,1 @@
-"""Evaluating the files of an iteration: commands, test suites and linters, and their reports."""
+"""Evaluates the files of an iteration with commands, test suites and linters."""

@@ -1,4 +1,4 @@
-"""Looks at files that are handed over: there, not empty, finished, readable as what they are."""
+"""Inspects files that are handed over: do they exist, have content, parse, and hold no stubs?"""
 
 import asyncio
 import re
@@ -20,24 +20,25 @@ from perdure.domain.foundation.json_extraction import value_of
 READ_BYTES = 2 * 1024 * 1024
 MARKS_NAMED = 8
 MISFITS_NAMED = 12
-# In bytes and in linear time: `[a](` a thousand times over has no end to be found.
+# In linear time, because `re` would backtrack on `[a](` repeated a thousand times; in bytes, RE2's
+# own form of text.
 _LINK = re2.compile(rb"(!?)\[[^\[\]\n]*\]\(([^()\s]+)\)")
 _ELSEWHERE = re.compile(r"^(?:[a-z][a-z0-9+.-]*:|#|/)", re.IGNORECASE)
 
 
 class Deliverables:
-    """The port `Inspector` over a folder of this machine; never leaves it, follows no link."""
+    """The port `Inspector` for a folder of this host, which it never leaves."""
 
     async def facts(self, root: str, paths: Sequence[str]) -> tuple[FileFact, ...]:
-        """Each file as it lies below `root`."""
+        """What is known of each file below `root`."""
         return await asyncio.to_thread(_facts, root, paths)
 
     async def texts(self, root: str, paths: Sequence[str]) -> Mapping[str, str]:
-        """The texts of those files that are there and are text."""
+        """The texts of those files that exist and are text."""
         return await asyncio.to_thread(_texts, root, paths)
 
     async def misfits(self, text: str, schema: Mapping[str, JsonValue]) -> tuple[str, ...]:
-        """How a text misses a JSON schema."""
+        """The errors of a text against a JSON schema."""
         try:
             value = await asyncio.to_thread(value_of, text)
             errors = await misfits_of(schema, value)
@@ -47,7 +48,7 @@ class Deliverables:
 
 
 def problem_of(path: str, text: str) -> str:
-    """Why a text cannot be read as what its name says it is; empty when it can."""
+    """Why a file does not parse as what its suffix says; empty if it does."""
     try:
         return str(work_now("document", path, text))
     except TooMuch as error:
@@ -100,7 +101,7 @@ def _texts(root: str, paths: Sequence[str]) -> dict[str, str]:
 
 
 def _lost_links(files: RootedDirectory, parts: tuple[str, ...], text: str) -> str:
-    """Links of a Markdown file that lead to no file beside it."""
+    """The relative links of a Markdown file whose target does not exist."""
     if not parts[-1].lower().endswith((".md", ".markdown")):
         return ""
     lost: list[str] = []

@@ -1,4 +1,4 @@
-"""Which test program and which linter fit a folder, told by its files."""
+"""Chooses the test program and the linter of a folder by its files."""
 
 import json
 import os
@@ -12,20 +12,20 @@ LOOKED_AT = 400
 READ_BYTES = 20_000
 _SKIPPED = frozenset({".git", "node_modules", ".venv", "venv", "target", "__pycache__"})
 _NO_TEST = "no test specified"
-# The folder itself is importable, as with `python -m pytest`.
+# Makes the folder itself importable, as `python -m pytest` does.
 PYTHON_PATH = (("PYTHONPATH", "{folder}"),)
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A command that fits the files, with the variables that it needs."""
+    """A command for the files, with the variables that it needs."""
 
     argv: tuple[str, ...]
     environment: tuple[tuple[str, str], ...] = ()
 
 
 def find_tests(folder: str) -> Program | None:
-    """The test program of a folder, or None when it has no tests that are known."""
+    """The test program of a folder; None if it has no tests of a known kind."""
     root = Path(folder)
     if _is_configured_for_pytest(root):
         return _PYTEST
@@ -39,7 +39,7 @@ def find_tests(folder: str) -> Program | None:
 
 
 def find_linter(folder: str) -> Program | None:
-    """The linter of a folder, or None when nothing that is known fits."""
+    """The linter of a folder; None if no known one fits."""
     root = Path(folder)
     if _names(root, "ruff.toml", ".ruff.toml") or _has_table(root, "ruff"):
         return _RUFF
@@ -63,6 +63,7 @@ def _python_tests(root: Path) -> Program | None:
         return _PYTEST
     if not any("unittest" in text for text in texts):
         return _PYTEST
+    # Without `__init__.py`, unittest finds tests in a subfolder only if told to start there.
     apart = (root / "tests").is_dir() and not (root / "tests" / "__init__.py").exists()
     where = ("-s", "tests") if apart else ()
     return Program(("python3", "-m", "unittest", "discover", *where), PYTHON_PATH)
@@ -120,7 +121,7 @@ def _names(root: Path, *names: str) -> bool:
 
 
 def _text(path: Path) -> str:
-    # A link may lead out of the copy: what is judged is its own files.
+    # A link may lead out of the folder, and only the folder's own files count.
     if path.is_symlink() or not path.is_file():
         return ""
     with path.open("rb") as file:

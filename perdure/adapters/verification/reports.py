@@ -1,4 +1,4 @@
-"""Reads what test programs and linters report."""
+"""Reads the reports of test programs and linters."""
 
 import json
 import os
@@ -16,7 +16,7 @@ LINE_CHARACTERS = 500
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A test that did not pass: its name, where it is, and what was said."""
+    """A test that did not pass: its name, its place and its message."""
 
     name: str
     location: str = ""
@@ -25,7 +25,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """What a test program reported; skipped tests are not counted."""
+    """The counts of a test run, without skipped tests."""
 
     passed: int
     total: int
@@ -33,8 +33,8 @@ class Suite:
 
 
 def read_junit(report: bytes) -> Suite | None:
-    """The tests of a report in JUnit's XML; None when it is not one."""
-    # Entities, which can make a small file huge, need a DOCTYPE; no test program writes one.
+    """The tests of a report in JUnit's XML; None if it is not one."""
+    # Only with a DOCTYPE can entities make a small file huge, and no test program writes one.
     if b"<!DOCTYPE" in report:
         return None
     try:
@@ -61,7 +61,7 @@ def _failed(case: ElementTree.Element, broken: ElementTree.Element) -> Failed:
 
 
 def read_unittest(text: str) -> Suite | None:
-    """What Python's unittest prints, which writes no other report; None when it is not there."""
+    """The counts that Python's unittest prints, its only report; None if there are none."""
     text = bounded(text)
     ran = re.findall(r"^Ran (\d+) tests? in ", text, re.M)
     if not ran:
@@ -74,13 +74,13 @@ def read_unittest(text: str) -> Suite | None:
     failures = [
         Failed(name) for name in re.findall(r"^(?:FAIL|ERROR): (\S+(?: \(\S+\))?)", text, re.M)
     ]
-    # A module that cannot be imported is an error, though no test of it ran.
+    # A module that cannot be imported counts as an error although none of its tests ran.
     total = max(total, broken)
     return Suite(total - broken, total, tuple(failures[:SHOWN_FAILURES]))
 
 
 def bounded(text: str) -> str:
-    """The text with long lines cut and blank ones joined, so that no pattern takes long on it."""
+    """The text with long lines cut and blank lines joined, so that no pattern is slow on it."""
     kept: list[str] = [""]
     for line in text.splitlines():
         if line.strip() or kept[-1]:
@@ -98,7 +98,7 @@ _TOTAL = re.compile(r"^Found (\d+) errors?\b", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """One thing that a linter objects to."""
+    """One complaint of a linter."""
 
     level: Level
     said: str
@@ -138,11 +138,11 @@ _ESLINT: TypeAdapter[list[_Eslint]] = TypeAdapter(list[_Eslint])
 
 
 def read_lint(text: str, *, folders: Sequence[str] = ()) -> tuple[Remark, ...] | None:
-    """The remarks in a linter's output; None when it is no report that is known.
+    """The remarks in a linter's output; None if its form is unknown.
 
     Args:
         text: what the linter wrote to its standard output.
-        folders: what to leave out at the beginning of paths.
+        folders: prefixes to remove from paths.
     """
     remarks = _json(text) if text.lstrip().startswith("[") else None
     if remarks is None:
@@ -201,7 +201,7 @@ def _level(said: str) -> Level:
     if re.match(r"warn(ing)?\b", said, re.IGNORECASE):
         return "warning"
     code = _CODE.match(said)
-    # flake8: E and F are errors; W, C and those of extensions are matters of style.
+    # In flake8 E and F are errors; W, C and codes of extensions are matters of style.
     return "warning" if code and code["code"][0] not in "EF" else "error"
 
 

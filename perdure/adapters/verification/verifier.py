@@ -40,16 +40,16 @@ REPORT_CAP = 4_000_000
 SHOWN_REMARKS = 10
 LAST_CHARACTERS = 400
 NO_TESTS = 5  # pytest's exit code
-# However pytest is called, by its name, by python or by make, it writes a report. Only the older
-# family of the format names the files.
+# By this variable pytest writes a report however it is called: by name, by python or by make. Only
+# the older version of the format names the files.
 REPORTING = (("PYTEST_ADDOPTS", f'--junitxml="{{folder}}/{TEST_REPORT}" -o junit_family=xunit1'),)
 _NOTHING = {"tests": "no tests were found", "lint": "no linter fits the files"}
 
 
 class Verifier:
-    """The port `Verifier`: commands, tests and linters, one after the other.
+    """The port `Verifier`: commands, tests and linters.
 
-    One at a time, because they share the folder and most machines have few processors.
+    They run one after the other, because they share the folder and most hosts have few processors.
     """
 
     def __init__(self, commands: CommandRunner) -> None:
@@ -58,17 +58,17 @@ class Verifier:
     async def verify(
         self, rubric: Rubric, *, folder: str, output: str
     ) -> tuple[DimensionScore, ...]:
-        """Score every dimension that a program evaluates; what cannot be run gives no score.
+        """Score every dimension that a program evaluates; one that cannot run gives no score.
 
         Raises:
-            StoreAway: a program failed where the disk has no room, which is no fault of the files.
+            StoreAway: a program failed because the disk is full, which is no fault of the files.
         """
         return tuple([await self._score(item, folder, output) for item in rubric.verified])
 
     async def obstacles(
         self, checks: Mapping[str, VerifiedCheck], *, folder: str
     ) -> dict[str, str]:
-        """Why checks, named by their dimensions, could not be run on a folder now."""
+        """Why checks cannot run on a folder now, by name of their dimension."""
         found: dict[str, str] = {}
         for name, check in checks.items():
             program = _program(check, folder)
@@ -88,7 +88,7 @@ class Verifier:
             return _scored(dimension, 1.0, [_remark(dimension, 1, _NOTHING[check.check])])
         cap = REPORT_CAP if isinstance(check, LintCheck) else OUTPUT_CAP
         tested = isinstance(check, TestsCheck)
-        if tested:  # a report among the files is not that of these tests
+        if tested:  # removes a report among the files, which is not of this run
             await asyncio.to_thread(_reported, folder)
         command = Command(
             argv=program.argv,
@@ -142,7 +142,7 @@ def _of_command(dimension: Dimension, command: Command, ran: Ran) -> DimensionSc
 
 
 def _reported(folder: str) -> Suite | None:
-    """The report of the tests, which leaves the files; None when there is none."""
+    """Read and remove the report of the tests; None if there is none."""
     with RootedDirectory(folder) as files, files.folder(()) as root:
         try:
             with files.file((TEST_REPORT,)) as report, os.fdopen(os.dup(report), "rb") as stream:
@@ -166,7 +166,8 @@ def _of_tests(
         return _scored(dimension, 1.0, [_remark(dimension, 1, _NOTHING["tests"])])
     failures = list(suite.failures)
     if ran.code != 0 and suite.passed == suite.total:
-        # A suite that fails beside its tests, or one that only says that they passed.
+        # All tests passed by the report, and yet the program failed: something else failed, or the
+        # report is forged.
         suite = Suite(suite.passed, suite.total + 1)
         failures = [Failed(f"{command.line} ended with {_code(ran)}", detail=_last(ran))]
     score = score_of_tests(passed=suite.passed, total=suite.total)

@@ -1,8 +1,8 @@
-"""Taking a run's changes over into the user's folder: refused on any conflict, else all of them.
+"""Applies a run's changes to the user's folder: all of them, or none if there is a conflict.
 
-New contents are written beside their places first; then each is put in place by one rename. A
-failure on the way puts back what was there. A crash on the way leaves whole files of one side or
-the other, and repeating the command finishes it.
+New contents are first written next to their places, then each is put in place by one rename. A
+failure in between restores the old files. A crash leaves each file complete, old or new, and
+repeating the command finishes the work.
 """
 
 import os
@@ -21,7 +21,7 @@ _NAMED = 20
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One path with what it held in the base and what it is to hold (None: no file)."""
+    """One path with its content in the base and its new content (None: no file)."""
 
     path: str
     before: tuple[Mode, bytes] | None
@@ -36,8 +36,8 @@ def apply_changes(target: str, changes: list[Change]) -> tuple[str, ...]:
     """Write the changes into `target` and return the paths that were changed.
 
     Raises:
-        NotAllowed: a path is protected, or the user's file is neither as in the base nor as it
-            is to become; all such paths are named, and nothing was written.
+        NotAllowed: a path is protected, or the user's file has neither the old nor the new content.
+            All such paths are named, and nothing was written.
     """
     _require_permitted(changes)
     with RootedDirectory(target) as files, files.locked(()):
@@ -56,7 +56,7 @@ def apply_changes(target: str, changes: list[Change]) -> tuple[str, ...]:
 
 
 def _write(files: RootedDirectory, wanted: list[Change]) -> None:
-    """Files that make room for a folder (or the other way round) go first, the rest is staged."""
+    """First remove files that are in the way of a folder, or the reverse; then stage the rest."""
     early = [change for change in wanted if change.after is None and _makes_room(change, wanted)]
     later = [change for change in wanted if change not in early]
     with _undone_on_failure() as undo:
@@ -98,7 +98,7 @@ def _reason(change: Change) -> str | None:
 
 
 def _open_changes(files: RootedDirectory, changes: list[Change], *, place: str) -> list[Change]:
-    """The changes still to be made; raises when the user's files stand against one."""
+    """The changes that are not made yet; raises if the user's files conflict with one."""
     conflicts: list[str] = []
     leaving = {change.path for change in changes if change.after is None}
     wanted: list[Change] = []
@@ -122,7 +122,7 @@ def _open_changes(files: RootedDirectory, changes: list[Change], *, place: str) 
 
 
 def _is_blocked(files: RootedDirectory, parts: Parts, leaving: set[str]) -> bool:
-    """Whether something that stays is at the path, or stands where a folder is needed."""
+    """Whether something that stays is at the path, or where the path needs a folder."""
     entry = files.entry(parts)
     if entry is not None and entry.kind == "folder":
         return any(
@@ -141,7 +141,7 @@ def _is_blocked(files: RootedDirectory, parts: Parts, leaving: set[str]) -> bool
 
 @dataclass(slots=True)
 class _Undo:
-    """How to take everything back, newest first, and what to clear away in the end."""
+    """The steps that undo everything, run newest first, and those that clean up in the end."""
 
     steps: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
     clearing: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
@@ -163,7 +163,7 @@ def _undone_on_failure() -> Generator[_Undo]:
 
 
 def _staged(files: RootedDirectory, change: Change, undo: _Undo) -> str | None:
-    """Write the new content beside its place and return the temporary name."""
+    """Write the new content next to its place and return the temporary name."""
     if change.after is None:
         return None
     mode, data = change.after
@@ -184,7 +184,7 @@ def _staged(files: RootedDirectory, change: Change, undo: _Undo) -> str | None:
 
 
 def _place(files: RootedDirectory, change: Change, staged: str | None, undo: _Undo) -> None:
-    """Put one change in place, keeping the old file at the top until all are done."""
+    """Put one change in place; the old file stays in the top folder until all are done."""
     name, folder, backup = change.parts[-1], change.parts[:-1], temporary_name()
     with files.folder(folder) as parent, files.folder(()) as top:
         if change.before is None:
@@ -198,7 +198,7 @@ def _place(files: RootedDirectory, change: Change, staged: str | None, undo: _Un
 
 
 def _keep(parent: int, name: str, top: int, backup: str, *, in_place: bool) -> None:
-    """Keep the old file under another name; by a link where it is replaced, so it never lacks."""
+    """Keep the old file under another name; by a hard link if a rename will replace it at once."""
     if in_place:
         with suppress(OSError):  # some file systems have no hard links
             os.link(name, backup, src_dir_fd=parent, dst_dir_fd=top, follow_symlinks=False)

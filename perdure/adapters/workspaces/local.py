@@ -1,6 +1,6 @@
-"""Working folders on this machine (port `Workspaces`): one per run, never the user's own to write.
+"""Working folders on this host (port `Workspaces`): one per run, apart from the user's folder.
 
-A folder's note is written last, so a preparation that died half-way is simply made again.
+A folder's note is written last, so a preparation that died half-way is started again.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ from perdure.domain.ports import BlobStore
 from perdure.domain.tools.workspaces import Merged
 
 LOCK_POLL_S = 0.05
-# Below the home folder: all working folders of a host.
+# The folder below the home folder that has all working folders of a host.
 WORK_FOLDER = "work"
 NOTE = "note.json"
 HOST_FILE = ".host"
@@ -56,7 +56,7 @@ Kind = Literal["worktree", "copy", "scratch"]
 
 
 class WorkingFolder(FrozenModel):
-    """The note of one prepared folder."""
+    """What is noted of one prepared folder."""
 
     run: str
     kind: Kind
@@ -66,10 +66,10 @@ class WorkingFolder(FrozenModel):
 
 
 class LocalWorkspaces:
-    """Working copies below one folder of this machine.
+    """Working copies below one folder of this host.
 
     Args:
-        home: where working folders live; made when missing, readable by this user alone.
+        home: the parent of all working folders; created if missing, private to this user.
         blobs: where trees and contents are stored.
     """
 
@@ -79,13 +79,13 @@ class LocalWorkspaces:
         self._snapshots = Snapshots(blobs)
 
     async def prepare(self, *, run: str, source: str | None, writable: bool) -> str:
-        """Make (or find again) the run's working folder and return its absolute path.
+        """Make or find the run's working folder and return its absolute path.
 
-        Without write access the run reads the user's folder in place. Uncommitted and new files
-        are in the copy, ignored ones are not.
+        Without write access the run reads the user's folder in place. The copy contains uncommitted
+        and new files, but not ignored ones.
 
         Raises:
-            InvalidInput: the source is no folder, or too large for a copy.
+            InvalidInput: the source is not a folder, or is too large for a copy.
         """
         if source is not None:
             source = _folder(source)
@@ -102,10 +102,10 @@ class LocalWorkspaces:
         return self._required(run).base
 
     async def require(self, *, root: str) -> None:
-        """Refuse to work in a folder that is not there.
+        """Refuse to work in a folder that does not exist.
 
         Raises:
-            FolderGone: somebody removed it, or it is on another host.
+            FolderGone: it was removed, or it is on another host.
         """
         if not await asyncio.to_thread(os.path.isdir, root):
             raise FolderGone(
@@ -117,7 +117,7 @@ class LocalWorkspaces:
         """Store the tree (path to blob and mode) and return the reference of its manifest.
 
         Raises:
-            FolderGone: there is no such folder.
+            FolderGone: the folder does not exist.
         """
         await self.require(root=root)
         note = self._note(run)
@@ -127,7 +127,7 @@ class LocalWorkspaces:
     async def restore(self, *, run: str, root: str, tree: str, base: str | None = None) -> None:
         """Make the working folder equal to a stored tree; ignored files stay.
 
-        With a `base`, what the run changed is counted from that tree from now on.
+        With a `base`, that tree is from now on what the run's changes are compared with.
 
         Raises:
             NotAllowed: `root` is not the working folder of this run.
@@ -146,7 +146,7 @@ class LocalWorkspaces:
 
     @asynccontextmanager
     async def checkout(self, *, tree: str) -> AsyncGenerator[str]:
-        """A fresh folder with a stored tree; whatever is done in it is thrown away."""
+        """A new folder with a stored tree, which is removed after the block."""
         self._home.mkdir(parents=True, exist_ok=True, mode=0o700)
         root = await asyncio.to_thread(tempfile.mkdtemp, prefix=".check-", dir=self._home)
         try:
@@ -163,7 +163,7 @@ class LocalWorkspaces:
         )
 
     async def merge(self, *, run: str, root: str, base: str, tree: str) -> Merged:
-        """Take the changes from one stored tree to another over into a run's working folder.
+        """Merge the changes from one stored tree to another into a run's working folder.
 
         Raises:
             NotAllowed: `root` is not the working folder of this run.
@@ -185,7 +185,7 @@ class LocalWorkspaces:
         """Write the changes into the user's folder, all or nothing; returns changed paths.
 
         Raises:
-            NotAllowed: files changed meanwhile, or are protected; each is named.
+            NotAllowed: files have changed meanwhile, or are protected; all are named.
         """
         old, new = await load_tree(self._blobs, base), await load_tree(self._blobs, tree)
         changes = [
@@ -214,7 +214,8 @@ class LocalWorkspaces:
         if source is None:
             os.mkdir(root, 0o700)
         else:
-            # Known before anything is registered in the user's repository, for a clean retry.
+            # Written before a worktree is registered in the user's repository, so that a retry
+            # after a crash can remove it again.
             (place / "source").write_text(source, encoding="utf-8")
             kind = await self._copy(source, root)
         tree = await self._snapshots.take(root)
@@ -225,6 +226,7 @@ class LocalWorkspaces:
 
     def _keep(self, note: WorkingFolder) -> None:
         place = self._place(note.run)
+        # Written aside and renamed, so that a note is never half.
         draft = place / "note.new"
         draft.write_text(note.model_dump_json(), encoding="utf-8")
         draft.replace(place / NOTE)
@@ -273,13 +275,13 @@ class LocalWorkspaces:
 
     @asynccontextmanager
     async def _locked(self, run: str) -> AsyncGenerator[None]:
-        """One preparation of a run at a time, over all processes of this machine."""
+        """A lock for the folder of a run, over all processes of this host."""
         self._home.mkdir(parents=True, exist_ok=True, mode=0o700)
         name = self._home / f".{self._place(run).name}.lock"
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         descriptor = os.open(name, flags, 0o600)
         try:
-            # Asked for again and again, not waited for: a blocked thread could not be cancelled.
+            # Polled, because a thread that waits for the lock could not be cancelled.
             while not _try_lock(descriptor):  # noqa: ASYNC110 - another process may hold it
                 await asyncio.sleep(LOCK_POLL_S)
             yield
@@ -288,9 +290,9 @@ class LocalWorkspaces:
 
 
 def host_id(home: Path) -> str:
-    """The id of the host that has working folders below `home`; made the first time.
+    """The id of the host that has working folders below `home`; created at the first call.
 
-    Hosts that share one folder, over a network, are one host in this: each finds the other's work.
+    Hosts that share the folder over a network count as one, since each finds the other's work.
 
     Raises:
         StoreAway: the folder cannot be written, or its disk is full.
@@ -310,12 +312,12 @@ def _host_id(home: Path) -> str:
         home.mkdir(parents=True, exist_ok=True, mode=0o700)
         draft = home / f"{HOST_FILE}-{os.getpid()}-{secrets.token_hex(4)}"
         draft.write_text(secrets.token_hex(HOST_BYTES), encoding="ascii")
-        # The first one wins; whoever comes second takes that one's.
+        # Of two processes the first creates the file, and the second uses its id.
         try:
             os.link(draft, place)
         except FileExistsError:
             pass
-        except OSError:  # network mounts without hard links
+        except OSError:  # some network file systems have no hard links
             draft.replace(place)
         draft.unlink(missing_ok=True)
     return place.read_text(encoding="ascii")

@@ -1,4 +1,4 @@
-"""The unified diff between two trees, as `git apply` reads it; binary files are named only."""
+"""The unified diff of two trees, as `git apply` accepts it; binary files are only named."""
 
 import asyncio
 import difflib
@@ -10,15 +10,17 @@ from perdure.adapters.bounded_process.process import TooMuch, work_now
 from perdure.adapters.workspaces.snapshots import Leaf, Tree, changed_paths
 from perdure.domain.ports import BlobStore
 
-# Lines `i1` to `i2` of the old text become `j1` to `j2` of the new one.
+CONTEXT = 3
+_TEXT_CAP = 2 * 1024 * 1024
+# A tag and four line numbers: lines `i1` to `i2` of the old text become `j1` to `j2` of the new.
 Step = tuple[str, int, int, int, int]
 
 
 def steps_between(old: Sequence[str], new: Sequence[str]) -> list[Step]:
-    """The steps that turn one list of lines into another; equal ends cost nothing.
+    """The steps that turn one list of lines into another; only the middle is compared.
 
     Raises:
-        TooMuch: the lines are such that comparing them takes too long.
+        TooMuch: comparing these lines takes too long.
     """
     start = 0
     shorter = min(len(old), len(new))
@@ -36,13 +38,13 @@ def steps_between(old: Sequence[str], new: Sequence[str]) -> list[Step]:
 
 
 def _between(old: Sequence[str], new: Sequence[str], start: int) -> list[Step]:
-    # The answer is that of our own task, whose form this is.
+    # The cast is safe: the task is our own, and returns this form.
     found = cast("list[Step]", work_now("differences", [*old], [*new]))
     return [(tag, i1 + start, i2 + start, j1 + start, j2 + start) for tag, i1, i2, j1, j2 in found]
 
 
 def _joined(steps: list[Step]) -> list[Step]:
-    """Equal stretches that meet, as one: their lines count together as context."""
+    """Join adjacent equal steps, whose lines count together as context."""
     joined: list[Step] = []
     for step in steps:
         if joined and joined[-1][0] == step[0] == "equal":
@@ -50,10 +52,6 @@ def _joined(steps: list[Step]) -> list[Step]:
             step = ("equal", last[1], step[2], last[3], step[4])
         joined.append(step)
     return joined
-
-
-CONTEXT = 3
-_TEXT_CAP = 2 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +81,7 @@ async def unified_patch(blobs: BlobStore, base: Tree, tree: Tree) -> str:
     for path in changed_paths(base, tree):
         old, new = await _side(blobs, base.get(path)), await _side(blobs, tree.get(path))
         if old and new and (old.leaf.mode == "120000") != (new.leaf.mode == "120000"):
-            # Git has no change of kind: the file goes and the link comes.
+            # Git cannot express a change of kind: the file is deleted and the link added.
             parts += [*_file(path, old, None), *_file(path, None, new)]
         else:
             parts += await asyncio.to_thread(_whole, path, old, new)
@@ -136,12 +134,12 @@ def hunks(old: Sequence[str], new: Sequence[str], *, context: int = CONTEXT) -> 
 
 
 def _groups(old: Sequence[str], new: Sequence[str], context: int) -> Iterator[list[Step]]:
-    """Steps in groups with context."""
+    """The steps in groups with context; one group that replaces all if comparing takes too long."""
     try:
         steps = steps_between(old, new)
     except TooMuch:
         steps = [("replace", 0, len(old), 0, len(new))]
-    # Grouping is difflib's, over steps that were found already.
+    # `difflib` does the grouping; the steps are set, so that it does not compare again.
     matcher = difflib.SequenceMatcher(None, "", "")
     vars(matcher)["opcodes"] = [*steps]
     for group in matcher.get_grouped_opcodes(context):
@@ -162,12 +160,12 @@ def _span(start: int, end: int) -> str:
 
 
 def _named(path: str) -> str:
-    """A name with a blank ends in a tab, so that it is not cut there."""
+    """The name in a header line; a tab ends one with spaces, as git and patch expect."""
     return f"{path}\t" if " " in path and not path.startswith('"') else path
 
 
 def _quoted(path: str) -> str:
-    """The name as git quotes it when it holds more than plain characters."""
+    """The name, quoted as git does if it has other than plain characters."""
     data = path.encode(errors="surrogateescape")
     if all(0x20 <= byte < 0x7F and byte not in b'"\\' for byte in data):
         return path

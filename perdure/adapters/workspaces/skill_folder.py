@@ -16,13 +16,13 @@ from perdure.domain.foundation.errors import ToolFailure
 from perdure.domain.memory.skills import catalog_line, slug, split_front
 
 SUFFIX = ".md"
-# Four bytes for each character that a skill may have.
+# UTF-8 needs at most four bytes for a character.
 READ_BYTES = 4 * MOST_CHARACTERS
 ABOUT = ("purpose", "description")
 
 
 class WorkingSkills:
-    """`SkillFolder` over a folder `skills`; a link in its place is refused, not followed."""
+    """`SkillFolder` for the folder `skills`; a link in its place is refused."""
 
     async def read(self, root: str) -> SkillTexts:
         return await asyncio.to_thread(_read, root)
@@ -59,7 +59,7 @@ def _read(root: str) -> SkillTexts:
 
 
 def _names(files: RootedDirectory) -> list[str]:
-    """The Markdown files of the folder, by name; none where there is no such folder."""
+    """The names of the Markdown files in the folder; none if it does not exist."""
     entry = files.entry((FOLDER,))
     if entry is None or entry.kind == "file":
         return []
@@ -71,7 +71,7 @@ def _names(files: RootedDirectory) -> list[str]:
 
 
 def _skill(file: str, data: bytes) -> SkillText:
-    """The skill in a file, whose name it has; raises `ValueError` for what is none."""
+    """The skill in a file, named after it; raises `ValueError` if the file has none."""
     try:
         text = data.decode("utf-8-sig").replace("\r\n", "\n").strip()
     except UnicodeDecodeError as error:
@@ -89,12 +89,12 @@ def _skill(file: str, data: bytes) -> SkillText:
 
 
 def _split(text: str) -> tuple[str, str]:
-    """What the facts between lines of `---` say the skill is for, and the text below them."""
+    """The purpose in the front matter, and the text below it."""
     front, body = split_front(text)
     try:
         facts: object = yaml.safe_load(front)
     except yaml.YAMLError:
-        # Such lines are no facts then, and still no part of the procedure.
+        # Front matter that is not YAML is ignored, and is still no part of the procedure.
         facts = None
     fields = facts if isinstance(facts, dict) else {}
     said = (fields.get(key) for key in ABOUT)

@@ -1,4 +1,4 @@
-"""Which files of a folder belong to its work, their storage as a tree, and the way back."""
+"""Stores the files of a folder as a tree in the blob store, and restores them."""
 
 import asyncio
 import json
@@ -20,17 +20,23 @@ from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.ports import BlobStore
 
 LIST_CAP = 64 * 1024 * 1024
+TREE_CAP = 2 * 1024**3
+FILE_CAP = 200 * 1024**2
+_BATCH = 64
+# A file may change twice within one tick of the file system's clock. So a file that has changed
+# within this time is read again at the next snapshot.
+_SETTLED_NS = 2_000_000_000
 _CLOSED = frozenset({".git"})
 _CACHES = frozenset({".git", "__pycache__", ".pytest_cache", ".ruff_cache", ".mypy_cache"})
 
 
 async def list_files(root: str, *, also: Iterable[str] = ()) -> list[str]:
-    """Paths of the files and links that belong to the work, sorted.
+    """The sorted paths of the files and links that belong to the work.
 
     Args:
-        root: the folder; when it is the top of a repository, ignored files are left out.
-        also: further paths to look at, whatever the ignore rules say by now (a run may have
-            changed them, and a file must not look deleted because of that).
+        root: the folder; if it is the top of a repository, ignored files are left out.
+        also: further paths, even if they are ignored now: a run may have changed the ignore rules,
+            and a file must not look deleted because of that.
     """
     repository = await asyncio.to_thread(find_repository, root)
     if repository is None:
@@ -61,7 +67,7 @@ async def list_files(root: str, *, also: Iterable[str] = ()) -> list[str]:
 
 
 def _existing(files: RootedDirectory, names: Iterable[str], *, folders: bool) -> Iterator[str]:
-    """The names that are files or links now; a folder (a nested repository) is looked into."""
+    """The names that are files or links; of a folder (a nested repository) all its files."""
     for name in names:
         parts = tuple(part for part in name.split("/") if part)
         if not is_safe_tree_path("/".join(parts)):
@@ -87,14 +93,14 @@ EXECUTABLE: Mode = "100755"
 
 
 class Leaf(FrozenModel):
-    """One file of a tree: where its bytes are, and git's word for its kind."""
+    """One file of a tree: the address of its content, and its mode in git."""
 
     blob: str
     mode: Mode = "100644"
 
     @property
     def permissions(self) -> int:
-        """The mode of the file when it is written."""
+        """The permissions with which the file is written."""
         return 0o755 if self.mode == EXECUTABLE else 0o644
 
 
@@ -106,12 +112,12 @@ _TREE: TypeAdapter[dict[str, Leaf]] = TypeAdapter(dict[str, Leaf])
 async def store_tree(blobs: BlobStore, tree: Tree) -> BlobRef:
     """Store the manifest; equal trees have equal references."""
     plain = {path: {"blob": leaf.blob, "mode": leaf.mode} for path, leaf in sorted(tree.items())}
-    # Escapes keep names that are not UTF-8 readable for `json` and harmless for all others.
+    # File names that are not UTF-8 hold lone surrogates, which JSON can only carry as escapes.
     return await blobs.put_text(json.dumps(plain, ensure_ascii=True, separators=(",", ":")))
 
 
 async def load_tree(blobs: BlobStore, address: str) -> dict[str, Leaf]:
-    """The manifest of a stored tree; raises `StoreError` when it is none."""
+    """The manifest of a stored tree; raises `StoreError` if the blob is none."""
     text = await blobs.get_text(address)
     try:
         tree = _TREE.validate_python(json.loads(text))
@@ -129,28 +135,22 @@ async def load_tree(blobs: BlobStore, address: str) -> dict[str, Leaf]:
 
 
 def changed_paths(base: Tree, tree: Tree) -> list[str]:
-    """Paths whose leaf differs between two trees, in order."""
+    """The sorted paths whose files differ between two trees."""
     return sorted(path for path in {*base, *tree} if base.get(path) != tree.get(path))
 
-
-TREE_CAP = 2 * 1024**3
-FILE_CAP = 200 * 1024**2
-_BATCH = 64
-# A file changed within this time may change again without a new time stamp: never trusted.
-_SETTLED_NS = 2_000_000_000
 
 Signature = tuple[int, int, int, int, int]
 
 
 class Snapshots:
-    """Takes trees of folders; remembers what unchanged files hold, per folder."""
+    """Takes snapshots of folders; remembers the content of unchanged files, per folder."""
 
     def __init__(self, blobs: BlobStore) -> None:
         self._blobs = blobs
         self._known: dict[str, dict[str, tuple[Signature, Leaf]]] = {}
 
     async def take(self, root: str, *, also: Iterable[str] = ()) -> dict[str, Leaf]:
-        """The tree of a folder as it is now; contents go into the blob store."""
+        """The current tree of a folder; contents are put into the blob store."""
         paths = await list_files(root, also=also)
         known = self._known.setdefault(root, {})
         tree: dict[str, Leaf] = {}
@@ -187,7 +187,7 @@ class Snapshots:
 
 
 async def restore(blobs: BlobStore, *, root: str, tree: Tree, present: Sequence[str]) -> None:
-    """Make the files of a folder those of a tree: others of `present` are removed."""
+    """Write a tree into a folder; files of `present` that are not in it are removed."""
     await asyncio.to_thread(_remove_others, root, tree, present)
     for path, leaf in sorted(tree.items()):
         data = await blobs.get(leaf.blob)
@@ -195,14 +195,14 @@ async def restore(blobs: BlobStore, *, root: str, tree: Tree, present: Sequence[
 
 
 def leaf_mode(mode: int) -> Mode:
-    """Git's word for a file's mode."""
+    """The mode of a file in git."""
     if stat.S_ISLNK(mode):
         return LINK
     return EXECUTABLE if mode & 0o111 else "100644"
 
 
 def content(files: RootedDirectory, parts: Parts) -> tuple[Mode, bytes] | None:
-    """What is at a path as a tree sees it, or None for nothing (or a folder)."""
+    """Mode and content of the file or link at a path; None for nothing or a folder."""
     entry = files.entry(parts)
     if entry is None or entry.kind not in {"file", "link"}:
         return None
@@ -217,7 +217,7 @@ def content(files: RootedDirectory, parts: Parts) -> tuple[Mode, bytes] | None:
                 f"{shown('/'.join(parts))} is larger than {FILE_CAP:,} bytes.",
                 cure="Keep such files out of the workspace, or let git ignore them.",
             ) from failure
-        if failure.reason == "not_found":  # it went away meanwhile
+        if failure.reason == "not_found":  # it was removed just now
             return None
         raise
 
@@ -273,7 +273,7 @@ def _restore_one(root: str, path: str, leaf: Leaf, data: bytes) -> None:
 
 
 def put(files: RootedDirectory, parts: Parts, *, leaf: Leaf, data: bytes) -> None:
-    """Write one leaf, whole or not at all."""
+    """Write one file or link, completely or not at all."""
     with files.locked(parts[:-1], create=True) as folder:
         if leaf.mode == LINK:
             files.replace_link(folder, parts[-1], os.fsdecode(data))
@@ -282,7 +282,7 @@ def put(files: RootedDirectory, parts: Parts, *, leaf: Leaf, data: bytes) -> Non
 
 
 def _clear_way(files: RootedDirectory, parts: Parts) -> None:
-    """Remove what stands where a folder is needed, and a folder where the file goes."""
+    """Remove files where the path needs folders, and a folder where the file goes."""
     for depth in range(1, len(parts)):
         entry = files.entry(parts[:depth])
         if entry is not None and entry.kind != "folder":

@@ -1,4 +1,4 @@
-"""Three-way merge of stored trees: path by path, and line by line where both sides changed."""
+"""Three-way merge of stored trees, by path, and by line if both sides changed a file."""
 
 import asyncio
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from perdure.adapters.workspaces.snapshots import LINK, Leaf, Tree, changed_path
 from perdure.domain.ports import BlobStore
 
 _TEXT_CAP = 2 * 1024 * 1024
-# Beyond this many lines a difference takes minutes; the file is then a conflict as a whole.
+# Comparing more lines takes minutes, so a longer file is a conflict as a whole.
 _MOST_LINES = 20_000
 
 Lines = list[str]
@@ -20,7 +20,7 @@ Edit = tuple[int, int, Lines]
 async def merge_trees(
     blobs: BlobStore, *, base: Tree, ours: Tree, theirs: Tree
 ) -> tuple[dict[str, Leaf], tuple[str, ...], tuple[str, ...]]:
-    """The merged tree, the paths taken from `theirs`, and the conflicts, where ours stay."""
+    """The merged tree, the paths changed by `theirs`, and the conflicts, which stay as `ours`."""
     merged = dict(ours)
     changed: list[str] = []
     conflicts: list[str] = []
@@ -44,10 +44,10 @@ async def merge_trees(
 
 
 def merge_lines(base: Lines, ours: Lines, theirs: Lines) -> Lines | None:
-    """Both sides' changes of a text, or None where they touch the same lines.
+    """The text with the changes of both sides; None if they touch the same lines.
 
     Raises:
-        TooMuch: the lines are such that comparing them takes too long.
+        TooMuch: comparing these lines takes too long.
     """
     mine, new = _edits(base, ours), _edits(base, theirs)
     result: Lines = []
@@ -61,7 +61,7 @@ def merge_lines(base: Lines, ours: Lines, theirs: Lines) -> Lines | None:
 
 
 def _touches(mine: Sequence[Edit], new: Sequence[Edit], place: int) -> bool:
-    """Whether edits of both sides meet at a place, so that their order is nobody's to say."""
+    """Whether edits of both sides meet at a line, so that their order is undefined."""
     edges = [{edge for start, end, _ in side for edge in (start, end)} for side in (mine, new)]
     return all(place in side for side in edges)
 
@@ -86,7 +86,7 @@ async def _merged(
     try:
         lines = await asyncio.to_thread(merge_lines, base, ours, theirs)
     except TooMuch:
-        return None  # for a person to merge
+        return None  # a conflict, which a person must merge
     if lines is None:
         return None
     mode = new.mode if new.mode != old.mode else mine.mode
@@ -105,7 +105,7 @@ async def _lines(blobs: BlobStore, leaf: Leaf) -> Lines | None:
 
 
 def _blocked(path: str, tree: Tree) -> bool:
-    """Whether a file of ours stands where a folder is needed, or the other way round."""
+    """Whether a file is in the way of a folder that the path needs, or the reverse."""
     parts = path.split("/")
     above = {"/".join(parts[:depth]) for depth in range(1, len(parts))}
     return any(name in tree for name in above) or any(name.startswith(f"{path}/") for name in tree)

@@ -1,4 +1,4 @@
-"""Making working copies: a git worktree with the user's present files, or a plain copy."""
+"""Makes working copies: a git worktree with the user's current files, or a plain copy."""
 
 import asyncio
 import os
@@ -28,7 +28,7 @@ _COMMIT = re.compile(r"[0-9a-f]{40,64}")
 
 
 def require_size(source: str, paths: Sequence[str], *, cap: int = COPY_CAP) -> None:
-    """Refuse a folder that is too large for a plain copy, naming its largest files."""
+    """Refuse a folder that is too large for a plain copy; the error names its largest files."""
     sizes: list[tuple[int, str]] = []
     with RootedDirectory(source) as files:
         for path in paths:
@@ -46,7 +46,7 @@ def require_size(source: str, paths: Sequence[str], *, cap: int = COPY_CAP) -> N
 
 
 def copy_files(source: str, target: str, paths: Sequence[str]) -> None:
-    """Copy files and links as they are; folders are made as needed, special files left out."""
+    """Copy files and links as they are, with their folders; special files are left out."""
     with RootedDirectory(source) as origin, RootedDirectory(target) as copy:
         for path in paths:
             _copy_one(origin, copy, tuple(path.split("/")))
@@ -72,11 +72,11 @@ def _copy_one(origin: RootedDirectory, copy: RootedDirectory, parts: Parts) -> N
 
 
 async def add_worktree(repository: Repository, root: str) -> bool:
-    """Register `root` as a worktree at the user's commit, without files; False where that can't be.
+    """Register `root` as a worktree at the user's commit, without files; False if that fails.
 
-    The registration is written here, in git's own form: git itself would read the repository's
-    configuration for it, and could be led to another repository. Nothing is checked out: the
-    user's files are copied as they are, uncommitted ones included.
+    The registration is written here in git's own format, because git would read the repository's
+    configuration for it and could be led to another repository. Nothing is checked out: the user's
+    files are copied as they are, including uncommitted ones.
     """
     with shadow(repository, await read_settings(repository)) as shown:
         found = await run_git(
@@ -96,7 +96,7 @@ async def add_worktree(repository: Repository, root: str) -> bool:
 
 
 async def remove_worktree(source: str, root: str) -> None:
-    """Take a worktree out of the user's repository; what is gone already is no error."""
+    """Remove a worktree and its registration; it is no error if they are gone already."""
     await asyncio.to_thread(shutil.rmtree, root, ignore_errors=True)
     repository = await asyncio.to_thread(find_repository, source)
     if repository is not None:
@@ -109,7 +109,7 @@ def _register(repository: Repository, root: str, commit: str) -> bool:
             name = _free_name(registered)
         own = (WORKTREES, name)
         with files.folder(own) as folder:
-            # First what finds the registration again, for a removal after a crash.
+            # `gitdir` comes first: by it the registration is found and removed after a crash.
             files.replace(folder, "gitdir", f"{root}/{MARKER}\n".encode())
             files.replace(folder, "commondir", b"../..\n")
             files.replace(folder, "HEAD", f"{commit}\n".encode())
@@ -132,7 +132,7 @@ def _free_name(registered: int) -> str:
 
 
 def _forget_registration(common: Path, root: str) -> None:
-    """Drop git's note of a worktree that is no more, and the folder of notes when it is empty."""
+    """Remove the registration of a worktree, and the folder of registrations if it is empty."""
     marker = os.path.join(root, MARKER)
     with RootedDirectory(common) as files:
         if files.entry((WORKTREES,)) is None:
