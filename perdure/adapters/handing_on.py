@@ -1,11 +1,11 @@
-"""Handing on what cannot be opened: one foreign value must not stop everything that came with it.
+"""Passes on values that cannot be decoded, so that one of them does not fail a whole workflow task.
 
-A worker opens all values of a workflow task before it looks at any. A value that raises there, say
-a signal sealed with another installation's key or a claim for a blob that never was, would fail the
-task each time it is tried: nobody's run would get over it. So workers hand it on with the reason. A
-signal of that kind is refused; a step's result still fails its task, with the reason, until the key
-or the blob is back; a step whose own input the store has lost ends, and names it. A store that is
-away is another matter: the task waits for it.
+A worker decodes all values of a workflow task before it looks at any. A value that raises there,
+such as a signal encrypted with another installation's key or a reference to a blob that never
+existed, would fail the task at every attempt, and the run could not go on. So it is replaced by an
+*unreadable* value with the reason. A signal of that kind is refused. A step's result still fails
+its task, with the reason, until the key or the blob is back. A step whose own input is lost ends,
+and names it. If the store itself is away, the task waits.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -31,31 +31,31 @@ Opening = Callable[[Sequence[Payload]], Awaitable[list[Payload]]]
 
 
 def unreadable(why: str, *, lost: bool = False) -> Payload:
-    """What stands in the place of a value that cannot be opened; `lost`: no store has it."""
+    """The payload that replaces a value that cannot be decoded; `lost`: it is not in the store."""
     metadata = {"encoding": UNREADABLE} | ({"lost": b"1"} if lost else {})
     return Payload(metadata=metadata, data=why.encode(errors="replace"))
 
 
 def why_lost(payload: Payload) -> str | None:
-    """The reason that a payload carries in place of a value that the store has lost."""
+    """The reason in a payload that replaces a value that the store has lost; else None."""
     return why_unreadable(payload) if "lost" in payload.metadata else None
 
 
 def why_unreadable(payload: Payload) -> str | None:
-    """The reason that a payload carries in place of its value; None for a value."""
+    """The reason in a payload that replaces a value; None for an ordinary payload."""
     if payload.metadata.get("encoding") != UNREADABLE:
         return None
     return payload.data.decode(errors="replace")
 
 
 class HandedOn(PayloadCodec, WithSerializationContext):
-    """A codec that hands on what another one cannot open."""
+    """A codec that passes on as unreadable what the wrapped codec cannot decode."""
 
     def __init__(self, codec: PayloadCodec) -> None:
         self._codec = codec
 
     def with_context(self, context: SerializationContext) -> "HandedOn":
-        """The same for payloads of one workflow."""
+        """The codec for payloads of one workflow."""
         codec = self._codec
         if not isinstance(codec, WithSerializationContext):
             return self
@@ -66,7 +66,7 @@ class HandedOn(PayloadCodec, WithSerializationContext):
         return await self._codec.encode(payloads)
 
     async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
-        """Each payload opened, or the reason in its place."""
+        """Each payload decoded, or replaced by the reason."""
         return [opened for payload in payloads for opened in await self._opened(payload)]
 
     async def _opened(self, payload: Payload) -> list[Payload]:
@@ -74,7 +74,7 @@ class HandedOn(PayloadCodec, WithSerializationContext):
             return [payload]
         try:
             return await self._codec.decode([payload])
-        except StoreError as error:  # another key, or damage
+        except StoreError as error:  # another key, or damaged
             return [unreadable(str(error))]
 
 
@@ -84,7 +84,10 @@ class PlacelessDriver(StorageDriver):
 
 @dataclass(frozen=True)
 class TolerantConverter(DataConverter):
-    """A data converter whose external storage hands on claims that lead nowhere."""
+    """A data converter that passes on claims of external storage that cannot be resolved.
+
+    The two methods that it overrides are private in the SDK, which has no public hook for this.
+    """
 
     async def _decode_reference_payload_sequence(
         self, payloads: Sequence[Payload]
@@ -105,7 +108,7 @@ class TolerantConverter(DataConverter):
 
 
 async def _each(payloads: Sequence[Payload], opening: Opening) -> list[Payload]:
-    """All at once; where that fails one after the other, to find those that cannot be opened."""
+    """Resolve all at once; if that fails, one after the other, to find those that fail."""
     try:
         return await opening(payloads)
     except FOREIGN as error:

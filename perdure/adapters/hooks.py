@@ -1,4 +1,4 @@
-"""The hooks that a worker serves: those of Perdure, of plugins, and of the program around it."""
+"""The hooks that a worker serves: built-in ones, those of plugins, and those passed in."""
 
 import asyncio
 import inspect
@@ -62,10 +62,10 @@ BUILT_IN: Mapping[str, Hook] = {relevance_minimum.name: relevance_minimum}
 
 
 def with_built_in(hooks: Iterable[Hook]) -> dict[str, Hook]:
-    """All hooks by name; a name of Perdure's own cannot be taken.
+    """All hooks by name, with the built-in ones.
 
     Raises:
-        InvalidInput: a name is taken.
+        InvalidInput: two hooks have the same name.
     """
     found = dict(BUILT_IN)
     for hook in hooks:
@@ -78,14 +78,14 @@ def with_built_in(hooks: Iterable[Hook]) -> dict[str, Hook]:
 
 
 class ServedHooks:
-    """The port `HookRunner`. A synchronous function runs in a thread."""
+    """The port `HookRunner`; synchronous functions run in a thread."""
 
     def __init__(self, hooks: Mapping[str, Hook]) -> None:
         self._hooks = hooks
 
     @property
     def listed(self) -> dict[str, str]:
-        """What is served: the kind of each hook, by name."""
+        """The kind of each hook, by name."""
         return {name: self._hooks[name].kind for name in sorted(self._hooks)}
 
     def problems(self, wanted: Mapping[str, WantedHook]) -> dict[str, str]:
@@ -98,8 +98,8 @@ class ServedHooks:
 
         Raises:
             HookFailed: it raised an error.
-            InvalidInput: it is not served, its parameters do not fit, or `adapt` returned what
-                cannot be an adaptation.
+            InvalidInput: it is not served, its parameters do not fit, or an `adapt` hook returned
+                something that is no adaptation.
         """
         if why := self._problem(hook):
             raise InvalidInput(why)
@@ -144,7 +144,7 @@ async def _called(
     if inspect.iscoroutinefunction(function):
         waited: Awaitable[object] = function(facts, **parameters)
         return await waited
-    # In a thread: a slow function must not hold up heartbeats and other steps of this worker.
+    # In a thread, because a slow function would block heartbeats and other steps of this worker.
     return await asyncio.to_thread(function, facts, **parameters)
 
 
@@ -162,14 +162,14 @@ def _adapted(hook: Hook, returned: object) -> Adapted:
 
 
 def _mapping(value: object) -> Mapping[str, object]:
-    """What `adaptation_problem` found to be a mapping of names."""
+    """The value as a mapping, which `adaptation_problem` has checked that it is."""
     if not isinstance(value, Mapping):
         raise TypeError(type(value).__name__)
     return {str(name): item for name, item in value.items()}
 
 
 def _place(error: BaseException) -> str:
-    """Where the user's function failed."""
+    """The file and line where the user's function failed."""
     frames = [
         one
         for one in traceback.extract_tb(error.__traceback__)

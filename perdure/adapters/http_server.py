@@ -1,9 +1,9 @@
 """A small HTTP/1.1 server for loopback, and free ports for it.
 
-For what must run without a web framework: the codec server, and the guard of the Web UI. Each
-request is checked before anything is done with it: its head within seconds and bounds, its length
-said in one way, its `Host` a name of ours. Who only holds connections open shuts nobody out: beyond
-a number of them the oldest that has not asked yet is dropped.
+It serves what must run without a web framework: the codec server, and the guard of the Web UI. Each
+request is checked before it is answered: its head must arrive in time and be short, its length must
+be stated in one way only, and its `Host` must be one of our names. Idle connections cannot exhaust
+the server: beyond a number of them, the oldest that has not sent a request is dropped.
 """
 
 import asyncio
@@ -18,6 +18,14 @@ from http import HTTPStatus
 from perdure.domain.installation.hosts import answers_to
 
 LOOPBACK = "127.0.0.1"
+HEAD_BYTES = 32 * 1024
+HEAD_WITHIN_S = 10.0
+BODY_WITHIN_S = 30.0
+WAITING_AT_MOST = 128
+_NO_FAMILY = frozenset({97, 99})  # EAFNOSUPPORT, EADDRNOTAVAIL
+_TOKEN = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_REQUEST = re.compile(rb"([A-Z]{1,20}) ([!-~]{1,8000}) HTTP/1\.1")
+_BAD_VALUE = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 
 
 def is_free(port: int) -> bool:
@@ -26,7 +34,7 @@ def is_free(port: int) -> bool:
 
 
 def choose(*candidates: int | None, avoid: frozenset[int] = frozenset()) -> int:
-    """The first free candidate, else a free port that the system picks."""
+    """The first free candidate, or else a free port that the system picks."""
     for port in candidates:
         if port is not None and port not in avoid and is_free(port):
             return port
@@ -42,7 +50,7 @@ def _binds(family: socket.AddressFamily, address: str, port: int) -> bool:
             probe.bind((address, port))
             probe.listen(1)
         except OSError as error:
-            # A host without IPv6 cannot be blocked there.
+            # On a host without IPv6 nobody can occupy the port there.
             return family == socket.AF_INET6 and error.errno in _NO_FAMILY
     return True
 
@@ -53,20 +61,8 @@ def _any() -> int:
         return int(probe.getsockname()[1])
 
 
-_NO_FAMILY = frozenset({97, 99})  # EAFNOSUPPORT, EADDRNOTAVAIL
-
-
-HEAD_BYTES = 32 * 1024
-HEAD_WITHIN_S = 10.0
-BODY_WITHIN_S = 30.0
-WAITING_AT_MOST = 128
-_TOKEN = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_REQUEST = re.compile(rb"([A-Z]{1,20}) ([!-~]{1,8000}) HTTP/1\.1")
-_BAD_VALUE = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
-
-
 class Refusal(Exception):
-    """A request that is not answered with what it asked for."""
+    """A request that is answered with an error status."""
 
     def __init__(self, status: HTTPStatus, why: str) -> None:
         super().__init__(why)
@@ -75,7 +71,7 @@ class Refusal(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The head of a request; header names are in lower case, in their order."""
+    """The head of a request; header names are in lower case, and in their order."""
 
     method: str
     target: str
@@ -86,10 +82,10 @@ class Request:
         return [value for found, value in self.headers if found == name]
 
     def header(self, name: str) -> str | None:
-        """The value of a header that may be given once.
+        """The value of a header that may occur only once.
 
         Raises:
-            Refusal: it is given more than once.
+            Refusal: it occurs more than once.
         """
         found = self.all(name)
         if len(found) > 1:
@@ -101,10 +97,10 @@ class Request:
 
     @property
     def length(self) -> int:
-        """How long the body is.
+        """The length of the body.
 
         Raises:
-            Refusal: it is not said in one way.
+            Refusal: it is ambiguous, or stated by `transfer-encoding`.
         """
         given = self.header("content-length")
         if self.header("transfer-encoding") is not None:
@@ -121,7 +117,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """What came in, and the way back."""
+    """Both directions of a connection."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
@@ -130,7 +126,7 @@ class Connection:
         """The whole body.
 
         Raises:
-            Refusal: it is too long, or does not come.
+            Refusal: it is too long, or does not arrive in time.
         """
         if request.length > at_most:
             raise Refusal(
@@ -149,7 +145,7 @@ class Connection:
     async def answer(
         self, status: HTTPStatus, content: object, headers: Mapping[str, str] | None = None
     ) -> None:
-        """Send JSON (nothing for None), and end."""
+        """Send a response with JSON, or without a body for None."""
         body = b"" if content is None else json.dumps(content).encode()
         told = {
             "content-type": "application/json",
@@ -172,8 +168,8 @@ class HttpServer:
     """Answers on a port from `open` to `close`.
 
     Args:
-        answer: what a request gets; a `Refusal` that it raises becomes the response.
-        names: the hosts that the interface answers to.
+        answer: answers a request; a `Refusal` that it raises becomes the response.
+        names: the host names that are answered to.
     """
 
     def __init__(self, answer: Answer, *, names: frozenset[str]) -> None:
@@ -193,7 +189,7 @@ class HttpServer:
         return int(self._server.sockets[0].getsockname()[1])
 
     async def close(self) -> None:
-        """Stop listening, and drop who is still connected."""
+        """Stop listening, and drop all connections."""
         if self._server is not None:
             self._server.close()
         for task in self._under_way:
@@ -208,7 +204,7 @@ class HttpServer:
             with suppress(ConnectionError):
                 await self._serve(Connection(reader, writer))
         except asyncio.CancelledError:
-            pass  # asyncio would report it as a fault of the callback
+            pass  # otherwise asyncio would log it as an error of this callback
         finally:
             self._under_way.discard(task)
             self._waiting.pop(writer, None)
@@ -230,7 +226,7 @@ class HttpServer:
             await connection.answer(refusal.status, {"message": str(refusal)})
 
     async def _asked(self, connection: Connection) -> Request | None:
-        """The head of the request; None when none came."""
+        """The head of the request; None if none arrived."""
         self._wait_in_line(connection.writer)
         try:
             async with asyncio.timeout(HEAD_WITHIN_S):
@@ -252,10 +248,10 @@ class HttpServer:
 
 
 def read_head(head: bytes) -> Request:
-    """The parts of a head, read strictly.
+    """Parse a head strictly.
 
     Raises:
-        Refusal: it is no head of HTTP/1, or could be read in two ways.
+        Refusal: it is no head of HTTP/1.1, or is ambiguous.
     """
     first, *lines = head.removesuffix(b"\r\n\r\n").split(b"\r\n")
     found = _REQUEST.fullmatch(first)

@@ -1,8 +1,8 @@
-"""Delivers notices until a channel takes them: they are rows first, so no death loses one.
+"""Delivers notices until a channel accepts them; each is stored first, so no crash loses one.
 
-Every worker that has a channel looks for what is due. A notice is tried at once when its gate
-opens, then with growing pauses for days, and is dead after that: it stays in the list, from which
-a person can have it sent again.
+Every worker with a channel looks for due notices. A notice is tried as soon as its gate opens, then
+with growing pauses for days. After that it is dead, and stays in the list, from which a person can
+have it sent again.
 """
 
 import asyncio
@@ -37,13 +37,13 @@ _log = structlog.get_logger(__name__)
 
 
 class NoticeOutbox:
-    """A `Notifier` that keeps each notice and goes on trying.
+    """A `Notifier` that stores each notice and retries it.
 
     Args:
         store: where notices are kept.
-        channel: who delivers one.
-        ended: whether a run has ended; reminders of its gates are of no use then. What is told of
-            a run without a gate, such as that it was refused, is told all the same.
+        channel: delivers a notice.
+        ended: whether a run has ended. Then its gates are no longer announced, but notices without
+            a gate are, such as that a run was refused.
         now: the clock.
     """
 
@@ -61,10 +61,10 @@ class NoticeOutbox:
         self._now = now
 
     async def notify(self, event: Event) -> bool:
-        """Keep a notice and try it once; whether a channel took it.
+        """Store a notice and try it once; returns whether a channel accepted it.
 
         Raises:
-            StoreError: it cannot be kept.
+            StoreError: it cannot be stored.
         """
         notice = new_notice(event, now=self._now())
         if not await self._store.put(notice):
@@ -73,25 +73,26 @@ class NoticeOutbox:
         return await self._attempt(notice)
 
     async def serve(self, stop: asyncio.Event) -> None:
-        """Deliver what is due until `stop` is set; a store that is away is asked again."""
+        """Deliver due notices until `stop` is set; while the store is away, retry."""
         while not stop.is_set():
             try:
                 await self.deliver_due()
             except PerdureError as error:
                 _log.debug("notices_not_looked_at", why=error.message)
             except Exception:
-                # Whatever it is, people must go on being told.
+                # No error may end this loop: people must still be notified.
                 _log.exception("notices_failed")
             with suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), LOOKS_EVERY_S)
 
     async def deliver_due(self) -> int:
-        """Try every notice whose time has come; how many a channel took."""
+        """Try every due notice; returns how many a channel accepted."""
         due = await self._store.due(now=self._now(), limit=AT_ONCE)
         return sum(await asyncio.gather(*(self._attempt(notice) for notice in due)))
 
     async def _attempt(self, notice: Notice) -> bool:
         now = self._now()
+        # The claim keeps two workers from sending the same notice, and expires if one dies.
         if not await self._store.claim(notice, until=now + LEASE):
             return False
         claimed = notice.model_copy(update={"attempts": notice.attempts + 1})
@@ -117,7 +118,7 @@ class NoticeOutbox:
 
 
 def outbox_of(settings: Settings, store: NoticeStore, records: RecordStore) -> NoticeOutbox | None:
-    """The outbox of the channels that the settings name; None where they name none.
+    """The outbox of the channels that the settings name; None if they name none.
 
     Raises:
         InvalidInput: an address, a secret or a command cannot be read.

@@ -1,7 +1,7 @@
-"""Tells people that a gate waits: by a webhook, by a command, or not at all.
+"""Notifies people that a gate waits: by a webhook, by a command, or not at all.
 
-What a notice says may be a model's words, so it travels as JSON in a body or on standard input,
-never in a command line. A webhook's address is a secret: messages name its host alone.
+A notice may contain a model's words, so it is sent as JSON in a body or on standard input, never in
+a command line. A webhook's address is a secret, so messages name only its host.
 """
 
 import asyncio
@@ -28,19 +28,25 @@ from perdure.domain.foundation.errors import InvalidInput, ServiceUnavailable
 from perdure.domain.ports import Notifier
 from perdure.domain.run.notices import Event, id_of, key_of
 
+WEBHOOK_TIMEOUT_S = 10.0
+COMMAND_TIMEOUT_S = 30.0
+SHOWN_BYTES = 400
+WAITED_OUT_STATUS = frozenset({408, 425, 429})
+# Secret and signature have the form of Standard Webhooks (https://www.standardwebhooks.com).
 SECRET_PREFIX = "whsec_"
 SHORTEST, LONGEST = 24, 64
 CURE = (
     f"Set PERDURE_NOTIFY_SECRET to {WAYS} of `whsec_` and the base64 of 24 to 64 bytes; "
     '`echo "whsec_$(openssl rand -base64 32)"` makes one.'
 )
+_EVENT: TypeAdapter[Event] = TypeAdapter(Event)
 
 
 def signing_secret(reference: str) -> bytes:
-    """The bytes behind a reference.
+    """The signing secret that a reference leads to.
 
     Raises:
-        InvalidInput: it leads nowhere, or to something that is no such secret.
+        InvalidInput: the reference cannot be followed, or leads to something else.
     """
     text = referred("PERDURE_NOTIFY_SECRET", reference, cure=CURE).strip()
     try:
@@ -59,13 +65,13 @@ def signing_secret(reference: str) -> bytes:
 
 
 def signed_headers(secret: bytes, *, key: str, at: int, body: bytes) -> dict[str, str]:
-    """The three headers of one delivery.
+    """The three headers of one signed delivery.
 
     Args:
-        secret: what the receiver knows as well.
-        key: the same for a repeat of the same notice; its hash is the id, which has no dots.
-        at: the moment of this delivery, in seconds since 1970.
-        body: exactly what is sent.
+        secret: the secret that is shared with the receiver.
+        key: the idempotency key of the notice. Its hash is the id, since an id must have no dots.
+        at: the time of this delivery, in seconds since 1970.
+        body: the exact bytes that are sent.
     """
     name = id_of(key)
     signed = f"{name}.{at}.".encode() + body
@@ -77,24 +83,16 @@ def signed_headers(secret: bytes, *, key: str, at: int, body: bytes) -> dict[str
     }
 
 
-WEBHOOK_TIMEOUT_S = 10.0
-COMMAND_TIMEOUT_S = 30.0
-SHOWN_BYTES = 400
-WAITED_OUT_STATUS = frozenset({408, 425, 429})
-
-_EVENT: TypeAdapter[Event] = TypeAdapter(Event)
-
-
 class NoNotices:
-    """No channel is configured: people look at the list of open gates."""
+    """No channel is configured; people see open gates only in the list."""
 
     async def notify(self, event: Event) -> bool:
-        """Deliver nothing, and say so."""
+        """Deliver nothing; returns False."""
         return False
 
 
 class WebhookNotices:
-    """Posts each notice as JSON, signed where there is a secret."""
+    """Posts each notice as JSON, signed if there is a secret."""
 
     def __init__(
         self, url: str, *, secret: bytes | None = None, timeout_s: float = WEBHOOK_TIMEOUT_S
@@ -107,14 +105,14 @@ class WebhookNotices:
         """Post one notice.
 
         Raises:
-            ServiceUnavailable: the host did not take it now; a later attempt may succeed.
-            InvalidInput: the host refuses it, and will refuse it again.
+            ServiceUnavailable: the host did not accept it; a later attempt may succeed.
+            InvalidInput: the host refuses it, and would refuse it again.
         """
         host = self._url.host
-        # The signature is of these bytes, so they are made once and sent as they are.
+        # The signature covers these bytes, so exactly they are sent.
         body = json.dumps(worded(event)).encode()
         try:
-            # Redirects are not followed: the notice goes where the operator said, or nowhere.
+            # Redirects are not followed: the notice goes only where the operator said.
             async with httpx2.AsyncClient(timeout=self._timeout) as client:
                 answer = await asyncio.wait_for(
                     client.post(self._url, content=body, headers=self._headers(event, body)),
@@ -127,14 +125,16 @@ class WebhookNotices:
             ) from None
         if answer.is_success:
             return True
-        kind = ServiceUnavailable if _may_heal(answer.status_code) else InvalidInput
+        status = answer.status_code
+        passes = status >= 500 or status in WAITED_OUT_STATUS
+        kind = ServiceUnavailable if passes else InvalidInput
         raise kind(
-            f"The webhook at {host} answered {answer.status_code}.",
+            f"The webhook at {host} answered {status}.",
             cure="Check PERDURE_NOTIFY_WEBHOOK, and what its receiver expects.",
         )
 
     def _headers(self, event: Event, body: bytes) -> Mapping[str, str]:
-        # A repeat of the same notice is the same key, so that a receiver may drop it.
+        # The same key for every repeat of a notice, so that the receiver can drop repeats.
         key = key_of(event)
         headers = {
             "content-type": "application/json",
@@ -148,7 +148,7 @@ class WebhookNotices:
 class CommandNotices:
     """Runs a command for each notice, with the notice as JSON on its standard input.
 
-    It gets the worker's environment without Perdure's own variables and the model's key.
+    The command gets the worker's environment without Perdure's variables and the model's key.
     """
 
     def __init__(self, argv: Sequence[str], *, timeout_s: float = COMMAND_TIMEOUT_S) -> None:
@@ -173,13 +173,13 @@ class CommandNotices:
             )
 
     async def _run(self, notice: bytes, said: IO[bytes]) -> int | None:
-        """The exit code, or None when the time was up."""
+        """The exit code; None if the command took too long."""
         try:
             process = await asyncio.create_subprocess_exec(
                 *self._argv,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.DEVNULL,
-                # A file, not a pipe: a child left behind in the background must not hold us up.
+                # A file and not a pipe, which a child in the background could hold open for ever.
                 stderr=said,
                 env=foreign_environment(),
                 start_new_session=True,
@@ -202,13 +202,13 @@ class CommandNotices:
 
 
 class BothNotices:
-    """Every channel gets each notice; one that took it is enough."""
+    """Sends each notice to all channels; it counts as delivered if one accepts it."""
 
     def __init__(self, channels: Sequence[Notifier]) -> None:
         self._channels = tuple(channels)
 
     async def notify(self, event: Event) -> bool:
-        """Deliver by all channels at once; raises the first failure when none took it."""
+        """Deliver by all channels at once; raises the first failure if all fail."""
         ends = await asyncio.gather(
             *(channel.notify(event) for channel in self._channels), return_exceptions=True
         )
@@ -225,7 +225,7 @@ def notifier(settings: Settings) -> Notifier:
         InvalidInput: an address, a secret or a command cannot be read.
     """
     reference = settings.notify_secret
-    # Looked at even without a webhook: a secret that leads nowhere is told at the start.
+    # Followed even without a webhook, so that a wrong reference is reported at the start.
     secret = None if reference is None else signing_secret(reference.get_secret_value())
     channels: list[Notifier] = []
     if (url := settings.secret("notify_webhook")) is not None:
@@ -238,7 +238,7 @@ def notifier(settings: Settings) -> Notifier:
 
 
 def command_words(text: str) -> tuple[str, ...]:
-    """A command as its words: a JSON list, or quoted as in a shell (which never runs)."""
+    """The words of a command: a JSON list, or quoted as in a shell, which is not run."""
     try:
         words: object = json.loads(text) if text.lstrip().startswith("[") else shlex.split(text)
     except ValueError as error:
@@ -249,7 +249,7 @@ def command_words(text: str) -> tuple[str, ...]:
 
 
 def worded(event: Event) -> Event:
-    """The notice with `text`, two plain lines that chat services show; without secrets."""
+    """The notice without secrets, and with `text`: two plain lines that chat services show."""
     run, gate = event.get("run", "?"), event.get("gate", "?")
     offered = event.get("choices")
     choices = [str(choice) for choice in offered] if isinstance(offered, list) else []
@@ -272,10 +272,6 @@ def _checked(address: str) -> httpx2.URL:
             cure="Correct or unset it.",
         )
     return url
-
-
-def _may_heal(status: int) -> bool:
-    return status >= 500 or status in WAITED_OUT_STATUS
 
 
 def _unreadable_command(text: str) -> InvalidInput:

@@ -1,4 +1,4 @@
-"""An OpenID Connect provider: authorization code with PKCE, and the signed identity it brings."""
+"""Signs people in with OpenID Connect: authorization code with PKCE, and signed identities."""
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
@@ -20,7 +20,7 @@ from perdure.domain.installation.single_sign_on import Attempt, Person, checked_
 DISCOVERY = "/.well-known/openid-configuration"
 TIMEOUT_S = 10.0
 LEEWAY_S = 60
-# Never `none`, nor one whose key would be the client's own secret.
+# Without `none`, and without HMAC, whose key would be the client's own secret.
 ALGORITHMS = [
     "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA",
 ]  # fmt: skip
@@ -29,7 +29,7 @@ AGAIN = "Sign in once more."
 
 
 class Metadata(BaseModel):
-    """What is used of the provider's discovery document."""
+    """The fields of the provider's discovery document that are used."""
 
     issuer: str
     authorization_endpoint: str
@@ -39,7 +39,7 @@ class Metadata(BaseModel):
 
 
 class _Client(Protocol):
-    """What is used of authlib's client, which has no types."""
+    """The methods of authlib's client that are used; the library has no types."""
 
     def create_authorization_url(self, url: str, **given: str) -> tuple[str, str]: ...
 
@@ -53,18 +53,18 @@ class _Client(Protocol):
 
 
 class OpenIdProvider:
-    """A provider at its address.
+    """One provider.
 
     Args:
-        issuer: the address that names it; https, or http on loopback.
-        client_id: this installation's id there.
-        client_secret: the secret that goes with it.
-        groups_claim: the claim that holds the groups of a person.
-        scope: what is asked for, as `openid profile email`.
-        transport: replaces the network.
+        issuer: its issuer address; https, or http on loopback.
+        client_id: the id of this installation at the provider.
+        client_secret: the secret of that id.
+        groups_claim: the claim with the groups of a person.
+        scope: the scopes to ask for, such as `openid profile email`.
+        transport: replaces the network in tests.
 
     Raises:
-        InvalidInput: the issuer is no such address.
+        InvalidInput: the issuer is not such an address.
     """
 
     def __init__(
@@ -89,11 +89,11 @@ class OpenIdProvider:
 
     @property
     def issuer(self) -> str:
-        """The address that names it."""
+        """The issuer address."""
         return self._issuer
 
     async def address(self, attempt: Attempt) -> str:
-        """Where the browser is sent to sign in."""
+        """The address where the browser signs in."""
         async with self._client(attempt) as client:
             found = await self._metadata(client)
             url, _ = client.create_authorization_url(
@@ -105,7 +105,7 @@ class OpenIdProvider:
         return url
 
     async def person(self, attempt: Attempt, answer: str) -> Person:
-        """Who signed in."""
+        """The person who signed in, from the provider's answer to the browser."""
         told = parse_qs(urlsplit(answer).query)
         if "error" in told:
             raise _refused(" ".join(told["error"]), " ".join(told.get("error_description", [])))
@@ -139,7 +139,7 @@ class OpenIdProvider:
                 redirect_uri=attempt.back,
                 code_challenge_method="S256",
                 timeout=TIMEOUT_S,
-                leeway=0,  # the access token is used at once, however short its life
+                leeway=0,  # the access token is used at once, even if it expires soon
                 transport=self._transport,
             ),
         )
@@ -166,7 +166,7 @@ class OpenIdProvider:
     async def _identity(
         self, client: _Client, found: Metadata, given: Mapping[str, object], *, nonce: str
     ) -> dict[str, object]:
-        """The claims of the identity token, once its signature and all that bounds it hold."""
+        """The claims of the identity token, if signature, issuer, audience, nonce and time hold."""
         document = await self._json(client, found.jwks_uri)
         rules = jwt.JWTClaimsRegistry(
             leeway=LEEWAY_S,
@@ -192,7 +192,7 @@ class OpenIdProvider:
     async def _more(
         self, client: _Client, url: str, claims: Mapping[str, object]
     ) -> dict[str, object]:
-        """What the provider tells beside the identity token, if it is of the same person."""
+        """The claims of the userinfo endpoint, if they are about the same person."""
         if not _private(url):
             return {}
         more = await self._json(client, url, signed_in=True)
@@ -237,7 +237,7 @@ def _refused(error: str | None, description: str | None) -> NotAllowed:
 
 
 def _private(url: str) -> bool:
-    """Whether what is sent to an address stays between both ends."""
+    """Whether nobody else can read what is sent to an address: https, or loopback."""
     parts = urlsplit(url)
     if parts.username or parts.password or not parts.hostname:
         return False

@@ -1,4 +1,4 @@
-"""Runs checks of a text; patterns run on a linear-time engine, Python in a sandbox."""
+"""Runs the checks of a text, with patterns in linear time and Python in a sandbox."""
 
 from perdure.adapters.checks.builtin_checks import run_check
 from perdure.adapters.checks.rubric import (

@@ -1,4 +1,4 @@
-"""Runs one of the built-in checks on one text, and reads what a check gives."""
+"""Runs one built-in check on one text, and reads the value that a check returns."""
 
 import json
 import re
@@ -26,13 +26,23 @@ __all__ = ["PASSED", "CheckFailed", "CheckResult", "result_of"]
 
 PASSED = CheckResult(score=1.0)
 ANSWER_CHARACTERS = 400
+SHOWN_CHARACTERS = 120
+_UNITS: dict[LengthUnit, tuple[str, str]] = {
+    "chars": ("character", "characters"),
+    "words": ("word", "words"),
+    "lines": ("line", "lines"),
+    "sentences": ("sentence", "sentences"),
+}
+# A sentence ends at a full stop or the like if space or the end follows, so 3.5 is one number.
+_SENTENCE_END = re.compile(r"(?<![.!?…])[.!?…]+[\"'”’)\]]*(?=\s|$)|[。！？]+")
+_HAS_WORD = re.compile(r"\w")
 
 
 def result_of(value: object) -> CheckResult:
-    """Read a truth value, a score, or a score with words.
+    """Read a boolean, a score, or a score with an explanation.
 
     Raises:
-        CheckFailed: it is none of these, or the score is not between 0 and 1.
+        CheckFailed: the value is none of these, or the score is not between 0 and 1.
     """
     match value:
         case CheckResult():
@@ -51,15 +61,8 @@ def result_of(value: object) -> CheckResult:
     return CheckResult(float(score), "" if score >= 1 else said[:ANSWER_CHARACTERS], fix)
 
 
-# A sentence ends at a full stop and the like when space or the end follows, so 3.5 is one number.
-_SENTENCE_END = re.compile(r"(?<![.!?…])[.!?…]+[\"'”’)\]]*(?=\s|$)|[。！？]+")
-
-
-_HAS_WORD = re.compile(r"\w")
-
-
 def length_of(text: str, unit: LengthUnit) -> int:
-    """The length of `text`; words hold a letter or digit, blank lines do not count."""
+    """The length of `text`; a word has a letter or digit, and blank lines do not count."""
     match unit:
         case "chars":
             return len(text)
@@ -71,17 +74,8 @@ def length_of(text: str, unit: LengthUnit) -> int:
             return sum(1 for piece in _SENTENCE_END.split(text) if _HAS_WORD.search(piece))
 
 
-SHOWN_CHARACTERS = 120
-_UNITS: dict[LengthUnit, tuple[str, str]] = {
-    "chars": ("character", "characters"),
-    "words": ("word", "words"),
-    "lines": ("line", "lines"),
-    "sentences": ("sentence", "sentences"),
-}
-
-
 def run_check(check: BuiltInCheck, text: str) -> CheckResult:
-    """Score a text; raises `CheckFailed` when the check itself cannot be run."""
+    """Score a text; raises `CheckFailed` if the check itself cannot run."""
     match check:
         case ContainsCheck():
             return _contains(check, text)
@@ -176,7 +170,7 @@ def _same_json(text: str, wanted: JsonValue) -> bool:
         value = _read_json(text)
     except ValueError:
         return False
-    # Dumped, since in Python True equals 1.
+    # Compared as text, since in Python True equals 1.
     return json.dumps(value, sort_keys=True) == json.dumps(wanted, sort_keys=True)
 
 
@@ -197,5 +191,5 @@ def _short(text: str) -> str:
 
 
 def similarity(left: str, right: str) -> float:
-    """From 0 (nothing in common) to 1 (equal)."""
+    """The similarity of two texts, from 0 (nothing in common) to 1 (equal)."""
     return round(Indel.normalized_similarity(left, right), 9)

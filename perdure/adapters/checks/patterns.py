@@ -1,4 +1,4 @@
-"""Regular expressions of users and models, on RE2: no pattern can hold a worker."""
+"""Regular expressions of users and models on RE2, so that no pattern can block a worker."""
 
 from functools import lru_cache
 from typing import Protocol
@@ -12,17 +12,18 @@ CACHED_PATTERNS = 128
 
 
 class Pattern(Protocol):
-    """A compiled pattern, as far as checks use it."""
+    """The part of a compiled pattern that checks use."""
 
     def search(self, text: bytes) -> object | None:
         """The first match, or None."""
         ...
 
     def count(self, text: bytes) -> int:
-        """How many matches there are."""
+        """The number of matches."""
         ...
 
 
+# On bytes, in which lone surrogates are replaced; RE2 refuses a `str` that has them.
 class _Compiled:
     def __init__(self, pattern: str) -> None:
         options = re2.Options()
@@ -42,7 +43,7 @@ def compile_pattern(pattern: str) -> Pattern:
     """Compile a pattern.
 
     Raises:
-        CheckFailed: it is no pattern that RE2 knows; look-around and back-references are none.
+        CheckFailed: it is not RE2 syntax, which has no look-around and no back-references.
     """
     try:
         return _Compiled(pattern)

@@ -43,7 +43,7 @@ class RubricChecks:
     """The port `CheckRunner`: built-in checks, Python of a rubric, checks of plugins.
 
     Args:
-        snippets: what runs Python; without it such checks cannot be run.
+        snippets: runs Python checks; without it they cannot run.
         plugins: checks of other packages by name.
     """
 
@@ -58,7 +58,7 @@ class RubricChecks:
 
     @property
     def plugin_names(self) -> tuple[str, ...]:
-        """The checks that plugins bring."""
+        """The names of the checks of plugins."""
         return tuple(sorted(self._plugins))
 
     def evaluate(
@@ -71,7 +71,7 @@ class RubricChecks:
     ) -> tuple[DimensionScore, ...]:
         """Score every dimension that a check of the text evaluates, in the order of the rubric.
 
-        A dimension bound to a part sees that part alone. A check that cannot be run gives no score.
+        A dimension of a part sees only that part. A check that cannot run gives no score.
         """
         values = adaptation or {}
         return tuple(
@@ -93,7 +93,7 @@ class RubricChecks:
         *,
         adaptation: Mapping[str, JsonValue] | None = None,
     ) -> tuple[ActivityCheck, ...]:
-        """What the loop schedules on workers of others; `evaluate` says why others cannot be."""
+        """The checks to schedule as foreign activities; `evaluate` reports those that cannot be."""
         found: list[ActivityCheck] = []
         for dimension in rubric.dimensions:
             if isinstance(check := dimension.pure_check, PluginCheck):
@@ -110,7 +110,7 @@ class RubricChecks:
         *,
         verdicts: Mapping[str, ActivityVerdict],
     ) -> tuple[DimensionScore, ...]:
-        """The scores of the dimensions, by name, that such activities gave verdicts on."""
+        """The scores of the dimensions for which foreign activities returned verdicts."""
         return tuple(
             _scored(
                 dimension,
@@ -161,7 +161,8 @@ class RubricChecks:
             with disk_errors():
                 value = self._snippets.verdict(snippet, text, adaptation)
         except SnippetFailed as failed:
-            # The code was written for the output it met: that it fails there is a defect found.
+            # Unlike a check that cannot run, code that fails on this output shows a defect of the
+            # output: the code was written for it.
             return CheckResult(0.0, f"the Python check ended with {failed}")
         return result_of(value)
 
@@ -176,13 +177,15 @@ class RubricChecks:
                 cure=LOAD_PLUGIN,
             )
         if found.activity is not None:
-            list(self._activity("", check, text, adaptation))  # says what is wrong with it
+            list(
+                self._activity("", check, text, adaptation)
+            )  # raises if its arguments are too large
             raise CheckFailed(f"the check {name} is an activity, which only a loop can run")
         try:
             with disk_errors():
                 return result_of(found.verdict(text, check.parameters, adaptation))
         except (CheckFailed, StoreAway):
-            raise  # a full disk says nothing of the output: the step waits for room
+            raise  # a full disk is no fault of the output: the step waits
         except Exception as error:
             raise CheckFailed(
                 f"the check {name} failed with {type(error).__name__}: {told(error)}"[:400]
@@ -197,7 +200,7 @@ def evaluate_checks(
 
 
 def check_problems(rubric: Rubric, *, root: str = "rubric") -> tuple[Problem, ...]:
-    """Patterns and schemas of a rubric that cannot be used, found before a run starts."""
+    """The patterns and schemas of a rubric that cannot be used, found before a run starts."""
     found: list[Problem] = []
     for index, dimension in enumerate(rubric.dimensions):
         path = f"{root}[{index}].evaluator"
@@ -251,7 +254,7 @@ def _scored(
 
 
 def _text_of(dimension: Dimension, check: Check, output: str, parts: PartKind) -> str:
-    """The part of the output that a dimension is bound to, or all of it."""
+    """The part of the output that a dimension evaluates, or all of it."""
     if dimension.part is None:
         return output
     return part_text(output, dimension.part, parts, as_json=_reads_json(check))
@@ -263,7 +266,7 @@ def _result_of_activity(verdict: ActivityVerdict) -> CheckResult:
     match verdict.value:
         case [score, str() as detail]:
             return result_of((score, detail))
-        case {"score": score, **others}:  # a `CheckResult`, as it travels
+        case {"score": score, **others}:  # a `CheckResult` as JSON
             read = result_of((score, str(others.get("detail", ""))))
             return replace(read, fix=str(others.get("fix", "")))
         case value:
@@ -271,7 +274,7 @@ def _result_of_activity(verdict: ActivityVerdict) -> CheckResult:
 
 
 def _reads_json(check: Check) -> bool:
-    """Whether a check looks at the value of a key as JSON, not at the text that it holds."""
+    """Whether a check compares the value of a key as JSON, and not its text."""
     match check:
         case JsonSchemaCheck():
             return True
@@ -296,7 +299,7 @@ def _finding(dimension: Dimension, result: CheckResult, *, where: str, detail: s
 
 
 def schema_problem(schema: Mapping[str, JsonValue]) -> str:
-    """Why a JSON schema of a task cannot be used; empty when it can."""
+    """Why a JSON schema of a task cannot be used; empty if it can."""
     try:
         prepare_schema(schema)
     except CheckFailed as error:

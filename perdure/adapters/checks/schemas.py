@@ -1,4 +1,8 @@
-"""JSON Schemas of users, with every pattern on the linear-time engine and no remote references."""
+"""JSON Schemas of users, with patterns in linear time and without remote references.
+
+`jsonschema` matches patterns with `re`, which may backtrack for ever. The three keywords that match
+patterns are replaced here; those that cannot be replaced are refused.
+"""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -86,11 +90,12 @@ def _validator(schema_text: str) -> Validator:
         Draft202012Validator.check_schema(schema)
     except SchemaError as error:
         raise CheckFailed(f"the JSON schema is not valid: {error.message}") from error
+    # An empty registry: a reference to elsewhere is an error, and nothing is fetched.
     return _SafeValidator(schema, registry=Registry())
 
 
 def _check_keywords(schema: object) -> None:
-    """Refuse keywords whose matching would leave the linear-time engine; compile patterns."""
+    """Refuse keywords that would match patterns with `re`, and compile all patterns."""
     if isinstance(schema, list):
         for item in schema:
             _check_keywords(item)
@@ -112,12 +117,12 @@ def _check_keywords(schema: object) -> None:
 
 
 def prepare_schema(schema: Mapping[str, JsonValue]) -> Validator:
-    """A validator of a schema; raises `CheckFailed` when the schema cannot be used."""
+    """A validator of a schema; raises `CheckFailed` if the schema cannot be used."""
     return _validator(json.dumps(schema, sort_keys=True))
 
 
 def schema_errors(schema: Mapping[str, JsonValue], value: JsonValue) -> list[str]:
-    """What is wrong with a value, each with its path, at most three; empty when it conforms."""
+    """At most three errors of a value, each with its path; empty if it conforms."""
     validator = prepare_schema(schema)
     found: list[str] = []
     try:

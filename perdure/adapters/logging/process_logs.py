@@ -1,7 +1,7 @@
 """Logs of a serving process: every library writes to the same place in the same format.
 
-That holds for Temporal's core, which is Rust and else writes to standard error by itself, for
-warnings of Python, and for what nobody caught, in any thread.
+This includes Temporal's core, which is Rust and would write to standard error by itself, warnings
+of Python, and uncaught exceptions in any thread.
 """
 
 import logging
@@ -31,20 +31,20 @@ _log = structlog.get_logger(__name__)
 
 
 def log_process(settings: Settings, *, level: Level | None = None) -> None:
-    """Send all that this process says to its log; may be called again."""
+    """Send all output of this process to its log; may be called again."""
     told = level or settings.log_level
     configure_logging(level=told, json=JSON_OF_FORMAT[settings.log_format])
     logging.captureWarnings(True)
     sys.excepthook = _uncaught
     threading.excepthook = _uncaught_in_thread
-    # Of the first runtime of the process: a client that was made before keeps its own.
+    # Only the first runtime of a process is used: a client that exists already keeps its own.
     Runtime.set_default(
         Runtime(telemetry=TelemetryConfig(logging=core_logging(told))), error_if_already_set=False
     )
 
 
 def core_logging(level: Level = "info") -> LoggingConfig:
-    """Temporal's core writes to our log; what it adds to a line becomes fields there."""
+    """Make Temporal's core write to our log; what it adds to a line becomes fields."""
     return LoggingConfig(
         filter=TelemetryFilter(core_level=_CORE_LEVELS[level], other_level="ERROR"),
         forwarding=LogForwardingConfig(
@@ -57,9 +57,9 @@ def core_logging(level: Level = "info") -> LoggingConfig:
 
 
 def told_at_the_end(error: PerdureError, *, as_json: bool) -> None:
-    """Say why a process ends: a line of its log, or plain words for a person."""
+    """Report why a process ends, as a line of its log or in words for a person."""
     if as_json:
-        # A setting may be what is wrong: then nobody has set up the log before.
+        # If a setting is wrong, the log is not set up yet.
         configure_logging(level="info", json=True)
         _log.error("ended", code=error.code, why=error.message, cure=error.cure)
     else:

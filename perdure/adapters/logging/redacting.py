@@ -1,8 +1,8 @@
-"""What this process must never tell: the secrets that it was configured with, by value.
+"""Removes the secrets that this process was configured with from texts, by their value.
 
-Every adapter that turns foreign words into ours, or writes them where they stay, asks `told`.
-Process-wide on purpose: logs, failures and spans of a process are made in places that no settings
-reach, and a secret of one installation is none that another one in it should tell.
+Every adapter calls `told` on foreign text before it becomes a message of ours or is written
+anywhere. The list is one for the whole process: logs, failures and spans are made in places that no
+settings reach, and no installation in the process should reveal the secrets of another.
 """
 
 import base64
@@ -12,7 +12,7 @@ from urllib.parse import quote, urlsplit
 
 from perdure.domain.foundation.redaction import redacted, redacted_data
 
-# Shorter values occur in ordinary words; taking them out would say more than it hides.
+# Shorter values occur in ordinary words: removing them would damage texts, and reveal the value.
 LEAST_CHARACTERS = 8
 
 _known: frozenset[str] = frozenset()
@@ -26,7 +26,7 @@ def keep_secret(values: Iterable[str | None]) -> None:
     if found <= _known:
         return
     _known |= found
-    # A secret that holds another one is taken out whole.
+    # So that a secret that contains another one is removed completely.
     _longest_first = tuple(sorted(_known, key=len, reverse=True))
 
 
@@ -36,14 +36,14 @@ def told(words: object) -> str:
 
 
 def told_data(data: object) -> object:
-    """The same for data as JSON has it."""
+    """The same for JSON data."""
     return redacted_data(data, _longest_first)
 
 
 def spellings(secret: str) -> frozenset[str]:
-    """A secret as it may stand in a text: plain, in a URL, in JSON, in base64.
+    """The forms in which a secret may be in a text: plain, in a URL, in JSON, in base64.
 
-    One that is too short, or not a word of its own, has none.
+    A secret that is too short has none.
     """
     bare = secret.strip()
     if len(bare) < LEAST_CHARACTERS:
@@ -59,7 +59,7 @@ def spellings(secret: str) -> frozenset[str]:
 
 
 def secrets_of_url(url: str) -> tuple[str, ...]:
-    """The password that a URL carries, if any."""
+    """The password in a URL, if there is one."""
     try:
         parts = urlsplit(url)
     except ValueError:

@@ -1,9 +1,9 @@
 """Sets up logs: events with fields, on standard error, as JSON in a pipe and readable elsewhere.
 
-Standard logging (Temporal's, the model SDK's) goes through the same renderer, and every line loses
-its secrets at its end. Workflow code logs
-with `workflow.logger` alone, which is silent on replay. This module must not import Temporal: the
-command line configures its logs before it knows whether it needs a server.
+Standard logging (of Temporal and the model SDKs) goes through the same renderer, and secrets are
+removed from every finished line. Workflow code logs only with `workflow.logger`, which is silent
+during replay. This module must not import Temporal: the command line configures its logs before it
+knows whether it needs a server.
 """
 
 import logging
@@ -22,11 +22,11 @@ Level = Literal["debug", "info", "warning", "error"]
 LogFormat = Literal["auto", "json", "console"]
 
 JSON_OF_FORMAT: Mapping[LogFormat, bool | None] = {"auto": None, "json": True, "console": False}
-# Each writes a line per request at level info; a run makes thousands.
+# At level info each of these writes a line per request, and a run makes thousands.
 CHATTY = ("anthropic", "httpcore2", "httpx2", "asyncio", "urllib3")
 OF_WORKERS = "temporalio.worker"
 REPEATED_S = 60.0
-# Where Temporal's adapters put what they know, and the names under which we log it.
+# The fields of log records in which Temporal's SDK puts its details, and our names for them.
 TEMPORAL_EXTRAS = ("temporal_workflow", "temporal_activity")
 TEMPORAL_FIELDS = {
     "workflow_id": "run",
@@ -38,7 +38,7 @@ TEMPORAL_FIELDS = {
 
 
 class _Handler(logging.StreamHandler[TextIO]):
-    """Ours, so that a second configuration replaces it and leaves others alone."""
+    """A class of our own, so that a second configuration replaces only our handler."""
 
 
 class _OnceForAll(logging.Filter):
@@ -64,7 +64,7 @@ class _OnceForAll(logging.Filter):
 
 
 class _CleanLines(structlog.stdlib.ProcessorFormatter):
-    """Takes secrets out of finished lines, wherever in them they came from; JSON stays JSON."""
+    """Removes secrets from finished lines, whichever field they came from; JSON stays valid."""
 
     def format(self, record: logging.LogRecord) -> str:
         return told(super().format(record))
@@ -118,7 +118,8 @@ def _shared() -> list[Processor]:
 
 
 def _name_the_span(_logger: object, _method: str, event: EventDict) -> EventDict:
-    """The trace and span that a line was written in, where this process is traced."""
+    """Add the trace and span of a line, if this process is traced."""
+    # Not imported here: a process without tracing should not pay for the import.
     tracing = sys.modules.get("opentelemetry.trace")
     if tracing is not None:
         found = tracing.get_current_span().get_span_context()
@@ -129,7 +130,7 @@ def _name_the_span(_logger: object, _method: str, event: EventDict) -> EventDict
 
 
 def _formatter(*, as_json: bool, colors: bool) -> logging.Formatter:
-    # Tracebacks are plain in both: richer ones print local variables, and with them secrets.
+    # Plain tracebacks in both: richer ones print local variables, which may hold secrets.
     ending: list[Processor] = (
         [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(default=str)]
         if as_json
@@ -147,7 +148,7 @@ def _formatter(*, as_json: bool, colors: bool) -> logging.Formatter:
 
 
 def _make_printable(_logger: object, _method: str, event: EventDict) -> EventDict:
-    """Texts without what a terminal would obey; the renderer writes other values as literals."""
+    """Remove terminal controls from texts; the renderer writes other values as literals."""
     return {
         name: printable(value) if isinstance(value, str) else value for name, value in event.items()
     }
@@ -162,7 +163,7 @@ def _printable_traceback(stream: TextIO, exc_info: ExcInfo) -> None:
 def _name_temporal_fields(
     _logger: object, _method: str, event: MutableMapping[str, object]
 ) -> EventDict:
-    """Turn what Temporal appends to a message as text into fields under our names."""
+    """Turn the details that Temporal appends to a message as text into fields of ours."""
     record = event.get("_record")
     suffix: dict[str, object] = {}
     for extra in TEMPORAL_EXTRAS:
@@ -178,7 +179,7 @@ def _name_temporal_fields(
 
 
 def _name_core_fields(record: object, event: MutableMapping[str, object]) -> None:
-    """What Temporal's core adds to a line: where in it, and its fields, as they are."""
+    """Add what Temporal's core says about a line: its module, and its own fields."""
     core: object = getattr(record, "temporal_log", None)
     if core is not None:
         event["target"] = getattr(core, "target", "")

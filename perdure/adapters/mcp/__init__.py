@@ -1,1 +1,1 @@
-"""Tools of MCP servers: which the operator allows, how they are reached, what they say."""
+"""Tools of MCP servers: the operator's configuration, connections, calls and results."""

@@ -1,7 +1,7 @@
-"""Connections to MCP servers: one per server and folder, shared by calls, reopened when dead.
+"""Connections to MCP servers: one per server and folder, shared by calls, reopened when lost.
 
-A connection lives in a task of its own, which opens and closes it: the SDK's scopes must not cross
-tasks, and a cancelled call must not take down what others use.
+Each connection lives in a task of its own, which opens and closes it. The SDK's cancel scopes must
+not cross tasks, and a cancelled call must not close a connection that others use.
 """
 
 import asyncio
@@ -28,16 +28,21 @@ TAIL_CHARACTERS = 400
 CHUNK = 4096
 HTTP_TIMEOUT_S = 30.0
 READ_TIMEOUT_S = 300.0
+OPENING_S = 30.0
+IDLE_S = 300.0
+LINKS_KEPT = 16
+# A server that never ends its list of tools is read as far as this.
+PAGES = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Where a server is: a program with its variables and folder, or an address with headers.
+    """How a server is reached: a program with variables and folder, or an address with headers.
 
     Args:
-        name: of the server, for people.
+        name: the server's name in messages.
         command: the program and its arguments, for a local server.
-        folder: where a local server runs; None is an empty folder of the connection.
+        folder: where a local server runs; None means an empty folder for this connection.
         environment: variables by name, for a local server; never shown.
         url: the address of a remote server.
         headers: by name, for a remote server; never shown.
@@ -52,32 +57,31 @@ class Target:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What tells connections apart."""
+        """Calls with equal keys share a connection."""
         variables = tuple(sorted(self.environment.items()))
         headers = tuple(sorted(self.headers.items()))
         return (self.name, self.command, self.folder, variables, self.url, headers)
 
 
 class Tail:
-    """The end of what a server wrote to its standard error; the rest is not kept."""
+    """The last part of a server's standard error; the rest is dropped."""
 
     def __init__(self, sink: TextIO) -> None:
         self.sink = sink
         self._text = ""
 
     def take(self, text: str) -> None:
-        """Read the next bytes."""
         self._text = (self._text + text)[-TAIL_CHARACTERS:]
 
     def said(self) -> str:
-        """What it said last, as the end of a sentence; empty when it said nothing."""
+        """The server's last words, as the end of a sentence; empty if there are none."""
         last = " ".join(self._text.split())
         return f"; it said: {last}" if last else ""
 
 
 @asynccontextmanager
 async def listening() -> AsyncGenerator[Tail]:
-    """A place for a server's standard error, of which the end is kept."""
+    """A pipe for a server's standard error, of which only the end is kept."""
     reading, writing = os.pipe()
     loop = asyncio.get_running_loop()
     os.set_blocking(reading, False)
@@ -96,7 +100,7 @@ async def listening() -> AsyncGenerator[Tail]:
 
 
 async def transport_to(target: Target, stack: AsyncExitStack, sink: TextIO) -> Transport:
-    """The SDK's transport to a server; what it needs besides is entered into the stack."""
+    """The SDK's transport to a server; its HTTP client or folder is closed with the stack."""
     if target.url:
         timeout = httpx2.Timeout(HTTP_TIMEOUT_S, read=READ_TIMEOUT_S)
         client = httpx2.AsyncClient(headers=dict(target.headers), timeout=timeout, trust_env=False)
@@ -108,12 +112,6 @@ async def transport_to(target: Target, stack: AsyncExitStack, sink: TextIO) -> T
         command=program, args=arguments, env=dict(target.environment), cwd=folder
     )
     return stdio_client(parameters, errlog=sink)
-
-
-OPENING_S = 30.0
-IDLE_S = 300.0
-LINKS_KEPT = 16
-PAGES = 50
 
 
 class Link:
@@ -136,7 +134,7 @@ class Link:
         self._ending.set()
 
     async def ended(self) -> None:
-        """Wait for the end of a dropped connection."""
+        """Wait until a dropped connection is closed."""
         await asyncio.wait({self._task})
 
     async def tools(self) -> dict[str, wire.Tool]:
@@ -155,10 +153,10 @@ class Link:
     async def call(
         self, tool: str, arguments: dict[str, JsonValue]
     ) -> tuple[wire.CallToolResult, tuple[str, ...]]:
-        """Call one tool; the caller minds the deadline.
+        """Call one tool; the caller sets the deadline.
 
         Returns:
-            What it answered, and the questions that the server asked meanwhile, all declined.
+            Its result, and the questions that the server asked meanwhile, all of them declined.
         """
         client, heard = await self._client(), list[str]()
         self._listeners.append(heard)
@@ -170,9 +168,9 @@ class Link:
     async def _declined(
         self, context: ClientRequestContext, params: wire.ElicitRequestParams
     ) -> wire.ElicitResult:
-        """Decline a question of the server: a call cannot wait for a person, its worker may end.
+        """Decline a question of the server: no call can wait for a person, as its worker may end.
 
-        Which of several calls it belongs to is not said, so all of them tell of it.
+        The question does not say which call it belongs to, so all open calls report it.
         """
         for heard in self._listeners:
             heard.append(params.message)
@@ -188,7 +186,7 @@ class Link:
                 self._opened.set_result(client)
                 await self._until_idle()
         except Exception as error:
-            # After the opening there is nobody to tell: the next call opens anew.
+            # Once it was open, nobody waits for this error: the next call opens a new connection.
             if not self._opened.done():
                 self._opened.set_exception(error)
         finally:
@@ -203,7 +201,8 @@ class Link:
                 transport = await transport_to(self.target, stack, tail.sink)
                 asking = Client(transport, client_info=me, elicitation_callback=self._declined)
                 client = await stack.enter_async_context(asking)
-                # The SDK would hold the loop with patterns of the server's; `servers` checks.
+                # The SDK checks results in the event loop with the server's own patterns, which may
+                # backtrack for ever. `servers` checks them in a process with limits.
                 vars(client.session)["validate_tool_result"] = _unjudged
                 return client
         except TimeoutError as error:
@@ -232,7 +231,7 @@ class Links:
 
     @asynccontextmanager
     async def to(self, target: Target) -> AsyncGenerator[Link]:
-        """The connection to a server, opened when there is none."""
+        """The connection to a server, opened if there is none."""
         link = self._links.get(target.key)
         if link is None:
             self._make_room()
@@ -264,11 +263,11 @@ class Links:
 
 
 async def _unjudged(name: str, result: wire.CallToolResult) -> None:
-    """In place of the SDK's check of a result, whose patterns run on an engine that backtracks."""
+    """Replaces the SDK's check of a result, whose regular expressions may backtrack for ever."""
 
 
 def words_of(error: BaseException) -> str:
-    """What went wrong, in the words of the innermost error."""
+    """The message of the innermost error of a group."""
     while isinstance(error, BaseExceptionGroup) and error.exceptions:
         error = error.exceptions[0]
     return told(error) or type(error).__name__
@@ -282,6 +281,6 @@ def _away(target: Target, why: str) -> ToolFailure:
 
 
 def _look_at(opened: asyncio.Future[Client]) -> None:
-    """A failed opening that nobody waited for is no complaint of the event loop."""
+    """Retrieve the error of an opening that nobody awaited, or asyncio would log it."""
     if not opened.cancelled():
         opened.exception()

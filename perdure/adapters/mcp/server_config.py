@@ -1,7 +1,7 @@
-"""The operator's book of MCP servers (`mcp.yaml`): a task can only pick from it, never add to it.
+"""The operator's list of MCP servers (`mcp.yaml`), from which a task can pick, but not add to it.
 
-Nothing here believes what a server says about its own tools: access, retries and approval are the
-operator's words.
+What a server claims about its own tools is not trusted: the operator states their access, whether
+they are idempotent and whether they need approval.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ Reference = Annotated[str, Field(pattern=r"^(env|file|command):.")]
 
 
 class ToolPolicy(FrozenModel):
-    """What the operator says of one tool; what is left out is the server's."""
+    """What the operator states of one tool; what is left out is as for its server."""
 
     access: ServerAccess | None = None
     idempotent: bool | None = None
@@ -37,9 +37,9 @@ class ToolPolicy(FrozenModel):
 class ServerEntry(FrozenModel):
     """One server: how it is started or reached, and how much its tools are trusted.
 
-    `env` and the values of `headers_from` name environment variables of the worker; a header may
-    also be a reference, as the values of `env_from` are. `cwd` is an absolute folder, or
-    `workspace` for the folder of the run; left out it is an empty one.
+    `env` and the values of `headers_from` name environment variables of the worker. A header may
+    also be a reference, like the values of `env_from`. `cwd` is an absolute folder, or `workspace`
+    for the folder of the run; if it is left out, the server runs in an empty folder.
     """
 
     command: tuple[str, ...] | None = Field(default=None, min_length=1)
@@ -67,7 +67,7 @@ class ServerEntry(FrozenModel):
         return self
 
     def rule(self, tool: str) -> ToolPolicy:
-        """Everything that holds for one tool, by the server's own name of it."""
+        """The full policy of one tool, by the server's own name of it."""
         said = self.tools.get(tool, ToolPolicy())
         return ToolPolicy(
             access=said.access or self.access,
@@ -84,7 +84,7 @@ class ServerEntry(FrozenModel):
         )
 
     def offers(self, tool: str, spec: ServerSpec) -> bool:
-        """Whether operator and task both let this tool in."""
+        """Whether both operator and task allow this tool."""
         return all(
             (allow is None or _any(allow, tool)) and not _any(deny, tool)
             for allow, deny in ((self.allow, self.deny), (spec.allow, spec.deny))
@@ -97,7 +97,7 @@ class AllowedServers(FrozenModel):
     servers: dict[ServerName, ServerEntry] = {}
 
     def admitted(self, spec: ServerSpec) -> ServerEntry:
-        """The entry behind what a task asks for, narrowed to what it says.
+        """The entry of the server that a task names, narrowed to what the task states.
 
         Raises:
             InvalidInput: the worker has no such server, or has another one under this name.
@@ -126,23 +126,23 @@ class AllowedServers(FrozenModel):
 
 
 class NoServers:
-    """The port `ToolServers` of a worker whose operator allows none."""
+    """The port `ToolServers` of a worker without MCP servers."""
 
     def accesses(self, asked: Sequence[ServerSpec]) -> frozenset[AccessClass]:
-        """Nothing for nothing; raises `InvalidInput` for anything else."""
+        """Empty if no server is asked for; otherwise raises `InvalidInput`."""
         return frozenset(one for spec in asked for one in AllowedServers().admitted(spec).accesses)
 
     async def pin(self, asked: Sequence[ServerSpec], *, root: str) -> PinnedServers:
-        """Nothing for nothing; raises `InvalidInput` for anything else."""
+        """Empty if no server is asked for; otherwise raises `InvalidInput`."""
         self.accesses(asked)
         return PinnedServers()
 
 
 def load_book(path: Path) -> AllowedServers:
-    """Read the operator's book; a file that is not there is an empty one.
+    """Read the operator's file; a missing file allows no server.
 
     Raises:
-        InvalidInput: with every problem, its path, what was found and what is allowed.
+        InvalidInput: names every problem, with its path, what was found and what is allowed.
     """
     if not path.exists():
         return AllowedServers()
@@ -163,7 +163,7 @@ def load_book(path: Path) -> AllowedServers:
 
 
 def _compared(spec: ServerSpec, entry: ServerEntry) -> dict[str, bool]:
-    """What the task states, and whether the operator states the same."""
+    """For each field that a task can state, whether it agrees with the operator's entry."""
     headers = spec.headers_from or {}
     return {
         "command": spec.command is None or spec.command == entry.command,

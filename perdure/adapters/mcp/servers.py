@@ -1,6 +1,6 @@
-"""Tools of MCP servers, pinned when a run opens and called inside its grant.
+"""Tools of MCP servers: pinned when a run opens, and called inside its grant.
 
-A server that vanished, died in a call or changed a tool since is an honest result, never a guess.
+If a server is gone, dies during a call, or has changed a tool, the result tells the model so.
 """
 
 import asyncio
@@ -45,14 +45,14 @@ from perdure.domain.tools.mcp_servers import (
 from perdure.domain.tools.selection import refusal
 
 TOOLS_AT_MOST = 128
-TOLD_AT_MOST = 128 * 1024  # bytes of descriptions and schemas: they ride in history and prompts
+TOLD_AT_MOST = 128 * 1024  # bytes of descriptions and schemas, which are in history and prompts
 DESCRIPTION_AT_MOST = 2_000
 Secret = Callable[[str], str | None]
 
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """One call: whose tool it is, and what was pinned of it."""
+    """The tool of one call: its server's entry, and what was pinned of it."""
 
     pinned: PinnedTool
     entry: ServerEntry
@@ -61,10 +61,10 @@ class _Wanted:
 
 
 class McpServers:
-    """The MCP servers that this worker's operator allows; a source of tools, and who pins them.
+    """The MCP servers that this worker's operator allows: pins their tools, and calls them.
 
     Args:
-        book: what is allowed.
+        book: the operator's list.
         secret: the value of an environment variable, or None.
     """
 
@@ -82,10 +82,10 @@ class McpServers:
         return frozenset(one for spec in asked for one in self._book.admitted(spec).accesses)
 
     async def pin(self, asked: Sequence[ServerSpec], *, root: str) -> PinnedServers:
-        """Ask every server for its tools, and note what they look like.
+        """Ask every server for its tools, and pin their names and digests.
 
         Raises:
-            InvalidInput: a server is not allowed, does not answer, or tells more than fits.
+            InvalidInput: a server is not allowed, does not answer, or lists more than fits.
         """
         found = await asyncio.gather(*(self._pin(spec, root=root) for spec in asked))
         facts = tuple(fact for _, offered in found for fact in offered)
@@ -99,7 +99,7 @@ class McpServers:
         return PinnedServers(servers=tuple(server for server, _ in found), facts=facts)
 
     def serves(self, name: str, grant: ToolGrant) -> bool:
-        """Every name of the kind, so that an unknown one is answered here."""
+        """Whether the name is that of an MCP tool, even an unknown one, which is refused here."""
         return name.startswith(PREFIX) and bool(grant.servers)
 
     async def call(self, envelope: ToolInvocation, grant: ToolGrant) -> ToolOutput:
@@ -118,7 +118,7 @@ class McpServers:
             return tool_output("error", text, code="tool_failed")
 
     async def rehearse(self, envelope: ToolInvocation, grant: ToolGrant) -> Rehearsal:
-        """Whether the server has the tool as it was pinned, and takes these arguments."""
+        """Check that the server still has the pinned tool, and that it accepts these arguments."""
         try:
             wanted = self._wanted(envelope.name, grant)
             if why := refusal(wanted.fact, grant):
@@ -207,7 +207,7 @@ class McpServers:
         return tool_output("ok", text)
 
     async def _as_pinned(self, target: Target, wanted: _Wanted) -> wire.Tool:
-        """The tool as it is now, if that is what it was when the run opened."""
+        """The server's current tool, if it is the same as when the run opened."""
         tools = await self._now(target)
         tool = tools.get(wanted.pinned.name)
         if tool is None or _digest(tool) != wanted.pinned.digest:
@@ -220,7 +220,7 @@ class McpServers:
         return tool
 
     async def _now(self, target: Target) -> dict[str, wire.Tool]:
-        """The server's tools as they are; a connection that died meanwhile is opened once more."""
+        """The server's current tools; a connection that was lost meanwhile is opened once more."""
         async with self._links.to(target) as link:
             try:
                 return await link.tools()
@@ -251,7 +251,7 @@ class McpServers:
         )
 
     async def _values(self, spec: ServerSpec, places: Mapping[str, str]) -> dict[str, str]:
-        # A reference may lead to a program that takes its time.
+        # In a thread, because following a reference may run a slow program.
         found = [await asyncio.to_thread(self._value, spec, place) for place in places.values()]
         return dict(zip(places, found, strict=True))
 
@@ -274,7 +274,7 @@ class McpServers:
 
 
 async def _listed(link: Link) -> dict[str, wire.Tool]:
-    """The tools of a server; a connection that fails here is of no further use."""
+    """The tools of a server; if listing them fails, the connection is dropped."""
     try:
         return await link.tools()
     except MCPError:
@@ -301,13 +301,13 @@ async def _check(fact: ToolDefinition, envelope: ToolInvocation) -> None:
     try:
         problems = await misfits_of(fact.parameters, dict(envelope.arguments))
     except CheckFailed:
-        return  # a schema beyond ours: the server checks by itself
+        return  # we cannot check this schema; the server checks its arguments itself
     if problems:
         raise refused(fact, [*problems])
 
 
 async def _misshapen(tool: wire.Tool, result: wire.CallToolResult) -> str:
-    """How a result is not what the server itself promised; empty when it is, or nobody can say."""
+    """How a result misses the server's own schema; empty if it fits, or cannot be checked."""
     if tool.output_schema is None:
         return ""
     if result.structured_content is None:

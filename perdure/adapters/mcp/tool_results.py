@@ -1,4 +1,4 @@
-"""What a tool of an MCP server answered, as text for a model; pictures and sound are only named."""
+"""Turns the result of an MCP tool into text for a model; images and sound are only named."""
 
 import json
 
@@ -10,7 +10,7 @@ QUESTION_CHARACTERS = 500
 def as_text(result: wire.CallToolResult) -> str:
     """Render a whole tool result as text.
 
-    Structured content is added where no text block says the same already.
+    Structured content is added unless a text block already says the same.
     """
     texts = [_block(block) for block in result.content]
     structured: object = result.structured_content
@@ -20,7 +20,7 @@ def as_text(result: wire.CallToolResult) -> str:
 
 
 def declined(question: str) -> str:
-    """What a model reads of a question that the server put to a person in the middle of a call."""
+    """Tells a model that the server asked a person during the call, and was declined."""
     asked = " ".join(question.split())[:QUESTION_CHARACTERS]
     return (
         f"\n[The server asked a person in the middle of the call: {asked!r}. Nobody can be asked "
@@ -54,7 +54,7 @@ def _bytes(encoded: str) -> int:
 
 
 def _says(text: str, structured: object) -> bool:
-    # Servers wrap a plain value, because structured content is an object.
+    # Servers wrap a plain value in `result`, because structured content must be an object.
     if structured == {"result": text}:
         return True
     try:

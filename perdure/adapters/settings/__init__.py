@@ -1,1 +1,1 @@
-"""Settings: from files, from the environment, and which of them wins."""
+"""Settings from files and from the environment, and their order of precedence."""

@@ -1,4 +1,4 @@
-"""`perdure config`: the settings of a place, and the lines of `perdure.yaml` that hold them."""
+"""`perdure config`: shows the settings that apply, and edits those in `perdure.yaml`."""
 
 import json
 from pathlib import Path
@@ -26,13 +26,13 @@ KNOWN = frozenset(Settings.model_fields)
 
 
 class ConfigFiles:
-    """The files of one home and one working folder, and what counts there."""
+    """The settings files of one home folder and one working folder."""
 
     def __init__(self, home: Path, folder: Path) -> None:
         self._home, self._folder = home, folder
 
     def settings(self) -> list[Setting]:
-        """Each setting with where it comes from, in the order of their names.
+        """Each setting with its source, sorted by name.
 
         Raises:
             InvalidInput: a file or a variable is wrong.
@@ -50,13 +50,13 @@ class ConfigFiles:
         ]
 
     def put(self, name: str, text: str | None, *, here: bool) -> Path:
-        """Write a setting into the file of the home, or of the folder; None takes it out.
+        """Write a setting into the file of the home, or of the folder (`here`); None removes it.
 
-        Who writes a setting into a folder's file trusts what the file said before by looking:
-        only a file that was trusted, or that had nothing to trust, stays trusted.
+        Writing into a folder's file does not make it trusted: only a file that was trusted before,
+        or that needed no trust, is trusted afterwards.
 
         Raises:
-            InvalidInput: there is no such setting, the value does not fit, or it is a secret.
+            InvalidInput: there is no such setting, or the value does not fit or is a secret.
         """
         key = name.lower().removeprefix("perdure_")
         if key not in KNOWN:
@@ -76,7 +76,7 @@ class ConfigFiles:
         return path
 
     def trust(self) -> Path | None:
-        """Let what this folder's file sets count; None when it sets nothing that asks for it."""
+        """Trust this folder's file; returns None if it sets nothing that needs trust."""
         found = read_settings(self._folder / FILE, KNOWN)
         if found is None or not found.guarded:
             return None
@@ -93,7 +93,7 @@ class ConfigFiles:
 
 
 def edited(text: str, name: str, value: object) -> str:
-    """Set or (for None) remove one field of a file, keeping every other line."""
+    """Set or (for None) remove one field of a file; all other lines and comments stay."""
     node = yaml.compose(text, Loader=yaml.SafeLoader)
     if node is not None and not isinstance(node, yaml.MappingNode):
         raise InvalidInput("The file holds no fields.", cure="Write lines such as `workers: 2`.")
@@ -113,13 +113,13 @@ def edited(text: str, name: str, value: object) -> str:
 
 
 def _dumped(name: str, value: object) -> str:
-    # Inside of a list each value takes one line, without the end that a document would get.
+    # Inside a list any value is written on one line, and without the `...` that ends a document.
     told = yaml.safe_dump([value], allow_unicode=True, default_flow_style=True, width=1_000_000)
     return f"{name}: {told.strip()[1:-1]}\n"
 
 
 def _end(node: yaml.Node) -> int:
-    """Where the last sign of a value stands: the end of a block reaches beyond its comments."""
+    """The position of a value's last character; PyYAML ends a block only after its comments."""
     if isinstance(node, yaml.MappingNode) and not node.flow_style and node.value:
         return _end(node.value[-1][1])
     if isinstance(node, yaml.SequenceNode) and not node.flow_style and node.value:
@@ -128,10 +128,15 @@ def _end(node: yaml.Node) -> int:
 
 
 def _checked(name: str, text: str, *, folder: Path) -> object:
-    """The value of a text, as a file holds it."""
+    """The value that a text means, as it is written into a file."""
     if wrong := misplaced(name, text):
         raise InvalidInput(f"The setting {wrong}.", cure="`perdure config` shows what is set.")
-    loaded: object = yaml.safe_load(text) if _is_list(name) is False else _names(text)
+    loaded: object
+    if "tuple" in str(Settings.model_fields[name].annotation):
+        is_json = text.startswith("[")
+        loaded = [str(one) for one in json.loads(text)] if is_json else [*names_in(text)]
+    else:
+        loaded = yaml.safe_load(text)
     if loaded is None:
         raise InvalidInput(
             f"The setting {name} has no value.",
@@ -141,17 +146,9 @@ def _checked(name: str, text: str, *, folder: Path) -> object:
     try:
         Settings(**{name: loaded})  # pyright: ignore[reportArgumentType]  (validated by pydantic)
     except ValueError:
-        # The same words as at the start of any command.
+        # Raises the error that every command would raise at its start.
         Settings.found({name: loaded}, files=False)
     return value.values[name]
-
-
-def _names(text: str) -> list[str]:
-    return [str(one) for one in json.loads(text)] if text.startswith("[") else [*names_in(text)]
-
-
-def _is_list(name: str) -> bool:
-    return "tuple" in str(Settings.model_fields[name].annotation)
 
 
 def _text(settings: Settings, name: str) -> str:
@@ -184,7 +181,7 @@ def _source(settings: Settings, name: str) -> str:
 
 
 def _told(found: Settings, services: Settings, name: str) -> str:
-    """What the home's file tells the services, where this shell says otherwise."""
+    """The value in the home's file, which services use, if this shell's variable differs."""
     if name not in services.layers.of_home or not variables_of(name) or name == "plugins":
         return ""
     told = services.layers.values.get(name)

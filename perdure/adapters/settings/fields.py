@@ -1,7 +1,7 @@
 """Every setting of an installation: name, type, default, and what it means.
 
-`docs/settings.md` is made from this module (`make reference`): the text below a field is its row
-there, and a comment of one line above a group of fields is a heading.
+`docs/settings.md` is generated from this module (`make reference`): the text below a field is its
+row there, and a one-line comment above a group of fields is a heading.
 """
 
 import json
@@ -36,7 +36,7 @@ Names = Annotated[tuple[str, ...], NoDecode]
 
 
 def _standard(name: str) -> AliasChoices:
-    """A field that is also set by its well-known variable without our prefix."""
+    """A field that its well-known variable without our prefix sets too."""
     return AliasChoices(name, f"{PREFIX}{name}".upper(), name.upper())
 
 
@@ -293,7 +293,7 @@ class SettingFields(BaseSettings):
     @classmethod
     def _rules(cls, text: str) -> str:
         if text:
-            # Where it is set alone: every command reads the settings.
+            # Imported only if it is set, because every command reads the settings.
             from perdure.domain.retention.rules import read_rules
 
             read_rules(text)
@@ -340,5 +340,5 @@ class SettingFields(BaseSettings):
     @field_validator("plugins", mode="after")
     @classmethod
     def _from_here(cls, plugins: Names) -> Names:
-        """Files by their whole path: services are started elsewhere than the command is given."""
+        """Files by their absolute path, because services start in another folder."""
         return tuple(dict.fromkeys(plugin_place(name, Path.cwd()) for name in plugins))

@@ -1,8 +1,9 @@
-"""`perdure.yaml`: settings in the home folder and in the working folder, beside defaults of tasks.
+"""`perdure.yaml`: settings in the home folder and in the working folder, next to defaults of tasks.
 
-The file of the home belongs to whoever set up the installation. That of a working folder may have
-come with a repository, or from a model: settings there that run programs, open hosts or move keys
-count once somebody has said so (`perdure config trust`), and again after each change of them.
+The file in the home folder belongs to the person who set up the installation. The file in a working
+folder may come with a repository, or from a model. So settings there that run programs, open hosts
+or move keys are used only after a person has trusted them (`perdure config --trust`), and must be
+trusted again after each change.
 """
 
 import hashlib
@@ -21,9 +22,9 @@ from perdure.domain.foundation.problems import nearest_name
 FILE = "perdure.yaml"
 TRUSTED = "trusted.json"
 MAX_BYTES = 1024 * 1024
-# What a folder may say unasked: how much is told, and which of the known models is used.
+# What a folder may set without trust: verbosity, and which of the known models is used.
 HARMLESS = frozenset({"model", "log_level", "log_format", "idle_minutes", "inline_output_bytes"})
-# Told by the supervisor to its parts, or found by the file's own place.
+# Set by the supervisor for its services.
 NEVER = frozenset({"ready_file", "model_url"})
 REFERENCES = frozenset({"encryption_key", "notify_secret", "codec_token", "oidc_client_secret"})
 SECRETS = frozenset(
@@ -35,28 +36,28 @@ SECRETS = frozenset(
         "openai_api_key",
     }
 )
-# Whose settings have a variable of their own, too, which other programs read.
+# Settings with these prefixes are also set by their standard variables, without our prefix.
 HOUSES = ("anthropic_", "azure_openai_", "openai_")
 
 
 @dataclass(frozen=True, slots=True)
 class SettingsFile:
-    """The settings of one file, without its defaults for tasks."""
+    """The settings in one file, without its defaults of tasks."""
 
     path: Path
     values: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def guarded(self) -> dict[str, object]:
-        """Those that count in a working folder only when it is trusted."""
+        """The settings that are used in a working folder only if it is trusted."""
         return {name: value for name, value in self.values.items() if name not in HARMLESS}
 
 
 def read_settings(path: Path, known: frozenset[str]) -> SettingsFile | None:
-    """The settings of a file; None where there is no file.
+    """The settings of a file; None if there is no file.
 
     Raises:
-        InvalidInput: it cannot be read, or has keys that mean nothing or hold a secret.
+        InvalidInput: it cannot be read, has unknown keys, or holds a secret.
     """
     data = _loaded(path)
     if data is None:
@@ -73,7 +74,7 @@ def read_settings(path: Path, known: frozenset[str]) -> SettingsFile | None:
 
 
 def misplaced(name: str, value: object) -> str:
-    """Why a setting does not belong into a file; empty when it does."""
+    """Why a setting must not be in a file; empty if it may."""
     variable = f"PERDURE_{name.upper()}"
     if name == "home":
         return f"{name}: no file names it, for the home has such a file itself; set {variable}"
@@ -85,25 +86,25 @@ def misplaced(name: str, value: object) -> str:
         return f"{name}: a file holds no secret, only where it is: {WAYS}"
     if name == "providers" and _addresses_with_keys(value):
         return f"{name}: an address holds no key; say where it is as key_variable or key"
-    if name == "database_url" and _has_password(str(value)):
+    if name == "database_url" and ":" in str(value).partition("://")[2].rpartition("@")[0]:
         return f"{name}: it holds a password; export {variable}, or name {WAYS}"
     return ""
 
 
 def is_trusted(home: Path, found: SettingsFile) -> bool:
-    """Whether a person trusted this folder's settings in exactly this content."""
+    """Whether a person trusted exactly these settings of this folder."""
     return _book(home).get(str(found.path)) == _digest(found)
 
 
 def trust(home: Path, found: SettingsFile) -> None:
-    """Note that the settings of a working folder count, until they change."""
+    """Record that a person trusts the settings of a working folder, until they change."""
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     book = {**_book(home), str(found.path): _digest(found)}
     replace_file(home / TRUSTED, json.dumps(book, indent=2, sort_keys=True) + "\n")
 
 
 def replace_file(path: Path, text: str, *, mode: int = 0o600) -> None:
-    """Write a file in one step, so that no reader sees half of it."""
+    """Write a file aside and rename it, so that no reader sees half of it."""
     draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w") as file:
         file.write(text)
@@ -141,10 +142,10 @@ def _loaded(path: Path) -> dict[str, object] | None:
 
 
 def _unknown(data: Mapping[str, object], known: frozenset[str]) -> list[str]:
-    """What is wrong with names that are neither settings nor fields of a task."""
+    """The problems of names that are neither settings nor fields of a task."""
     if data.keys() <= known:
         return []
-    # Most files hold settings alone, and every command reads them.
+    # Imported only if needed: every command reads these files, and most hold only settings.
     from perdure.domain.specs import task_fields
 
     allowed = known | task_fields()
@@ -160,10 +161,6 @@ def _addresses_with_keys(value: object) -> bool:
     servers = value.values() if isinstance(value, Mapping) else ()
     addresses = [one.get("url", "") if isinstance(one, Mapping) else one for one in servers]
     return any("@" in str(address) for address in addresses or [value])
-
-
-def _has_password(url: str) -> bool:
-    return ":" in url.partition("://")[2].rpartition("@")[0]
 
 
 def _book(home: Path) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Settings of files below those of the environment: what each says, and what counts."""
+"""The layers of settings files: the home folder's, and above it the working folder's."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +16,7 @@ PLACES = frozenset({"mcp_file", "sandbox_paths"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layers:
-    """The files that count for a process; the home's lies below the folder's."""
+    """The files that a process uses; the folder's overrides the home's."""
 
     home: SettingsFile | None
     folder: SettingsFile | None = None
@@ -33,7 +33,7 @@ class Layers:
 
     @property
     def files(self) -> list[SettingsFile]:
-        """Those that are there, the lowest first."""
+        """The files that exist, the lowest layer first."""
         return [one for one in (self.home, self.folder) if one is not None]
 
     @property
@@ -51,7 +51,7 @@ def layers(home: Path, folder: Path | None, known: frozenset[str]) -> Layers:
     """The files of a home and of a working folder.
 
     Raises:
-        InvalidInput: one is wrong, or that of the folder says what nobody has allowed it to say.
+        InvalidInput: a file is wrong, or the folder's sets something that needs trust and has none.
     """
     below = read_settings(home / FILE, known)
     if folder is None or folder.absolute() == home:
@@ -67,9 +67,9 @@ def layers(home: Path, folder: Path | None, known: frozenset[str]) -> Layers:
 
 
 def plugin_place(name: str, folder: Path) -> str:
-    """A plugin by its whole path, where it is a file or lies in the folder without being installed.
+    """A plugin by its absolute path if it is a file, or a module only found in the folder.
 
-    Services are started elsewhere than the command is given.
+    A relative path would mean another file to services, which start in another folder.
     """
     if name.endswith(".py") or "/" in name:
         return str((folder / Path(name).expanduser()).absolute())
@@ -80,7 +80,7 @@ def plugin_place(name: str, folder: Path) -> str:
 
 
 def names_in(value: object) -> Sequence[str]:
-    """The names in a setting that is a list, however it was written."""
+    """The names in a setting that is a list, or words separated by commas."""
     if isinstance(value, str):
         return [part.strip() for part in value.split(",") if part.strip()]
     if isinstance(value, Iterable) and not isinstance(value, Mapping):
@@ -89,14 +89,14 @@ def names_in(value: object) -> Sequence[str]:
 
 
 def variables_of(name: str) -> list[str]:
-    """The environment variables that set a setting, and are set."""
+    """The environment variables of a setting that are set."""
     long = f"PERDURE_{name.upper()}"
     known = (long, name.upper()) if name.startswith(HOUSES) else (long,)
     return [variable for variable in known if variable in os.environ]
 
 
 def _placed(name: str, value: object, layer: SettingsFile) -> object:
-    """Relative paths in a file mean its own folder."""
+    """The value with absolute paths; relative ones in a file start at its own folder."""
     folder = layer.path.parent
     if name == PLUGINS and isinstance(value, str | list):
         return [plugin_place(one, folder) for one in names_in(value)]
@@ -108,7 +108,7 @@ def _placed(name: str, value: object, layer: SettingsFile) -> object:
 
 
 def _referring(value: object, folder: Path) -> object:
-    """References to files below a folder, also those inside lists and mappings, by whole paths."""
+    """The value with absolute paths in `file:` references, also inside lists and mappings."""
     match value:
         case str() if value.startswith(FILE_REFERENCE):
             return f"{FILE_REFERENCE}{_path(value.removeprefix(FILE_REFERENCE), folder)}"

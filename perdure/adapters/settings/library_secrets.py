@@ -1,7 +1,7 @@
-"""Secrets in variables that libraries read by themselves, which may be references as well.
+"""Secrets in variables that libraries read by themselves, which may be references too.
 
-A library would take `file:/run/secrets/key` for the key. So what refers is followed here and handed
-to the library; a variable that holds the secret itself is left to it.
+A library would take `file:/run/secrets/key` for the key itself. So references are followed here,
+and the secret is passed to the library. Variables that hold a secret itself are left to it.
 """
 
 import os
@@ -41,17 +41,18 @@ _ALL = (
 
 
 def library_references() -> dict[str, str]:
-    """Those of the variables that hold a reference, with it."""
+    """The variables that hold a reference, with the reference."""
     return {name: text for name, text in _held(_ALL).items() if is_reference(text)}
 
 
 def followed(names: Sequence[str]) -> dict[str, str]:
-    """What these variables say, references followed; empty where none of them is a reference.
+    """The values of these variables with references followed; empty if none is a reference.
 
-    A library that is told one of several credentials no longer looks for the others.
+    All or none are returned, because a library that is passed one of several credentials no longer
+    looks for the others.
 
     Raises:
-        InvalidInput: a reference leads nowhere.
+        InvalidInput: a reference cannot be followed.
     """
     held = _held(names)
     if not any(map(is_reference, held.values())):
@@ -61,9 +62,10 @@ def followed(names: Sequence[str]) -> dict[str, str]:
 
 @contextmanager
 def hidden(names: Sequence[str]) -> Generator[None]:
-    """Without the references among these variables, for a library that reads them in any case.
+    """Remove the references among these variables for the block: some libraries always read them.
 
-    For the start of a process: other threads and children of that moment miss them too.
+    Use it only at the start of a process: other threads, and children started meanwhile, miss them
+    too.
     """
     held = {name: text for name, text in library_references().items() if name in names}
     for name in held:

@@ -1,4 +1,4 @@
-"""Servers of models that speak OpenAI's chat completions: the entries of PERDURE_PROVIDERS."""
+"""Servers that speak OpenAI's chat completions: the entries of PERDURE_PROVIDERS."""
 
 import re
 from typing import Annotated, Self
@@ -9,10 +9,10 @@ from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.llm.file_signatures import AttachmentKind
 from perdure.domain.llm.requests import Effort
 
-# A name stands between `compat:` and the model's own name.
+# A server's name is between `compat:` and the model's name.
 SERVER_NAME = re.compile(r"^[a-z0-9][a-z0-9_-]{0,31}$")
 ServerName = Annotated[str, StringConstraints(pattern=SERVER_NAME.pattern)]
-# A model as tasks name it; `*` stands for any characters.
+# A model as tasks name it; `*` matches any characters.
 ModelPattern = Annotated[str, StringConstraints(pattern=r"^[^\s?\[\]]{1,100}$")]
 CallRate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 

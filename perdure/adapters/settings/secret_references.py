@@ -1,7 +1,8 @@
-"""Secrets by reference: `env:NAME`, `file:PATH` or `command:PROGRAM …`, resolved here alone.
+"""Secrets by reference: `env:NAME`, `file:PATH` or `command:PROGRAM …`.
 
-A setting that takes a secret may say where it is instead. Values are known to the redactor before
-anybody else gets them; messages name the setting and the reference, never the value.
+A setting of a secret may hold a reference instead of the value. Only this module follows them, and
+it tells the redactor each value before it returns it. Messages name the setting and the reference,
+never the value.
 """
 
 import json
@@ -24,40 +25,40 @@ COMMAND_TIMEOUT_S = 10.0
 MOST_BYTES = 64 * 1024
 SHOWN_BYTES = 300
 TOO_LONG = f"it holds more than {MOST_BYTES} bytes"
-# A program of the operator's need not know the keys of what it is run for.
+# The operator's own programs get no keys of ours.
 OUR_VARIABLES = ("PERDURE_", "ANTHROPIC_", "AZURE_OPENAI_", "OPENAI_", "TEMPORAL_", "OTEL_")
 
-# A program that asks a vault runs once in a process: it may be slow, or ask a person.
+# Each command runs once per process, because it may be slow, or ask a person.
 _answers: dict[str, str] = {}
 
 
 def is_reference(text: str) -> bool:
-    """Whether a text says where a secret is, instead of being one."""
+    """Whether a text is a reference to a secret, and not the secret."""
     return text.startswith(KINDS)
 
 
 def secret_value(setting: str, text: str) -> str:
-    """A secret that stands in a setting, or the one that it refers to.
+    """The secret in a setting, or the one that it refers to.
 
     Raises:
-        InvalidInput: the reference leads nowhere.
+        InvalidInput: the reference cannot be followed.
     """
     return referred(setting, text) if is_reference(text) else text
 
 
 def referred(setting: str, reference: str, *, cure: str = "") -> str:
-    """The secret behind a reference, without the line end of a file or of a program's output.
+    """The secret that a reference leads to, without the line end of a file or a program's output.
 
     Args:
-        setting: what people call the place of the reference.
+        setting: the name of the setting in messages.
         reference: `env:NAME`, `file:PATH`, or `command:` with words or a JSON list of them.
-        cure: what helps, in place of the usual words.
+        cure: what to do about an error, instead of the usual advice.
 
     Raises:
-        InvalidInput: it is no reference, or leads nowhere.
+        InvalidInput: it is not a reference, or cannot be followed.
     """
     if not is_reference(reference):
-        # It may be the secret itself, set by mistake: it is not repeated.
+        # It may be the secret itself, set by mistake, so it is not shown.
         raise _nowhere(setting, "holds no reference", cure or f"Set it to {WAYS}.")
     kind, _, place = reference.partition(":")
     try:
@@ -72,7 +73,7 @@ def referred(setting: str, reference: str, *, cure: str = "") -> str:
 
 
 def shown(reference: str) -> str:
-    """A reference as messages name it: of a command its program alone."""
+    """A reference as messages show it; of a command only its program: arguments may be secret."""
     kind, _, place = reference.partition(":")
     if kind != "command":
         return reference
@@ -83,12 +84,12 @@ def shown(reference: str) -> str:
 
 
 def foreign_environment() -> dict[str, str]:
-    """This process's environment for a program of the operator's, without Perdure's own keys."""
+    """This process's environment for the operator's own programs, without our keys."""
     return {name: text for name, text in os.environ.items() if not name.startswith(OUR_VARIABLES)}
 
 
 class _Nothing(Exception):
-    """Why a reference leads nowhere."""
+    """The reason why a reference cannot be followed."""
 
 
 def _nowhere(setting: str, what: str, cure: str) -> InvalidInput:
@@ -126,7 +127,7 @@ def _text(data: bytes) -> str:
 
 
 def _words(place: str) -> list[str]:
-    """A command as its words, quoted as in a shell, which never runs; or a JSON list."""
+    """The words of a command: quoted as in a shell, which is not run, or a JSON list."""
     try:
         words: object = json.loads(place) if place.startswith("[") else shlex.split(place)
     except ValueError:
@@ -137,7 +138,7 @@ def _words(place: str) -> list[str]:
 
 
 def _output(argv: list[str]) -> bytes:
-    """What a program prints, within its time and size; it and its children end with that."""
+    """The output of a program, limited in time and size; then it and its children are killed."""
     try:
         process = subprocess.Popen(
             argv,
@@ -165,7 +166,7 @@ def _output(argv: list[str]) -> bytes:
 
 
 def _read(process: "subprocess.Popen[bytes]") -> tuple[bytes, bytes]:
-    """Its output, and the last words of what it says of errors."""
+    """The output, and the end of the standard error."""
     assert process.stdout is not None
     assert process.stderr is not None
     late = time.monotonic() + COMMAND_TIMEOUT_S

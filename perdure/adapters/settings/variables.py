@@ -1,8 +1,8 @@
-"""One typed settings object, of the environment and of the files `perdure.yaml` below it.
+"""One typed settings object, from the environment and the files `perdure.yaml`, which it overrides.
 
-Variables start with `PERDURE_`; those of model providers (`ANTHROPIC_*`, `OPENAI_*`,
-`AZURE_OPENAI_*`) and `TEMPORAL_*` keep their standard names, the latter with profiles, TLS and API
-keys, as Temporal's own tools read them.
+Variables start with `PERDURE_`. Those of model providers (`ANTHROPIC_*`, `OPENAI_*`,
+`AZURE_OPENAI_*`) and `TEMPORAL_*` keep their standard names. The latter include profiles, TLS and
+API keys, read as Temporal's own tools read them.
 """
 
 import json
@@ -36,14 +36,14 @@ EMBEDDED_GRACE_S = 10.0
 
 
 class Settings(SettingFields):
-    """What an installation can be told. Build it with `Settings.load()`."""
+    """All settings of an installation. Build it with `Settings.load()`."""
 
     _temporal: ClientConfigProfile = PrivateAttr(default_factory=ClientConfigProfile)
     _layers: Layers = PrivateAttr(default_factory=partial(Layers, home=None))
 
     @classmethod
     def load(cls, **overrides: object) -> Self:
-        """Read environment, the home's file and Temporal profile; `overrides` win over all."""
+        """Read the environment, the home's file and the Temporal profile; `overrides` win."""
         return cls.found(overrides)
 
     @classmethod
@@ -58,11 +58,11 @@ class Settings(SettingFields):
 
         Args:
             overrides: fields by name, which win; plugins add up.
-            folder: a working folder whose `perdure.yaml` counts too; services name none.
-            files: whether any file counts.
+            folder: a working folder whose `perdure.yaml` is read too; services have none.
+            files: whether to read any file.
 
         Raises:
-            InvalidInput: a value is wrong; the message names every one at once.
+            InvalidInput: values are wrong; the message names all of them.
         """
         known = frozenset(cls.model_fields)
         found = layers(_home(overrides), folder, known) if files else Layers(home=None)
@@ -101,9 +101,9 @@ class Settings(SettingFields):
         return self._layers
 
     def _secrets(self) -> Iterator[str]:
-        """What no log, row or message may tell: of these settings, and of the environment."""
+        """The secrets in these settings and in the environment, for the redactor."""
         values = (getattr(self, name) for name in type(self).model_fields)
-        # References are no secrets, but a key may have been set in the place of one.
+        # References are not secret; but a setting for a reference may hold the key by mistake.
         given = (value.get_secret_value() for value in values if isinstance(value, SecretStr))
         yield from (text for text in given if not is_reference(text))
         urls = (
@@ -127,10 +127,10 @@ class Settings(SettingFields):
 
     @property
     def temporal(self) -> ClientConfigProfile:
-        """The named Temporal server; `address` is None when the embedded one is meant.
+        """The Temporal server of the profile; without `address` the embedded one is used.
 
         Raises:
-            InvalidInput: its key is a reference that leads nowhere.
+            InvalidInput: its key is a reference that cannot be followed.
         """
         key = self._temporal.api_key
         if not (isinstance(key, str) and is_reference(key)):
@@ -138,10 +138,10 @@ class Settings(SettingFields):
         return replace(self._temporal, api_key=secret_value("TEMPORAL_API_KEY", key))
 
     def secret(self, name: str) -> str | None:
-        """The secret that a setting holds or refers to; None where it is not set.
+        """The secret that a setting holds or refers to; None if it is not set.
 
         Raises:
-            InvalidInput: its reference leads nowhere.
+            InvalidInput: its reference cannot be followed.
         """
         value = getattr(self, name)
         if value is None:
@@ -179,21 +179,21 @@ class Settings(SettingFields):
 
     @property
     def embedded_grace_s(self) -> float:
-        """What steps in flight get where the services belong to one person, who waits for them."""
+        """The grace period of embedded workers: short, because a person waits for them to end."""
         named = "shutdown_grace_s" in self.model_fields_set
         return self.shutdown_grace_s if named else min(EMBEDDED_GRACE_S, self.shutdown_grace_s)
 
     def at(self, endpoints: Endpoints) -> Self:
-        """These settings with the addresses where services of this home answer."""
+        """These settings with the addresses of the services of this home."""
         found = self.model_copy(update={"model_url": self.model_url or endpoints.model_url})
         address = self._temporal.address or endpoints.temporal_address
         found._temporal = replace(self._temporal, address=address)
         return found
 
     def as_environment(self) -> dict[str, str]:
-        """The explicitly set fields as variables, for a child process of the same settings.
+        """The explicitly set fields as variables, for a child process with the same settings.
 
-        Without those of the home's file: each process reads it there, so that it cannot go stale.
+        Settings of the home's file are left out: each process reads that file itself.
         """
         of_home = self._layers.of_home
         told = {
@@ -201,31 +201,32 @@ class Settings(SettingFields):
             for name in sorted(self.model_fields_set - of_home)
             if getattr(self, name) is not None
         }
-        if "plugins" in of_home and (more := self._brought_plugins()):
-            told[f"{PREFIX}PLUGINS"] = _as_text(more)
+        if "plugins" in of_home:
+            known = names_in(Layers(home=self._layers.home).values.get("plugins"))
+            if more := tuple(name for name in self.plugins if name not in known):
+                told[f"{PREFIX}PLUGINS"] = _as_text(more)
         return told
 
     def for_services(self) -> dict[str, str]:
-        """The environment of embedded services: what the home's file names, no shell changes."""
+        """The environment of embedded services, in which no variable overrides the home's file.
+
+        Otherwise two shells with different variables would restart the services in turn.
+        """
         of_home = self._layers.of_home
         own = {variable for name in of_home for variable in variables_of(name)}
         inherited = {name: value for name, value in os.environ.items() if name not in own}
         return inherited | self.as_environment()
 
-    def _brought_plugins(self) -> tuple[str, ...]:
-        of_home = Layers(home=self._layers.home).values.get("plugins")
-        return tuple(name for name in self.plugins if name not in names_in(of_home))
-
 
 def variable(name: str) -> str | None:
-    """The value of an environment variable that a book of the operator names, or None."""
+    """The value of an environment variable that a file of the operator names, or None."""
     return os.environ.get(name)
 
 
 def inherited_environment(*, minimal: bool = False) -> dict[str, str]:
-    """This process's environment for a child; `minimal` leaves out everything but basics.
+    """This process's environment for a child process.
 
-    Services that need no secret get none.
+    `minimal` keeps only basic variables, for services that need no secrets.
     """
     if not minimal:
         return dict(os.environ)
@@ -234,12 +235,12 @@ def inherited_environment(*, minimal: bool = False) -> dict[str, str]:
 
 
 def search_path() -> str:
-    """Where programs are looked for."""
+    """The `PATH` of this process."""
     return os.environ.get("PATH", os.defpath)
 
 
 def unknown_variables() -> list[str]:
-    """Variables that start with `PERDURE_` and mean nothing here: probably typing errors."""
+    """Variables that start with `PERDURE_` and are no setting: probably typing errors."""
     known = {f"{PREFIX}{name}".upper() for name in Settings.model_fields}
     return sorted(name for name in os.environ if name.startswith(PREFIX) and name not in known)
 
@@ -257,13 +258,13 @@ def _as_text(value: object) -> str:
 
 
 def _home(overrides: Mapping[str, object]) -> Path:
-    """The home folder, which no file names: its own file is read first."""
+    """The home folder; no file can set it, because its own file is read first."""
     named = overrides.get("home") or os.environ.get(f"{PREFIX}HOME") or DEFAULT_HOME
     return Path(str(named)).expanduser().absolute()
 
 
 def _listed(value: object) -> Sequence[str]:
-    """The names of a list as a variable or a caller writes it."""
+    """The names in a list from a variable or a caller: JSON, or words with commas."""
     if isinstance(value, str) and value.lstrip().startswith("["):
         try:
             return names_in(json.loads(value))
@@ -281,7 +282,7 @@ def _explain(error: ValidationError, found: Layers, overrides: Mapping[str, obje
 
 
 def _told(detail: ErrorDetails, found: Layers, overrides: Mapping[str, object]) -> str:
-    """One defect, with the variable or the file that has it."""
+    """One problem, with the variable or file that has it."""
     name = str(detail["loc"][0]).lower().removeprefix(PREFIX.lower()) if detail["loc"] else "?"
     path = None if name in overrides or variables_of(name) else found.source(name)
     place = _variable(detail["loc"]) if path is None else f"{name} in {path}"
@@ -293,7 +294,7 @@ def _told(detail: ErrorDetails, found: Layers, overrides: Mapping[str, object]) 
 
 
 def _unreadable(error: SettingsError) -> str:
-    """Which setting is no JSON where one must be; the library names it in quotation marks."""
+    """The setting that must be JSON and is not, which the library names in quotation marks."""
     named = re.search(r'field "(\w+)"', str(error))
     return f"{_variable((named[1] if named else '?',))}: allowed: a JSON object."
 
