@@ -178,6 +178,9 @@ async def test_what_is_refused_leaves_the_form_and_says_to_choose_again(seeing: 
         answer = await _sent(person, wrong, [("a.png", png(), "image/png")])
         assert answer.status_code == 422
         assert "choose a.png again" in answer.text
+        both = [("a.png", png(), "image/png"), ("b.txt", b"text", "text/plain")]
+        answer = await _sent(person, wrong, both)
+        assert "choose a.png again" in answer.text, "the text stands in the form"
 
 
 async def test_what_is_too_large_is_refused(seeing: Rest) -> None:

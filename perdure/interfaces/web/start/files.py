@@ -41,10 +41,12 @@ class ChosenFiles(FrozenModel):
     Args:
         contents: images and PDFs, as a task has them.
         texts: the texts of all others.
+        names: of the images and PDFs, as people know them.
     """
 
     contents: Mapping[str, JsonValue] = {}
     texts: Mapping[str, str] = {}
+    names: list[str] = []
 
 
 def most_bytes(body_bytes: int) -> int:
@@ -116,7 +118,7 @@ def as_inputs(files: list[tuple[str, bytes]], *, taken: Collection[str], limit: 
             "Choose the files again.",
             tuple(f"{FIELD}: {line}" for line in wrong),
         )
-    return ChosenFiles(contents=contents, texts=texts)
+    return ChosenFiles(contents=contents, texts=texts, names=[one.name for one in shown])
 
 
 def file_name(given: str) -> str:

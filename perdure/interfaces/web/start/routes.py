@@ -46,10 +46,12 @@ async def look_over(visit: Here, fields: Fields, files: Chosen) -> Response:
     form = TaskForm.read(fields)
     form = form.for_loop(await _takes(visit, form.definition))
     if "fields" in fields:
-        return await _form(visit, form, lost=[name for name, _ in files])
+        return await _form(visit, form, lost=[file_name(name) for name, _ in files])
+    lost = [file_name(name) for name, _ in files]
     try:
         limit = most_bytes(visit.site.rules.body_bytes)
-        form = form.with_files(as_inputs(files, taken=form.input_names, limit=limit))
+        taken = as_inputs(files, taken=form.input_names, limit=limit)
+        form, lost = form.with_files(taken), taken.names
         if "start" in fields:
             key = fields.get("key") or uuid.uuid4().hex
             started = await visit.api.post(
@@ -60,7 +62,7 @@ async def look_over(visit: Here, fields: Fields, files: Chosen) -> Response:
     except ApiProblem as problem:
         if problem.status in {401, 429}:
             raise
-        return await _form(visit, form, problem=problem, lost=[name for name, _ in files])
+        return await _form(visit, form, problem=problem, lost=lost)
     kept = now_kept(plan.inputs, {*form.kept, *form.contents})
     return await _form(visit, form.model_copy(update={"kept": kept, "contents": {}}), plan=plan)
 
@@ -98,7 +100,7 @@ async def _form(
         else (),
         texts=text_of,
         kept=kept_words(form.kept),
-        lost=[file_name(name) for name in lost],
+        lost=lost,
         most=size_in_words(most_bytes(visit.site.rules.body_bytes)),
         accepted=ACCEPTED,
     )
