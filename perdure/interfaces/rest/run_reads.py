@@ -9,6 +9,7 @@ from fastapi import APIRouter, Path, Query, Response
 
 from perdure.domain.foundation.errors import NotAllowed, NotFound, StoreError
 from perdure.domain.foundation.tolerance import read_as
+from perdure.domain.llm.transcript import ToolResultBlock
 from perdure.domain.run.cost_report import CostReport
 from perdure.domain.run.events import Event
 from perdure.domain.run.result import RunResult
@@ -202,7 +203,7 @@ async def artifacts(
 async def artifact(site: Site, _: Reader, run: str, ref: str) -> Response:
     """One thing that the run made, by the reference that its result, a record or a list names."""
     await known_run(site, run)
-    if ref not in await _references(site, run):
+    if ref not in await _references(site, run) and not await _was_given(site, run, ref):
         raise NotFound(
             f"The run {run} names no reference {ref[:80]!r}.",
             cure="Take one from the result or from an iteration of the run.",
@@ -239,6 +240,29 @@ async def _references(site: ApiSite, run: str) -> set[str | None]:
     except NotAllowed:
         return found
     return found | {ended.output_ref, *(item.ref for item in ended.artifacts)}
+
+
+async def _was_given(site: ApiSite, run: str, ref: str) -> bool:
+    """Whether a tool call of the run gave this, of which its model may have seen the beginning."""
+    heads: list[str | None] = []
+    for record in await site.services.gateway.records(run):
+        heads += [record.transcript, *(stage.transcript for stage in record.stages)]
+    with suppress(NotAllowed):
+        heads.append((await site.services.gateway.result(run, wait=False)).transcript)
+    # The newest first: a conversation that went on holds what was said before.
+    for head in reversed(dict.fromkeys(heads)):
+        if head is not None and ref in await _results_in(site, head):
+            return True
+    return False
+
+
+async def _results_in(site: ApiSite, head: str) -> set[str]:
+    try:
+        messages = await site.services.transcripts.load(head)
+    except (NotFound, StoreError):
+        return set()
+    blocks = (block for message in messages for block in message.blocks)
+    return {block.ref.hash for block in blocks if isinstance(block, ToolResultBlock) and block.ref}
 
 
 def _scores(events: Sequence[Event], iteration: int) -> dict[str, float]:

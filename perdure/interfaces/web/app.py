@@ -24,6 +24,7 @@ from perdure.interfaces.web.run import calls as call_routes
 from perdure.interfaces.web.run import changes as change_routes
 from perdure.interfaces.web.run import erase as erase_routes
 from perdure.interfaces.web.run import routes as run_routes
+from perdure.interfaces.web.run import tool_calls as tool_call_routes
 from perdure.interfaces.web.run.watching import Watches
 from perdure.interfaces.web.runs import routes as runs_routes
 from perdure.interfaces.web.schedules import routes as schedule_routes
@@ -44,6 +45,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     runs_routes.router,
     start_routes.router,
     call_routes.router,
+    tool_call_routes.router,
     compare_routes.router,
     costs_routes.router,
     library_routes.router,

@@ -1,20 +1,33 @@
 """Two texts side by side in one column: what went, what came, and a little around it."""
 
 import difflib
+import re
 from typing import Literal, NamedTuple
 
 AROUND = 2
 MOST_CHARACTERS = 200_000
+MOST_OF_A_LINE = 20_000
+# Below it a line is another one, and its words tell nothing.
+ALIKE = 0.4
+_WORDS = re.compile(r"\w+\s*|[^\w\s]\s*|\s+")  # each with the space behind it
 
 Kind = Literal["same", "gone", "new", "gap"]
 _KINDS: dict[str, Kind] = {" ": "same", "-": "gone", "+": "new", "@": "gap"}
 
 
+class Piece(NamedTuple):
+    """A part of a line; `differs` marks the words that went or came."""
+
+    text: str
+    differs: bool = False
+
+
 class Line(NamedTuple):
-    """One line of a comparison."""
+    """One line of a comparison, in pieces where it is another line with some other words."""
 
     kind: Kind
     text: str
+    pieces: tuple[Piece, ...] = ()
 
 
 def differences(before: str, after: str) -> tuple[Line, ...] | None:
@@ -23,4 +36,43 @@ def differences(before: str, after: str) -> tuple[Line, ...] | None:
         return None
     found = difflib.unified_diff(before.splitlines(), after.splitlines(), n=AROUND, lineterm="")
     lines = list(found)[2:]  # without the names of the two
-    return tuple(Line(_KINDS[line[0]], "…" if line[0] == "@" else line[1:]) for line in lines)
+    told = [Line(_KINDS[line[0]], "…" if line[0] == "@" else line[1:]) for line in lines]
+    return tuple(_with_words(told))
+
+
+def _with_words(lines: list[Line]) -> list[Line]:
+    """The lines, with the words marked in which a line differs from the one that it replaces."""
+    found, at = list(lines), 0
+    while at < len(lines):
+        gone = _run_of(lines, at, "gone")
+        new = _run_of(lines, gone, "new")
+        if 0 < gone - at == new - gone:
+            for first, second in zip(range(at, gone), range(gone, new), strict=True):
+                before, after = _in_pieces(lines[first].text, lines[second].text)
+                found[first] = lines[first]._replace(pieces=before)
+                found[second] = lines[second]._replace(pieces=after)
+        at = max(new, at + 1)
+    return found
+
+
+def _run_of(lines: list[Line], at: int, kind: Kind) -> int:
+    while at < len(lines) and lines[at].kind == kind:
+        at += 1
+    return at
+
+
+def _in_pieces(before: str, after: str) -> tuple[tuple[Piece, ...], tuple[Piece, ...]]:
+    """Both lines in pieces; in none where they have too little in common to be read so."""
+    if len(before) + len(after) > MOST_OF_A_LINE:
+        return (), ()
+    words = _WORDS.findall(before), _WORDS.findall(after)
+    matching = difflib.SequenceMatcher(None, *words, autojunk=False)
+    if matching.ratio() < ALIKE:
+        return (), ()
+    sides: tuple[list[Piece], list[Piece]] = ([], [])
+    for tag, *ends in matching.get_opcodes():
+        bounds = (ends[0], ends[1]), (ends[2], ends[3])
+        for side, said, (start, end) in zip(sides, words, bounds, strict=True):
+            if start < end:
+                side.append(Piece("".join(said[start:end]), tag != "equal"))
+    return tuple(sides[0]), tuple(sides[1])

@@ -11,8 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from page_visit import Visitor, visitor
 from rest import APPROVED, ASKING, Rest, scripted, served
+from stages import open_gate
 from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
+from waiting import eventually
 
 from perdure.domain.run.status import BudgetStatus, RunStatus
 from perdure.gateway.types import RunRow
@@ -129,6 +131,22 @@ def test_a_comparison_leads_from_one_text_to_the_other(before: str, after: str) 
     assert (not lines) == (before.splitlines() == after.splitlines())
 
 
+@given(st.text(max_size=200), st.text(max_size=200))
+def test_the_pieces_of_a_line_are_the_line(before: str, after: str) -> None:
+    for line in differences(before, after) or ():
+        assert not line.pieces or "".join(piece.text for piece in line.pieces) == line.text
+
+
+def test_the_words_that_differ_are_marked() -> None:
+    lines = differences("a warm bottle of steel\nsame", "a cold bottle of steel, light\nsame")
+    assert lines is not None
+    marked = {line.kind: [one.text for one in line.pieces if one.differs] for line in lines}
+    assert (marked["gone"], marked["new"]) == (["warm "], ["cold ", ", light"])
+    other = differences("nothing in common", "Wholly different, as people say")
+    assert other is not None
+    assert all(not line.pieces for line in other)
+
+
 def test_what_is_too_long_is_not_compared() -> None:
     assert differences("a" * 150_000, "b" * 60_000) is None
 
@@ -195,14 +213,18 @@ async def test_a_run_that_no_worker_takes_says_so(
     async with scripted(tmp_path, address, ASKING) as site, served(site) as rest:
         async with site.worker():
             run = await rest.start(APPROVED)
+            await open_gate(site, run)
         monkeypatch.setattr("perdure.gateway.dispatch.PATIENCE_S", 0)
         plain = await Client.connect(address)
         handle = plain.get_workflow_handle(run)
         await handle.signal("a name that nobody knows")
         async with visitor(rest, await rest.token("read")) as person:
-            page = await person.see(f"/runs/{run}")
+
+            async def told() -> bool:
+                return "No worker has taken the run itself" in await person.see(f"/runs/{run}")
+
+            await eventually(told)
         await handle.terminate()
-    assert 'class="trouble">No worker has taken the run itself from the queue' in page
 
 
 @pytest.mark.parametrize(

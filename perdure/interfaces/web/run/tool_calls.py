@@ -1,0 +1,123 @@
+"""The tool calls of an iteration: what each was asked, and what it gave."""
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from fastapi import APIRouter
+from fastapi.responses import Response
+
+from perdure.domain.llm.attachments import size_in_words
+from perdure.domain.llm.transcript import Message, ToolResultBlock, ToolUseBlock
+from perdure.domain.turns.records import ToolCallRecord
+from perdure.interfaces.rest.schemas import Transcript
+from perdure.interfaces.web.api_calls import Api, ApiProblem, at
+from perdure.interfaces.web.run.reading import read_iteration
+from perdure.interfaces.web.visit import Here
+
+router = APIRouter()
+PAGE, MOST_PAGES = 200, 25
+MOST_CHARACTERS = 4_000
+NOT_FOUND = 404
+
+
+class CutText(NamedTuple):
+    """A text, or its beginning; `size` says of one that was cut how long it is."""
+
+    text: str
+    size: str = ""
+
+
+class ShownToolCall(NamedTuple):
+    """A call with arguments and result; None where nothing was kept. `whole` is its address."""
+
+    record: ToolCallRecord
+    arguments: CutText | None
+    result: CutText | None
+    whole: str | None
+
+
+@router.get("/runs/{run}/iterations/{index}/tools")
+async def tools(visit: Here, run: str, index: int) -> Response:
+    """The tool calls of one iteration, the first one first."""
+    record = (await read_iteration(visit.api, run, index)).record
+    messages = await _around(visit.api, run, index) if record.calls else []
+    return visit.page(
+        "run/tools_part.html" if visit.wants_part else "run/tools.html",
+        run=run,
+        index=index,
+        calls=shown_calls(record.calls, messages),
+    )
+
+
+@router.get("/runs/{run}/results/{ref}")
+async def whole(visit: Here, run: str, ref: str) -> Response:
+    """All that a tool call gave, to save."""
+    return await visit.api.content(
+        at("loops", run, "artifacts", ref), keep=("content-type", "content-disposition")
+    )
+
+
+def shown_calls(
+    records: Iterable[ToolCallRecord], messages: Sequence[Message]
+) -> tuple[ShownToolCall, ...]:
+    """The calls with what the conversation says of them."""
+    asked: dict[str, ToolUseBlock] = {}
+    given: dict[str, ToolResultBlock] = {}
+    for message in messages:
+        for block in message.blocks:
+            if isinstance(block, ToolUseBlock):
+                asked[block.id] = block
+            elif isinstance(block, ToolResultBlock):
+                given[block.call_id] = block
+    return tuple(_shown(one, asked.get(one.id), given.get(one.id)) for one in records)
+
+
+def cut(text: str) -> CutText:
+    """A text for a page: a long one by its beginning, with its size in words."""
+    if len(text) <= MOST_CHARACTERS:
+        return CutText(text)
+    return CutText(text[:MOST_CHARACTERS], size_in_words(len(text.encode("utf-8", "replace"))))
+
+
+def _shown(
+    record: ToolCallRecord, asked: ToolUseBlock | None, given: ToolResultBlock | None
+) -> ShownToolCall:
+    told = None
+    if asked is not None:
+        plain = json.dumps(asked.arguments, ensure_ascii=False, indent=2)
+        told = cut(asked.unreadable or plain)
+    if given is None:
+        return ShownToolCall(record, told, None, None)
+    said = cut("\n".join([given.text, *(one.words for one in given.attachments)]))
+    if given.ref is None:
+        return ShownToolCall(record, told, said, None)
+    # The model may have been shown the beginning alone; the whole is in the store.
+    is_part = given.ref.bytes > len(given.text.encode("utf-8", "replace"))
+    size = size_in_words(given.ref.bytes) if is_part else said.size
+    return ShownToolCall(record, told, CutText(said.text, size), given.ref.hash)
+
+
+async def _around(api: Api, run: str, index: int) -> list[Message]:
+    """What was said in an iteration and after it: results begin the prompt of what follows."""
+    own = await _said(api, run, index)
+    following = await _said(api, run, index + 1) or await _said(api, run, None)
+    return [*own, *following]
+
+
+async def _said(api: Api, run: str, index: int | None) -> list[Message]:
+    """What was said up to the end of an iteration (None: up to now); nothing that was not kept."""
+    found: list[Message] = []
+    cursor: str | None = None
+    for _ in range(MOST_PAGES):
+        query = {"iteration": index, "limit": PAGE, "cursor": cursor}
+        try:
+            page = await api.get(f"{at('loops', run)}/transcript", Transcript, query)
+        except ApiProblem as problem:
+            if problem.status != NOT_FOUND:
+                raise
+            return found
+        found += page.items
+        if (cursor := page.cursor) is None:
+            break
+    return found
