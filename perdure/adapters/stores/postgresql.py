@@ -45,10 +45,14 @@ _REFUSED = (
     "Check user, password, database name and grants in the database URL.",
 )
 _AWAY = ("cannot be reached", "Check that the server runs and that the database URL is right.")
+_NO_CONNECTION = (
+    "has no connection left",
+    "Raise max_connections or the limit of the role, or run fewer workers.",
+)
 _MEANINGS = {
     "53100": _FULL,
     "53200": ("is out of memory; nothing was written", _AGAIN),
-    "53300": ("has no connection left", "Raise max_connections, or run fewer workers."),
+    "53300": _NO_CONNECTION,
     "40001": _BUSY,
     "40P01": _BUSY,
     "55P03": _LOCKED,
@@ -57,10 +61,27 @@ _MEANINGS = {
     "28P01": _REFUSED,
     "42501": _REFUSED,
     "3D000": _REFUSED,
+    "57014": (
+        "ended a statement that took longer than its statement_timeout; nothing was written",
+        "Raise it for Perdure's role: ALTER ROLE NAME SET statement_timeout = 0.",
+    ),
     "57P01": _AWAY,
     "57P02": _AWAY,
     "57P03": _AWAY,
 }
+
+
+# What a server says before a connection stands comes without a state.
+_AT_LOGIN = (
+    ("too many connections", _NO_CONNECTION),
+    ("too many clients", _NO_CONNECTION),
+    ("remaining connection slots", _NO_CONNECTION),
+    ("authentication failed", _REFUSED),
+    ("not permitted to log in", _REFUSED),
+    ("no pg_hba.conf entry", _REFUSED),
+    ("does not exist", _REFUSED),
+)
+_FATAL = "FATAL:"
 
 
 class PostgresqlDialect:
@@ -124,11 +145,21 @@ class PostgresqlDialect:
             return None
         state: str | None = getattr(error.orig, "sqlstate", None)
         # A connection that never came about, or broke, has no state of its own.
-        known = _AWAY if state is None or state.startswith("08") else _MEANINGS.get(state)
+        unconnected = state is None or state.startswith("08")
+        known = _refused_with(str(error.orig)) if unconnected else _MEANINGS.get(state or "")
         if known is None:
             return None
         fact, cure = known
         return StoreAway(f"The database {place} {fact}.", cure=cure)
+
+
+def _refused_with(said: str) -> tuple[str, str]:
+    """What a connection that did not come about met: a server that says why, or none."""
+    words = said.rpartition(_FATAL)[2].strip().splitlines() if _FATAL in said else []
+    if not words:
+        return _AWAY
+    fact, cure = next((meant for part, meant in _AT_LOGIN if part in words[0]), _AWAY)
+    return f"{fact} ({words[0]})", cure
 
 
 def _given_options(url: URL) -> str:

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from sqlalchemy import event, text
+from sqlalchemy import URL, event, make_url, text
 
 from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.journal import SqlJournal
 from perdure.adapters.stores.migrations import migrations
 from perdure.adapters.stores.open_stores import open_stores
 from perdure.adapters.stores.records import SqlRecords
-from perdure.domain.foundation.errors import InvalidInput, StoreError
+from perdure.domain.foundation.errors import InvalidInput, StoreAway, StoreError
 from perdure.domain.llm.usage import Usage
 from tests.contract.stores.programs.die import ATTEMPT
 
@@ -42,6 +42,66 @@ async def closed(database: Database) -> None:
     await database.engine.dispose()
     for engine in database.engines[1:]:
         engine.dispose()
+
+
+@contextmanager
+def role(url: str, *changes: str) -> Generator[URL]:
+    """The same database for a login of its own, to which these changes were made."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("CREATE ROLE narrow LOGIN")
+        connection.execute("GRANT ALL ON SCHEMA public TO narrow")
+        for change in changes:
+            connection.execute(f"ALTER ROLE narrow {change}")  # type: ignore[arg-type]
+    try:
+        yield make_url(url).set(username="narrow")
+    finally:
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute("DROP OWNED BY narrow CASCADE")
+            connection.execute("DROP ROLE narrow")
+
+
+@pytest.mark.long
+async def test_a_limit_of_connections_is_told_as_such(postgresql_url: str) -> None:
+    with role(postgresql_url, "CONNECTION LIMIT 1") as url:
+        database = await Database.open(url)
+        async with database.read() as first:
+            await first.execute(text("SELECT 1"))
+            with pytest.raises(StoreAway, match=r"no connection left \(too many conn") as met:
+                async with database.read() as second:
+                    await second.execute(text("SELECT 1"))
+            assert "limit of the role" in (met.value.cure or "")
+        # Once there is room again, it goes on by itself.
+        async with database.read() as connection:
+            assert await connection.scalar(text("SELECT 1")) == 1
+        await database.close()
+
+
+@pytest.mark.long
+async def test_a_login_that_is_refused_is_told_as_such(postgresql_url: str) -> None:
+    with role(postgresql_url, "NOLOGIN") as url:
+        with pytest.raises(StoreAway, match=r"refused the login.*not permitted to log in"):
+            await Database.open(url)
+        with pytest.raises(StoreAway, match=r"refused the login.*does not exist"):
+            await Database.open(url.set(username="nobody-here"))
+
+
+@pytest.mark.long
+async def test_a_statement_timeout_is_told_and_nothing_is_written(postgresql_url: str) -> None:
+    with role(postgresql_url, "SET statement_timeout = '300ms'") as url:
+        database = await Database.open(url)
+
+        async def write_slowly() -> None:
+            async with database.write() as connection:
+                await connection.execute(text("CREATE TABLE half (a INT)"))
+                await connection.execute(text("SELECT pg_sleep(30)"))
+
+        with pytest.raises(StoreAway, match="longer than its statement_timeout") as met:
+            await write_slowly()
+        assert "ALTER ROLE" in (met.value.cure or "")
+        async with database.read() as connection:
+            found = await connection.scalar(text("SELECT to_regclass('half')"))
+        assert found is None
+        await database.close()
 
 
 async def _answer(journal: SqlJournal, reply: str) -> bool:
