@@ -57,3 +57,18 @@ class TurnPolicy(Protocol):
     def continues_cuts(self) -> bool:
         """Whether a text that was cut short is gone on with."""
         return True
+
+
+class InnerTurns(TurnPolicy):
+    """Turns inside an iteration, which the loop itself counts and records."""
+
+    def begin_iteration(self, state: TurnState) -> None:
+        """Count the turn."""
+        state.iteration += 1
+
+    def complete_iteration(
+        self, state: TurnState, *, break_reason: str | None, error: str | None = None
+    ) -> None:
+        """Note why the turn ended; the iteration's record is shared by its turns."""
+        if state.record is not None and break_reason is not None:
+            state.record = state.record.model_copy(update={"break_reason": break_reason})

@@ -4,9 +4,9 @@ from perdure.domain.outputs.parts import draft_tokens
 from perdure.domain.refine.spec import Strategy, strategy_of
 from perdure.domain.refine.token_savings import share_used
 from perdure.domain.turns.tool_call_rules import VolumeLevel
-from perdure.domain.turns.turn import Ending, Limits, TurnState
+from perdure.domain.turns.turn import Ending, Limits
 from perdure.workflows.engine.model_selection import ModelSelection
-from perdure.workflows.engine.turn_policy import TurnPolicy
+from perdure.workflows.engine.turn_policy import InnerTurns
 from perdure.workflows.refine_parts.run import RefineRun
 
 
@@ -34,23 +34,12 @@ class StrategyModels(ModelSelection[RefineRun]):
         return {f"executor:{one.name}": one.chain for one in each if one.chain}
 
 
-class DraftTurns(TurnPolicy):
+class DraftTurns(InnerTurns):
     """Turns inside a draft; the refine loop counts and records the iterations."""
 
     def __init__(self, run: RefineRun, selection: StrategyModels) -> None:
         self.run = run
         self.selection = selection
-
-    def begin_iteration(self, state: TurnState) -> None:
-        """Count the turn."""
-        state.iteration += 1
-
-    def complete_iteration(
-        self, state: TurnState, *, break_reason: str | None, error: str | None = None
-    ) -> None:
-        """Note why the turn ended; the iteration's record is shared by its turns."""
-        if state.record is not None and break_reason is not None:
-            state.record = state.record.model_copy(update={"break_reason": break_reason})
 
     def on_critical_loop(self, level: VolumeLevel) -> Ending | None:
         """End the turns with a closing text; the decision table then asks a person."""

@@ -12,10 +12,10 @@ from perdure.domain.roles.stage_bindings import (
 )
 from perdure.domain.roles.state import StageBinding
 from perdure.domain.run.activity_messages import OpenWorkspaceReport, StageSetup, StageTools
-from perdure.domain.turns.turn import Limits, TurnState
+from perdure.domain.turns.turn import Limits
 from perdure.workflows.engine.model_selection import ModelSelection
 from perdure.workflows.engine.requirements import Requirements
-from perdure.workflows.engine.turn_policy import TurnPolicy
+from perdure.workflows.engine.turn_policy import InnerTurns
 from perdure.workflows.role_parts.run import RoleRun
 
 
@@ -49,7 +49,7 @@ class StageModels(ModelSelection[RoleRun]):
         return self.run.definition.gate if self.run.state.reviewing else self.run.role
 
 
-class StageTurns(TurnPolicy):
+class StageTurns(InnerTurns):
     """Turns inside a stage: the role loop counts and records its own iterations."""
 
     def __init__(self, run: RoleRun, selection: StageModels) -> None:
@@ -60,17 +60,6 @@ class StageTurns(TurnPolicy):
     def stage_name(self) -> str:
         """The stage whose tools are called."""
         return self.run.role.name
-
-    def begin_iteration(self, state: TurnState) -> None:
-        """Count the turn."""
-        state.iteration += 1
-
-    def complete_iteration(
-        self, state: TurnState, *, break_reason: str | None, error: str | None = None
-    ) -> None:
-        """Note why the turn ended; the stage's record is shared by its turns."""
-        if state.record is not None and break_reason is not None:
-            state.record = state.record.model_copy(update={"break_reason": break_reason})
 
     def offered(self, names: tuple[str, ...]) -> tuple[str, ...]:
         """The tools on offer; none if the model cannot use tools."""

@@ -12,6 +12,7 @@ from perdure.domain.delegation.decisions import Envelope, Hypothesis
 from perdure.domain.delegation.plan import TaskPlan
 from perdure.domain.delegation.prompts import WORKER_SYSTEM
 from perdure.domain.delegation.spec import DelegationSpec
+from perdure.domain.foundation.plain_text import clipped
 from perdure.domain.generated_tools.tool_registry import making_tools
 from perdure.domain.llm.attachments import attachment_in
 from perdure.domain.run.hooks import Hooks
@@ -240,8 +241,7 @@ def hypothesis_envelope(hypothesis: Hypothesis) -> Envelope:
 
 def short_goal(instructions: str) -> str:
     """What lists show of a worker's task."""
-    line = " ".join(instructions.split())
-    return line if len(line) <= GOAL_CHARACTERS else f"{line[: GOAL_CHARACTERS - 1]}…"
+    return clipped(" ".join(instructions.split()), GOAL_CHARACTERS)
 
 
 def _worker_settings(given: AgentSettings, system: str, temperature: float) -> AgentSettings:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from perdure.domain.evaluation.scores import GRAVE_WORDS, SEVERITY_WORDS, known_severity
+from perdure.domain.foundation.plain_text import clipped
 
 SHOWN_CHARACTERS = 100
 FIX = re.compile(r"\b[Ff]ix\s*:\s*")
@@ -212,5 +213,4 @@ def _is_score(found: re.Match[str]) -> bool:
 
 
 def _shown(entry: str) -> str:
-    short = entry if len(entry) <= SHOWN_CHARACTERS else f"{entry[: SHOWN_CHARACTERS - 1]}…"
-    return repr(short)
+    return repr(clipped(entry, SHOWN_CHARACTERS))

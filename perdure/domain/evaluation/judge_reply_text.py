@@ -29,6 +29,7 @@ from perdure.domain.evaluation.judge_reply_lines import (
     speaks_against,
 )
 from perdure.domain.evaluation.scores import known_severity
+from perdure.domain.foundation.plain_text import clipped
 
 _ReadT = TypeVar("_ReadT", dict[str, JsonValue], tuple[str, ...])
 SHOWN_CHARACTERS = 100
@@ -194,4 +195,4 @@ def _with_gap(
 
 
 def _short(line: str) -> str:
-    return line if len(line) <= SHOWN_CHARACTERS else f"{line[: SHOWN_CHARACTERS - 1]}…"
+    return clipped(line, SHOWN_CHARACTERS)

@@ -5,6 +5,7 @@ and a matcher that compares every pair of lines takes minutes on some.
 """
 
 import difflib
+from collections.abc import Sequence
 
 CONTEXT_LINES = 3
 MATCHED_LINES = 300
@@ -15,8 +16,8 @@ def unified(before: str | None, after: str, *, path: str) -> str:
     if before == after:
         return ""
     old, new = _lines(before or ""), _lines(after)
-    start = _shared(old, new)
-    end = _shared(old[start:][::-1], new[start:][::-1])
+    start = shared_beginning(old, new)
+    end = shared_beginning(old[start:][::-1], new[start:][::-1])
     left, right = old[start : len(old) - end], new[start : len(new) - end]
     head = old[max(0, start - CONTEXT_LINES) : start]
     tail = old[len(old) - end : len(old) - end + CONTEXT_LINES] if end else []
@@ -58,7 +59,7 @@ def _lines(text: str) -> list[str]:
     return [*lines[:-1], f"{lines[-1]}\n\\ No newline at end of file"]
 
 
-def _shared(left: list[str], right: list[str]) -> int:
+def shared_beginning(left: Sequence[str], right: Sequence[str]) -> int:
     """How many lines both begin with."""
     pairs = enumerate(zip(left, right, strict=False))
     return next((at for at, (one, two) in pairs if one != two), min(len(left), len(right)))

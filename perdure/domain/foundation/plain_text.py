@@ -98,6 +98,11 @@ def _is_hidden(sign: str) -> bool:
 _BOUNDARY_CHARACTERS = 12
 
 
+def clipped(text: str, limit: int) -> str:
+    """At most so many characters of a text; an ellipsis says that it was longer."""
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
 def clipped_line(text: str, limit: int) -> str:
     """One line of at most so many characters; an ellipsis says that it was longer."""
     line = " ".join(text.split())

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.foundation.plain_text import clipped
 
 OBJECT = "an object with named fields"
 # Here the library names the class that it would build, which no reader of a task file knows.
@@ -224,7 +225,7 @@ def shown(value: object) -> str:
         text = json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError):
         text = str(value)
-    return text if len(text) <= FOUND_CHARACTERS else text[: FOUND_CHARACTERS - 1] + "…"
+    return clipped(text, FOUND_CHARACTERS)
 
 
 def _problem(detail: ErrorDetails, value: object, root: str, names: list[str]) -> Problem:

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TypeVar
 
 from perdure.domain.foundation.errors import InvalidInput, NotAllowed, NotFound
+from perdure.domain.foundation.plain_text import clipped
 from perdure.domain.foundation.tokens import estimate
 from perdure.domain.memory.entries import MemoryEntry, Origin, Remembered, Skill, may_enter
 from perdure.domain.memory.prompt_blocks import one_line, provenance
@@ -99,8 +100,7 @@ def skill_name(markdown: str) -> str:
 def catalog_line(name: str, markdown: str) -> str:
     """A skill as a manager sees it: its name, and what it is for."""
     about = purpose_of(markdown)
-    line = f"{name}: {about}" if about else name
-    return line if len(line) <= LINE_CHARACTERS else f"{line[: LINE_CHARACTERS - 1]}…"
+    return clipped(f"{name}: {about}" if about else name, LINE_CHARACTERS)
 
 
 EXPERIENCE_WEIGHT = 0.4

@@ -10,6 +10,7 @@ from difflib import SequenceMatcher
 from typing import Literal
 
 from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.foundation.diffs import shared_beginning
 from perdure.domain.outputs.content_type import ContentKind, docstring_lines, kind_of, line_kind
 
 ChangeKind = Literal["code", "comments", "docs", "tests", "structure"]
@@ -73,8 +74,8 @@ def _edits(left: Sequence[str], right: Sequence[str]) -> list[tuple[int, int, in
     Equal ends are taken off first: the matcher looks for long equal blocks, not for few changes,
     and would count a line between equal ones several times.
     """
-    start = _common(left, right)
-    end = _common(left[start:][::-1], right[start:][::-1])
+    start = shared_beginning(left, right)
+    end = shared_beginning(left[start:][::-1], right[start:][::-1])
     old, new = left[start : len(left) - end], right[start : len(right) - end]
     # Without `autojunk` a long text of equal lines takes minutes; with it a few more count as new.
     matcher = SequenceMatcher(None, old, new, autojunk=len(new) > POPULAR_LINES)
@@ -83,12 +84,6 @@ def _edits(left: Sequence[str], right: Sequence[str]) -> list[tuple[int, int, in
         for tag, i1, i2, j1, j2 in matcher.get_opcodes()
         if tag != "equal"
     ]
-
-
-def _common(left: Sequence[str], right: Sequence[str]) -> int:
-    """How many items both begin with."""
-    pairs = enumerate(zip(left, right, strict=False))
-    return next((at for at, (a, b) in pairs if a != b), min(len(left), len(right)))
 
 
 def _spans(ranges: Iterable[tuple[int, int]]) -> tuple[Lines, ...]:

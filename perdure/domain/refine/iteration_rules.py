@@ -10,6 +10,7 @@ from perdure.domain.evaluation.rubric import Rubric
 from perdure.domain.evaluation.scores import Evaluation, deciding_pass, failing, items_pass
 from perdure.domain.evaluation.termination import TerminationFacts
 from perdure.domain.evaluation.trajectory import PERFECT, rounded
+from perdure.domain.foundation.plain_text import clipped
 from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.foundation.tokens import estimate
 from perdure.domain.outputs.parts import failing_parts
@@ -43,7 +44,7 @@ def told_to_change(state: RefineState, *, rubric: Rubric, settings: RefineSettin
     told = failure_feedback(state.last_error, delta) if state.last_error else delta
     lines = [" ".join(line.removeprefix("- ").split()) for line in told.splitlines()]
     said = "; ".join(line for line in lines if line) or IN_GENERAL
-    return said if len(said) <= ADAPTATION_CHARACTERS else f"{said[: ADAPTATION_CHARACTERS - 1]}…"
+    return clipped(said, ADAPTATION_CHARACTERS)
 
 
 def adaptation(before: str | None, told: str) -> str | None:

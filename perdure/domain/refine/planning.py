@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from perdure.domain.evaluation.rubric import Rubric
 from perdure.domain.evaluation.scores import Evaluation
 from perdure.domain.foundation.base import ActivityMessage, FrozenModel
+from perdure.domain.foundation.plain_text import clipped
 from perdure.domain.llm.structured_replies import BadReply, read_shape
 from perdure.domain.refine.spec import RefineSettings
 from perdure.domain.run.activity_messages import ModelCallRequest, StructuredReport
@@ -173,8 +174,7 @@ def wants_plan(
 
 
 def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= STEP_CHARACTERS else f"{line[: STEP_CHARACTERS - 1]}…"
+    return clipped(" ".join(text.split()), STEP_CHARACTERS)
 
 
 MOST_CHARACTERS = 600

@@ -9,6 +9,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, JsonValue
 
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.foundation.json_extraction import Found
+from perdure.domain.foundation.plain_text import clipped
 from perdure.domain.llm.structured_replies import (
     BadReply,
     Fields,
@@ -138,8 +139,7 @@ def _kind(word: str) -> SignalKind | None:
 
 
 def _bounded(text: str) -> str:
-    bare = text.strip().strip("*_` ").strip()
-    return bare if len(bare) <= _QUESTION_CHARACTERS else bare[: _QUESTION_CHARACTERS - 1] + "…"
+    return clipped(text.strip().strip("*_` ").strip(), _QUESTION_CHARACTERS)
 
 
 _RATIONALE_CHARACTERS = 2_000

@@ -10,6 +10,7 @@ from datetime import datetime
 from pydantic import ConfigDict, Field
 
 from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.foundation.plain_text import clipped
 from perdure.domain.foundation.tolerance import read_value
 from perdure.domain.run.child_runs import ChildStatus, is_below
 from perdure.domain.run.gates import APPROVE, Gate, GateKind, read_name
@@ -82,13 +83,11 @@ class Forwarded(FrozenModel):
 def question_of(run: str, gate: Gate) -> Question:
     """The report of an open gate to the run above."""
     choices = tuple(choice[:CHOICE_CHARACTERS] for choice in gate.choices[:MOST_CHOICES])
-    prompt = " ".join(gate.prompt.split())
-    cut = prompt if len(prompt) <= PROMPT_CHARACTERS else prompt[: PROMPT_CHARACTERS - 1] + "…"
     return Question(
         run=run,
         gate=gate.name,
         kind=gate.kind,
-        prompt=cut,
+        prompt=clipped(" ".join(gate.prompt.split()), PROMPT_CHARACTERS),
         choices=choices,
         opened_at=gate.opened_at,
     )

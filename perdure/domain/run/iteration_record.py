@@ -12,6 +12,7 @@ from typing import Self
 from pydantic import JsonValue
 
 from perdure.domain.budget.envelope import Spend
+from perdure.domain.foundation.plain_text import clipped_line
 from perdure.domain.llm.transcript import TranscriptRef
 from perdure.domain.llm.usage import AttemptTotals, Usage, add_cost
 from perdure.domain.run.activity_messages import ModelCallReport
@@ -138,7 +139,8 @@ def lacking(record: IterationRecord) -> list[JsonValue]:
     """
     told = list(dict.fromkeys(_told(record)))
     rest = len(told) - SHOWN
-    return [*(_short(text) for text in told[:SHOWN]), *([f"{rest} more"] if rest > 0 else [])]
+    lines: list[JsonValue] = [clipped_line(text, CHARACTERS) for text in told[:SHOWN]]
+    return [*lines, f"{rest} more"] if rest > 0 else lines
 
 
 def counted(record: IterationRecord) -> list[JsonValue]:
@@ -160,8 +162,3 @@ def _titles(record: IterationRecord, dimension: str) -> Iterator[str]:
         matters = finding.get("severity") in MATTERING
         if matters and finding.get("dimension") == dimension:
             yield str(finding.get("title"))
-
-
-def _short(text: str) -> str:
-    flat = " ".join(text.split())
-    return flat if len(flat) <= CHARACTERS else f"{flat[: CHARACTERS - 1].rstrip()}…"

@@ -11,6 +11,7 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from perdure.domain.foundation.plain_text import clipped
 from perdure.domain.foundation.problems import allowed, nearest_name, path_of, shown
 from perdure.domain.run.messages import MESSAGES, Answer, AnyMessage, ShortAnswer
 
@@ -101,7 +102,7 @@ def unknown_verb(name: str, verbs: Iterable[str] = (*MESSAGES, *SHORT_ANSWERS)) 
 def named(verb: str) -> str:
     """A sender's name for a signal, fit for one line."""
     text = " ".join("".join(c if c.isprintable() else " " for c in verb).split()) or "(no name)"
-    return text if len(text) <= NAME_CHARACTERS else text[: NAME_CHARACTERS - 1] + "…"
+    return clipped(text, NAME_CHARACTERS)
 
 
 def _fields(verb: str, given: Sequence[object]) -> dict[str, object] | Misread:

@@ -9,6 +9,7 @@ from pydantic import Field, JsonValue
 
 from perdure.domain.budget.envelope import Reservation
 from perdure.domain.foundation.base import ActivityMessage, FrozenModel
+from perdure.domain.foundation.plain_text import clipped
 from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.llm.transcript import ToolOutcome
 from perdure.domain.tools.mcp_servers import PinnedServer
@@ -200,10 +201,8 @@ def in_brief(text: str) -> str:
     lines = [kept for line in text.splitlines() if (kept := " ".join(line.split()))]
     if not lines:
         return ""
-    first = lines[0]
     more = f" (and {len(lines) - 1} more {'line' if len(lines) == 2 else 'lines'})"
-    shown = first if len(first) <= BRIEF_CHARACTERS else f"{first[: BRIEF_CHARACTERS - 1]}…"
-    return shown + (more if len(lines) > 1 else "")
+    return clipped(lines[0], BRIEF_CHARACTERS) + (more if len(lines) > 1 else "")
 
 
 def arguments_hash(name: str, arguments: dict[str, JsonValue]) -> str:
