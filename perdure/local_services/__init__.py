@@ -1,5 +1,4 @@
-"""The embedded services: one supervisor process per user keeps Temporal, model and worker alive.
+"""The embedded services: one supervisor per home folder keeps Temporal, model and workers alive.
 
-What a caller needs is named here. Nothing in this package ends a process that it cannot name by its
-id *and* its start.
+Nothing in this package ends a process that it does not know by its id *and* its start time.
 """

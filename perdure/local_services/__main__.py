@@ -1,4 +1,4 @@
-"""The detached supervisor: `python -P -m perdure.local_services`, started by `ensure`."""
+"""The detached supervisor, `python -P -m perdure.local_services`, which `ensure` starts."""
 
 import asyncio
 import os
@@ -24,7 +24,7 @@ def main() -> int:
         _log.error("supervisor_failed", code=error.code, error=str(error))
         return error.exit_code
     except Exception:
-        # Not in order, so that the watcher starts it again; it must outlive what is cleaned up.
+        # The watcher was not dismissed, so it starts a new supervisor.
         _log.exception("supervisor_broke")
         return 1
     return 0
@@ -34,5 +34,5 @@ if __name__ == "__main__":
     code = main()
     sys.stdout.flush()
     sys.stderr.flush()
-    # The Temporal client may crash an interpreter that shuts down in the normal way.
+    # The Temporal client may crash an interpreter that shuts down normally.
     os._exit(code)

@@ -1,4 +1,4 @@
-"""Services that were started with other settings: apply the new ones, or say that they wait."""
+"""Applies new settings to running services by a restart, or reports that the settings wait."""
 
 import hashlib
 import hmac
@@ -16,13 +16,11 @@ from perdure.local_services.temporal_server import (
     count_open,
 )
 
+OnProgress = Callable[[str], None]
+# The prefixes of variables that change what a worker does.
 STEERING = (PREFIX, "ANTHROPIC_", "AZURE_OPENAI_", "OPENAI_", "TEMPORAL_")
-
-
-FILED = "perdure.yaml: "  # a setting of the home's file
-
-
-# What differs from shell to shell without meaning other services.
+FILED = "perdure.yaml: "  # the prefix of settings of the home's file
+# Variables that may differ between shells without asking for other services.
 IGNORED = frozenset(
     f"{PREFIX}{name}"
     for name in ("HOME", "LOG_FORMAT", "READY_FILE", "MODEL", "MODEL_URL", "IDLE_MINUTES")
@@ -30,7 +28,10 @@ IGNORED = frozenset(
 
 
 def digests(files: HomeFiles, settings: Settings) -> dict[str, str]:
-    """Name to digest of every variable that a worker of these settings would see."""
+    """The digests by name of all variables and settings that a worker would see.
+
+    Digests, because values may be secret and are written into the state file.
+    """
     salt = _salt(files)
     environment = settings.for_services()
     references = [server.key_reference or "" for server in settings.providers.values()]
@@ -51,14 +52,14 @@ def digests(files: HomeFiles, settings: Settings) -> dict[str, str]:
 
 
 def changed(before: dict[str, str], now: dict[str, str]) -> tuple[str, ...]:
-    """Names whose values differ, appeared or went away."""
+    """The names whose values changed, appeared or disappeared."""
     return tuple(sorted(gone(before, now) | set(brought(before, now))))
 
 
 def brought(before: dict[str, str], now: dict[str, str]) -> tuple[str, ...]:
-    """Names whose values differ or appeared: what a shell that names them wants to be so.
+    """The names whose values changed or appeared, that is, what the calling shell sets.
 
-    The home's file is the same for every shell: what has gone from it counts too.
+    A setting that disappeared from the home's file counts too, since all shells share that file.
     """
     named = {name for name, value in now.items() if before.get(name) != value}
     left = {name for name in gone(before, now) if name.startswith(FILED)}
@@ -66,7 +67,7 @@ def brought(before: dict[str, str], now: dict[str, str]) -> tuple[str, ...]:
 
 
 def gone(before: dict[str, str], now: dict[str, str]) -> frozenset[str]:
-    """Names that had a value and have none now."""
+    """The names that had a value and have none now."""
     return frozenset(before.keys() - now.keys())
 
 
@@ -79,9 +80,6 @@ def _salt(files: HomeFiles) -> bytes:
     return files.salt.read_bytes()
 
 
-OnProgress = Callable[[str], None]
-
-
 async def must_restart(
     state: RuntimeState,
     files: HomeFiles,
@@ -92,11 +90,15 @@ async def must_restart(
 ) -> bool:
     """Whether running services should be restarted for the caller's settings.
 
-    They are when nothing would be disturbed. Otherwise the caller is told which settings wait.
+    They should if no run is open. Otherwise the caller is told which settings wait.
 
     Args:
-        exactly: What the caller does not set counts as well, and ends with the restart; else the
-            services keep what they were started with, as a command in another shell expects.
+        state: of the running services.
+        files: of their home folder.
+        settings: of the caller.
+        on_progress: is told what happens.
+        exactly: settings that the caller does not have also end with the restart. Otherwise the
+            services keep them, as commands in other shells expect.
 
     Raises:
         RuntimeUnavailable: the services belong to another Temporal server and are in use.
@@ -107,10 +109,12 @@ async def must_restart(
     if state.status != "ready" or not different:
         return False
     if state.detached and await _count(state, settings) == 0:
-        on_progress(_restarting(gone(state.settings, wanted)))
+        lost = ", ".join(sorted(gone(state.settings, wanted)))
+        told = "restarting the services with the new settings"
+        on_progress(f"{told}, without {lost}" if lost else told)
         return True
     names = ", ".join(different)
-    if _server_of(settings) not in (None, state.endpoints.temporal_address):
+    if settings.temporal.address not in (None, state.endpoints.temporal_address):
         raise RuntimeUnavailable(
             f"The services in {files.home} belong to {state.endpoints.temporal_address} and are in "
             f"use; this command names {settings.temporal.address}.",
@@ -120,18 +124,9 @@ async def must_restart(
     return False
 
 
-def _restarting(lost: frozenset[str]) -> str:
-    told = "restarting the services with the new settings"
-    return f"{told}, without {', '.join(sorted(lost))}" if lost else told
-
-
-def _server_of(settings: Settings) -> str | None:
-    return settings.temporal.address
-
-
 async def _count(state: RuntimeState, settings: Settings) -> int | None:
-    """Open runs; None when the server cannot tell, which counts as busy."""
-    if _server_of(settings) == state.endpoints.temporal_address:
+    """The number of open runs; None if the server cannot tell, which counts as busy."""
+    if settings.temporal.address == state.endpoints.temporal_address:
         client = await connect_named(settings.temporal)
     else:
         client = await connect(state.endpoints.temporal_address, state.endpoints.namespace)

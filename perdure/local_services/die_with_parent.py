@@ -1,7 +1,7 @@
-"""Tie a command to its parent: when the parent dies, however it dies, the command gets SIGTERM.
+"""Ties a command to its parent: when the parent dies for any reason, the command gets SIGTERM.
 
-Run as a script, `python -I -S die_with_parent.py PID COMMAND…`, without importing anything of
-Perdure: it asks the kernel for the signal and then becomes the command, keeping the process id.
+It runs as a script, `python -I -S die_with_parent.py PID COMMAND…`, without importing anything of
+Perdure. It asks the kernel for the signal and then becomes the command, with the same process id.
 """
 
 import ctypes
@@ -16,7 +16,7 @@ def main() -> None:
     parent, command = int(sys.argv[1]), sys.argv[2:]
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() != parent:  # it died before the request was in place
+    if os.getppid() != parent:  # the parent died before the request was made
         sys.exit(1)
     try:
         os.execvp(command[0], command)

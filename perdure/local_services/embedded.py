@@ -1,4 +1,4 @@
-"""The port `Runtime` over the supervisor: ensure that everything runs, look at it, stop it."""
+"""The port `Runtime`: starts the supervisor of a home folder, reads its state, stops it."""
 
 import asyncio
 import os
@@ -27,12 +27,17 @@ from perdure.local_services.state import HomeFiles, RuntimeState, read_state
 from perdure.local_services.supervisor import end_leftovers
 
 MODULE = "perdure.local_services"
+STARTED_BY_OTHERS_S = 900.0
+IDLE_WITHIN_S = 60.0
+STOP_WITHIN_S = 45.0
+WATCHER_GRACE_S = 5.0
+LEAST_FREE_BYTES = 1_000_000
 
 
 def spawn_supervisor(files: HomeFiles, settings: Settings) -> ProcessRef:
-    """Start a detached supervisor of these settings and return its process.
+    """Start a detached supervisor with these settings and return its process.
 
-    It outlives its starter, which therefore holds no handle of it that would have to be awaited.
+    It outlives its starter, so it is spawned without a handle that would have to be awaited.
     """
     environment = settings.for_services()
     environment["PERDURE_HOME"] = str(settings.home)
@@ -56,13 +61,6 @@ def spawn_supervisor(files: HomeFiles, settings: Settings) -> ProcessRef:
     return started
 
 
-STARTED_BY_OTHERS_S = 900.0
-IDLE_WITHIN_S = 60.0
-STOP_WITHIN_S = 45.0
-WATCHER_GRACE_S = 5.0
-LEAST_FREE_BYTES = 1_000_000
-
-
 class EmbeddedRuntime:
     """The services of one home folder, as a client of their supervisor."""
 
@@ -73,13 +71,13 @@ class EmbeddedRuntime:
     async def ensure(
         self, on_progress: OnProgress = lambda _: None, *, exactly: bool = False
     ) -> Endpoints:
-        """Start what is missing and return where everything answers.
+        """Start what is missing and return the addresses of all services.
 
-        Safe to call from several processes at once: one supervisor comes of it.
+        Several processes may call it at once: only one supervisor is started.
 
         Args:
-            on_progress: told of each step.
-            exactly: settings of running services that the caller does not name end too.
+            on_progress: is told each step.
+            exactly: running services also lose the settings that the caller does not have.
 
         Raises:
             RuntimeUnavailable: a service does not start, or the named server does not answer.
@@ -101,31 +99,29 @@ class EmbeddedRuntime:
             await asyncio.sleep(POLL_S)
 
     async def state(self) -> RuntimeState | None:
-        """What runs now; None when no supervisor is alive."""
+        """The state of the running services; None if no supervisor is alive."""
         state = read_state(self._files)
         return state if state is not None and is_alive(state.supervisor) else None
 
     async def down(self) -> bool:
-        """Stop supervisor and services; False when none ran. Leftovers of a crash are ended too."""
+        """Stop supervisor and services, also leftovers of a crash; False if nothing ran."""
         state = await self.state()
         if state is not None:
-            # The workers drain first, by the settings that they were started with.
+            # Its workers drain first, with the grace period that they were started with.
             await end(state.supervisor, grace_s=STOP_WITHIN_S + 2 * self._settings.embedded_grace_s)
         await self._end_watcher()
-        return await self._end_leftovers() > 0 or state is not None
+        left = await end_leftovers(self._files, grace_s=self._settings.embedded_grace_s)
+        return left > 0 or state is not None
 
     def touch(self) -> None:
-        """Note that somebody still uses the services (a page, an API), so that they stay."""
+        """Record that the services are still used (by a page or an API), so that they stay up."""
         touch(self._files)
 
     async def _end_watcher(self) -> None:
-        """End the one that starts a dead supervisor again, or has just become the new one."""
+        """End the watcher, which would restart the supervisor, or has just become the new one."""
         left = read_state(self._files)
         if left is not None and left.watcher is not None:
             await end(left.watcher, grace_s=WATCHER_GRACE_S)
-
-    async def _end_leftovers(self) -> int:
-        return await end_leftovers(self._files, grace_s=self._settings.embedded_grace_s)
 
     async def _ensure(self, on_progress: OnProgress, *, exactly: bool) -> Endpoints:
         state = await self.state()
@@ -149,9 +145,10 @@ class EmbeddedRuntime:
     async def _ready(
         self, supervisor: ProcessRef, on_progress: OnProgress, *, said_from: int = 0
     ) -> Endpoints:
-        """Wait until the supervisor reports that all parts serve, as long as it gets anywhere.
+        """Wait until the supervisor reports that all services run, as long as it makes progress.
 
-        It gives up a part that does not, so that once it has spoken there is nothing to bound.
+        Once it has written its state there is no time limit here, because it gives up services
+        that make no progress itself.
         """
         progress = Progress(
             supervisor.pid,
@@ -167,7 +164,7 @@ class EmbeddedRuntime:
             if not alive:
                 raise _failed(self._files, ours, said_from=said_from)
             if ours is not None and ours.is_serving and not told:
-                return ours.endpoints  # it was there already: nothing to tell
+                return ours.endpoints  # it ran already: there is no progress to report
             if ours is not None:
                 _tell(ours, told, on_progress)
             if ours is not None and ours.is_serving:
@@ -181,7 +178,7 @@ class EmbeddedRuntime:
 
 
 def _tell(state: RuntimeState, told: dict[str, str], on_progress: OnProgress) -> None:
-    """Report each part once per status."""
+    """Report each change of a service's status once."""
     for part in state.parts:
         if told.get(part.name) != part.status:
             told[part.name] = part.status

@@ -1,4 +1,4 @@
-"""When nobody needs the services any more: no open run, and nobody asked for a while."""
+"""Decides when the services are idle: no run is open, and no command used them for a while."""
 
 import asyncio
 import time
@@ -16,9 +16,9 @@ CHECK_S = 15.0
 async def until_idle(
     client: Client, files: HomeFiles, *, after: timedelta | None, shared: bool
 ) -> None:
-    """Return once no run was open and nobody asked for `after`; with None never.
+    """Return once no run was open, and no command used the services, for `after`; None: never.
 
-    On a server shared with others only Perdure's runs count.
+    On a server that is shared with others only Perdure's runs count.
     """
     touch(files)
     busy = time.monotonic()
@@ -28,20 +28,20 @@ async def until_idle(
     pause = min(CHECK_S, after.total_seconds() / 2)
     while min(since_use(files), time.monotonic() - busy) < after.total_seconds():
         await asyncio.sleep(pause)
-        # A server that cannot tell now counts as busy.
+        # If the server cannot tell, the services count as busy.
         if await count_open(client, RUNNING_OURS if shared else RUNNING) != 0:
             busy = time.monotonic()
             touch(files)
 
 
 def touch(files: HomeFiles) -> None:
-    """Note that the services are in use now; a full disk keeps nobody from using them."""
+    """Record that the services are used now; a full disk must not prevent their use."""
     with suppress(OSError):
         files.used.touch()
 
 
 def since_use(files: HomeFiles) -> float:
-    """Seconds since somebody used the services."""
+    """Seconds since the last use of the services."""
     try:
         return max(0.0, time.time() - files.used.stat().st_mtime)
     except FileNotFoundError:

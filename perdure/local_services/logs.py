@@ -1,4 +1,4 @@
-"""The logs of the services: the last lines, or following them as they grow."""
+"""Reads the logs of the services: the last lines, and new ones as they are written."""
 
 import asyncio
 import json
@@ -11,6 +11,11 @@ from perdure.domain.foundation.errors import NotFound
 
 POLL_S = 0.2
 TAIL_BYTES = 64 * 1024
+LINES = 5
+CHARACTERS = 300
+READ_BYTES = 16_384
+# The fields of a log line that tell a person what happened.
+_TELLING = ("event", "error", "why", "exception")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,15 +27,16 @@ class LogLine:
 async def read_logs(
     settings: Settings, part: str | None = None, *, lines: int = 50, follow: bool = False
 ) -> AsyncIterator[LogLine]:
-    """Lines of one part's log or of all (`supervisor`, `temporal`, `model`, `worker`, …).
+    """The lines of one service's log, or of all (`supervisor`, `temporal`, `model`, `worker`, …).
 
     Raises:
-        NotFound: there is no log of that name, or none at all.
+        NotFound: there is no such log, or none at all.
     """
     folder = settings.home / "logs"
     names = sorted(path.stem for path in folder.glob("*.log"))
     if part is not None and part not in names:
-        raise NotFound(f"There is no log {part!r} in {folder}.", cure=_which(names))
+        cure = f"Choose one of: {', '.join(names)}." if names else "Start with `perdure up`."
+        raise NotFound(f"There is no log {part!r} in {folder}.", cure=cure)
     if not names:
         raise NotFound(f"There are no logs in {folder} yet.", cure="Start with `perdure up`.")
     tails = [_Tail(folder / f"{name}.log", name) for name in ([part] if part else names)]
@@ -45,7 +51,7 @@ async def read_logs(
 
 
 class _Tail:
-    """Reads a growing file from near its end; a file that shrank is read anew."""
+    """Reads a growing file from near its end; a file that has shrunk is read from its start."""
 
     def __init__(self, path: Path, part: str) -> None:
         self._path = path
@@ -65,25 +71,8 @@ class _Tail:
         return [LogLine(self._part, line) for line in text.split("\n")]
 
 
-def _which(names: list[str]) -> str:
-    return f"Choose one of: {', '.join(names)}." if names else "Start with `perdure up`."
-
-
-LINES = 5
-
-
-CHARACTERS = 300
-
-
-READ_BYTES = 16_384
-
-
-# Fields of a log line that say what happened; the rest is for machines.
-_TELLING = ("event", "error", "why", "exception")
-
-
 def log_end(path: Path) -> int:
-    """Where a log ends now; what is said from here on is new."""
+    """The size of a log, from which on later lines are new."""
     try:
         return path.stat().st_size
     except OSError:
@@ -91,7 +80,7 @@ def log_end(path: Path) -> int:
 
 
 def last_words(path: Path, *, since: int = 0, lines: int = LINES) -> str:
-    """The last lines of a log after a place in it, indented; JSON lines in words."""
+    """The last lines of a log after an offset, indented, with JSON lines as words."""
     try:
         with path.open("rb") as file:
             file.seek(max(since, log_end(path) - READ_BYTES))

@@ -1,4 +1,4 @@
-"""Processes named by id *and* start, so that a reused id is never taken for the old process."""
+"""Processes by id *and* start time, so that a reused id is not taken for the old process."""
 
 import asyncio
 import contextlib
@@ -17,8 +17,10 @@ from perdure.domain.foundation.base import FrozenModel
 
 POLL_S = 0.05
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-# What is said of a process that ended between two looks: psutil translates most of it, not all.
+# Raised when a process ends during a query; psutil translates most of these errors, but not all.
 ENDED = (psutil.Error, ProcessLookupError, FileNotFoundError, PermissionError)
+ENDING = (signal.SIGTERM, signal.SIGINT)
+M_ARENA_MAX = -8  # a parameter of mallopt(3)
 
 
 class ProcessRef(FrozenModel):
@@ -29,7 +31,7 @@ class ProcessRef(FrozenModel):
 
 
 def process_ref(pid: int) -> ProcessRef | None:
-    """The reference of a living process; None when it is gone or only waits to be reaped."""
+    """The reference of a running process; None if it has ended or is a zombie."""
     try:
         process = psutil.Process(pid)
         if process.status() in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD):
@@ -44,7 +46,7 @@ def is_alive(ref: ProcessRef) -> bool:
 
 
 def listens(pid: int, port: int) -> bool:
-    """Whether this very process listens on the port, and not another one that was there first."""
+    """Whether this process itself listens on the port, and not another one."""
     try:
         connections = psutil.Process(pid).net_connections(kind="tcp")
     except ENDED:
@@ -56,7 +58,7 @@ def listens(pid: int, port: int) -> bool:
 
 
 async def end(ref: ProcessRef, *, grace_s: float) -> bool:
-    """Ask a process to end, wait, then kill it and its group; False when it was gone already."""
+    """Ask a process to end, wait, then kill it and its group; False if it had already ended."""
     if not is_alive(ref):
         return False
     _signal(ref, signal.SIGTERM)
@@ -67,7 +69,7 @@ async def end(ref: ProcessRef, *, grace_s: float) -> bool:
 
 
 async def gone(ref: ProcessRef, *, within_s: float) -> bool:
-    """Wait until a process has ended; False when it is still there."""
+    """Wait until a process has ended; False if it still runs after that time."""
     deadline = time.monotonic() + within_s
     while is_alive(ref):
         if time.monotonic() >= deadline:
@@ -80,7 +82,7 @@ def _signal(ref: ProcessRef, number: signal.Signals, *, group: bool = False) -> 
     if not is_alive(ref):
         return
     try:
-        # Our children lead their own group; the group is signalled only when that holds.
+        # Our children lead a group of their own. If this one does not, its group may be ours.
         if group and os.getpgid(ref.pid) == ref.pid:
             os.killpg(ref.pid, number)
         else:
@@ -90,9 +92,9 @@ def _signal(ref: ProcessRef, number: signal.Signals, *, group: bool = False) -> 
 
 
 def _started(pid: int, process: psutil.Process) -> str:
-    """Start of a process: ticks since boot where /proc has them, as the wall clock may be set.
+    """The start of a process, in ticks since boot if /proc has them: the clock may be changed.
 
-    Raises one of `ENDED` when it is gone by now.
+    Raises one of `ENDED` if it has ended.
     """
     if not BOOT_ID.exists():
         return f"{process.create_time():.2f}"
@@ -103,9 +105,9 @@ def _started(pid: int, process: psutil.Process) -> str:
 
 @contextmanager
 def try_lock(path: Path) -> Generator[bool]:
-    """Hold the lock while inside; yields False at once when somebody else holds it.
+    """Hold the lock in the block; yields False at once if another process holds it.
 
-    The descriptor is not inherited by children, so a child never keeps a dead parent's lock.
+    Children do not inherit the descriptor, so no child keeps the lock of a dead parent.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -119,12 +121,9 @@ def try_lock(path: Path) -> Generator[bool]:
         os.close(descriptor)
 
 
-ENDING = (signal.SIGTERM, signal.SIGINT)
-
-
 @contextmanager
 def signals_set() -> Generator[asyncio.Event]:
-    """The event is set by the first signal; outside the main thread no signal is caught."""
+    """An event that SIGTERM and SIGINT set; outside the main thread no signal can be caught."""
     told_to_stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     caught: list[signal.Signals] = []
@@ -141,10 +140,7 @@ def signals_set() -> Generator[asyncio.Event]:
             loop.remove_signal_handler(number)
 
 
-M_ARENA_MAX = -8  # of mallopt(3)
-
-
 def share_heaps() -> None:
-    """Let threads share two heaps: with one for each, glibc keeps what they freed many times."""
+    """Let threads share two heaps: with one per thread, glibc keeps much freed memory."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).mallopt(M_ARENA_MAX, 2)

@@ -1,4 +1,7 @@
-"""How a worker tells the supervisor that it polls its queues: it writes one file."""
+"""The file by which a worker tells the supervisor that it polls its queues.
+
+The server's own list of pollers may be a minute old.
+"""
 
 import os
 from collections.abc import Sequence
@@ -14,26 +17,26 @@ _log = structlog.get_logger(__name__)
 
 
 def withdraw_ready(settings: Settings) -> None:
-    """Take back what a worker before this one said: its file outlives a container's restart."""
+    """Remove the file of an earlier worker, which survives the restart of a container."""
     if settings.ready_file is not None:
         settings.ready_file.unlink(missing_ok=True)
 
 
 def announce_ready(settings: Settings) -> None:
-    """Say that the worker polls; without a supervisor this does nothing. Call it once, when up.
+    """Write the file once the worker polls; does nothing without a supervisor.
 
     Raises:
-        StoreAway: the disk has no room even for this.
+        StoreAway: the disk is full.
     """
     if settings.ready_file is not None:
         with disk_errors():
-            # A worker over PostgreSQL may have made nothing in its home yet.
+            # With PostgreSQL a worker may not have created its home folder yet.
             settings.ready_file.parent.mkdir(parents=True, exist_ok=True)
             settings.ready_file.write_text(str(os.getpid()), encoding="utf-8")
 
 
 def say_what_is_polled(client: Client, queues: Sequence[str], *, default_model: str) -> None:
-    """One line of the log, once a worker takes work: from whom, and what it would do it with."""
+    """Log once which server and queues a worker polls, and which model is its default."""
     _log.info(
         "worker_polls",
         server=client.service_client.config.target_host,

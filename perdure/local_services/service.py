@@ -1,4 +1,4 @@
-"""One supervised service: started, checked, restarted with back-off on the same port, ended."""
+"""Starts one service, probes it, restarts it with back-off on the same port, and ends it."""
 
 import asyncio
 import os
@@ -16,20 +16,32 @@ from perdure.local_services.logs import last_words, log_end
 from perdure.local_services.processes import ENDED, ProcessRef, end, process_ref
 from perdure.local_services.state import PartState, PartStatus
 
-CPU_STEP_S = 0.5  # less than this in a whole wait is a process that only waits, too
+CPU_STEP_S = 0.5  # a process that only waits also uses a little
 READ_STEP_BYTES = 1024 * 1024
 LOOK_EVERY_S = 1.0
+FIRST_TRIES = 3
+# The system reports the end of a process at once; probes find one that hangs.
+PROBE_EVERY_S = 10.0
+PROBE_AGAIN_S = 2.0
+MISSED_PROBES = 3
+START_AT_MOST_S = 900.0
+READY_POLL_S = 0.05
+BACKOFF_FIRST_S = 0.1
+BACKOFF_MAX_S = 30.0
+STEADY_AFTER_S = 30.0
+TETHER = Path(__file__).with_name("die_with_parent.py")
+_log = structlog.get_logger(__name__)
 
 
 class Progress:
-    """Watches one process by its processor time, what it read, and its log.
+    """Tells whether a starting process makes progress: processor time, bytes read, log lines.
 
     Args:
         pid: the process.
         log: the file that it writes to.
-        patience_s: how long it may do nothing.
-        at_most_s: the longest a start may take, whatever it does.
-        clock: seconds that only grow.
+        patience_s: how long it may make no progress.
+        at_most_s: the longest that a start may take.
+        clock: a monotonic clock, in seconds.
     """
 
     def __init__(
@@ -50,7 +62,7 @@ class Progress:
         self._marks = self._look()
 
     def stalled(self) -> str:
-        """Why waiting longer is pointless, or None."""
+        """Why not to wait any longer; empty while the process makes progress."""
         now = self._clock()
         if now - self._looked >= LOOK_EVERY_S:
             self._looked = now
@@ -74,25 +86,12 @@ class Progress:
         return int(cpu / CPU_STEP_S), read // READ_STEP_BYTES, log_end(self._log)
 
 
-FIRST_TRIES = 3
-PROBE_EVERY_S = 10.0  # its end is told by the system at once; this finds one that hangs
-PROBE_AGAIN_S = 2.0
-MISSED_PROBES = 3
-START_AT_MOST_S = 900.0
-READY_POLL_S = 0.05
-BACKOFF_FIRST_S = 0.1
-BACKOFF_MAX_S = 30.0
-STEADY_AFTER_S = 30.0
-TETHER = Path(__file__).with_name("die_with_parent.py")
-_log = structlog.get_logger(__name__)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceCommand:
-    """How to start a service once: `ready` tells from the process id whether it serves.
+    """How to start a service, and `ready`, which tells by process id whether it serves.
 
-    One that is not ready may take as long as it gets anywhere; `idle_within_s` is how long it may
-    do nothing. `answers` is the cheaper question to one that has served, where there is one.
+    A start may take long as long as it makes progress; `idle_within_s` is how long it may make
+    none. `answers` is a cheaper probe for a service that has been ready, if there is one.
     """
 
     command: tuple[str, ...]
@@ -106,11 +105,11 @@ class ServiceCommand:
 
 
 class Service:
-    """Keeps one service alive. `plan` is asked for a fresh `Launch` until the service ran once.
+    """Keeps one service alive. Until it has served once, each start asks `plan` for a new command.
 
-    So a port that somebody else took in between is replaced at first, and kept ever after: others
-    hold the address by then. An `optional` one that does not come up is told, and tried again.
-    `settled` once it serves, or has failed for the first time.
+    So a port that another program has taken is replaced at first. Later it is kept, because others
+    know the address by then. An `optional` service that does not start is reported and retried.
+    `settled` is set once it serves, or has failed for the first time.
     """
 
     def __init__(
@@ -152,7 +151,7 @@ class Service:
         """Run until cancelled.
 
         Raises:
-            RuntimeUnavailable: it never came up at all, and is not optional.
+            RuntimeUnavailable: it never served, and is not optional.
         """
         failures = 0
         while True:
@@ -177,13 +176,13 @@ class Service:
         self._mark("stopped")
 
     async def _once(self) -> str:
-        """Start the service and stay until it is down; returns why."""
+        """Start the service and wait until it is down; returns why."""
         if self.launch is None or not self._served:
             self.launch = self._plan()
         self._said_from = log_end(self.launch.log)
         try:
             child = await _spawn(self.launch)
-        except OSError as error:  # no room for the log, or no more processes: for now
+        except OSError as error:  # no room for the log, or no more processes; may pass
             return f"it cannot be started: {error.strerror}"
         self.process = process_ref(child.pid)
         self._mark("starting" if not self._served else "restarting")
@@ -192,7 +191,7 @@ class Service:
             why = await self._until_ready(self.launch, child.pid, exited)
             return why or await self._until_down(self.launch, child.pid, exited)
         finally:
-            # However this ends, the process does too, before its successor starts.
+            # The process must have ended before the next one starts.
             self.ready.clear()
             if self.process is not None:
                 await end(self.process, grace_s=self.launch.grace_s)
@@ -227,7 +226,7 @@ class Service:
         return f"did not answer {MISSED_PROBES} times"
 
     async def _serves(self, ask: Callable[[int], Awaitable[bool]], pid: int) -> bool:
-        """Whether it answers; a question that cannot be put is no answer, and ends nobody."""
+        """Whether it answers; a probe that raises counts as no answer."""
         try:
             return await ask(pid)
         except Exception as error:
@@ -248,7 +247,7 @@ class Service:
 
 
 async def _spawn(launch: ServiceCommand) -> asyncio.subprocess.Process:
-    """Start the command in a group of its own (Ctrl-C is ours to pass on), tied to our life."""
+    """Start the command, tied to our life, in its own group, so that Ctrl-C does not reach it."""
     tied = (sys.executable, "-I", "-S", str(TETHER), str(os.getpid()), *launch.command)
     with launch.log.open("ab") as log:
         return await asyncio.create_subprocess_exec(

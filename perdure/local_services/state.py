@@ -1,4 +1,4 @@
-"""What the supervisor tells the world: one JSON file in the home folder, replaced atomically."""
+"""The supervisor's state: one JSON file in the home folder, which is replaced atomically."""
 
 import os
 from datetime import datetime
@@ -19,7 +19,7 @@ RuntimeStatus = Literal["starting", "ready", "stopping", "stopped", "failed"]
 
 
 class PartState(FrozenModel):
-    """One service as the supervisor sees it; the others serve without an `optional` one."""
+    """One service as the supervisor sees it; the others can do without an `optional` one."""
 
     name: str
     status: PartStatus
@@ -37,8 +37,8 @@ class PartState(FrozenModel):
 class RuntimeState(FrozenModel):
     """The embedded services of one home folder.
 
-    `watcher` starts a detached supervisor again that died. `settings` maps variable names to salted
-    digests, so that two callers can be compared without their secrets being written down.
+    `watcher` restarts a detached supervisor that died. `settings` maps names to salted digests, so
+    that settings can be compared without writing secrets down.
     """
 
     supervisor: ProcessRef
@@ -54,9 +54,9 @@ class RuntimeState(FrozenModel):
 
     @property
     def is_serving(self) -> bool:
-        """Whether everything was started, and nothing is down.
+        """Whether all services were started and run.
 
-        Looks at the processes too: a part may have died before the supervisor could write it down.
+        This checks the processes too: one may have died before the supervisor could record it.
         """
         return self.status == "ready" and all(
             part.is_serving for part in self.parts if not part.optional
@@ -67,7 +67,7 @@ class RuntimeState(FrozenModel):
 
 
 class HomeFiles:
-    """Where things lie in the home folder; folders are made at construction, for the user alone."""
+    """The paths in the home folder; its folders are created here, private to the user."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
@@ -93,12 +93,12 @@ class HomeFiles:
         return self.logs / f"{part}.log"
 
     def ready(self, part: str) -> Path:
-        """The file that a worker writes when it polls."""
+        """The file that a worker writes once it polls."""
         return self.run / f"{part}.ready"
 
 
 def read_state(files: HomeFiles) -> RuntimeState | None:
-    """The last state written, whoever wrote it; None when there is none or it is unreadable."""
+    """The last state written, by any supervisor; None if there is none, or it is unreadable."""
     try:
         return read(RuntimeState, files.state.read_text(encoding="utf-8"))
     except (FileNotFoundError, ValidationError):
@@ -106,7 +106,7 @@ def read_state(files: HomeFiles) -> RuntimeState | None:
 
 
 def write_state(files: HomeFiles, state: RuntimeState) -> None:
-    """Replace the state file in one step, so that a reader never sees half of it."""
+    """Write the state file aside and rename it, so that no reader sees half of it."""
     draft = files.state.with_name(f"state.{os.getpid()}.tmp")
     draft.write_text(state.model_dump_json(indent=2), encoding="utf-8")
     draft.replace(files.state)

@@ -1,4 +1,4 @@
-"""What a person sees of the services: a live table, and a banner that says what runs where."""
+"""The services for people: a live table, and a banner with their addresses."""
 
 from rich.table import Table
 from rich.text import Text
@@ -16,7 +16,7 @@ _STYLES: dict[PartStatus, str] = {
 
 
 def render(state: RuntimeState) -> Table:
-    """The parts as a table, one row each."""
+    """The services as a table, one row each."""
     table = Table(title=f"Perdure services: {state.status}", title_justify="left")
     for column in ("service", "status", "where", "pid", "restarts", "note"):
         table.add_column(column)
@@ -33,7 +33,7 @@ def render(state: RuntimeState) -> Table:
 
 
 def banner(endpoints: Endpoints) -> str:
-    """Lines for a terminal: every address, and the folder that holds everything."""
+    """Lines for a terminal: all addresses, and the folder with the data."""
     rows = [
         ("Temporal", f"{endpoints.temporal_address} (namespace {endpoints.namespace})"),
         ("Web UI", endpoints.ui_url),

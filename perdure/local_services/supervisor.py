@@ -1,4 +1,4 @@
-"""The supervisor: starts the parts in order, keeps them alive, ends when told to or when idle."""
+"""The supervisor: starts the services in order, keeps them alive, and ends on a signal or idle."""
 
 import asyncio
 import os
@@ -42,8 +42,8 @@ async def supervise(
 ) -> bool:
     """Run the services of the home folder until a signal, cancellation or `idle`.
 
-    A `detached` one has a watcher that starts it again if it dies; `deaths` counts those before it.
-    Returns False at once when another supervisor holds the home folder.
+    A `detached` supervisor has a watcher that restarts it if it dies; `deaths` counts the restarts.
+    Returns False at once if the home folder has another supervisor.
 
     Raises:
         RuntimeUnavailable: a service does not start, or the named server does not answer.
@@ -59,9 +59,9 @@ async def supervise(
 
 
 async def end_leftovers(files: HomeFiles, *, grace_s: float) -> int:
-    """End parts that a dead supervisor left behind; returns how many there were.
+    """End services that a dead supervisor left behind; returns how many there were.
 
-    Only for who holds the lock, or knows that the supervisor of the state file is gone.
+    Call it only with the lock, or if the supervisor of the state file is known to be gone.
     """
     state = read_state(files)
     if state is None:
@@ -74,7 +74,7 @@ async def end_leftovers(files: HomeFiles, *, grace_s: float) -> int:
 
 
 class _Supervisor:
-    """One supervision: its parts, and what the state file says of them."""
+    """One supervisor's services, and its state file."""
 
     def __init__(
         self,
@@ -153,7 +153,7 @@ class _Supervisor:
         _log.info("services_idle", minutes=self._settings.idle_minutes)
 
     async def _start_temporal(self) -> Client:
-        """The server, ours or the named one, and next to it the model; returns a client."""
+        """Start the embedded server, or connect to the named one, and start the model."""
         profile = self._settings.temporal
         named: Client | None = None
         if profile.address is not None:
@@ -198,12 +198,12 @@ class _Supervisor:
             self._given_up.set_exception(error)
 
     async def _all_ready(self) -> None:
-        # A part that gives up ends the race in `run`, and this wait with it.
+        # If a service gives up, `run` ends and cancels this wait.
         needed = (part for part in self._keepers if not part.optional)
         await asyncio.gather(*(part.ready.wait() for part in needed))
 
     async def _optional_settled(self) -> None:
-        """Give the others a moment, so that who starts them finds them; then go on without."""
+        """Wait a moment for optional services, so that callers find them; then go on without."""
         waits = [
             asyncio.create_task(part.settled.wait()) for part in self._keepers if part.optional
         ]
@@ -213,12 +213,15 @@ class _Supervisor:
                 wait.cancel()
 
     async def _end_watch(self) -> None:
-        """What ends from here on ends in order; a fault of our own does not come by."""
+        """Dismiss the watcher, since this supervisor ends in order.
+
+        An unexpected error does not come here, so that the watcher restarts the supervisor.
+        """
         if self._watch is not None:
             await self._watch.dismiss()
 
     async def _end(self, status: RuntimeStatus, error: str) -> None:
-        """Workers first, so that they can still report; then what they talk to."""
+        """End the workers first, so that they can still report, then the services that they use."""
         self._publish("stopping")
         workers = [part for part in self._keepers if part.name.startswith("worker")]
         others = [part for part in self._keepers if part not in workers]
@@ -232,7 +235,7 @@ class _Supervisor:
         if self._guard is not None:
             await self._guard.close()
         if self._given_up.done():
-            self._given_up.exception()
+            self._given_up.exception()  # retrieved, or asyncio would log it
         self._publish(status, error)
 
     def _publish(self, status: RuntimeStatus | None = None, error: str = "") -> None:
@@ -255,9 +258,9 @@ class _Supervisor:
 
 
 async def up(settings: Settings, on_change: OnChange) -> None:
-    """Run the services until Ctrl-C, SIGTERM or `perdure down`; never ends for being idle.
+    """Run the services until Ctrl-C, SIGTERM or `perdure down`, also if they are idle.
 
-    `on_change` gets every new state; `table.render` draws it.
+    `on_change` gets every new state; `status_table.render` shows it.
 
     Raises:
         NotAllowed: the services of this home folder run already.

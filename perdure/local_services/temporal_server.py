@@ -1,4 +1,4 @@
-"""Questions to a Temporal server: does it answer, is it prepared, does anything run."""
+"""Connects to a Temporal server, prepares its namespace, and counts open runs."""
 
 import asyncio
 from datetime import timedelta
@@ -26,18 +26,22 @@ _TYPES: dict[str, IndexedValueType.ValueType] = {
     "Int": IndexedValueType.INDEXED_VALUE_TYPE_INT,
     "Double": IndexedValueType.INDEXED_VALUE_TYPE_DOUBLE,
 }
-
-
 _MAY_NOT_LOOK = frozenset({RPCStatusCode.PERMISSION_DENIED, RPCStatusCode.UNIMPLEMENTED})
+RETENTION = timedelta(days=30)
+ANSWER_WITHIN_S = 5.0
+RUNNING = "ExecutionStatus = 'Running'"
+# On a server that others use too.
+RUNNING_OURS = f"{RUNNING} AND PerdureKind IS NOT NULL"
 
 
 async def register_search_attributes(client: Client) -> None:
-    """Make sure that the namespace knows Perdure's search attributes by their right types.
+    """Make sure that the namespace has Perdure's search attributes with the right types.
 
-    An account that may not even look at them is left to find out at the first start.
+    If the account may not list them, nothing is done: the first start of a run will fail if one is
+    missing.
 
     Raises:
-        RuntimeUnavailable: a name is missing and cannot be added, or has another type.
+        RuntimeUnavailable: one is missing and cannot be added, or has another type.
     """
     wanted = {name: _TYPES[kind] for name, kind in SEARCH_ATTRIBUTES.items()}
     try:
@@ -65,7 +69,7 @@ async def register_search_attributes(client: Client) -> None:
 
 
 async def missing_attributes(client: Client) -> list[str]:
-    """The names that the namespace does not know; raises `RPCError`."""
+    """The search attributes that the namespace does not have; raises `RPCError`."""
     present = await _listed(client)
     return [name for name in SEARCH_ATTRIBUTES if name not in present]
 
@@ -103,14 +107,8 @@ def _word(kind: IndexedValueType.ValueType | None) -> str:
     return IndexedValueType.Name(kind).removeprefix("INDEXED_VALUE_TYPE_").capitalize()
 
 
-RETENTION = timedelta(days=30)
-ANSWER_WITHIN_S = 5.0
-RUNNING = "ExecutionStatus = 'Running'"
-RUNNING_OURS = f"{RUNNING} AND PerdureKind IS NOT NULL"
-
-
 async def connect(address: str, namespace: str) -> Client | None:
-    """A client of a server that answers now, else None."""
+    """A client of a server; None if it does not answer now."""
     try:
         return await asyncio.wait_for(
             Client.connect(address, namespace=namespace), timeout=ANSWER_WITHIN_S
@@ -123,7 +121,7 @@ async def connect_named(profile: ClientConfigProfile) -> Client:
     """A client of the server that the user named.
 
     Raises:
-        RuntimeUnavailable: it does not answer; the embedded one is never taken in its place.
+        RuntimeUnavailable: it does not answer. The embedded server is never used instead.
     """
     try:
         return await asyncio.wait_for(
@@ -142,7 +140,7 @@ async def connect_named(profile: ClientConfigProfile) -> Client:
 
 
 async def answers(client: Client) -> bool:
-    """Whether the server behind the client serves requests."""
+    """Whether the client's server serves requests."""
     try:
         return await client.service_client.check_health(timeout=timedelta(seconds=ANSWER_WITHIN_S))
     except RPCError:
@@ -150,7 +148,7 @@ async def answers(client: Client) -> bool:
 
 
 async def prepare_embedded(client: Client) -> None:
-    """Search attributes and retention; harmless to repeat."""
+    """Set search attributes and retention; may be repeated."""
     await register_search_attributes(client)
     retention = Duration()
     retention.FromTimedelta(RETENTION)
@@ -163,7 +161,7 @@ async def prepare_embedded(client: Client) -> None:
 
 
 async def count_open(client: Client, query: str = RUNNING) -> int | None:
-    """How many runs are open; None when the server cannot tell now."""
+    """How many runs are open; None if the server cannot tell now."""
     try:
         return (await client.count_workflows(query)).count
     except RPCError:

@@ -1,10 +1,10 @@
-"""The proxy in front of the Web UI: it passes on only requests for a known host name.
+"""The proxy in front of the Web UI, which passes on only requests for a known host name.
 
-The Web UI of the embedded server has no login, answers to any `Host` and hands out the cookie that
-its changes need. A page that points its own name at loopback could so read runs and approve gates.
-The server has no setting against that, so it listens where no page can find it: on an address of
-loopback that is drawn anew at each start (elsewhere than on Linux: on a port that is). This guard
-stands where people expect the UI, checks each request, and passes it on.
+The Web UI of the embedded server has no login, answers to any `Host`, and hands out the cookie that
+changes need. So a web page that points its own host name at loopback (DNS rebinding) could read
+runs and approve gates. The server has no setting against that. So it listens where no page can find
+it: on a loopback address that is random at each start (on a random port on other systems than
+Linux). This guard listens where people expect the Web UI, checks each request, and passes it on.
 """
 
 import asyncio
@@ -29,24 +29,24 @@ from perdure.domain.installation.hosts import LOOPBACK_NAMES, host_of_origin
 
 CHUNK_BYTES = 64 * 1024
 TRIES = 5
-# What concerns one connection only; ours to the server ends with its answer.
+# Headers of one connection only; ours to the server is closed after each answer.
 HOP_BY_HOP = frozenset(
     {"connection", "keep-alive", "proxy-connection", "te", "trailer", "upgrade", "expect"}
 )
 
 
 class Inside(NamedTuple):
-    """Where the server's own Web UI listens."""
+    """The address where the server's own Web UI listens."""
 
     host: str
     port: int
 
 
 def inside_for(port: int, *, platform: str = sys.platform) -> Inside:
-    """A place for the UI behind the guard on `port`, which nobody can guess.
+    """A random address for the Web UI behind the guard on `port`.
 
-    Linux answers on all of 127.0.0.0/8; other systems on one address, where the port is all that
-    can be drawn.
+    Linux routes all of 127.0.0.0/8. Other systems have one loopback address, so there the port is
+    random.
     """
     if platform != "linux":
         return Inside(LOOPBACK, choose(avoid=frozenset({port})))
@@ -55,11 +55,11 @@ def inside_for(port: int, *, platform: str = sys.platform) -> Inside:
 
 
 class UiGuard:
-    """Passes on what may come in, from `open` to `close`.
+    """Passes allowed requests on, from `open` to `close`.
 
     Args:
         inside: where the server's own Web UI listens.
-        names: by which hosts people may call it, beside those of loopback.
+        names: host names by which people may call it, besides those of loopback.
     """
 
     def __init__(self, inside: Inside, *, names: frozenset[str] = frozenset()) -> None:
@@ -71,12 +71,12 @@ class UiGuard:
     async def before(
         cls, place: Callable[[], tuple[int, Inside]], *, names: frozenset[str]
     ) -> Self:
-        """A guard that listens already when the UI behind it starts.
+        """A guard that listens before the Web UI behind it starts.
 
         Args:
-            place: a free port for it, and where the UI shall be; another one where somebody else
-                takes the port first, as two installations do that start at the same moment.
-            names: by which hosts people may call it, beside those of loopback.
+            place: chooses a free port, and the address of the Web UI. It is called again if another
+                process takes the port first, as two installations do that start together.
+            names: host names by which people may call it, besides those of loopback.
 
         Raises:
             RuntimeUnavailable: every port was taken before it could listen.
@@ -145,7 +145,7 @@ def _head(request: Request) -> bytes:
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, length: int) -> None:
-    """Pass on a body of a known length, as fast as it is taken."""
+    """Pass on a body of a known length, not faster than it is read."""
     left = length
     while left:
         try:

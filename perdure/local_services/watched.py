@@ -1,4 +1,4 @@
-"""The supervisor's side of its watcher, which starts it again when it dies."""
+"""The supervisor's side of its watcher, which restarts it when it dies."""
 
 import asyncio
 import contextlib
@@ -22,7 +22,7 @@ _log = structlog.get_logger(__name__)
 class Watch:
     """Keeps a watcher process running, which restarts this process if it dies.
 
-    `deaths` counts the supervisors before this one that died.
+    `deaths` counts the earlier supervisors that died.
     """
 
     def __init__(self, home: Path, *, deaths: int, on_change: Callable[[], None]) -> None:
@@ -34,11 +34,11 @@ class Watch:
         self._keeper: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Start a watcher, and another one whenever it is gone."""
+        """Start a watcher, and a new one whenever it is gone."""
         self._keeper = asyncio.create_task(self._keep(), name="keep watcher")
 
     async def dismiss(self) -> None:
-        """Let the watcher go: what comes now is an end in order."""
+        """End the watcher, because this process now ends in order."""
         if self._keeper is None:
             return
         self._keeper.cancel()
@@ -61,7 +61,7 @@ class Watch:
             await asyncio.sleep(AGAIN_S)
 
     async def _spawned(self) -> Process:
-        # A session of its own: a signal to the supervisor's group is not for it.
+        # In a session of its own, so that signals to the supervisor's group do not reach it.
         return await asyncio.create_subprocess_exec(
             sys.executable, "-I", "-S", str(SCRIPT),
             str(self._home), str(os.getpid()), str(self._deaths),

@@ -1,9 +1,10 @@
-"""The watcher process: it sleeps until the supervisor dies, then restarts it.
+"""The watcher process: sleeps until the supervisor dies, then becomes the new supervisor.
 
-Run as a script, `python -I -S watcher.py HOME SUPERVISOR_PID DEATHS`, without importing anything of
-Perdure. Its standard input is a pipe whose other end the supervisor alone holds: a word in it means
-that the supervisor ends in order, its end without a word that it died. The watcher then waits, a
-little longer after each death, and becomes the new supervisor, which starts a watcher of its own.
+It runs as a script, `python -I -S watcher.py HOME SUPERVISOR_PID DEATHS`, without importing
+anything of Perdure, so that it takes little memory. Only the supervisor holds the other end of its
+standard input. If the supervisor writes a word into that pipe, it ends in order. If the pipe closes
+without a word, it died. The watcher then waits, longer after each death, and becomes the new
+supervisor, which starts a watcher of its own.
 """
 
 import json
@@ -21,14 +22,14 @@ STEADY_AFTER_S = 600.0
 
 def main() -> None:
     home, supervisor, deaths = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the supervisor to obey
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is meant for the supervisor
     began = time.monotonic()
     if sys.stdin.buffer.read():
         return
     if time.monotonic() - began > STEADY_AFTER_S:
         deaths = 0
     time.sleep(min(BACKOFF_FIRST_S * 2 ** min(deaths, 16), BACKOFF_MAX_S))
-    # Looked at after the wait: `up` or `down` may have been said meanwhile.
+    # Checked after the wait, because `up` or `down` may have been called meanwhile.
     if is_wanted(home, supervisor, deaths):
         said = {"event": "supervisor_died", "process": supervisor, "deaths": deaths + 1}
         print(json.dumps(said | {"level": "warning"}), flush=True)  # noqa: T201 - it is the log
@@ -36,10 +37,10 @@ def main() -> None:
 
 
 def is_wanted(home: Path, supervisor: int, deaths: int) -> bool:
-    """Whether the state file still names the dead process, which had brought its services up.
+    """Whether the state file still names the dead supervisor, and its services had been started.
 
-    Who waits for a first start is told that it failed, and nothing comes up behind their back; a
-    start that the watcher made is tried again.
+    If the first start fails, the command that waits for it reports that, and nothing is restarted
+    behind its back. A start by the watcher is tried again.
     """
     try:
         state = json.loads((home / "state.json").read_text(encoding="utf-8"))
