@@ -1,1 +1,1 @@
-"""Reading and resolving specifications: files, defaults, flags, references."""
+"""Turns task files, defaults, flags and references into specifications."""

@@ -1,4 +1,4 @@
-"""The inputs of an experiment: a list, a file of JSON lines, JSON, YAML or CSV, or a folder."""
+"""Reads the inputs of an experiment: a list, a file (JSON lines, JSON, YAML, CSV), or a folder."""
 
 import csv
 import json
@@ -13,6 +13,7 @@ from perdure.domain.foundation.problems import shown
 from perdure.submission.parse_yaml import parse
 
 MOST_BYTES = 256 * 1024 * 1024
+# Keys of an input that are not fields of the task's context.
 OWN = frozenset({"id", "goal", "expected", "set"})
 FORMS = "Give a list, or a file: .jsonl, .csv, .json, .yaml, or a folder of text files."
 
@@ -21,7 +22,7 @@ def read_inputs(given: str | list[JsonValue], *, folder: Path | None) -> list[Js
     """The inputs as data, in order.
 
     Raises:
-        NotFound: there is no such file or folder.
+        NotFound: the file or folder does not exist.
         InvalidInput: it cannot be read; the message names the line.
     """
     if isinstance(given, list):
@@ -32,7 +33,8 @@ def read_inputs(given: str | list[JsonValue], *, folder: Path | None) -> list[Js
         )
     path = (folder / given).absolute()
     if path.is_dir():
-        return _folder(path)
+        files = sorted(file for file in path.iterdir() if file.is_file() and file.name[0] != ".")
+        return [{"id": file.name, INPUT: _text(file)} for file in files]
     text = _text(path)
     match path.suffix.lower():
         case ".jsonl" | ".ndjson":
@@ -49,10 +51,10 @@ def read_inputs(given: str | list[JsonValue], *, folder: Path | None) -> list[Js
 
 
 def entries_of(given: Sequence[JsonValue], *, after: Sequence[Entry] = ()) -> list[Entry]:
-    """The inputs, each with its name; `after` are those that are there already.
+    """The inputs, each with its name; `after` are the existing ones.
 
     Raises:
-        InvalidInput: there is none, one has no fields of its own, or they do not match.
+        InvalidInput: there is none, one has no fields, or their fields differ.
     """
     if not given:
         raise InvalidInput("inputs: there is none.", cure=FORMS)
@@ -110,7 +112,7 @@ def _from_fields(item: Fields, number: int) -> Entry:
 
 
 def _must_match(entry: Entry, first: Entry, number: int) -> None:
-    """All inputs fill the same places: what the first alone fills would stay for the others."""
+    """Refuse an input with other fields than the first, whose values would stay in its task."""
     missing = sorted(first.context.keys() - entry.context.keys())
     extra = sorted(entry.context.keys() - first.context.keys())
     if missing or extra:
@@ -146,10 +148,10 @@ def _text(path: Path) -> str:
 
 
 def json_lines(text: str, *, named: str) -> list[JsonValue]:
-    """Inputs that stand in lines of JSON, empty ones left out.
+    """The inputs in lines of JSON, without empty lines.
 
     Raises:
-        InvalidInput: a line is no JSON; `named` says where the text is from.
+        InvalidInput: a line is not JSON; `named` says where the text is from.
     """
     found: list[JsonValue] = []
     for number, line in enumerate(text.splitlines(), start=1):
@@ -165,7 +167,7 @@ def json_lines(text: str, *, named: str) -> list[JsonValue]:
 
 
 def table(text: str, *, named: str) -> list[JsonValue]:
-    """Inputs that stand in the rows of a CSV below a line with their names.
+    """The inputs in the rows of a CSV; its first line has the names of their fields.
 
     Raises:
         InvalidInput: a row has more or fewer cells; `named` says where the text is from.
@@ -185,8 +187,3 @@ def table(text: str, *, named: str) -> list[JsonValue]:
             f"{named}, line {rows.line_num}: {error}.", cure="Mend the CSV."
         ) from None
     return found
-
-
-def _folder(path: Path) -> list[JsonValue]:
-    files = sorted(file for file in path.iterdir() if file.is_file() and file.name[0] != ".")
-    return [{"id": file.name, INPUT: _text(file)} for file in files]

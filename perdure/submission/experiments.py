@@ -1,7 +1,7 @@
-"""From an experiment's file to a plan and its inputs; every arm is checked before anything starts.
+"""Turns an experiment's file into a plan and inputs; all arms are checked before anything starts.
 
-A run that learns from an earlier one of the same experiment would make its arm look better the
-later it runs, so memory is off unless an arm turns it on.
+Memory is off unless an arm turns it on: a run that learned from an earlier one of the same
+experiment would make its arm look better the later it runs.
 """
 
 import re
@@ -42,7 +42,7 @@ from perdure.submission.types import Flags, Submission, Surroundings
 BEST_OF, OF = "best_of", "of"
 JUDGE_PASSES = 0.8
 ARM_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}")
-# The end of the id of a further try.
+# How the ids of further tries of an arm end, so an arm's own name must not.
 TRY = re.compile(r"-\d+$")
 WITHOUT_MEMORY: Fields = {"recall": False, "learn": False}
 ONE_ITERATION: Fields = {"refine": {"max_iterations": 1, "min_iterations": 1}}
@@ -51,6 +51,7 @@ USUAL_ARMS: dict[str, JsonValue] = {
     "single": {"refine.max_iterations": 1},
     BEST_OF: {BEST_OF: "same_tokens"},
 }
+_EVALUATORS: TypeAdapter[Rubric] = TypeAdapter(Rubric)
 
 
 class ExperimentFile(FrozenModel):
@@ -68,7 +69,7 @@ class ExperimentFile(FrozenModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExperimentSubmission:
-    """A valid experiment: the plan, its inputs, and files to store before it starts."""
+    """A valid experiment: its plan, its inputs, and the files to store before it starts."""
 
     plan: Plan
     entries: tuple[Entry, ...]
@@ -80,8 +81,8 @@ def load_experiment(path: str, *, surroundings: Surroundings) -> ExperimentSubmi
     """Read an experiment's file; paths in it are relative to its folder.
 
     Raises:
-        NotFound: the file, its task or its inputs are not there.
-        InvalidInput: anything is wrong; the message lists all that was found.
+        NotFound: the file, its task or its inputs do not exist.
+        InvalidInput: something is wrong; the message lists all problems.
     """
     folder = surroundings.folder
     if folder is None:
@@ -94,11 +95,11 @@ def load_experiment(path: str, *, surroundings: Surroundings) -> ExperimentSubmi
 def experiment_of(
     data: JsonValue, *, surroundings: Surroundings, name: str = "experiment"
 ) -> ExperimentSubmission:
-    """Take an experiment as data, as REST sends it; without a folder, inputs must be a list.
+    """Read an experiment from data, such as a REST body; without a folder, inputs must be a list.
 
     Raises:
-        NotFound: its task or its inputs are not there.
-        InvalidInput: anything is wrong; the message lists all that was found.
+        NotFound: its task or its inputs do not exist.
+        InvalidInput: something is wrong; the message lists all problems.
     """
     given = _file(fields_of(data, named="The experiment"))
     raw = read_inputs(given.inputs, folder=surroundings.folder)
@@ -122,7 +123,7 @@ async def stored_plan(submitted: ExperimentSubmission, blobs: BlobStore) -> Plan
     """Put the files of an experiment into the blob store.
 
     Returns:
-        The plan to start; its addresses are those that the store gave.
+        The plan to start, with the addresses that the store returned.
     """
     moved = {address: await blobs.put(data) for address, data in submitted.blobs.items()}
     if all(old == new for old, new in moved.items()):
@@ -137,11 +138,11 @@ async def stored_plan(submitted: ExperimentSubmission, blobs: BlobStore) -> Plan
 def more_entries(
     inputs: str | list[JsonValue], plan: Plan, known: Sequence[Entry], *, surroundings: Surroundings
 ) -> list[Entry]:
-    """Further inputs of an experiment, with the fields of those that it has.
+    """Further inputs of an experiment, with the same fields as its existing ones.
 
     Raises:
-        NotFound: the inputs are not there.
-        InvalidInput: they have other fields, or the name of one that is there.
+        NotFound: the inputs do not exist.
+        InvalidInput: they have other fields, or the name of an existing input.
     """
     entries = entries_of(read_inputs(inputs, folder=surroundings.folder), after=known)
     _check_entries(plan, entries, surroundings)
@@ -157,7 +158,7 @@ def _file(fields: Fields) -> ExperimentFile:
 
 @dataclass(frozen=True, slots=True)
 class _Arm:
-    """An arm as it was written: what it changes, and how often it tries."""
+    """An arm as written: the fields that it changes, and how often it tries."""
 
     name: str
     fields: Fields
@@ -198,7 +199,7 @@ def _made(name: str, given: JsonValue) -> _Arm:
 
 
 def _nested(fields: Fields) -> Fields:
-    """`refine.max_iterations: 1` as a block in a block."""
+    """The fields with dotted names as blocks, as `refine.max_iterations` is a field of `refine`."""
     whole: Fields = {}
     for path, value in fields.items():
         steps = [str(step) for step in steps_of(path)] or [path]
@@ -212,7 +213,7 @@ def _nested(fields: Fields) -> Fields:
 def _submitted(
     given: ExperimentFile, arm: _Arm, first: Entry, surroundings: Surroundings
 ) -> Submission:
-    """The arm's task with the first input, as `perdure run` would read it."""
+    """The arm's task with the first input, read as `perdure run` would read it."""
     own = Arm(name=arm.name, task={})
     entered = trial_task(own, first, label="experiment")
     entered.pop("metadata")
@@ -221,6 +222,7 @@ def _submitted(
         plain = _load(given.task, Flags(fields=fields), surroundings)
         if arm.tries is None or not isinstance(plain.spec, RefineSpec):
             return plain
+        # Trying several times replaces iterating: each try is a single iteration.
         once = over(over(WITHOUT_MEMORY, ONE_ITERATION), over(entered, arm.fields))
         return _load(given.task, Flags(fields=once), surroundings)
     except InvalidInput as error:
@@ -234,7 +236,7 @@ def _load(task: str | Fields, flags: Flags, surroundings: Surroundings) -> Submi
 
 
 def _arm(arm: _Arm, spec: Spec, all_arms: Sequence[_Arm], first: Entry) -> Arm:
-    """The arm as it is kept: its whole task, without what the first input put into it."""
+    """The arm as it is stored: its whole task, without the values of the first input."""
     task: Fields = spec.model_dump(mode="json", by_alias=True)
     context = task.get("context")
     if isinstance(context, dict):
@@ -268,13 +270,10 @@ def _tries(arm: _Arm, all_arms: Sequence[_Arm]) -> Tries | None:
     return Tries(spend=spend, of=of)
 
 
-_EVALUATORS: TypeAdapter[Rubric] = TypeAdapter(Rubric)
-
-
 def _scoring(
     given: str | Fields, spec: Spec, entries: Sequence[Entry], surroundings: Surroundings
 ) -> Scoring:
-    """Where scores come from; raises where the task or the inputs cannot give them."""
+    """Where scores come from; raises if the task or the inputs cannot provide them."""
     fields: Fields = {given: True} if isinstance(given, str) else dict(given)
     passes = fields.pop("passes", None)
     try:
@@ -364,8 +363,8 @@ def _plan(given: ExperimentFile, name: str, arms: tuple[Arm, ...], scoring: Scor
 
 
 def _check_entries(plan: Plan, entries: Sequence[Entry], surroundings: Surroundings) -> None:
-    """Inputs that change other fields of the task are read as each arm would read them."""
-    # The first was read with each arm already, and others differ from it in texts alone.
+    """Check inputs that change fields of the task by reading them with each arm."""
+    # Others need no check: the first was read with each arm, and they differ from it only in texts.
     for entry in (entry for entry in entries if entry.fields):
         for arm in plan.arms:
             task = trial_task(arm, entry, label=plan.name)

@@ -1,6 +1,7 @@
-"""Files that a specification refers to or carries: read inside one folder only, kept as blobs.
+"""Reads the files that a specification refers to or contains, and keeps them as blobs.
 
-What a file is, its content says: an image or PDF becomes an attachment, anything else is text.
+Files are read only inside one folder. The content decides the kind of a file: an image or PDF
+becomes an attachment, anything else is text.
 """
 
 import base64
@@ -44,10 +45,10 @@ _LABEL = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 class References:
-    """Resolves the references of layers; `blobs` and `problems` grow as it goes.
+    """Resolves the references of layers; collects `blobs` and `problems`.
 
     Args:
-        measure: reads pixels and pages of the images and PDFs among the inputs.
+        measure: counts the pixels and pages of images and PDFs among the inputs.
     """
 
     def __init__(self, measure: Measure = not_measured) -> None:
@@ -56,7 +57,7 @@ class References:
         self._measure = measure
 
     def resolved(self, layer: Layer) -> Layer:
-        """The layer with addresses, texts and an absolute workspace in place of references."""
+        """The layer with references replaced by addresses, texts and an absolute workspace."""
         fields = dict(layer.fields)
         context, models = fields.get("context"), fields.get("models")
         if isinstance(context, dict):
@@ -94,7 +95,7 @@ class References:
                 return value
 
     def _content(self, data: bytes, name: JsonValue, path: str) -> JsonValue:
-        """What a file gives: its text, short or by address, or an attachment."""
+        """The value for a file: its text, or the address of a long one, or an attachment."""
         called = PurePosixPath(name).name[:NAME_CHARACTERS] if isinstance(name, str) else ""
         if media_type_of(data) is not None or named_as(called) is not None:
             return self._attached(data, called, path)
@@ -118,7 +119,7 @@ class References:
 
     def _decoded(self, encoded: str, path: str) -> bytes | None:
         try:
-            # Line breaks, as `base64` writes them, are allowed.
+            # The program `base64` writes line breaks, which are removed.
             return base64.b64decode("".join(encoded.split()), validate=True)
         except (binascii.Error, ValueError) as error:
             self._problem(f"{path}.base64", encoded, f"base64 ({error})")
@@ -133,7 +134,7 @@ class References:
             return value
         name, mark, label = value.removeprefix(SCRIPTED).partition("#")
         data = self._read(name, path, folder)
-        # Without a label the file's own name tells people which script it is.
+        # Without a label, the file's name tells people which script it is.
         named = label if mark else _LABEL.sub("-", PurePosixPath(name).stem)[:LABEL_CHARACTERS]
         return value if data is None else f"{SCRIPTED}{self._kept(data)}#{named}"
 
@@ -141,7 +142,7 @@ class References:
         if folder is None and not Path(given).is_absolute():
             self._problem("workspace", given, "an absolute path")
             return given
-        # `absolute` does not follow links: the queue of a folder is found by the name people use.
+        # Links are not followed: the queue of a folder is derived from the path that people use.
         path = Path(os.path.normpath((folder or Path("/")) / given))
         if not path.is_dir():
             self._problem("workspace", str(path), "a folder that exists")
@@ -180,7 +181,7 @@ def read_beneath(folder: Path, name: str, *, limit: int = MAX_BYTES) -> bytes:
     """Read a regular file below a folder, component by component, following no link.
 
     Raises:
-        OSError: it is absent, leads out, is a link, no regular file, or too large.
+        OSError: it does not exist, is outside the folder, a link, not regular, or too large.
     """
     parts = PurePosixPath(name.strip()).parts
     if not parts or parts[0] == "/" or ".." in parts:
@@ -203,7 +204,7 @@ def read_beneath(folder: Path, name: str, *, limit: int = MAX_BYTES) -> bytes:
 
 
 def with_addresses(fields: Fields, moved: Callable[[str], str]) -> Fields:
-    """The fields with every address of a blob replaced, where a store names it otherwise."""
+    """The fields with every blob address replaced by the one that the store returned."""
     context, models = fields.get("context"), fields.get("models")
     changed = dict(fields)
     if isinstance(context, dict):
@@ -214,11 +215,11 @@ def with_addresses(fields: Fields, moved: Callable[[str], str]) -> Fields:
 
 
 def with_models_beside(fields: Fields, change: Callable[[JsonValue, str], JsonValue]) -> Fields:
-    """The fields with every model changed that strategies and judges name.
+    """The fields with all models of strategies and judges changed.
 
     Args:
-        fields: a specification as it is written.
-        change: gets the value and its path.
+        fields: a specification as written.
+        change: maps a value and its path to the new value.
     """
     return _with_judges(_with_strategies(fields, change), change)
 
@@ -273,7 +274,7 @@ def _moved_model(value: JsonValue, moved: Callable[[str], str]) -> JsonValue:
 
 
 def _file_of(value: JsonValue) -> str | None:
-    """The path of `file: path`, written as a block or as one text."""
+    """The path of a `file: path`, written as a block or as a text; else None."""
     match value:
         case {"file": str(name)} if len(value) == 1:
             return name

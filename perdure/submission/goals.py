@@ -1,8 +1,6 @@
-"""A goal in bare words as a task, and what becomes of judges where no model may judge."""
+"""Turns a bare goal into a task, and removes judged dimensions if no model may judge them."""
 
-from pydantic import JsonValue
-
-from perdure.domain.evaluation.rubric import Dimension, Rubric
+from perdure.domain.evaluation.rubric import Rubric
 from perdure.domain.refine.checks_from_goal import derive, judged_goal
 from perdure.domain.run.spec import ModelsSpec
 from perdure.domain.specs import Spec
@@ -16,23 +14,26 @@ NEVER_JUDGES = (
 
 
 def goal_fields(goal: str, flags: Flags) -> Fields:
-    """Fields of a task that has only a goal: `agent`, or `refine` when it is to iterate."""
+    """The fields of a task with only a goal: `agent`, or `refine` if the flags ask to iterate."""
     wants_refine = flags.iterate is not None or flags.quality is not None
     kind = flags.kind or ("refine" if wants_refine else "agent")
     fields: Fields = {"kind": kind, "goal": goal}
     if kind == "refine":
         rubric = [*derive(goal), judged_goal()]
-        fields["rubric"] = [_dimension_fields(dimension) for dimension in rubric]
+        fields["rubric"] = [
+            dimension.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+            for dimension in rubric
+        ]
     return fields
 
 
 def without_vain_judges(spec: Spec, surroundings: Surroundings) -> tuple[Spec, tuple[str, ...]]:
-    """Leave out what the evaluator would judge when it is a model that never judges; say so.
+    """Remove what the evaluator would judge if its model never judges, with a note.
 
-    What programs, people and judges of the rubric's own evaluate stays.
+    What programs, people and the rubric's own judges evaluate stays.
 
     Raises:
-        NobodyJudges: nothing but judged dimensions is there.
+        NobodyJudges: no other dimension is left.
     """
     if spec.kind != "refine":
         return spec, ()
@@ -58,10 +59,6 @@ def without_vain_judges(spec: Spec, surroundings: Surroundings) -> tuple[Spec, t
 
 
 def evaluator_of(models: ModelsSpec, surroundings: Surroundings) -> str:
-    """The model that would judge."""
+    """The model of the evaluator."""
     chain = models.chain("evaluator")
     return chain[0] if chain else surroundings.default_model
-
-
-def _dimension_fields(dimension: Dimension) -> JsonValue:
-    return dimension.model_dump(mode="json", by_alias=True, exclude_defaults=True)

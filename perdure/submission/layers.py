@@ -1,4 +1,4 @@
-"""Layers of a specification in rising order, and where a field of the whole comes from."""
+"""Merges the layers of a specification, and finds the layer that a field comes from."""
 
 import re
 from collections.abc import Sequence
@@ -26,14 +26,14 @@ FIELDS_BY_KIND: dict[str, frozenset[str]] = {
     "delegation": frozenset(DelegationSpec.model_fields),
 }
 ALL_FIELDS = frozenset[str]().union(*FIELDS_BY_KIND.values())
-# Blocks of alternative forms: fields of two forms make none.
+# Blocks with alternative forms are replaced, since fields of two forms make no valid block.
 _REPLACED = frozenset({"termination", "unknown_price"})
 _STEP = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:
-    """One source of fields; relative paths in it mean `folder`."""
+    """One source of fields; relative paths in it start at `folder`."""
 
     name: str
     fields: Fields
@@ -44,7 +44,7 @@ class Layer:
 def merged(layers: Sequence[Layer], kind: str | None) -> Fields:
     """All layers as one: blocks are merged field by field, anything else is replaced.
 
-    Defaults may speak of all kinds; what does not concern this one is left out.
+    Defaults may have fields of all kinds; those of other kinds are left out.
     """
     whole: Fields = {}
     for layer in layers:
@@ -66,14 +66,14 @@ def kind_of(layers: Sequence[Layer]) -> str | None:
 
 
 def meant_kind(kind: str | None) -> str | None:
-    """The kind that a typo most probably meant, so that the rest can be looked at too."""
+    """The kind that a typo most probably means, so that the other fields can be checked too."""
     if kind is None or kind in FIELDS_BY_KIND:
         return kind
     return nearest_name(kind, FIELDS_BY_KIND) or kind
 
 
 def flag_fields(flags: Flags, kind: str | None) -> tuple[Fields, list[Problem]]:
-    """What the flags say, as fields."""
+    """The flags as fields, and problems of `--set`."""
     fields: Fields = dict(flags.fields)
     if flags.kind is not None:
         fields["kind"] = flags.kind
@@ -95,17 +95,18 @@ def flag_fields(flags: Flags, kind: str | None) -> tuple[Fields, list[Problem]]:
 
 
 def with_lists(whole: Fields, flags: Flags) -> Fields:
-    """Apply the `--set`s that reach into lists, which merging would replace."""
+    """Apply each `--set` into a list; in `flag_fields` merging would replace the whole list."""
     for text in flags.sets:
         path, found, value = text.partition("=")
         steps = steps_of(path.strip())
         if found and any(isinstance(step, int) for step in steps):
-            whole = _reached(whole, steps, parse(value, named=f"--set {path}"))
+            changed = _replaced(whole, steps, parse(value, named=f"--set {path}"))
+            whole = changed if isinstance(changed, dict) else whole
     return whole
 
 
 def steps_of(path: str) -> tuple[Step, ...]:
-    """`rubric[0].weight` as steps."""
+    """A path such as `rubric[0].weight` as steps: `("rubric", 0, "weight")`."""
     return tuple(int(number) if number else name for number, name in _STEP.findall(path))
 
 
@@ -147,7 +148,7 @@ def _set(fields: Fields, text: str) -> Problem | None:
     if not found or not steps or isinstance(steps[0], int):
         return Problem(path="--set", found=text, allowed="path=value, as budget.tokens=50000")
     if any(isinstance(step, int) for step in steps):
-        return None  # reaches into a list of the file; see `with_lists`
+        return None  # into a list of the file: done by `with_lists`
     at = fields
     for step in steps[:-1]:
         below = at.setdefault(str(step), {})
@@ -158,11 +159,6 @@ def _set(fields: Fields, text: str) -> Problem | None:
         at = below
     at[str(steps[-1])] = parse(value, named=f"--set {path}")
     return None
-
-
-def _reached(value: Fields, steps: Sequence[Step], new: JsonValue) -> Fields:
-    changed = _replaced(value, steps, new)
-    return changed if isinstance(changed, dict) else value
 
 
 def _replaced(value: JsonValue, steps: Sequence[Step], new: JsonValue) -> JsonValue:

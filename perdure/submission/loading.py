@@ -1,4 +1,4 @@
-"""From a task file, bare words, a REST body or another run to a valid specification."""
+"""Turns a task file, a goal, a REST body or another run into a valid specification."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -30,21 +30,21 @@ NO_FLAGS = Flags()
 
 
 def load(task: str, flags: Flags = NO_FLAGS, *, surroundings: Surroundings) -> Submission:
-    """Read a task file, or take bare words as the goal.
+    """Read a task file, or take the text as a goal.
 
-    Defaults come in rising order: built in, the user's `perdure.yaml`, the folder's, the file,
-    the flags. References are read inside the file's own folder.
+    Later sources override earlier ones: built-in defaults, the user's `perdure.yaml`, the folder's,
+    the task file, the flags. References are read inside the folder of the task file.
 
     Raises:
-        NotFound: it looks like a file, and there is none.
-        InvalidInput: anything is wrong; the message lists all of it.
+        NotFound: the text looks like a file that does not exist.
+        InvalidInput: something is wrong; the message lists all problems.
     """
     here = surroundings.folder
     path = _task_file(task, surroundings)
     if path is None:
         own = Layer(name="the goal", fields=goal_fields(task, flags), folder=here)
         return _submitted(own, flags, surroundings, defaults_folder=here)
-    # A ready-made task works where it is called: its `workspace: .` is the folder of the command.
+    # In a built-in task, `workspace: .` means the folder of the command.
     folder = here if path.parent == surroundings.definitions else path.parent
     fields = read_file(path)
     _require_no_script(fields, path)
@@ -56,7 +56,7 @@ def load(task: str, flags: Flags = NO_FLAGS, *, surroundings: Surroundings) -> S
 def load_data(
     data: JsonValue, flags: Flags = NO_FLAGS, *, surroundings: Surroundings
 ) -> Submission:
-    """Take a specification as data, as REST and other programs send it."""
+    """Read a specification from data, as REST and other programs send it."""
     fields = fields_of(data, named="The specification")
     own = Layer(name="the request", fields=fields, folder=surroundings.folder)
     return _submitted(own, flags, surroundings, defaults_folder=surroundings.folder)
@@ -66,7 +66,7 @@ async def store(submission: Submission, blobs: BlobStore) -> Spec:
     """Put the files of a submission into the blob store.
 
     Returns:
-        The specification to start; its addresses are those that the store gave.
+        The specification to start, with the addresses that the store returned.
     """
     moved = {address: await blobs.put(data) for address, data in submission.blobs.items()}
     if all(old == new for old, new in moved.items()):
@@ -92,19 +92,18 @@ def _submitted(
     wrong = [*problems, *references.problems, *open_inputs(whole)]
     spec = validated(whole, layers, problems=wrong, rubric_problems=surroundings.rubric_problems)
     spec, unjudged = without_vain_judges(spec, surroundings)
-    models = surroundings.model_notes(_named(spec, surroundings))
+    executor = spec.models.chain("executor") or (surroundings.default_model,)
+    named = [*executor, *(name for role in ROLES for name in spec.models.chain(role))]
+    models = surroundings.model_notes(named)
     notes = (*models, *unjudged, *idle_notes(whole), *notes)
     return Submission(spec=spec, blobs=references.blobs, notes=notes)
 
 
-def _named(spec: Spec, surroundings: Surroundings) -> list[str]:
-    """The models that a specification names, or that it gets for naming none."""
-    executor = spec.models.chain("executor") or (surroundings.default_model,)
-    return [*executor, *(name for role in ROLES for name in spec.models.chain(role))]
-
-
 def _defaults(around: Surroundings, folder: Path | None) -> tuple[list[Layer], list[str]]:
-    """The files of defaults that exist, lowest first, and what to tell of their settings."""
+    """The existing files of defaults, lowest first, and notes about settings in them.
+
+    Settings in the file of another folder have no effect on this command.
+    """
     found = [around.user_defaults, None if folder is None else folder / DEFAULTS_FILE]
     layers: list[Layer] = []
     notes: list[str] = []
@@ -121,7 +120,7 @@ def _defaults(around: Surroundings, folder: Path | None) -> tuple[list[Layer], l
 
 
 def _require_no_script(fields: Fields, path: Path) -> None:
-    """Refuse a script of the scripted model, which lies beside tasks and looks like one."""
+    """Refuse a script of the scripted model, which is often next to tasks and looks like one."""
     if "replies" in fields and "goal" not in fields:
         raise InvalidInput(
             f"{path} is a script of the scripted model, not a task.",
@@ -142,7 +141,7 @@ def _task_file(task: str, surroundings: Surroundings) -> Path | None:
         if path.is_file():
             return path
     except (OSError, ValueError):
-        return None  # too long, or with characters that no path has: it is a goal
+        return None  # too long for a path, or with characters that no path has: it is a goal
     defined = definition_file(task, surroundings.definitions)
     if defined is not None:
         return defined
@@ -163,7 +162,7 @@ def revise(
     """Apply flags, a goal and a label to a specification.
 
     Raises:
-        InvalidInput: the changes make no valid specification; every problem is named.
+        InvalidInput: the changed specification is not valid; the message lists all problems.
     """
     whole: Fields = spec.model_dump(mode="json", by_alias=True)
     own = Layer(name="the run", fields=whole)

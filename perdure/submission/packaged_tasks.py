@@ -1,4 +1,4 @@
-"""Ready-made tasks by name, and the inputs that a task leaves open for whoever runs it."""
+"""Finds built-in tasks by name, and the inputs that a task requires."""
 
 import re
 from pathlib import Path
@@ -13,15 +13,15 @@ _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 
 
 def definition_names(folder: Path) -> tuple[str, ...]:
-    """The ready-made tasks of a folder."""
+    """The names of the built-in tasks in a folder."""
     return tuple(sorted(path.stem for path in folder.glob(f"*{SUFFIX}")))
 
 
 def definition_file(task: str, folder: Path | None) -> Path | None:
-    """The ready-made task that `NAME` or `definitions:NAME` means; None for words of a goal.
+    """The built-in task that `NAME` or `definitions:NAME` means; None if the text is a goal.
 
     Raises:
-        NotFound: it is written like a name, and no task has it.
+        NotFound: the text looks like a name, and no task has it.
         InvalidInput: it is the name of a loop of roles.
     """
     if folder is None:
@@ -37,7 +37,7 @@ def definition_file(task: str, folder: Path | None) -> Path | None:
             cure=f'Start it with: perdure loops start {name} "what is to be done".',
         )
     near = nearest_name(name, (*known, *loops))
-    # One word with hyphens is hardly a goal: a typo must not start work of another kind.
+    # One word with hyphens is hardly a goal, and a typo must not start other work.
     if is_explicit or (near and "-" in name and _NAME.fullmatch(name)):
         hint = f" Did you mean {near}?" if near else ""
         raise NotFound(f"There is no task {name!r}.{hint}", cure=f"There are: {', '.join(known)}.")
@@ -45,7 +45,7 @@ def definition_file(task: str, folder: Path | None) -> Path | None:
 
 
 def open_inputs(whole: Fields) -> tuple[Problem, ...]:
-    """One problem for every input that the task leaves open (`null`) and nobody gave."""
+    """A problem for each input that the task requires (`null` in its file) and that is missing."""
     context = whole.get("context")
     if not isinstance(context, dict):
         return ()

@@ -1,4 +1,4 @@
-"""Task files as data: YAML or JSON, bounded, without surprises such as dates or repeated keys."""
+"""Parses task files: YAML or JSON of limited size, without dates and repeated keys."""
 
 from collections.abc import Hashable
 from pathlib import Path
@@ -16,7 +16,7 @@ _DATE = "tag:yaml.org,2002:timestamp"
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML without dates (they stay text) that refuses a key given twice."""
+    """A YAML loader that leaves dates as text and refuses repeated keys."""
 
     def construct_mapping(
         self, node: yaml.MappingNode, deep: bool = False
@@ -32,6 +32,7 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep=deep)
 
 
+# Implicit types by the first character of a value, without that of dates.
 _Loader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in found if tag != _DATE]
     for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
@@ -39,11 +40,11 @@ _Loader.yaml_implicit_resolvers = {
 
 
 def read_file(path: Path) -> dict[str, JsonValue]:
-    """A task file, or a file of defaults.
+    """The fields of a task file, or of a file of defaults.
 
     Raises:
-        NotFound: there is no such file.
-        InvalidInput: it is no YAML or JSON with fields, or too large.
+        NotFound: the file does not exist.
+        InvalidInput: it is not YAML or JSON with fields, or is too large.
     """
     try:
         with path.open("rb") as file:
@@ -68,7 +69,7 @@ def read_file(path: Path) -> dict[str, JsonValue]:
 
 
 def parse(text: str, *, named: str) -> JsonValue:
-    """YAML (and so JSON) as plain data."""
+    """Parse YAML, and so JSON, into plain data; raises `InvalidInput`, which names the text."""
     try:
         loaded: object = yaml.load(text, Loader=_Loader)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
@@ -89,7 +90,7 @@ def parse(text: str, *, named: str) -> JsonValue:
 
 
 def fields_of(value: JsonValue, *, named: str) -> dict[str, JsonValue]:
-    """The fields of a file; an empty file has none."""
+    """The fields in a file; an empty file has none."""
     match value:
         case None:
             return {}
@@ -103,7 +104,7 @@ def fields_of(value: JsonValue, *, named: str) -> dict[str, JsonValue]:
 
 
 def _bounded(value: object, *, named: str) -> None:
-    """Aliases can make a small file endless; count what they stand for."""
+    """Limit the number of values with aliases expanded, which can make a small file huge."""
     waiting, count = [value], 0
     while waiting:
         item = waiting.pop()

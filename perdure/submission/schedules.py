@@ -1,4 +1,4 @@
-"""From a task and the options of a schedule to its plan."""
+"""Turns a task and options into the plan of a schedule."""
 
 import hashlib
 from collections.abc import Mapping
@@ -16,11 +16,11 @@ def schedule_plan(spec: Spec, options: Mapping[str, JsonValue]) -> SchedulePlan:
     """The plan of a schedule.
 
     Args:
-        spec: what its runs are told; its files are in the blob store.
+        spec: of its runs; the files of the task are in the blob store already.
         options: the other fields of `SchedulePlan`.
 
     Raises:
-        InvalidInput: an option cannot be used; the message lists all of them.
+        InvalidInput: options are wrong; the message lists all problems.
     """
     task: dict[str, JsonValue] = spec.model_dump(mode="json", by_alias=True)
     try:
@@ -36,7 +36,7 @@ def schedule_plan(spec: Spec, options: Mapping[str, JsonValue]) -> SchedulePlan:
 
 
 def file_digest(path: Path) -> str:
-    """Of a task file as it is now; empty where it cannot be read."""
+    """The digest of a task file, by which changes are noticed; empty if it cannot be read."""
     try:
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError:

@@ -1,4 +1,4 @@
-"""What a submission is made from, what comes of it, and how the workers see it."""
+"""What a submission is made from, and its result; adapts it to the workers' default model."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,21 +16,21 @@ ModelNotes = Callable[[Sequence[str]], tuple[str, ...]]
 
 
 def no_notes(_: Sequence[str]) -> tuple[str, ...]:
-    """Nothing to tell: for what knows no provider."""
+    """No notes about models: for callers that know no provider."""
     return ()
 
 
 def may_judge(model: str) -> bool:
-    """Whether a model may evaluate: the embedded one never does."""
+    """Whether a model may evaluate; the embedded model may not."""
     return model not in LOCAL_MODELS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flags:
-    """What a command line says over the file; `sets` are texts such as `budget.tokens=5000`.
+    """The flags of a command, which override the file; `sets` are texts like `budget.tokens=5000`.
 
-    `example` is a file of inputs, and of a model to play, that goes between the file and the rest;
-    `fields` are fields as such, below the others.
+    `example` is a file with inputs, and a scripted model, that overrides the task file. `fields`
+    are fields of the task; the other flags override them.
     """
 
     kind: LoopKind | None = None
@@ -44,23 +44,23 @@ class Flags:
 
 
 class NobodyJudges(InvalidInput):
-    """Nothing can be evaluated with the model that would judge; another default may do."""
+    """The only evaluator is a model that may not judge; another default model may be able to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """The folder, settings and models that a submission is made with.
+    """The folder, settings and models with which a submission is made.
 
     Args:
         folder: the folder of the command; None means an interface that may read no files (REST).
         user_defaults: the user's own `perdure.yaml`, which need not exist.
-        default_model: what runs use that name no model.
+        default_model: the model of runs that name none.
         judges: whether a model may evaluate.
-        definitions: the folder of the ready-made tasks, which are known by name.
+        definitions: the folder of the built-in tasks.
         rubric_problems: finds patterns and schemas of a rubric that cannot be used.
-        model_notes: says which models end soon.
-        measure: reads pixels and pages of images and PDFs; where it does not, a run's opening does.
-        settings: keys of a `perdure.yaml` that are settings of the installation, no fields.
+        model_notes: warns about models that retire soon.
+        measure: counts pixels and pages of images and PDFs; by default the worker does that.
+        settings: keys of a `perdure.yaml` that are settings, and not fields of a task.
     """
 
     folder: Path | None
@@ -76,10 +76,10 @@ class Surroundings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
-    """A valid specification, the files that must be stored before it starts, and what to tell.
+    """A valid specification, the files to store before it starts, and notes for people.
 
-    `blobs` is keyed by the plain address (`sha256:…`) that the specification uses. `name` is that
-    of the task's file, which says in fewer words than the goal what a run is about.
+    The keys of `blobs` are the plain addresses (`sha256:…`) in the specification. `name` is that
+    of the task file, which is shorter than the goal.
     """
 
     spec: Spec
@@ -95,15 +95,15 @@ AskDefault = Callable[[], Awaitable[str | None]]
 async def as_workers_see(
     make: Make, surroundings: Surroundings, default_model: AskDefault
 ) -> Submission:
-    """Make a submission, and make it again where it depends on a default that is another there.
+    """Make a submission, and again if it depends on the default model and workers have another.
 
     Args:
         make: reads the task.
         surroundings: of this host.
-        default_model: asks the workers; None when none says.
+        default_model: asks the workers for theirs; None if no worker answers.
 
     Raises:
-        InvalidInput: the task cannot be run, with the workers' default either.
+        InvalidInput: the task cannot run, even with the workers' default model.
     """
     try:
         submission = make(surroundings)
@@ -118,7 +118,7 @@ async def as_workers_see(
 
 
 async def _seen(surroundings: Surroundings, default_model: AskDefault) -> Surroundings | None:
-    """The surroundings with the workers' default; None when it is no other."""
+    """The surroundings with the workers' default model; None if it is the same."""
     default = await default_model()
     if default is None or default == surroundings.default_model:
         return None

@@ -1,4 +1,4 @@
-"""Everything wrong with a specification at once, in sentences for people."""
+"""Validates a specification, and reports all its problems at once in sentences for people."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
@@ -32,8 +32,8 @@ def field_names(value: JsonValue, steps: Sequence[str | int]) -> list[str]:
     """The names of the fields that the block at `steps` may have, sorted.
 
     Args:
-        value: the whole specification; its kinds and checks say which of several forms is meant.
-        steps: the way to the block, such as `("rubric", 0, "evaluator")`.
+        value: the whole specification; its kinds and checks decide between alternative forms.
+        steps: the path of the block, such as `("rubric", 0, "evaluator")`.
     """
     nodes = _narrowed(_alternatives(_schema()), value)
     for step in steps:
@@ -50,7 +50,7 @@ def _schema() -> Schema:
 
 
 def _alternatives(node: Schema) -> list[Schema]:
-    """The plain forms behind references and unions."""
+    """The alternatives of a schema, with references and unions resolved."""
     target = node.get("$ref")
     if isinstance(target, str):
         found = _block(_schema(), "$defs").get(target.rsplit("/", 1)[-1])
@@ -63,7 +63,7 @@ def _alternatives(node: Schema) -> list[Schema]:
 
 
 def _narrowed(nodes: list[Schema], value: JsonValue) -> list[Schema]:
-    """Those forms whose tag (`kind`, `check`, `type`) the value has; all when it has none."""
+    """The alternatives with the value's tag (`kind`, `check`, `type`); all if none has it."""
     if not isinstance(value, dict):
         return nodes
     tagged = [node for node in nodes if _is_tagged(node, value)]
@@ -127,16 +127,16 @@ DELEGATION_IDLE: Mapping[str, str] = {
 
 
 def idle_notes(given: Fields) -> tuple[str, ...]:
-    """One line for each setting that was given, is not off, and has no effect.
+    """One line for each setting that is given, is not off, and has no effect.
 
     Args:
-        given: what files and flags say, without the built-in defaults.
+        given: the fields of files and flags, without built-in defaults.
     """
     match given.get("kind", "agent"):
         case "delegation":
             idle = dict(DELEGATION_IDLE)
         case "roles":
-            # Loops of roles run loops as stages.
+            # Their stages may be loops that start workers, so workers and depth have an effect.
             own = {path: why for path, why in IDLE.items() if not path.startswith("budget.")}
             idle = {**own, **ROLES_IDLE}
         case "agent" if given.get("recall") is not True:
@@ -175,12 +175,12 @@ def validated(
 
     Args:
         whole: all layers as one.
-        layers: where the fields come from; defaults are named in messages.
-        problems: what was found wrong before; reported together with the rest.
+        layers: where the fields come from; messages name files of defaults.
+        problems: problems that were found before, which are reported together with the rest.
         rubric_problems: finds patterns and schemas of a rubric that cannot be used.
 
     Raises:
-        InvalidInput: anything is wrong; the message lists it all.
+        InvalidInput: something is wrong; the message lists all problems.
     """
     spec, wrong = _examined(whole)
     rubric = rubric_of(spec)
@@ -204,7 +204,7 @@ def validated(
 
 
 def refusal(problems: Sequence[Problem]) -> InvalidInput:
-    """One error that lists every problem, in the order of their paths."""
+    """One error that lists all problems, sorted by path."""
     listed = sorted({str(problem): problem for problem in problems}.items(), key=lambda it: it[0])
     lines = "\n".join(f"  {text}" for text, _ in listed)
     count = "1 problem" if len(listed) == 1 else f"{len(listed)} problems"
@@ -216,7 +216,7 @@ def refusal(problems: Sequence[Problem]) -> InvalidInput:
 
 
 def _examined(whole: Fields) -> tuple[Spec | None, list[Problem]]:
-    """The specification if the fields make one, and what is wrong with it."""
+    """The specification if the fields are valid, and its problems."""
     try:
         spec = _parsed(whole)
     except ValidationError as error:
@@ -231,8 +231,8 @@ def _examined(whole: Fields) -> tuple[Spec | None, list[Problem]]:
 
 
 def _parsed(whole: Fields) -> Spec:
-    # By its own model where the kind is known: the union would put `agent` or `refine`, which are
-    # names of blocks too, into every path.
+    # A known kind is validated by its own model. The union would begin every path with the kind,
+    # and `agent` and `refine` are also names of blocks.
     match whole.get("kind"):
         case "agent":
             return AgentSpec.model_validate(whole)
@@ -247,11 +247,11 @@ def _parsed(whole: Fields) -> Spec:
 
 
 def _translated(error: ValidationError, whole: Fields) -> list[Problem]:
-    # `problems_of` keeps the order of pydantic's own list; each is put into better words here.
+    # `problems_of` keeps the order of pydantic's list, so each problem can be improved here.
     details = [
         detail
         for detail in error.errors(include_url=False)
-        # As there: a default that waits for a bad field only repeats that field's problem.
+        # Left out there too: it only repeats the problem of the field that the default needs.
         if detail["type"] != "default_factory_not_called"
     ]
     plain = problems_of(error, whole)
@@ -260,7 +260,7 @@ def _translated(error: ValidationError, whole: Fields) -> list[Problem]:
         better = _in_words(detail, problem, whole)
         known = merged.get(better.path)
         if known is not None and known.allowed != better.allowed:
-            # The alternatives of a union each complain on their own.
+            # Each alternative of a union reports its own problem.
             better = known.model_copy(update={"allowed": f"{known.allowed}, or {better.allowed}"})
         merged[better.path] = better
     return list(merged.values())
