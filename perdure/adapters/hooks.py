@@ -69,6 +69,7 @@ def with_built_in(hooks: Iterable[Hook]) -> dict[str, Hook]:
     """
     found = dict(BUILT_IN)
     for hook in hooks:
+        # The same object may come twice, from its own module and from one that imports it.
         if found.get(hook.name, hook) is not hook:
             raise InvalidInput(
                 f"Two hooks are named {hook.name}.", cure="Rename or remove one of them."

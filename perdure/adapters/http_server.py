@@ -45,6 +45,7 @@ def choose(*candidates: int | None, avoid: frozenset[int] = frozenset()) -> int:
 
 def _binds(family: socket.AddressFamily, address: str, port: int) -> bool:
     with socket.socket(family, socket.SOCK_STREAM) as probe:
+        # As servers do, so that a port of closed connections counts as free.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((address, port))

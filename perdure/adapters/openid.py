@@ -19,7 +19,7 @@ from perdure.domain.installation.single_sign_on import Attempt, Person, checked_
 
 DISCOVERY = "/.well-known/openid-configuration"
 TIMEOUT_S = 10.0
-LEEWAY_S = 60
+LEEWAY_S = 60  # the clocks of the provider and of this host may differ
 # Without `none`, and without HMAC, whose key would be the client's own secret.
 ALGORITHMS = [
     "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA",

@@ -76,6 +76,7 @@ def _of_file(path: Path) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except BaseException:
+        # Or the next attempt would find the half-loaded module.
         del sys.modules[name]
         raise
     return module

@@ -43,6 +43,7 @@ def plugin_checks(modules: Sequence[str] = ()) -> dict[str, CustomCheck]:
         _add(found, custom_check(function, name=name), kind="check")
     for name in modules:
         for _, value in sorted(vars(plugin_module(name)).items()):
+            # A module may import a check that is loaded already.
             if isinstance(value, CustomCheck) and value not in found.values():
                 _add(found, value, kind="check")
     return found

@@ -107,6 +107,7 @@ def read_state(files: HomeFiles) -> RuntimeState | None:
 
 def write_state(files: HomeFiles, state: RuntimeState) -> None:
     """Write the state file aside and rename it, so that no reader sees half of it."""
+    # The process id in the name keeps two writers apart.
     draft = files.state.with_name(f"state.{os.getpid()}.tmp")
     draft.write_text(state.model_dump_json(indent=2), encoding="utf-8")
     draft.replace(files.state)

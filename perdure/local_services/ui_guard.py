@@ -112,6 +112,7 @@ class UiGuard:
         await self._door.close()
 
     async def _pass_on(self, request: Request, connection: Connection) -> None:
+        # A page of another origin could send changes, although it cannot read the answers.
         for origin in request.all("origin"):
             if host_of_origin(origin) not in self._names:
                 raise Refusal(

@@ -172,6 +172,7 @@ def table(text: str, *, named: str) -> list[JsonValue]:
     Raises:
         InvalidInput: a row has more or fewer cells; `named` says where the text is from.
     """
+    # With line ends, since quoted cells may contain some.
     rows = csv.DictReader(text.splitlines(keepends=True), strict=True)
     found: list[JsonValue] = []
     try:

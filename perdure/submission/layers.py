@@ -137,6 +137,7 @@ def _over(low: Fields, high: Fields) -> Fields:
     for name, value in high.items():
         below = whole.get(name)
         if isinstance(below, dict) and isinstance(value, dict) and name not in _REPLACED:
+            # An input is replaced as a whole, even if it is a block.
             value = {**below, **value} if name == "context" else _over(below, value)
         whole[name] = value
     return whole

@@ -108,9 +108,11 @@ async def as_workers_see(
     try:
         submission = make(surroundings)
     except NobodyJudges:
+        # The workers' default model may be able to judge where this host's is not.
         if (seen := await _seen(surroundings, default_model)) is None:
             raise
         return make(seen)
+    # With an executor named, nothing depends on the default, so the workers are not asked.
     if submission.spec.models.executor is not None:
         return submission
     seen = await _seen(surroundings, default_model)

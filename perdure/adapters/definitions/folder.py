@@ -229,6 +229,7 @@ class LoopFolder:
             entries = beneath.entries((LOOPS,))
         except ToolFailure:
             return []  # absent, a file or a link: no definitions
+        # Temporary files belong to a process that is writing a definition now.
         return [
             entry.name
             for entry in entries

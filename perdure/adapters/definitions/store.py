@@ -90,6 +90,7 @@ class LoopFiles:
     def _library(self, workspace: str | None) -> Library:
         shelves = [folder.shelf() for folder in self._folders(workspace)]
         found = {**built_in_loops(self._parse), **self._definitions}
+        # The nearest folder comes last, so that its definitions hide the others.
         for shelf in reversed(shelves):
             found.update(shelf.definitions)
         return Library(

@@ -50,6 +50,7 @@ class RootedDirectory:
 
     def __init__(self, root: str | os.PathLike[str], *, guarded: bool = False) -> None:
         self._guarded = guarded
+        # Without O_NOFOLLOW: the root is named by a person, and may be a link.
         try:
             self._root = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
@@ -249,6 +250,7 @@ def stage(parent: int, data: bytes, *, mode: int) -> str:
             file.write(data)
             file.flush()
             os.fchmod(file.fileno(), mode & 0o777)
+            # Before the rename, or a crash could leave an empty file under the final name.
             os.fsync(file.fileno())
     except OSError:
         os.unlink(name, dir_fd=parent)

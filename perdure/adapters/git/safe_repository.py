@@ -33,6 +33,7 @@ _KEPT_SETTINGS = frozenset(
 _PLAIN_VALUE = re.compile(r"[a-z0-9]{1,16}")
 _NEEDED = ("objects", "refs")
 _SHARED = ("objects", "refs", "packed-refs", "info", "logs", "shallow")
+# The files by which a repository uses the objects of another one.
 _BORROWING = ("alternates", "http-alternates")
 _SMALL = 64 * 1024
 MARKER = ".git"
@@ -126,6 +127,7 @@ def _exists(path: Path) -> bool:
 
 
 def _linked(work: str, marker: Path) -> Repository | None:
+    # The folder that `.git` names must name this folder, and be in the repository's `worktrees`.
     own_path = small_text(marker).removeprefix("gitdir:").strip()
     own = Path(work, own_path)
     back = small_text(own / "gitdir").strip()
@@ -201,6 +203,7 @@ def _index(folder: Path, repository: Repository) -> Path:
 
 
 def _configuration(settings: Mapping[str, str]) -> str:
+    # Git reads `extensions` only in format version 1.
     version = 1 if "extensions.objectformat" in settings else 0
     lines = ["[core]", f"\trepositoryformatversion = {version}", "\tbare = false"]
     for key, value in sorted(settings.items()):

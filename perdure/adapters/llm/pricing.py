@@ -67,6 +67,7 @@ class ModelPrices:
 
     def card(self, model: str) -> ModelProfile | None:
         """The profile of a model; None if neither the list nor the sheet knows it."""
+        # The sheet cannot change the embedded model, which is free and has one known window.
         if model in {LOCAL_NAME, MODEL_NAME}:
             return CARD
         if model not in self._known:

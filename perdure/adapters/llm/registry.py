@@ -228,6 +228,7 @@ class ModelCatalog:
             raise refused(str(error), kind="unknown_model") from error
 
     def _checked_script(self, model: str) -> ModelClient:
+        # Anything but an address is a file, which only the submitting command can read.
         address = model.removeprefix(SCRIPTED).partition("#")[0]
         if _ADDRESS.fullmatch(address):
             return self._scripted

@@ -182,6 +182,7 @@ def _ambiguities(script: Script) -> tuple[Problem, ...]:
     unlabelled = [
         index for index, entry in enumerate(script.replies) if _is_for_any_worker(entry.when)
     ]
+    # If all these replies are equal, it does not matter which worker takes which.
     if len({script.replies[index].model_dump_json() for index in unlabelled}) < 2:
         return ()
     return tuple(

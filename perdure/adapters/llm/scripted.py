@@ -26,6 +26,7 @@ from perdure.domain.ports import BlobStore, RecordStore, UsageSoFar, unheard
 PREFIX = "scripted:"
 PIECE_CHARACTERS = 24
 REFUSAL = "refusal"
+# Errors of calls that never reached a provider, so their attempt costs nothing.
 NOT_REACHED = frozenset({"connection", "unavailable"})
 
 
@@ -94,6 +95,7 @@ class ScriptedModel:
         )
 
     async def _script(self, model: str) -> Script:
+        # By address, which is a hash of the content, so no entry becomes stale.
         address = _address(model)
         if address not in self._scripts:
             self._scripts[address] = await self._load(model, address)
@@ -140,6 +142,7 @@ def _cut(said: _Said, max_tokens: int) -> _Said:
 
 
 def _blocks(entry: Entry, request: ModelRequest, index: int) -> tuple[Block, ...]:
+    # Ids are made of the call's key, so that a retry gives the same ones.
     key = request.context.key
     if "json_value" in entry.model_fields_set:
         return (_json_block(entry, request, _digest(key, str(index))),)

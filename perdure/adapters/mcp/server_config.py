@@ -169,6 +169,7 @@ def _compared(spec: ServerSpec, entry: ServerEntry) -> dict[str, bool]:
         "command": spec.command is None or spec.command == entry.command,
         "url": spec.url is None or spec.url == entry.url,
         "cwd": spec.cwd is None or spec.cwd == entry.cwd,
+        # A task may ask for fewer variables and headers than the entry has, but for no others.
         "env": set(spec.env or ()) <= {*entry.env, *entry.env_from},
         "headers_from": headers.items() <= entry.headers_from.items(),
     }

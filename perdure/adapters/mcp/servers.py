@@ -164,6 +164,7 @@ class McpServers:
         for server in grant.servers:
             pinned = server.tools.get(name)
             if pinned is not None:
+                # Checked again, because the operator may have changed the list meanwhile.
                 entry = self._book.admitted(server.spec)
                 if not entry.offers(pinned.name, server.spec):
                     raise InvalidInput(f"{name} is no longer allowed on this worker.")
@@ -242,6 +243,7 @@ class McpServers:
             keep_secret(headers.values())
             return Target(name=spec.name, url=entry.url, headers=headers)
         environment = await self._values(spec, {name: name for name in entry.env} | entry.env_from)
+        # Not all variables: values such as a PATH must not be removed from texts.
         keep_secret(value for name, value in environment.items() if names_a_secret(name))
         return Target(
             name=spec.name,

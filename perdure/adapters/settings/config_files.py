@@ -70,6 +70,7 @@ class ConfigFiles:
         before = self._trusts(path) if here else False
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         old = path.read_text(encoding="utf-8") if path.is_file() else ""
+        # The folder's file may be shared, for example in a repository; the home's is private.
         replace_file(path, edited(old, key, value), mode=0o644 if here else 0o600)
         if before and (found := read_settings(path, KNOWN)) is not None:
             trust(self._home, found)

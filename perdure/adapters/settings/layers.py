@@ -11,6 +11,7 @@ from perdure.adapters.settings.secret_references import FILE as FILE_REFERENCE
 from perdure.domain.foundation.errors import InvalidInput
 
 PLUGINS = "plugins"
+# Settings whose values are paths.
 PLACES = frozenset({"mcp_file", "sandbox_paths"})
 
 
@@ -29,6 +30,7 @@ class Layers:
             read = {name: _placed(name, value, layer) for name, value in layer.values.items()}
             plugins = (*names_in(whole.get(PLUGINS)), *names_in(read.get(PLUGINS)))
             whole |= read | ({PLUGINS: plugins} if plugins else {})
+        # `null` in the folder's file removes a setting of the home's.
         return {name: value for name, value in whole.items() if value is not None}
 
     @property

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from perdure.adapters.settings.secret_references import is_reference, secret_value
 from perdure.adapters.settings.variables import inherited_environment
 
+# The variable of a signal wins over the common one.
 HEADERS = {
     signal: (f"OTEL_EXPORTER_OTLP_{signal}_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS")
     for signal in ("TRACES", "METRICS")

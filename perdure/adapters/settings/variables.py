@@ -67,6 +67,7 @@ class Settings(SettingFields):
         known = frozenset(cls.model_fields)
         found = layers(_home(overrides), folder, known) if files else Layers(home=None)
         values = found.values
+        # pydantic takes arguments before variables, so files give only what no variable sets.
         below = {name: value for name, value in values.items() if not variables_of(name)}
         plugins = (
             *names_in(values.get("plugins")),
@@ -121,6 +122,7 @@ class Settings(SettingFields):
                 yield key
         if isinstance(key := self._temporal.api_key, str) and not is_reference(key):
             yield key
+        # Also of variables that are not ours. A value that is a path names a file with the secret.
         for name, value in os.environ.items():
             if names_a_secret(name) and not (is_reference(value) or value.startswith("/")):
                 yield value

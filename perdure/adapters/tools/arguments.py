@@ -13,6 +13,7 @@ from perdure.domain.foundation.errors import ToolFailure
 from perdure.domain.foundation.problems import allowed, path_of, shown
 from perdure.domain.tools.definitions import ToolDefinition
 
+# Enough to correct a call; a long list would only fill the conversation.
 _SHOWN_PROBLEMS = 5
 _SHOWN_VALUE = 80
 

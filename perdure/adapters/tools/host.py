@@ -92,6 +92,7 @@ class LocalToolHost:
         if isinstance(tool, ToolOutput):
             return tool
         try:
+            # If the store is away, an idempotent tool waits and runs again; others might act twice.
             if tool.fact.idempotent:
                 return await patiently(lambda: self._run(tool, envelope, grant))
             return await self._run(tool, envelope, grant)

@@ -23,6 +23,7 @@ from perdure.domain.tools.definitions import (
 )
 from perdure.tool_decorator import ToolContext, tool
 
+# Their many files would hide those of the workspace itself.
 SKIPPED_FOLDERS = frozenset(
     {".git", ".hg", ".svn", "node_modules", ".venv", "venv", "__pycache__", ".tox", ".mypy_cache"}
 )
@@ -50,6 +51,7 @@ def fs_read(
     """
     parts = parse(path, use="read")
     with RootedDirectory(context.grant.root, guarded=True) as files:
+        # All of it, even if a part is shown: the hash covers the whole file.
         data = files.read(inside(files, parts))
     if media_type_of(data) is not None:
         return _shown(path, data)
@@ -96,6 +98,7 @@ def fs_list(context: ToolContext, path: str = ".", recursive: bool = False) -> s
             if count >= OUTPUT_CAP_LINES or context.stopping():
                 lines.append(f"[… more than {count} entries; list a folder below {shown(path)} …]")
                 break
+            # Dotenv files are listed, so that a model knows that they exist; it cannot read them.
             if protected(inner, use="read") is None or is_dotenv(entry.name):
                 lines.append(_listed(inner[len(parts) :], entry))
     return "\n".join(lines) or f"{shown(path)} is empty."
@@ -188,6 +191,7 @@ def searchable(files: RootedDirectory, parts: Parts) -> Iterator[Parts]:
 
 def as_text(path: str, data: bytes) -> str:
     """The bytes as UTF-8 text; raises `ToolFailure` for binary content."""
+    # NUL is valid UTF-8, but no text file has it.
     if b"\0" in data:
         raise ToolFailure(
             f"{shown(path)} is a binary file of {len(data)} bytes and cannot be read as text.",

@@ -12,6 +12,7 @@ import re2
 from perdure.domain.foundation.errors import ToolFailure
 
 MAX_PATTERN = 1_000
+# RE2 fails with an error instead of using more.
 _MEMORY = 8 * 1024 * 1024
 
 Span = tuple[int, int]
@@ -118,7 +119,7 @@ class _Compiled(Protocol):
 def _compile(pattern: str, *, regex: bool, ignore_case: bool) -> _Compiled:
     options = re2.Options()
     options.max_mem = _MEMORY
-    options.log_errors = False
+    options.log_errors = False  # RE2 would write to standard error itself
     options.literal = not regex
     options.case_sensitive = not ignore_case
     try:

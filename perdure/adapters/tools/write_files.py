@@ -66,7 +66,7 @@ def _writing(path: str, content: str, expected_hash: str) -> Replacement:
     _require_storable(path, data)
 
     def replacement(current: bytes | None) -> bytes | None:
-        if current == data:
+        if current == data:  # a repeat of this call, or nothing to do
             return None
         _require_expected(path, current, expected_hash)
         return data
@@ -128,6 +128,7 @@ def _change(
             if data is None:
                 said = content_hash(current or b"")
                 return f"{shown(path)} already has this content; sha256 {said}"
+            # Past its deadline the call is reported as failed, so it must not write any more.
             if context.stopping():
                 raise ToolFailure(f"{shown(path)} was not written: out of time.", reason="timeout")
             files.replace(folder, parts[-1], data, mode=mode)

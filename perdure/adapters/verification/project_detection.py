@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+# A large folder is judged by its first files.
 LOOKED_AT = 400
 READ_BYTES = 20_000
 _SKIPPED = frozenset({".git", "node_modules", ".venv", "venv", "target", "__pycache__"})

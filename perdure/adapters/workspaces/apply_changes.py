@@ -63,6 +63,7 @@ def _write(files: RootedDirectory, wanted: list[Change]) -> None:
         for change in early:
             _place(files, change, None, undo)
             files.prune(change.parts[:-1])
+        # All contents are written before the first rename, so that a full disk changes nothing.
         staged = [(change, _staged(files, change, undo)) for change in later]
         for change, name in staged:
             _place(files, change, name, undo)
@@ -158,6 +159,7 @@ def _undone_on_failure() -> Generator[_Undo]:
         yield undo
     finally:
         for step in [*([] if undo.kept else reversed(undo.steps)), *undo.clearing]:
+            # One step that fails must not keep the others from running.
             with suppress(OSError, ToolFailure, StoreAway):
                 step()
 

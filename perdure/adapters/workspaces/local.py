@@ -258,6 +258,7 @@ class LocalWorkspaces:
         return None if leaf is None else (leaf.mode, await self._blobs.get(leaf.blob))
 
     def _place(self, run: str) -> Path:
+        # Run ids may be long and have any characters; the hash keeps two of them apart.
         readable = re.sub(r"[^A-Za-z0-9-]+", "-", run)[:60]
         return self._home / f"{readable}-{hashlib.sha256(run.encode()).hexdigest()[:12]}"
 

@@ -84,16 +84,13 @@ async def unified_patch(blobs: BlobStore, base: Tree, tree: Tree) -> str:
             # Git cannot express a change of kind: the file is deleted and the link added.
             parts += [*_file(path, old, None), *_file(path, None, new)]
         else:
-            parts += await asyncio.to_thread(_whole, path, old, new)
+            # In a thread, where the generator runs: comparing may wait for a process.
+            parts += await asyncio.to_thread(list, _file(path, old, new))
     return "".join(parts)
 
 
 async def _side(blobs: BlobStore, leaf: Leaf | None) -> _Side | None:
     return None if leaf is None else _Side(leaf, await blobs.get(leaf.blob))
-
-
-def _whole(path: str, old: _Side | None, new: _Side | None) -> list[str]:
-    return [*_file(path, old, new)]
 
 
 def _file(path: str, old: _Side | None, new: _Side | None) -> Iterator[str]:

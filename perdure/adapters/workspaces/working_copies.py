@@ -60,6 +60,7 @@ def _copy_one(origin: RootedDirectory, copy: RootedDirectory, parts: Parts) -> N
         if entry.kind == "link":
             os.symlink(origin.link_target(parts), parts[-1], dir_fd=folder)
             return
+        # The run may change its copy of a file that is read-only for the user.
         mode = entry.status.st_mode & 0o777 | 0o600
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         with origin.file(parts) as descriptor:

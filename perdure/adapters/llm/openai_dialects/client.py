@@ -179,6 +179,7 @@ class OpenAIModel:
     async def _opened(self, path: str, body: Body) -> AsyncGenerator[AsyncStream[object]]:
         client = self._connected()
         try:
+            # As plain data, not the SDK's event types: servers leave out fields of these.
             stream = await client.post(
                 path, body=body, cast_to=object, stream=True, stream_cls=AsyncStream[object]
             )

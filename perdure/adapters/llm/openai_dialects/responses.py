@@ -79,6 +79,7 @@ def responses_body(request: ModelRequest, *, model: str, card: ModelProfile) -> 
                 "name": wire_name(tool.name),
                 "description": tool.description,
                 "parameters": tool.parameters,
+                # Otherwise the API would refuse schemas that are not in its strict form.
                 "strict": False,
             }
             for tool in request.tools
@@ -298,7 +299,7 @@ class ResponsesReading:
 def _failure(told: ResponsesEvent) -> SaidError:
     inner = told.error
     code = (inner and inner.code) or told.code
-    code = None if str(code).isdigit() else code
+    code = None if str(code).isdigit() else code  # a number only repeats a status
     message = (inner and inner.message) or told.message or "no reason was given"
     kind = (inner and inner.type) or (str(code) if code else None)
     return SaidError(

@@ -89,6 +89,7 @@ def _note(artifacts: ArtifactStore, blobs: BlobStore, *, now: Callable[[], datet
             bytes=len(data),
             created_at=now(),
         )
+        # A repeated call replaces its own note, which must not count against the limit.
         known = await artifacts.artifacts_of_run(context.run)
         notes = [item for item in known if item.kind == LEARNING and item.id != kept.id]
         if len(notes) >= NOTES_OF_A_RUN:

@@ -48,6 +48,7 @@ def _add(todos: TodoStore, *, now: Callable[[], datetime]) -> AnyTool:
         kept: list[Todo] = []
         for place, item in enumerate(items):
             todo = Todo(
+                # With the place, so that the items of one call have different ids.
                 id=id_of("todo", context, str(place)),
                 belongs=belongs,
                 run=context.run,

@@ -31,6 +31,7 @@ COMMANDS: dict[str, tuple[Grammar, Run]] = {
     "ls": (dir_commands.LS, dir_commands.ls),
     "stat": (dir_commands.STAT, dir_commands.stat),
 }
+# `find` and `git` have grammars of their own.
 _NAMES = frozenset({*COMMANDS, "find", "git"})
 
 

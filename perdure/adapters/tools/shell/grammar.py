@@ -113,6 +113,7 @@ class _Lexer:
 
 def _check_double(inside: str, *, following: str) -> None:
     """Refuse what a shell would expand inside double quotes, or take a backslash away from."""
+    # With the closing quote, which a backslash before it would escape.
     for here, after in zip(inside, (inside + following)[1:], strict=True):
         if here in _EXPANDED_IN_DOUBLE or (here == "\\" and after in _BACKSLASHED_IN_DOUBLE):
             raise refused(f"it holds {here!r} inside double quotes; use single quotes")
@@ -244,7 +245,7 @@ class _Reader:
     def read(self) -> Parsed:
         while self._words:
             word = self._words.pop(0)
-            if word == "--":
+            if word == "--":  # operands follow, even if they begin with a dash
                 self._parsed.divider = len(self._parsed.operands)
                 self._parsed.operands.extend(self._words)
                 break

@@ -38,7 +38,7 @@ GREP = Grammar(
         switch("-h", "--no-filename"),
         switch("-H", "--with-filename"),
         switch("-s", "--no-messages"),
-        switch("-I"),
+        switch("-I"),  # binary files are skipped in any case
         Flag(("-e", "--regexp"), is_text),
         Flag(("-m", "--max-count"), is_count, glued=True),
         Flag(("-A", "--after-context"), is_count, glued=True),
@@ -173,6 +173,7 @@ def _translated(pattern: str, given: Parsed) -> str:
         source = pattern
     else:
         source = basic_to_extended(pattern)
+    # An empty pattern matches every line. RE2 has no `\<` and `\>`.
     source = (source or "(?:)").replace("\\<", "\\b").replace("\\>", "\\b")
     if given.has("w"):
         source = f"\\b(?:{source})\\b"

@@ -10,6 +10,7 @@ from perdure.adapters.tools.read_files import SKIPPED_FOLDERS, as_text
 from perdure.adapters.tools.shell.grammar import path_parts
 from perdure.domain.foundation.errors import ToolFailure
 
+# Bounds the memory of one command; the host cuts further what a model is shown.
 PAGE_CAP = 1_000_000
 WALK_CAP = 50_000
 

@@ -213,6 +213,7 @@ def _ranges(text: str) -> list[tuple[int, int]]:
         if not (low or high):
             raise refused(f"cut: the range {text!r} is empty")
         first = int(low or 1)
+        # An open range ends behind any line.
         found.append((first, int(high) if high else (10**9 if dash else first)))
     return found
 
@@ -237,6 +238,7 @@ def diff(place: Place, given: Parsed) -> None:
     if max(len(old), len(new)) > _DIFF_LINES:
         raise refused(f"diff compares files of at most {_DIFF_LINES} lines; use diff -q")
     labels = [*given.flags.get("label", []), *given.operands[len(given.flags.get("label", [])) :]]
+    # Lines that count as equal are shown as in the old file, so that they are no difference.
     known = {fold(line): line for line in old}
     shown = [known.get(fold(line), line) for line in new]
     place.put(f"--- {labels[0]}")
