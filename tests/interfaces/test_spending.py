@@ -2,7 +2,7 @@
 
 import csv
 import io
-from datetime import date
+from datetime import date, datetime
 from decimal import Decimal
 
 import pytest
@@ -34,6 +34,9 @@ class KnownLedger:
 
     async def spending(self, by: SpendKey, period: Period) -> list[SpendLine]:
         return self._lines
+
+    async def roll_up(self, *, before: datetime) -> int:
+        raise NotImplementedError
 
     async def cells(self) -> list[SpendCell]:
         return [
