@@ -21,7 +21,7 @@ from perdure.gateway.types import Retained
 from perdure.interfaces.gateways import RunGateway
 from perdure.interfaces.services import Collected
 from perdure.operations.erase_rows import go_on
-from perdure.operations.expiry import expire
+from perdure.operations.expiry import Expired, expire
 from perdure.operations.following import reachable
 
 YOUNG = timedelta(hours=1)
@@ -67,8 +67,7 @@ async def collect(
     """Drop (or, with `dry_run`, count) the blobs that nothing retained leads to.
 
     Before that, ended runs that the rules keep no longer are dropped one by one; one that cannot
-    be, as it was reset and works again, is left alone and named. Erasures that were broken off are
-    completed.
+    be, as it was reset and works again, is left alone and named. Broken-off erasures are completed.
     Working folders of ended runs go as well: what they hold is in the store. So do lines of the
     audit trail and notices that are older than they are kept. Calls that the journal knows as
     begun and no step is waiting for, as in a store that was restored, are booked as lost.
@@ -85,13 +84,9 @@ async def collect(
 
     Raises:
         ServiceUnavailable: the server does not answer; nothing was dropped.
-        StoreError: something that is kept cannot be read, so what it leads to is unknown; nothing
-            was dropped.
+        StoreError: something kept cannot be read, so what it leads to is unknown; nothing went.
     """
-    expired = await expire(stores, gateway, rules, now=now, dry_run=dry_run)
-    if not dry_run:
-        for run, why in await go_on(stores, gateway, now=now):
-            expired.leave(run, why)
+    expired = await _expire(stores, gateway, rules, now=now, dry_run=dry_run)
     needs = _Needs(cutoff=now - young)
     # Before the steps are looked at: one that begins meanwhile is not among these.
     begun = await stores.journal.unended(before=now - young)
@@ -100,16 +95,14 @@ async def collect(
         needs.add(found, young=young)
     erased = await stores.erasure().marked()
     unneeded, kept = await _unneeded(stores, needs, now=now, erased=erased)
-    sizes = list(unneeded.values())
     orphaned = {row.key for row in begun} - needs.steps
+    sizes = list(unneeded.values())
     if not dry_run:
         for key in sorted(orphaned):
             await stores.journal.reconcile(key)
         sizes = await _drop(stores, unneeded, erased, cutoff=needs.cutoff, now=now)
         await _release_ended(stores, workspaces, open_runs=needs.open)
-        await _forget(stores, now)
-        if journal_days:
-            await _roll_up(stores, now, journal_days)
+        await _forget(stores, now, journal_days)
     return Collected(
         blobs=len(sizes),
         bytes=sum(sizes),
@@ -153,12 +146,30 @@ async def _unneeded(
     return sizes, kept
 
 
-async def _forget(stores: Stores, now: datetime) -> None:
+async def _expire(
+    stores: Stores,
+    gateway: RunGateway,
+    rules: Sequence[RetentionRule],
+    *,
+    now: datetime,
+    dry_run: bool,
+) -> Expired:
+    """Drop runs that are kept no longer, and complete erasures that were broken off."""
+    expired = await expire(stores, gateway, rules, now=now, dry_run=dry_run)
+    if not dry_run:
+        for run, why in await go_on(stores, gateway, now=now):
+            expired.leave(run, why)
+    return expired
+
+
+async def _forget(stores: Stores, now: datetime, journal_days: int) -> None:
     """Drop what is kept for a time, whatever names it."""
     await stores.audit.forget(before=now - AUDIT_KEPT)
     await stores.notices().forget(before=now - NOTICES_KEPT)
     await stores.live().prune()
     await stores.schedules().bring_up(forget_before=now - MONTHS_KEPT)
+    if journal_days:
+        await _roll_up(stores, now, journal_days)
 
 
 async def _roll_up(stores: Stores, now: datetime, days: int) -> None:

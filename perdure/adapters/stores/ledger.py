@@ -7,17 +7,23 @@ here. Costs are exact decimals, which SQLite cannot add: their texts are joined,
 from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from sqlalchemy import ColumnElement, RowMapping, Select, Text, and_, case, func, or_, select
 
 from perdure.adapters.stores.attempts import was_sent
 from perdure.adapters.stores.database import Database
-from perdure.adapters.stores.journal_totals import LEARNING, JournalTotals
 from perdure.adapters.stores.tables import attempts, run_savings, runs, tombstones
 from perdure.domain.budget.ledger import InputSavings, Period, SpendCell, SpendKey, SpendLine
+from perdure.domain.foundation.names import learn_run_id
 from perdure.domain.llm.usage import Usage
 
+if TYPE_CHECKING:
+    from perdure.adapters.stores.journal_totals import JournalTotals
+
 _BETWEEN = " "
+LEARNING = learn_run_id("")
 _TOKENS = tuple(Usage.model_fields)
 
 
@@ -26,7 +32,12 @@ class SqlLedger:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._totals = JournalTotals(database)
+
+    @cached_property
+    def _totals(self) -> "JournalTotals":
+        from perdure.adapters.stores.journal_totals import JournalTotals
+
+        return JournalTotals(self._database)
 
     async def roll_up(self, *, before: datetime) -> int:
         return await self._totals.roll_up(before=before)
