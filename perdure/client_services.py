@@ -224,8 +224,7 @@ class _Client:
         from perdure.composition import resolver
         from perdure.gateway.stored_references import StoredReferences
 
-        kept = self._stores
-        references = StoredReferences(kept.blobs, sessions=kept.sessions, projects=kept.projects)
+        references = StoredReferences(self._stores)
         return await resolver(self._parts(), references.problems).resolve(spec, served)
 
 

@@ -1,5 +1,7 @@
 """What a specification names that must lie in the stores already: content, a session, a project."""
 
+from typing import Protocol
+
 from perdure.domain.agent.spec import AgentSpec
 from perdure.domain.foundation.errors import NotFound, PerdureError
 from perdure.domain.llm.attachments import attachment_in
@@ -10,19 +12,24 @@ from perdure.domain.specs import Spec
 from perdure.gateway.project_assignment import known_project, open_session
 
 
+class ReferenceStores(Protocol):
+    """Where references lead: transcripts, images and PDFs; sessions; projects."""
+
+    @property
+    def blobs(self) -> BlobStore: ...
+
+    @property
+    def sessions(self) -> SessionStore: ...
+
+    @property
+    def projects(self) -> ProjectStore: ...
+
+
 class StoredReferences:
-    """Looks up what a specification refers to, before anything is started.
+    """Looks up what a specification refers to, before anything is started."""
 
-    Args:
-        blobs: transcripts, images and PDFs.
-        sessions: what `roles.session` names.
-        projects: what `roles.project` names.
-    """
-
-    def __init__(self, blobs: BlobStore, *, sessions: SessionStore, projects: ProjectStore) -> None:
-        self._blobs = blobs
-        self._sessions = sessions
-        self._projects = projects
+    def __init__(self, stores: ReferenceStores) -> None:
+        self._stores = stores
 
     async def problems(self, spec: Spec, /) -> list[str]:
         """Each reference that leads nowhere, as `path: what is wrong`."""
@@ -33,7 +40,7 @@ class StoredReferences:
 
     async def _unless_stored(self, path: str, address: str) -> str:
         try:
-            stored = await self._blobs.exists(address)
+            stored = await self._stores.blobs.exists(address)
         except NotFound as error:  # it is no address
             return f"{path}: {error}"
         return "" if stored else f"{path}: the store has no content {address}"
@@ -42,12 +49,12 @@ class StoredReferences:
         found: list[str] = []
         try:
             if spec.roles.session is not None:
-                await open_session(self._sessions, spec.roles.session)
+                await open_session(self._stores.sessions, spec.roles.session)
         except PerdureError as error:
             found.append(f"roles.session: {error}")
         try:
             if spec.roles.project is not None:
-                await known_project(self._projects, spec.roles.project)
+                await known_project(self._stores.projects, spec.roles.project)
         except PerdureError as error:
             found.append(f"roles.project: {error}")
         return found

@@ -25,8 +25,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from perdure.adapters.stores.dialect import R, Work
-from perdure.adapters.stores.one_hop_sqlite import connect
-from perdure.adapters.stores.whole_transactions import THREADS, WholeTransactions
+from perdure.adapters.stores.sqlite_connections import THREADS, WholeTransactions, connect
 from perdure.domain.foundation.errors import InvalidInput, StoreAway, StoreError
 
 BUSY_TIMEOUT_MS = 10_000

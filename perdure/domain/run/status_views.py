@@ -60,7 +60,6 @@ def status_of(
 ) -> RunStatus:
     """Build the status of a running run."""
     elapsed = (now - state.started_at).total_seconds()
-    gates = state.control.open_gates
     return RunStatus(
         id=run,
         kind=kind,
@@ -85,7 +84,7 @@ def status_of(
         best=state.best,
         plan=plan,
         budget=budget_status(state.budget, wall_time=elapsed),
-        gates=gates,
+        gates=state.control.open_gates,
         questions=state.asked_below,
         children=tuple(child.id for child in state.children if child.open),
         runs_below=tuple(state.children),

@@ -1,21 +1,29 @@
-"""SQLite connections in which a statement takes one trip to the connection's thread, not four.
+"""Connections to SQLite that cross to a thread as seldom as they can.
 
-aiosqlite crosses to its thread to open a cursor, to execute, to fetch, and to close again, and each
-crossing costs more processor time than most of our statements do. Here the four are one.
+A crossing costs more processor time than most of our statements do. aiosqlite crosses to open a
+cursor, to execute, to fetch, and to close again: with `OneHopConnection` the four are one. What a
+step does on every turn of a loop is one transaction of many statements: `WholeTransactions` hands
+it over whole, to Python's own driver.
 """
 
 import asyncio
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import Self
+from typing import Self, TypeVar
 
 import aiosqlite
-from aiosqlite.core import Connection
+from aiosqlite.core import Connection as AioConnection
+from sqlalchemy import Connection, Engine
+
+R = TypeVar("R")
 
 AHEAD = 256
 ITER_CHUNK = 64
+# Writers take turns, so these are one writer and three readers.
+THREADS = 4
 
 # SQLAlchemy chooses the options, so their types are its business.
 OPEN: Callable[..., sqlite3.Connection] = sqlite3.connect
@@ -35,7 +43,7 @@ class _Outcome:
     rest: sqlite3.Cursor | None
 
 
-class OneHopConnection(Connection):
+class OneHopConnection(AioConnection):
     """An `aiosqlite` connection whose cursors do all of a statement at once.
 
     One that is opened for somebody who leaves meanwhile is closed: `aiosqlite` forgets it.
@@ -177,3 +185,48 @@ def connect(database: str, **options: object) -> aiosqlite.Connection:
     # As SQLAlchemy does: a process may end with connections in its pool.
     connection._thread.daemon = True  # pyright: ignore[reportPrivateUsage]
     return connection
+
+
+class WholeTransactions:
+    """Runs functions of a connection, each in a transaction and a thread.
+
+    Args:
+        engine: of a synchronous driver, with a connection for each thread.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="perdure-sqlite")
+
+    async def run(self, engine: Engine, work: Callable[[Connection], R]) -> R:
+        """The outcome of `work`; whoever is cancelled meanwhile leaves when it is done.
+
+        Args:
+            engine: ours, or one that was made of it with other options.
+            work: what is committed when it returns, and rolled back when it raises.
+        """
+        loop = asyncio.get_running_loop()
+        done = loop.run_in_executor(self._threads, partial(_transacted, engine, work))
+        try:
+            return await asyncio.shield(done)
+        except asyncio.CancelledError:
+            # The writers' turn passes on only when this one has ended.
+            while not done.done():
+                try:
+                    await asyncio.wait({done})
+                except asyncio.CancelledError:
+                    continue
+            raise
+
+    async def close(self) -> None:
+        """Close all connections, and end the threads."""
+        await asyncio.to_thread(self._end)
+
+    def _end(self) -> None:
+        self._threads.shutdown()
+        self.engine.dispose()
+
+
+def _transacted(engine: Engine, work: Callable[[Connection], R]) -> R:
+    with engine.begin() as connection:
+        return work(connection)

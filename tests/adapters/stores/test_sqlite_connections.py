@@ -11,9 +11,9 @@ from sqlalchemy import text
 from sqlalchemy.engine import make_url
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from perdure.adapters.stores import one_hop_sqlite
-from perdure.adapters.stores.one_hop_sqlite import AHEAD, OneHopConnection, connect
+from perdure.adapters.stores import sqlite_connections
 from perdure.adapters.stores.sqlite import SqliteDialect
+from perdure.adapters.stores.sqlite_connections import AHEAD, OneHopConnection, connect
 
 MANY = 3 * AHEAD + 7
 
@@ -94,7 +94,7 @@ async def test_what_was_opened_for_somebody_who_left_is_closed(
         opened.append(sqlite3.connect(place, check_same_thread=check_same_thread))
         return opened[-1]
 
-    monkeypatch.setattr(one_hop_sqlite, "OPEN", slowly)
+    monkeypatch.setattr(sqlite_connections, "OPEN", slowly)
     connection = connect(str(tmp_path / "left.sqlite"), check_same_thread=False)
     opening = asyncio.ensure_future(connection)
     await asyncio.sleep(0)
