@@ -66,8 +66,8 @@ GUARDS = {
             ),
             Change(
                 "perdure/adapters/stores/journal.py",
-                "            if reply is not None:\n                return Replayed(",
-                "            if False:\n                return Replayed(",
+                "        if reply is not None:\n            return Replayed(",
+                "        if False:\n            return Replayed(",
             ),
         ),
         "tests/chaos/test_worker_killed.py::test_r01_a_kill_at_any_point_is_recovered[after_commit]",

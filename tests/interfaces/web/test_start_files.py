@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from page_visit import Visitor, visitor
 from pictures import gif, jpeg, pdf, png, webp
@@ -48,6 +48,7 @@ def test_a_name_is_bare_and_harmless(given: str, shown: str, becomes: str) -> No
 
 
 @given(st.text(max_size=400))
+@example("0\n0")
 def test_any_name_becomes_a_plain_input(given: str) -> None:
     called = file_name(given)
     assert len(called) <= NAME_CHARACTERS

@@ -123,7 +123,8 @@ def as_inputs(files: list[tuple[str, bytes]], *, taken: Collection[str], limit: 
 
 def file_name(given: str) -> str:
     """A file's own name for people and models: no folders, no signs that hide or steer."""
-    bare = visible(re.split(r"[/\\]", given)[-1]).strip()
+    # A name is one line: browsers send what the file system has, line ends too.
+    bare = visible(" ".join(re.split(r"[/\\]", given)[-1].split()))
     _, dot, ending = bare.rpartition(".")
     kept = f"{dot}{ending}" if len(ending) < NAME_CHARACTERS // 4 else ""
     return bare if len(bare) <= NAME_CHARACTERS else bare[: NAME_CHARACTERS - len(kept)] + kept
