@@ -295,6 +295,14 @@ def _signal_group(group: int, number: signal.Signals) -> None:
 def _descendants(pid: int) -> list[psutil.Process]:
     try:
         children = psutil.Process(pid).children(recursive=True)
-        return [child for child in children if child.status() != psutil.STATUS_ZOMBIE]
     except psutil.Error:
         return []
+    return [child for child in children if _runs(child)]
+
+
+def _runs(process: psutil.Process) -> bool:
+    # Asked of each alone: one that ends meanwhile says nothing about the others.
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False

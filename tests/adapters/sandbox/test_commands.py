@@ -14,7 +14,7 @@ from enclosure import left, listening, needs_bubblewrap
 
 from perdure.adapters.sandbox.bubblewrap import homes_of
 from perdure.adapters.sandbox.commands import SYSTEM_PATH, Allowance, LocalCommands
-from perdure.adapters.sandbox.process import _memory
+from perdure.adapters.sandbox.process import _descendants, _memory
 from perdure.domain.evaluation.program_checks import Command, Ran
 from perdure.domain.foundation.errors import NotAllowed
 
@@ -299,3 +299,21 @@ async def test_the_neighbours_of_a_program_stay_unread(folder: Path, tmp_path: P
     allowed = Allowance(commands=("tool",), search=f"{local / 'bin'}:{SYSTEM_PATH}")
     ran = await LocalCommands(allowed).run(Command(argv=("tool",), folder=str(folder)))
     assert (SECRET in ran.out, "ran" in ran.out) == (False, True)
+
+
+def test_a_child_that_ends_while_it_is_looked_at_hides_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Child:
+        def __init__(self, status: str | None) -> None:
+            self._status = status
+
+        def status(self) -> str:
+            if self._status is None:
+                raise psutil.NoSuchProcess(1)
+            return self._status
+
+    gone, ended, alive = Child(None), Child(psutil.STATUS_ZOMBIE), Child(psutil.STATUS_SLEEPING)
+    family = SimpleNamespace(children=lambda recursive: [gone, ended, alive] if recursive else [])
+    monkeypatch.setattr(psutil, "Process", lambda pid: family)
+    assert _descendants(1) == [alive]
