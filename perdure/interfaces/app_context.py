@@ -1,4 +1,4 @@
-"""What the command line is handed: the services, and what a command may start or change."""
+"""What the command line is given: the services, and what commands may start or change."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -33,25 +33,25 @@ if TYPE_CHECKING:
 
 
 class Config(Protocol):
-    """The settings of this place, and the files that hold them."""
+    """The settings that apply here, and the files that hold them."""
 
     def settings(self) -> Sequence[Setting]:
-        """All of them; raises `InvalidInput` for a file or variable that is wrong."""
+        """All settings; raises `InvalidInput` if a file or a variable is wrong."""
         ...
 
     def put(self, name: str, text: str | None, *, here: bool) -> Path:
-        """Write one into the file of the home, or of the folder; None takes it out."""
+        """Write a setting into the file of the home folder or of this folder; None removes it."""
         ...
 
     def trust(self) -> Path | None:
-        """Let the settings of this folder's file count; None when there are none to trust."""
+        """Trust the settings in this folder's file; None if there are none to trust."""
         ...
 
 
 class Connect(Protocol):
-    """Opens the services; embedded ones are started first when `start` says so.
+    """Opens the services; with `start`, missing embedded services are started first.
 
-    Where a server is named nothing is started, unless `with_worker` asks for a worker of ours.
+    If a server is named, nothing is started unless `with_worker` asks for a worker of ours.
     """
 
     def __call__(
@@ -68,7 +68,7 @@ class ReadLogs(Protocol):
 
 
 class RunCodec(Protocol):
-    """Serves as codec server on a port, for pages of these origins; says where once it answers."""
+    """Serves as codec server for pages of these origins; reports its address once it is up."""
 
     def __call__(
         self, *, port: int | None, origins: Sequence[str], on_ready: OnProgress
@@ -76,7 +76,7 @@ class RunCodec(Protocol):
 
 
 class RunApi(Protocol):
-    """Serves the REST API on an address; says where once it answers."""
+    """Serves the REST API on an address; reports the address once it is up."""
 
     def __call__(
         self, *, host: str | None, port: int | None, on_ready: OnProgress
@@ -84,13 +84,13 @@ class RunApi(Protocol):
 
 
 class InHome(Protocol):
-    """The same context over another home folder (or, for None, over the current one)."""
+    """The same context over another home folder (None: the current one)."""
 
     def __call__(self, home: Path) -> "AppContext": ...
 
 
 class EncryptionKeys(Protocol):
-    """The encryption keys of an installation; `perdure.operations.keys` says more."""
+    """The encryption keys of an installation; see `perdure.operations.keys`."""
 
     async def uses(self) -> "list[KeyUse]":
         """What needs each key."""
@@ -101,7 +101,7 @@ class EncryptionKeys(Protocol):
         ...
 
     async def retire(self, key: str, lost: bool) -> "KeyUse":
-        """Let a key go that nothing needs, or that is lost."""
+        """Retire a key that nothing needs, or that is lost."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Interfaces write the audit trail here: without delay, and slowly under a flood of requests."""
+"""How interfaces write the audit trail: at once, but sparingly under a flood of requests."""
 
 import hashlib
 import uuid
@@ -21,7 +21,7 @@ from perdure.domain.run.audit import (
 )
 from perdure.domain.run.messages import AnyMessage
 
-# Equal refusals of a minute, and uses of a token in an hour, are one entry.
+# Equal refusals within a minute become one entry, and so do uses of a token within an hour.
 REFUSAL_WINDOW_S = 60
 USE_WINDOW_S = 3_600
 CALLERS_KEPT = 64
@@ -32,10 +32,10 @@ _log = structlog.get_logger(__name__)
 
 
 class AuditTrail:
-    """Writes entries; where the store is away, an entry is a line of the log.
+    """Writes entries; if the store is unavailable, an entry becomes a line in the log.
 
-    Refused logins cost whoever sends them nothing, so each is not a write: of equal ones in a
-    minute the first, second, fourth, eighth … is, with how many there were.
+    A refused login costs its sender nothing, so not every one is written. Of equal ones in a minute
+    only the first, second, fourth, eighth … are written, each with the count so far.
     """
 
     def __init__(self, store: AuditStore, *, now: Callable[[], datetime]) -> None:
@@ -47,38 +47,38 @@ class AuditTrail:
         self._used: dict[str, int] = {}
 
     def over(self, store: AuditStore) -> Self:
-        """The same trail, writing to a store that was opened anew."""
+        """The same trail with a newly opened store."""
         self._store = store
         return self
 
     async def asked(self, run: str, message: AnyMessage) -> AuditEntry | None:
-        """A verb is about to be sent."""
+        """Record that a verb is about to be sent."""
         entry = verb_entry(uuid.uuid4().hex, run, message, at=self._now())
         await self._put(entry)
         return entry
 
     async def answered(self, entry: AuditEntry | None, *, refused: str = "") -> None:
-        """A run took a verb, or refused it."""
+        """Record that a run took a verb or refused it."""
         if entry is not None:
             await self._put(settled(entry, at=self._now(), refused=refused))
 
     async def started(self, run: str | None, *, by: str, about: str, refused: str = "") -> None:
-        """A run was started, or its start was refused."""
+        """Record that a run was started, or that its start was refused."""
         outcome: Outcome = "refused" if refused else "allowed"
         told = f"{about}: {refused}"[:ABOUT_CHARACTERS] if refused else about
         await self._note("start", outcome, by or UNNAMED, told, run=run)
 
     async def token(self, action: Action, token: ApiToken, *, by: str) -> None:
-        """A token was made, rotated or revoked, by somebody at this machine."""
+        """Record that somebody at this machine made, rotated or revoked a token."""
         about = f"token {token.name!r} ({token.id}): {' '.join(token.scopes)}"
         await self._note(action, "allowed", by, about)
 
     async def decided(self, action: Action, about: str, *, by: str, run: str | None) -> None:
-        """A person decided something that holds for later runs, such as a skill or a schedule."""
+        """Record a person's decision that affects later runs, such as on a skill or a schedule."""
         await self._note(action, "allowed", by, about, run=run)
 
     async def used(self, token: ApiToken, *, interface: str, address: str) -> None:
-        """A token opened an interface; written once an hour for each place that it is used from."""
+        """Record that a token opened an interface; once an hour for each address."""
         hour = int(self._now().timestamp()) // USE_WINDOW_S
         place = f"{token.id} {interface} {address}"
         if self._used.get(place) == hour:
@@ -96,7 +96,7 @@ class AuditTrail:
     async def refused_login(
         self, authorization: str | None, *, interface: str, address: str
     ) -> None:
-        """Somebody came without a token that opens the interface."""
+        """Record a request without a token that opens the interface."""
         credentials = Credentials.read((authorization or "").partition(" ")[2].strip())
         shown = f"token {credentials.id}" if credentials else "no token"
         if authorization and not credentials:
@@ -104,12 +104,12 @@ class AuditTrail:
         await self._refused("login", shown, f"{interface} from ", address)
 
     async def refused_access(self, token: ApiToken, *, what: str) -> None:
-        """A token asked for what it may not have."""
+        """Record that a token asked for something that it may not have."""
         await self._refused("access", who_of(token), "", what[:200])
 
     async def _refused(self, action: Action, who: str, before: str, rest: str) -> None:
-        # Refused logins cost their sender nothing, so of equal ones only the first, second, fourth,
-        # eighth … in a minute is a write.
+        # A refused login costs its sender nothing. Only the first, second, fourth, eighth … of
+        # equal ones in a minute is written, so that a flood cannot fill the store.
         minute = int(self._now().timestamp()) // REFUSAL_WINDOW_S
         if minute != self._window:
             self._window, self._counts, self._written = minute, {}, {}
@@ -151,7 +151,7 @@ class AuditTrail:
         await self._put(entry)
 
     async def _put(self, entry: AuditEntry) -> None:
-        # A store that is away must not hold up what a person asked of a run.
+        # An unavailable store must not delay what a person asked of a run.
         try:
             await self._store.put(entry)
         except PerdureError as error:
@@ -160,5 +160,5 @@ class AuditTrail:
 
 
 def who_of(token: ApiToken) -> str:
-    """As audit trails show the owner of a token."""
+    """The name under which the audit trail shows the owner of a token."""
     return f"{token.name} ({token.id})"

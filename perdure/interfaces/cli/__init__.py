@@ -1,1 +1,1 @@
-"""The command line: commands on cyclopts, pictures on rich, both over the services handed in."""
+"""The command line: commands with cyclopts, views with rich, both over the given services."""

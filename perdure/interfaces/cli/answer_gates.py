@@ -1,6 +1,7 @@
-"""Questions of a run that is followed on a terminal, answered where they appear.
+"""Answers questions of a followed run on the terminal, where they appear.
 
-The terminal stays as it is: it edits the line, echoes it, and turns Ctrl-C into a signal.
+The terminal keeps its normal line mode: it edits the line, echoes it, and turns Ctrl-C into a
+signal.
 """
 
 import asyncio
@@ -26,12 +27,12 @@ from perdure.interfaces.cli.views.layout import DIM, GOOD, WARN, line
 from perdure.interfaces.run_tree import gate_in_full
 from perdure.interfaces.services import Services
 
-# The most that a terminal of Linux keeps of one line; the rest of a longer one is lost.
+# A Linux terminal keeps at most this much of one line and drops the rest.
 LINE_BYTES = 4_095
 
 
 class TooLong(Exception):
-    """A line that the terminal could not hold."""
+    """The line is longer than the terminal can hold."""
 
 
 class Keyboard:
@@ -42,23 +43,24 @@ class Keyboard:
 
     @property
     def is_ours(self) -> bool:
-        """Whether keys reach this process: a job in the background is stopped if it reads."""
+        """Whether this process may read keys; the system stops a background job that reads."""
         try:
             return os.tcgetpgrp(self._fd) == os.getpgrp()
         except OSError as error:
-            return error.errno == errno.ENOTTY  # not the terminal that controls our jobs
+            # Not our controlling terminal, so the system stops no job that reads from it.
+            return error.errno == errno.ENOTTY
 
     def discard(self) -> None:
-        """Forget what was typed and not read, half a line included."""
+        """Drop unread input, including an unfinished line."""
         if self.is_ours:
             termios.tcflush(self._fd, termios.TCIFLUSH)
 
     async def line(self) -> str:
-        """The next line, without its end.
+        """Read the next line, without its line end.
 
         Raises:
             EOFError: Ctrl-D, the terminal is gone, or the process went to the background.
-            TooLong: more than a terminal keeps of one line.
+            TooLong: the line is longer than a terminal can hold.
         """
         loop = asyncio.get_running_loop()
         ready: asyncio.Future[None] = loop.create_future()
@@ -86,11 +88,11 @@ def _settle(ready: asyncio.Future[None]) -> None:
 
 
 def keyboard_of(stream: TextIO | None) -> Keyboard | None:
-    """The keyboard behind a stream; None where nobody types."""
+    """The keyboard behind a stream; None if it is not a terminal."""
     return Keyboard(stream) if stream is not None and stream.isatty() else None
 
 
-# A gate of the same number may ask about other arguments later: the whole hash tells them apart.
+# A later gate may have the same number but other arguments; the full hash tells them apart.
 Asked = tuple[str, str, str | None]
 
 
@@ -105,7 +107,7 @@ class Asking:
     """Shows at most one question at a time on the terminal, with a prompt below it.
 
     Args:
-        picture: goes away meanwhile: it would be drawn over what is typed.
+        picture: the live view; it is hidden meanwhile, as it would be drawn over the typed line.
     """
 
     def __init__(
@@ -126,11 +128,11 @@ class Asking:
 
     @property
     def open(self) -> bool:
-        """Whether a prompt has the terminal."""
+        """Whether a prompt holds the terminal."""
         return self._standing is not None
 
     async def look(self, status: RunStatus) -> None:
-        """Put the next question, or take one away that somebody else has answered."""
+        """Show the next question, or remove one that was settled elsewhere."""
         waiting = await self._waiting(status)
         standing = self._standing
         if standing is not None:
@@ -143,12 +145,13 @@ class Asking:
             self._put(new[0])
 
     async def _waiting(self, status: RunStatus) -> dict[Asked, OpenGate]:
-        """The open questions of a run and of those below it; those below are looked up once."""
+        """The open questions of a run and the runs below it; those below are looked up once."""
         found = [_open(status, gate) for gate in status.gates if gate.open]
         below = {question.key: question.run for question in status.questions}
         self._below = {key: asked for key, asked in self._below.items() if key in below}
         for run in {run for key, run in below.items() if key not in self._below}:
-            with suppress(PerdureError):  # it ended meanwhile, or its store is away: asked again
+            # The run has ended, or its store is unavailable: the next look tries again.
+            with suppress(PerdureError):
                 asker = await self._services.gateway.status(run)
                 self._below |= {
                     f"{run}:{gate.name}": _open(asker, gate) for gate in asker.gates if gate.open
@@ -156,7 +159,7 @@ class Asking:
         return {_key(asked): asked for asked in (*found, *self._below.values())}
 
     async def close(self) -> None:
-        """Remove the prompt; the question stays open."""
+        """Remove the prompt but leave the question open."""
         if self._standing is not None:
             await self._take_away(None)
 
@@ -166,7 +169,7 @@ class Asking:
         self._standing = _Standing(_key(asked), asked.gate, asking)
 
     async def _take_away(self, run: str | None) -> None:
-        """End the prompt; with a run, say that its question was settled elsewhere."""
+        """End the prompt; if a run is given, say that its question was settled elsewhere."""
         standing, self._standing = self._standing, None
         if standing is None:
             return
@@ -175,7 +178,7 @@ class Asking:
         standing.task.cancel()
         (ended,) = await asyncio.gather(standing.task, return_exceptions=True)
         if interrupted:
-            # Half a line must reach neither the next question nor the shell.
+            # A half-typed line must reach neither the next question nor the shell.
             self._keyboard.discard()
             said = "" if run is None else f"{standing.gate.name} was settled elsewhere."
             self._session.output.tell(line("\n", (said, DIM)))
@@ -184,24 +187,24 @@ class Asking:
             raise ended
 
     async def _ask(self, asked: OpenGate) -> None:
-        """Show all of what is asked about, then ask until it is answered or put off."""
+        """Show the full question, then ask until it is answered or postponed."""
         output, gate = self._session.output, asked.gate
         try:
             whole = await gate_in_full(gate, self._services.blobs)
         except PerdureError as error:
-            # Nobody answers what they cannot read.
+            # A person must not answer a question that they cannot read in full.
             output.error(error)
             output.tell(line((f"Answer it later: {how_to_answer(gate, asked.run)}", DIM)))
             return
         shown = asked.model_copy(update={"gate": whole})
         output.tell(gate_view(shown, self._session.context.now()))
-        # Keys that were pressed before all of this was shown answered something else.
+        # Keys pressed before the question was shown were not meant for it.
         self._keyboard.discard()
         while not await self._answered(asked):
             pass
 
     async def _answered(self, asked: OpenGate) -> bool:
-        """One line, and what it means; False to ask again."""
+        """Read one line and act on it; False to ask again."""
         output, gate = self._session.output, asked.gate
         later = line((f"It stays open: {how_to_answer(gate, asked.run)}", DIM))
         try:
@@ -226,7 +229,7 @@ class Asking:
                 return await self._sent(asked, reply)
 
     async def _sent(self, asked: OpenGate, said: Said) -> bool:
-        """Answer this gate and no other: by its name, and by all of the hash of what was shown."""
+        """Answer exactly this gate: by its name and the full hash of the arguments shown."""
         answer = Answer(
             by=self._session.context.user,
             request_id=uuid4().hex,
@@ -253,19 +256,19 @@ class Asking:
 
 
 class _NobodyAsks:
-    """Where no keyboard is, questions are shown and answered elsewhere."""
+    """Stands in for `Asking` without a keyboard: questions are shown, and answered elsewhere."""
 
     open = False
 
     async def look(self, status: RunStatus) -> None:
-        """Ask nothing."""
+        """Do nothing."""
 
 
 @asynccontextmanager
 async def asking_on(
     session: Session, services: Services, picture: Picture
 ) -> AsyncGenerator["Asking | _NobodyAsks"]:
-    """Questions beneath a live picture, where a person can type; none stands afterwards."""
+    """Ask questions below a live view if a person can type; no prompt remains afterwards."""
     keyboard = keyboard_of(session.context.stdin)
     if keyboard is None:
         yield _NobodyAsks()

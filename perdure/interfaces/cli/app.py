@@ -1,4 +1,4 @@
-"""The application: all commands, how they are called, and what exit code they end with."""
+"""The application: all commands, how they are called, and their exit codes."""
 
 import asyncio
 import os
@@ -104,13 +104,16 @@ GROUPS = {
         "chaos": "replay_chaos:chaos",
     },
 }
-"""Where each command is defined; its module is imported when the command is called."""
+"""Where each command is defined; its module is imported only when the command is called."""
 
 
 def build(
     version: str, console: Console, error_console: Console, *, called: str | None = None
 ) -> App:
-    """The application with every command registered; all are imported unless one is called."""
+    """Build the application with all commands registered.
+
+    All of them are imported unless `called` names one.
+    """
     app = App(
         name="perdure",
         help=HELP,
@@ -143,13 +146,14 @@ def main(context: AppContext, argv: Sequence[str]) -> int:
         _tell_it_goes_on(session)
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader has seen enough (`| head`); what is left to flush has nowhere to go.
+        # The reader of the pipe is gone (`| head`). Python would flush stdout at exit and fail
+        # again, so stdout leads nowhere from here on.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
 
 
 def leave(code: int) -> NoReturn:
-    """End the process at once; an ordinary end can crash in the Temporal client's threads."""
+    """End the process at once; a normal exit can crash in the threads of the Temporal client."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
@@ -168,15 +172,15 @@ def _run(session: Session, words: Sequence[str]) -> int:
 
 
 async def _interruptible(work: Coroutine[object, object, int | None]) -> int:
-    """Let Ctrl-C end the command once: a second one must not tear what is being closed."""
+    """Let the first Ctrl-C cancel the command; a second one must not interrupt the cleanup."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
-    with suppress(ValueError, RuntimeError):  # not the main thread: somebody else has the signals
+    with suppress(ValueError, RuntimeError):  # not the main thread: signals belong to somebody else
         loop.add_signal_handler(signal.SIGINT, _Interrupt(task))
     return await work or 0
 
 
 class _Interrupt:
-    """Cancels a task at the first call; another one after a second ends the process."""
+    """Cancels the task at the first call; a call more than a second later ends the process."""
 
     def __init__(self, task: "asyncio.Task[object] | None") -> None:
         self._task = task

@@ -1,4 +1,4 @@
-"""What a killed worker cost a run, read from the journal before and after."""
+"""What killing a worker cost a run: its journal before the kill, compared with that at its end."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from perdure.interfaces.services import Killed
 
 
 class ChaosReport(FrozenModel):
-    """Nothing answered may be missing afterwards, and nothing answered may be paid for again."""
+    """A good report has no answered call missing afterwards, and none paid for twice."""
 
     run: str
     killed: Killed
@@ -23,7 +23,7 @@ class ChaosReport(FrozenModel):
 
     @property
     def nothing_lost(self) -> bool:
-        """Whether every reply from before the kill still counts, and was paid for once."""
+        """Whether every reply from before the kill still counts and was paid for only once."""
         return self.kept == self.answered_before and self.paid_again == 0
 
 
@@ -36,7 +36,7 @@ def compare(
     back_after_s: float,
     outcome: str,
 ) -> ChaosReport:
-    """Compare the journal of a run from before the kill with that of its end."""
+    """Compare a run's journal from before the kill with its journal at the end."""
     answered = _answered(before)
     attempts_before = Counter(row.key for row in before if row.key in answered)
     attempts_after = Counter(row.key for row in after if row.key in answered)

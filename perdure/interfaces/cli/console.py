@@ -1,7 +1,7 @@
-"""The one place that prints: nothing in a view can steer the terminal that shows it.
+"""The only place that prints; nothing in a view can control the terminal.
 
-Names, paths, labels, tool arguments and replies of models reach the views as they are. What a
-terminal would obey is shown by its number when a view is drawn, whoever drew it.
+Names, paths, labels, tool arguments and model replies reach the views unchanged. When a view is
+drawn, control characters in them are shown by their number, whichever view it is.
 """
 
 from collections.abc import Iterable
@@ -15,25 +15,26 @@ from perdure.domain.foundation.plain_text import printable
 
 
 def console_on(file: TextIO) -> Console:
-    """A console that prints what it is given: no markup, no emoji codes, nothing that steers."""
+    """A console that prints text as given: no markup, no emoji codes, no control characters."""
     return PrintableConsole(file=file, highlight=False, markup=False, emoji=False)
 
 
 class PrintableConsole(Console):
-    """Draws views without anything in their texts that a terminal would obey."""
+    """Draws views with all control characters in their texts made visible."""
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
-        # Texts before they are wrapped, as a number is wider than the sign it stands for; segments
-        # for views that draw otherwise. Only the console's own segments are control segments.
+        # Texts are cleaned before they are wrapped, because a number is wider than the character it
+        # replaces. Segments are cleaned for views that draw in other ways; only the console itself
+        # makes control segments.
         drawn = printable_text(renderable) if isinstance(renderable, Text) else renderable
         for segment in super().render(drawn, options):
             yield segment if segment.control else segment._replace(text=printable(segment.text))
 
 
 def printable_text(text: Text) -> Text:
-    """The same text in its styles, with what a terminal would obey by its number."""
+    """The same text and styles, with control characters shown by their number."""
     if printable(text.plain) == text.plain:
         return text
     made = text.blank_copy()

@@ -1,4 +1,4 @@
-"""Following a run to its end: a live picture, plain lines, or JSON lines; restarts included."""
+"""Follows a run to its end as a live view, plain lines or JSON lines, across restarts."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
@@ -22,7 +22,7 @@ from perdure.interfaces.gateways import RunGateway
 from perdure.interfaces.run_tree import Below, tree_below
 from perdure.interfaces.services import RuntimeView, Services
 
-# A supervisor that died is started again after a second; on a busy machine that takes a while.
+# A supervisor that died is restarted after a second, but a busy machine takes longer.
 GONE_AFTER_S = 20.0
 BACK_WITHIN_S = 300.0
 TRIES = 3
@@ -32,11 +32,12 @@ POLL_S = 0.5
 async def lasting_events(
     session: Session, gateway: RunGateway, run: str, *, on_trouble: Callable[[str], None]
 ) -> AsyncGenerator[Event]:
-    """The events of a run to its end, also over a death of the embedded services.
+    """The events of a run to its end, even if the embedded services die meanwhile.
 
     Raises:
-        ServiceUnavailable: the services are gone, with the command that starts them again; or the
-            server that the user named does not answer.
+        ServiceUnavailable: the embedded services are gone (the hint says how to start them again),
+            or
+        the server that the user named does not answer.
     """
     ours = _serves(await session.context.state())
     since = tries = 0
@@ -81,7 +82,7 @@ LOOK_AGAIN_S = 10.0
 
 
 async def follow(session: Session, services: Services, run: str) -> RunResult:
-    """Tell the run's story as it happens, and return its end."""
+    """Show the run's events as they happen, and return its result."""
     session.following = run
     gateway = services.gateway
     if session.output.as_json:
@@ -97,14 +98,14 @@ async def follow(session: Session, services: Services, run: str) -> RunResult:
 
 
 async def follow_to_end(session: Session, services: Services, run: str) -> int:
-    """Follow, show the result, and return the exit code that it means."""
+    """Follow the run, show its result, and return the exit code."""
     result = await follow(session, services, run)
     await show_result(session, services, result)
     return exit_code(result.outcome)
 
 
 async def show_result(session: Session, services: Services, result: RunResult) -> None:
-    """The result, as its last JSON line or as a picture."""
+    """Show the result, as a last JSON line or as a view."""
     web = services.gateway.web_url(result.id)
     learned = None if session.output.as_json else await find_learned(services, result)
     session.output.show(result_view(result, web_url=web, learned=learned), result)
@@ -119,9 +120,9 @@ async def _lines(session: Session, gateway: RunGateway, run: str) -> None:
 
 
 async def _live(session: Session, services: Services, run: str) -> None:
-    """The picture below, the story above it; a look at the run only when something happened.
+    """The live view with the story above it; the run is queried after events, or every few seconds.
 
-    While a question has the terminal there is no picture, and what happens is told after it.
+    While a question holds the terminal, the view is hidden and events are shown after it.
     """
     spinner, gateway = Spinner("dots"), services.gateway
     status = await gateway.status(run)
@@ -141,7 +142,7 @@ async def _live(session: Session, services: Services, run: str) -> None:
                 now = session.context.now()
                 if news or (now - looked).total_seconds() >= LOOK_AGAIN_S:
                     looked = now
-                    with suppress(StoreError):  # the picture stays while the store is away
+                    with suppress(StoreError):  # keep the old view while the store is unavailable
                         status = await gateway.status(run)
                         below = await tree_below(gateway, status)
                         if any(event.type == "iteration_completed" for event in events):
@@ -155,7 +156,7 @@ async def _live(session: Session, services: Services, run: str) -> None:
 
 
 async def _draft(services: Services, run: str) -> str:
-    """The newest output of a run; empty while there is none, or none that can be read."""
+    """The newest output of a run; empty if there is none or it cannot be read."""
     records = await services.gateway.records(run)
     address = next((one.output_ref for one in reversed(records) if one.output_ref), None)
     if address is None:
@@ -172,7 +173,7 @@ def _tell(picture: Picture, untold: list[Text]) -> None:
 
 
 async def _batches(events: AsyncIterator[Event]) -> AsyncIterator[list[Event]]:
-    """What has come since the last batch; an empty one whenever a second passes without any."""
+    """The events since the last batch; an empty batch for every second without events."""
     queue: asyncio.Queue[Event | None] = asyncio.Queue()
     feeding = asyncio.create_task(_feed(events, queue))
     try:
@@ -187,7 +188,7 @@ async def _batches(events: AsyncIterator[Event]) -> AsyncIterator[list[Event]]:
                     else:
                         batch.append(item)
             yield batch
-        await feeding  # hands on what ended it
+        await feeding  # raises what ended the feed, if it failed
     finally:
         feeding.cancel()
         with suppress(asyncio.CancelledError):

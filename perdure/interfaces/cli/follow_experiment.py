@@ -1,4 +1,4 @@
-"""Tells on a terminal or in a pipe how far an experiment is, until it has ended."""
+"""Reports the progress of an experiment until it ends, on a terminal or in a pipe."""
 
 import asyncio
 
@@ -12,7 +12,7 @@ TOLD_EACH_S = 5.0
 
 
 async def follow_experiment(session: Session, services: Services, id: str) -> ExperimentStatus:
-    """How it ended; a line each few seconds on the way, where something has changed."""
+    """Wait for the end and return the state; report changes at most every few seconds."""
     experiments, told_at, told = services.experiments(), 0.0, ""
     clock = asyncio.get_running_loop().time
     with session.output.working("starting") as progress:

@@ -1,4 +1,4 @@
-"""Following what models say while they say it, to the end of the run."""
+"""Shows what models say while they say it, to the end of the run."""
 
 from perdure.domain.run.live_text import LivePart
 from perdure.domain.run.result import exit_code
@@ -12,7 +12,7 @@ from perdure.interfaces.services import Services
 
 
 async def follow_text(session: Session, services: Services, run: str) -> int:
-    """Print text as it comes, then the result; return the exit code that it means."""
+    """Print text as it arrives, then the result; return the exit code."""
     session.following = run
     told = lasting_events(session, services.gateway, run, on_trouble=session.output.note)
     printed = _Printed(session.output)
@@ -26,7 +26,7 @@ async def follow_text(session: Session, services: Services, run: str) -> int:
 
 
 class _Printed:
-    """Calls that speak in turns, each under its name whenever the turn changes."""
+    """Prints calls that speak in turns, with a heading whenever the speaker changes."""
 
     def __init__(self, output: Output) -> None:
         self._output = output
@@ -53,7 +53,7 @@ class _Printed:
             self.close()
 
     def close(self) -> None:
-        """End the line that is open."""
+        """End an unfinished line."""
         if self._open_line:
             self._output.go_on("\n")
         self._open_line, self._speaking = False, None

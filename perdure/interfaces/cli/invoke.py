@@ -1,4 +1,4 @@
-"""From words to a command and what it is called with."""
+"""Resolves a command line to a command and its arguments."""
 
 import inspect
 from collections.abc import Callable, Coroutine, Sequence
@@ -14,10 +14,10 @@ Command = Callable[..., Coroutine[object, object, int | None]]
 def bound_to(
     app: App, words: Sequence[str]
 ) -> tuple[Command, inspect.BoundArguments, dict[str, object]]:
-    """The command that words name, with its arguments, and the parameters left to the caller.
+    """Find the command, its bound arguments, and the parameters that the caller must supply.
 
     Raises:
-        InvalidInput: they name none, or do not fit it.
+        InvalidInput: no command matches, or its arguments do not fit.
     """
     try:
         return app.parse_args(list(words), exit_on_error=False, print_error=False)
@@ -27,7 +27,7 @@ def bound_to(
 
 
 def without_json(argv: Sequence[str]) -> tuple[list[str], bool]:
-    """The words without the flag that every command takes; behind `--` it is a word."""
+    """Remove the `--json` flag that every command takes; after `--` it is an ordinary word."""
     end = argv.index("--") if "--" in argv else len(argv)
     kept = [word for word in argv[:end] if word != JSON_FLAG]
     return [*kept, *argv[end:]], JSON_FLAG in argv[:end]

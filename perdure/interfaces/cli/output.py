@@ -1,4 +1,4 @@
-"""Where output goes: a terminal gets colours and live pictures, a pipe lines, a program JSON."""
+"""Where output goes: colours and live views to a terminal, lines to a pipe, JSON to a program."""
 
 import json
 from collections.abc import Generator, Mapping, Sequence
@@ -20,7 +20,7 @@ REFRESHES_PER_SECOND = 8
 
 
 class Picture:
-    """The last lines of a terminal, drawn anew several times a second while they are shown."""
+    """A live view in the last lines of a terminal, redrawn several times a second while shown."""
 
     def __init__(self, view: RenderableType, console: Console) -> None:
         self._view = view
@@ -28,9 +28,9 @@ class Picture:
         self._live: Live | None = None
 
     def show(self) -> None:
-        """Draw it below what is there."""
+        """Draw it below the existing output."""
         if self._live is None:
-            # A new one each time: a stopped one would erase the lines that came after it.
+            # A new one each time: a stopped one would erase lines that were printed since.
             self._live = Live(
                 self._view,
                 console=self._console,
@@ -40,13 +40,13 @@ class Picture:
             self._live.start(refresh=True)
 
     def hide(self) -> None:
-        """Take it away; what is printed from now on stays where it is."""
+        """Remove it; output printed from now on stays in place."""
         if self._live is not None:
             self._live.stop()
             self._live = None
 
     def update(self, view: RenderableType) -> None:
-        """Change what it shows, now or when it is shown again."""
+        """Change its content, now or when it is shown again."""
         self._view = view
         if self._live is not None:
             self._live.update(view)
@@ -76,11 +76,11 @@ class Output:
 
     @property
     def is_terminal(self) -> bool:
-        """Whether a person looks at the results as they come."""
+        """Whether results go to a terminal."""
         return self._out.is_terminal and not self.as_json
 
     def show(self, view: RenderableType, data: Json) -> None:
-        """Give a result: `data` to programs, `view` to people."""
+        """Print a result: `data` for programs, `view` for people."""
         if self.as_json:
             self.emit(data)
         else:
@@ -91,36 +91,36 @@ class Output:
         self._write(printable_json(json.dumps(_jsonable(data), ensure_ascii=False)))
 
     def tell(self, view: RenderableType) -> None:
-        """Show something to people, on standard output."""
+        """Print something for people, on standard output."""
         if self._out.is_terminal:
             self._out.print(view, crop=False)
         else:
             self._write(plain(view))
 
     def raw(self, text: str) -> None:
-        """Write text as it is to a pipe, and without control characters to a terminal."""
+        """Write text unchanged to a pipe, and without control characters to a terminal."""
         body = printable(text) if self._out.is_terminal else text
         self._stdout.write(body if body.endswith("\n") else f"{body}\n")
         self._stdout.flush()
 
     def raw_bytes(self, data: bytes) -> None:
-        """Write bytes as they are to a pipe or a file; not for a terminal."""
+        """Write bytes unchanged to a pipe or a file; not for a terminal."""
         self._stdout.flush()
         self._stdout.buffer.write(data)
         self._stdout.buffer.flush()
 
     def go_on(self, text: str) -> None:
-        """Write text that others continue: as it is to a pipe, harmless to a terminal."""
+        """Write text without ending the line; a terminal gets no control characters."""
         self._stdout.write(printable(text) if self._out.is_terminal else text)
         self._stdout.flush()
 
     def prompt(self, text: str) -> None:
-        """Ask for a line on a terminal: what is typed follows on the same one."""
+        """Print a prompt; the typed answer follows on the same line."""
         self._out.print(Text(text, style="bold magenta"), end="", soft_wrap=True)
         self._stdout.flush()
 
     def note(self, text: str, *, style: str = "") -> None:
-        """Progress or a hint, on standard error; programs get none."""
+        """Print progress or a hint on standard error; with JSON output nothing is printed."""
         if not self.as_json:
             told = Text(text, style=style if self._err.is_terminal else "")
             self._err.print(told, soft_wrap=True)
@@ -136,7 +136,7 @@ class Output:
 
     @contextmanager
     def live(self, view: RenderableType) -> Generator[Picture]:
-        """A picture that changes in place; `tell` prints above it."""
+        """A live view; `tell` prints above it."""
         picture = Picture(view, self._out)
         picture.show()
         try:
@@ -145,7 +145,7 @@ class Output:
             picture.hide()
 
     def error(self, error: PerdureError) -> None:
-        """What happened, and what to do next."""
+        """Print what went wrong, and what to do next."""
         if self.as_json:
             fields = {"type": "error", "code": error.code, "exit_code": error.exit_code}
             self.emit({**fields, "message": error.message, "cure": error.cure})
@@ -170,7 +170,7 @@ class Progress:
         self._status = status
 
     def __call__(self, text: str) -> None:
-        """Name the present step."""
+        """Name the current step."""
         if self._status is None:
             self._output.note(text)
         else:

@@ -1,4 +1,4 @@
-"""What a person types beneath a question, and the answer that it means."""
+"""Reads what a person types below a question, and finds the answer that it means."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ APPROVAL_MENU = f"[a]pprove  [d]eny  [t]ext: deny and say why  {LATER}"
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """An answer: a choice, words, or both."""
+    """An answer: a choice, a text, or both."""
 
     choice: str | None
     text: str | None = None
@@ -18,19 +18,19 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Later:
-    """The question stays open, for now."""
+    """Leave the question open for now."""
 
 
 @dataclass(frozen=True, slots=True)
 class AskWords:
-    """A choice whose words come on the next line."""
+    """A choice that needs a text, which is typed on the next line."""
 
     choice: str
 
 
 @dataclass(frozen=True, slots=True)
 class Unclear:
-    """Nothing that answers this question; `why` says what does."""
+    """Not an answer to this question; `why` says what would be."""
 
     why: str
 
@@ -39,12 +39,15 @@ Reply = Said | Later | AskWords | Unclear
 
 
 def takes_text(gate: Gate) -> bool:
-    """Whether a text alone answers: a mistyped `approve` must not count as a denial with words."""
+    """Whether a text alone may answer.
+
+    It may not for an approval: a mistyped `approve` would count as a denial with a reason.
+    """
     return not gate.choices or (gate.free_text and gate.kind in {"question", "review"})
 
 
 def menu_of(gate: Gate) -> str:
-    """What may be typed, on one line."""
+    """The possible answers, on one line."""
     if gate.kind == "tool_approval":
         return APPROVAL_MENU
     if not gate.choices:
@@ -57,10 +60,10 @@ def menu_of(gate: Gate) -> str:
 
 
 def read_reply(gate: Gate, typed: str) -> Reply:
-    """The meaning of a line.
+    """Read an answer.
 
-    A choice is its number or its whole name: nothing longer, nothing nearly the same, so that no
-    sentence which happens to begin with one counts as consent.
+    A choice must be its number or its exact name. Prefixes and near matches do not count, so that
+    no sentence that happens to begin with a choice becomes a consent.
     """
     line = typed.strip()
     if not line:
@@ -89,7 +92,7 @@ def _of_approval(line: str) -> Reply:
 
 
 def _by_number(gate: Gate, line: str) -> Reply:
-    """A number in the list, with words where they may stand beside a choice; else own words."""
+    """The choice with this number, with a text if the choice takes one; otherwise free text."""
     number, _, words = line.partition(" ")
     place = int(number) - 1 if number.isdecimal() and len(number) < 4 else None
     chosen = gate.choices[place] if place is not None and place in range(len(gate.choices)) else ""

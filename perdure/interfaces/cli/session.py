@@ -1,4 +1,4 @@
-"""What one command works with: the context, its output, and the runs that a person means."""
+"""What one command works with: the context, its output, and the runs that the user names."""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
@@ -17,14 +17,14 @@ LAST = "@last"
 
 @dataclass(slots=True)
 class Session:
-    """One invocation; `following` is the run that Ctrl-C leaves alone."""
+    """One call of a command; `following` is the run that goes on after Ctrl-C."""
 
     context: AppContext
     output: Output
     following: str | None = None
 
     def load_plugins(self, names: Sequence[str]) -> None:
-        """Let the services of this command load these files or modules too."""
+        """Make the services of this command load these files or modules too."""
         if names:
             self.context = self.context.with_plugins(names)
 
@@ -32,9 +32,9 @@ class Session:
     async def connected(
         self, *, start: bool = False, with_worker: bool = False
     ) -> AsyncGenerator[Services]:
-        """The services; with `start`, embedded ones are started first if they are away.
+        """The services; with `start`, missing embedded services are started first.
 
-        Beside a named server nothing is started, unless it is asked for `with_worker`.
+        With a named server nothing is started, unless `with_worker` asks for it.
         """
         with self.output.working("connecting") as progress:
             opening = self.context.connect(
@@ -49,21 +49,21 @@ class Session:
     async def decided(
         self, services: Services, action: Action, about: str, *, run: str | None = None
     ) -> None:
-        """Write to the audit trail what this person decided for later runs."""
+        """Write to the audit trail a decision of this user that affects later runs."""
         trail = AuditTrail(services.audit, now=self.context.now)
         await trail.decided(action, about, by=self.context.user, run=run)
 
     async def started(self, services: Services, *, with_worker: bool = False) -> Services:
-        """The same services, after those that are embedded and away were started."""
+        """The services, after starting embedded ones that are missing."""
         with self.output.working("connecting") as progress:
             return await services.started(progress, with_worker=with_worker)
 
 
 async def each_run(services: Services, given: Sequence[str]) -> list[str]:
-    """The full ids of what a person named, each once, in order.
+    """The full ids of the named runs, each once, in order.
 
     Raises:
-        InvalidInput: nothing was named, or `all` among others.
+        InvalidInput: nothing was named, or `all` was combined with other names.
     """
     if not given:
         raise InvalidInput(

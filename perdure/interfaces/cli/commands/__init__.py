@@ -1,1 +1,1 @@
-"""The commands, grouped by what a person wants; each is thin and ends with an exit code."""
+"""The commands, grouped by purpose; each is thin and ends with an exit code."""

@@ -1,4 +1,4 @@
-"""Settings: what counts here and where it comes from; write one into a file."""
+"""Settings: show the values and their sources; write one into a file."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ from perdure.interfaces.cli.views.layout import DIM, GOOD, line, stack, table
 
 
 def config_view(found: Sequence[Setting]) -> RenderableType:
-    """Name, value and source; those that somebody set come first."""
+    """Name, value and source; settings that somebody has set come first."""
     ordered = sorted(found, key=lambda one: (one.source == "default", one.name))
     rows = [(one.name, one.value or "–", one.source) for one in ordered]
     differing = [
@@ -77,7 +77,7 @@ def _show(session: Session, name: str | None) -> None:
 
 
 def _named(name: str, found: Sequence[Setting]) -> Setting:
-    """The setting of that name; raises `NotFound` with the nearest one."""
+    """The setting with this name; raises `NotFound` with the nearest name."""
     known = {one.name: one for one in found}
     key = name.lower().removeprefix("perdure_")
     if key in known:

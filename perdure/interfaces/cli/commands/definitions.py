@@ -89,7 +89,7 @@ async def validate(file: Path, /, *, plugin: Plugins = (), session: Given) -> No
 
 
 async def _checked(session: Session, submission: Submission) -> list[str]:
-    """Refuse what a start would refuse; what is left to a worker to say."""
+    """Check a file as a start would; return what only a worker can check."""
     try:
         async with session.connected() as services:
             # As a start does: a model that plays a script reads it in the store.
@@ -141,7 +141,7 @@ def _loop(session: Session, loop: StoredDefinition, to: Path | None) -> None:
 
 
 def _known_task(name: str, library: Library) -> Definition:
-    """The task of that name; raises `NotFound` with the nearest name of a task or loop."""
+    """The task with this name; raises `NotFound` with the nearest name of a task or loop."""
     bare = name.removeprefix(PREFIX)
     tasks = definition_names(DEFINITIONS)
     if bare in tasks:
@@ -166,7 +166,7 @@ async def _task(session: Session, found: Definition, to: Path | None) -> None:
 
 
 async def _copied(session: Session, found: Definition, folder: Path) -> None:
-    """The task file, and the folder of its example beside it."""
+    """Copy the task file, and its example folder next to it."""
     path, beside = folder / f"{found.name}.yaml", folder / found.name
     for one in (path, beside):
         _free(one)

@@ -1,4 +1,4 @@
-"""The demo: a shipped task, the embedded model, a home folder of its own that goes afterwards."""
+"""The demo: a shipped task, the embedded model, and a temporary home folder."""
 
 import asyncio
 import select
@@ -40,8 +40,8 @@ ARMS: dict[str, JsonValue] = {
     "same_tokens": {"best_of": "same_tokens"},
 }
 LINGER_S = 30.0
-WORK_S = 300.0  # on a busy machine one draft alone can take a minute
-MEASURE_S = 600.0  # ample: a busy machine must not decide between the arms
+WORK_S = 300.0  # on a busy machine a single draft can take a minute
+MEASURE_S = 600.0  # generous: a slow machine must not decide which arm wins
 
 
 async def demo(
@@ -82,7 +82,7 @@ async def _show(
     started = await services.gateway.start(spec, by=session.context.user)
     ended = await follow(session, services, started)
     lingers = is_temporary and session.output.is_terminal and sys.stdin.isatty()
-    # Nobody can open a page that goes with this command.
+    # A temporary installation takes its Web UI with it when it ends, so no link to it is shown.
     web = services.gateway.web_url(started) if lingers or not is_temporary else None
     session.output.show(demo_view(ended, web_url=web), ended)
     if lingers:
@@ -96,14 +96,14 @@ async def _show(
 async def _measure(
     session: Session, services: Services, spec: RefineSpec, seeds: int, plot: Path | None
 ) -> None:
-    """One experiment: the loop, one try, and independent tries for its calls and its tokens."""
+    """Run one experiment: the loop, one try, and independent tries for its calls and tokens."""
     made = experiment_of(
         {
             "name": TASK,
             "task": spec.model_dump(mode="json", by_alias=True),
             "inputs": [{"id": f"seed {number}"} for number in range(1, seeds + 1)],
             "arms": ARMS,
-            "parallel": 1,  # the model has the processor to itself
+            "parallel": 1,  # one at a time: the model needs the processor for itself
         },
         surroundings=Surroundings(folder=None, default_model=MODEL),
     )
@@ -124,14 +124,14 @@ async def _measure(
 
 
 def _within(spec: RefineSpec, seconds: float) -> RefineSpec:
-    """The task with another limit of working time."""
+    """The task with another limit of active time."""
     budget = spec.budget.model_copy(update={"active_time": seconds})
     return spec.model_copy(update={"budget": budget})
 
 
 @asynccontextmanager
 async def _own_home(session: Session, home: Path | None) -> AsyncGenerator[tuple[Session, bool]]:
-    """The session over the folder that was named, or over a temporary one."""
+    """The session in the given home folder or the user's; else in a temporary one (True)."""
     if home is not None:
         yield replace(session, context=session.context.in_home(home.absolute())), False
         return

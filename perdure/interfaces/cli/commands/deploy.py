@@ -1,4 +1,4 @@
-"""Versions of the workers at the command line."""
+"""Versions of the workers on the command line."""
 
 import asyncio
 from typing import Annotated
@@ -74,7 +74,7 @@ async def drain(
 
 
 async def _waited(session: Session, gateway: DeploymentGateway, begun: Drained) -> Drained:
-    """The build once no run is left on it, with what was moved at first."""
+    """Wait until no run is left on the build; return it with the runs moved at the start."""
     now = begun
     with session.output.working("waiting") as progress:
         while now.build.runs:

@@ -1,4 +1,4 @@
-"""Erasing runs: of one, of a label, or of all that mention a text."""
+"""Erase runs: one, those with a label, or those that mention a text."""
 
 from typing import Annotated
 
@@ -76,7 +76,7 @@ async def _roots(
 
 
 async def _erase(session: Session, services: Services, roots: list[str], *, later: bool) -> None:
-    """Tree by tree, and then the content of all of them in one look at the whole."""
+    """Erase each tree, then sweep the content of all of them in one pass."""
     erasure, now = services.erasure(), session.context.now()
     await erasure.ask(roots, now=now)
     dropped: list[Erased] = []

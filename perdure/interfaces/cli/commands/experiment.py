@@ -1,4 +1,4 @@
-"""Does looping help on my task? Runs of several arms over many inputs, and an honest comparison."""
+"""Experiments: several arms over many inputs, to find out whether looping helps on a task."""
 
 import asyncio
 import uuid

@@ -1,4 +1,4 @@
-"""Forking: a new run from an iteration of another, with changed settings."""
+"""Fork a run: start a new one from an iteration of another, with changed settings."""
 
 from dataclasses import dataclass
 from typing import Annotated

@@ -182,14 +182,14 @@ async def _up_live(session: Session) -> None:
 
 
 class _Tell:
-    """One line whenever a service changes; the addresses once, when all serve."""
+    """Prints a line whenever a service changes; the addresses once, when all are up."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._told: dict[str, str] = {}
 
     def __call__(self, state: RuntimeView) -> None:
-        """Tell what is new in `state`."""
+        """Print what is new in `state`."""
         output = self._session.output
         for part in state.parts:
             if self._told.get(part.name) != part.status:

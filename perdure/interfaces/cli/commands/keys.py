@@ -1,4 +1,4 @@
-"""Encryption keys: what needs each of them, encrypting again with the current one, retiring."""
+"""Encryption keys: list what needs each, encrypt again with the current key, retire old ones."""
 
 from collections.abc import Sequence
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""From what a person typed to a specification: the one place where commands read tasks."""
+"""Turns what a person typed into a specification: the one place where commands read tasks."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,7 +56,7 @@ class Wishes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """What a person asked for."""
+    """What a person typed: the task and the flags."""
 
     task: str
     wishes: Wishes
@@ -64,7 +64,7 @@ class Order:
 
 
 async def submit_to(session: Session, services: Services, order: Order) -> Submission:
-    """Read what was asked for as the workers see it: what they use by default counts."""
+    """Read a task with the workers' defaults, so that it means the same as it will when it runs."""
     return await as_workers_see(
         lambda around: load(order.task, _flags(order), surroundings=around),
         surroundings(session),
@@ -75,7 +75,7 @@ async def submit_to(session: Session, services: Services, order: Order) -> Submi
 def submit(
     session: Session, task: str, wishes: Wishes | None = None, *, example: Path | None = None
 ) -> Submission:
-    """Read a task file or a ready-made task, or take the words as the goal; nothing is started."""
+    """Read a task file, a ready-made task or a goal in words; nothing is started."""
     order = Order(task=task, wishes=wishes or Wishes(), example=example)
     return load(task, _flags(order), surroundings=surroundings(session))
 
@@ -94,7 +94,7 @@ def _flags(order: Order) -> Flags:
 
 
 async def find_example(session: Session, task: str) -> Path:
-    """The example of a task; that of a ready-made one is laid out in the home folder first.
+    """The example of a task; that of a ready-made task is copied into the home folder first.
 
     Raises:
         InvalidInput: the task has none.
@@ -115,7 +115,7 @@ async def find_example(session: Session, task: str) -> Path:
 
 
 def surroundings(session: Session) -> Surroundings:
-    """Where this command line reads files and defaults."""
+    """Where this command line looks for files and defaults."""
     context = session.context
     return Surroundings(
         folder=context.folder,
@@ -130,7 +130,7 @@ def surroundings(session: Session) -> Surroundings:
 
 
 def shipped_refinement(name: str, *, model: str) -> RefineSpec:
-    """A ready-made task of kind refine as a specification, whatever defaults the user has."""
+    """A ready-made `refine` task as a specification, without the user's defaults."""
     around = Surroundings(folder=None, default_model=model)
     data = yaml.safe_load((DEFINITIONS / f"{name}.yaml").read_text(encoding="utf-8"))
     spec = load_data(data, Flags(model=model), surroundings=around).spec
@@ -140,7 +140,7 @@ def shipped_refinement(name: str, *, model: str) -> RefineSpec:
 
 
 def draft_task(goal: str, *, path: Path) -> str:
-    """A task file for a goal, with the checks that the goal states and a judge for the rest."""
+    """A task file for a goal: checks for what the goal states, and a judge for the rest."""
     fields = goal_fields(goal, Flags(kind="refine"))
     task = {
         **fields,

@@ -1,4 +1,4 @@
-"""Loops of roles: what can be started, start one, look, steer."""
+"""Loops of roles: list them, start one, look at it, steer it."""
 
 from typing import Annotated
 
@@ -34,7 +34,7 @@ def loops_over(
     flags: Flags = NO_FLAGS,
     workspace: str | None = None,
 ) -> LoopService:
-    """The loops of an installation, in the name of whoever types."""
+    """Control over the loops of an installation, in the name of the current user."""
     return LoopService(
         gateway=services.gateway,
         definitions_kept=services.definitions(),

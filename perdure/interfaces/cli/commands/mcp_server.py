@@ -30,7 +30,7 @@ async def mcp(
         workspace: The folder that loops work on, in copies. Default: empty folders.
     """
     try:
-        # The SDK is an extra, which no other command needs.
+        # The SDK is an optional extra; imported here, so that other commands work without it.
         from perdure.interfaces.mcp.handler import McpSite
         from perdure.interfaces.mcp.http_server import serve_http, serve_stdio
     except ImportError as error:

@@ -91,7 +91,7 @@ async def forget(entry: Annotated[str, Parameter(name="ID")], /, *, session: Giv
         try:
             known = await services.memory.get(entry)
         except StoreError as unreadable:
-            # What cannot be read can be dropped all the same, by its full id.
+            # An entry that cannot be read can still be deleted, by its full id.
             try:
                 await services.memory.forget(entry)
             except NotFound:

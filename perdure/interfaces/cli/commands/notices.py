@@ -1,4 +1,4 @@
-"""Notices to people: what became of them, and sending again what no channel took."""
+"""Notices to people: list them with their state, and send again those that no channel took."""
 
 from collections.abc import Sequence
 from datetime import datetime

@@ -134,13 +134,13 @@ async def apply(run: OneRun = LAST, /, *, to: Path | None = None, session: Given
 
 
 def _content(data: bytes) -> dict[str, str]:
-    """The content as JSON can hold it."""
+    """The content as a JSON value."""
     text = text_in(data)
     return {"base64": b64encode(data).decode()} if text is None else {"text": text}
 
 
 def _written(path: Path, data: bytes, *, force: bool) -> str:
-    """Where the bytes were written; raises `NotAllowed` where there is a file already."""
+    """Write the bytes; raises `NotAllowed` if the file exists."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("wb" if force else "xb") as file:
@@ -158,7 +158,7 @@ def _written(path: Path, data: bytes, *, force: bool) -> str:
 
 
 async def find_patch(services: Services, run: str) -> str | None:
-    """The deliverable of a run that wrote files, or None."""
+    """The patch that a run delivers, or None if it wrote no files."""
     try:
         ended = await services.gateway.result(run, wait=False)
     except NotAllowed:
@@ -168,7 +168,7 @@ async def find_patch(services: Services, run: str) -> str | None:
 
 
 async def _best_tree(services: Services, run: str) -> str:
-    """The tree that the run delivers: that of its best iteration."""
+    """The tree of files that the run delivers: that of its best iteration."""
     ended = await services.gateway.result(run, wait=False)
     given = next((item.ref for item in ended.artifacts if item.kind == "tree"), None)
     best = ended.best.iteration if ended.best else None
@@ -183,7 +183,7 @@ async def _best_tree(services: Services, run: str) -> str:
 
 
 async def _address(services: Services, run: str, ref: str) -> str:
-    """A reference that belongs to the run, from a unique beginning of it.
+    """The full address of a reference that the run names, from a unique beginning.
 
     Raises:
         NotFound: the run names no such reference.
@@ -206,7 +206,7 @@ async def _address(services: Services, run: str, ref: str) -> str:
 
 
 async def _kept(services: Services, run: str, name: str) -> str:
-    """The content of an artifact, from a unique beginning of its id."""
+    """The content of a stored artifact, from a unique beginning of its id."""
     made = await services.artifacts.artifacts_of_run(run)
     exact = [item for item in made if item.id == name]
     fitting = exact or [item for item in made if item.id.startswith(name)]
@@ -231,7 +231,7 @@ async def _references(services: Services, run: str) -> list[str]:
 async def _pair(
     services: Services, run: str, first: int | None, second: int | None
 ) -> tuple[IterationRecord, IterationRecord]:
-    """Two iterations: as named, else the first and the best (or last)."""
+    """Two iterations to compare: as given, else the first and the best (or last)."""
     records = await services.gateway.records(run)
     if len(records) < 2:
         raise NotFound(

@@ -1,4 +1,4 @@
-"""The parameters that commands share; `--budget` is an amount in USD, or any limit by its name."""
+"""Parameters that commands share; `--budget` takes an amount in USD, or any limit by name."""
 
 from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
@@ -13,7 +13,7 @@ from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.problems import nearest_name
 from perdure.interfaces.cli.session import Session
 
-# The kinds that can be run; the vocabulary of ids and filters knows more.
+# Only the kinds that can be started; ids and filters know more kinds.
 Kind = Literal["agent", "refine", "roles", "delegation"]
 Given = Annotated[Session, Parameter(parse=False)]
 OneRun = Annotated[str, Parameter(name="ID")]
@@ -26,7 +26,7 @@ CURE = "Write an amount in USD, as --budget 3, or a limit by its name, as --budg
 
 
 def limits_of(items: Sequence[str]) -> dict[str, JsonValue]:
-    """The limits that flags name, as fields of a budget.
+    """The limits given by flags, as fields of a budget.
 
     Raises:
         InvalidInput: one is neither an amount nor a known limit with a value.

@@ -1,4 +1,4 @@
-"""What runs are asked for again and again: proposals, and what a person makes of them."""
+"""Patterns: what runs are asked again and again, proposed to a person as a skill."""
 
 import re
 from datetime import timedelta
@@ -107,7 +107,7 @@ async def schedule(
 
 
 def interval_of(text: str, option: str = "--every") -> timedelta:
-    """A number of seconds, minutes, hours or days; raises `InvalidInput` for anything else."""
+    """Read a number of seconds, minutes, hours or days; raises `InvalidInput` for anything else."""
     read = _EVERY.fullmatch(text.strip().lower())
     if read is None or len(read["count"]) > len("999999999"):
         raise InvalidInput(

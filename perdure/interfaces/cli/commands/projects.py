@@ -1,4 +1,4 @@
-"""What runs of roles share: sessions, projects with their todos, and the artifacts of a run."""
+"""What runs of roles share: sessions, projects with todos, and the artifacts of a run."""
 
 import uuid
 

@@ -1,4 +1,4 @@
-"""`perdure repl`: all commands with a slash, completion, history, and what runs in sight."""
+"""`perdure repl`: all commands with a slash, with completion, history and a status line."""
 
 import asyncio
 import sys
@@ -18,7 +18,8 @@ async def repl(*, session: Given) -> int:
     In a pipe it reads one command per line and exits with the code of the last failure.
     """
     try:
-        # The prompt library is an extra, which no other command needs.
+        # The prompt library is an optional extra; imported here, so that other commands work
+        # without it.
         from perdure.interfaces.cli.repl.completion import Menu, Standing
         from perdure.interfaces.cli.repl.lines import piped_lines, typed_lines
         from perdure.interfaces.cli.repl.shell import GREETING, Shell
@@ -45,7 +46,7 @@ async def repl(*, session: Given) -> int:
 
 
 def _app(session: Session) -> App:
-    # The application holds this command too.
+    # Imported here, as the application in turn registers this command.
     from perdure.interfaces.cli.app import build
 
     context = session.context

@@ -1,4 +1,4 @@
-"""Proof on demand: replay histories, and kill the worker under a running run."""
+"""Checks of durability: replay histories, and kill the worker of a running run."""
 
 import asyncio
 from collections.abc import Sequence
@@ -65,7 +65,7 @@ async def chaos(run: OneRun = LAST, /, *, session: Given) -> int:
 
 
 async def _histories(session: Session, sources: Sequence[str]) -> dict[str, bytes]:
-    """Histories by name: files are read, everything else is a run."""
+    """Histories by name: existing files are read, anything else is taken for a run id."""
     found: dict[str, bytes] = {}
     runs: list[str] = []
     for source in sources:
@@ -83,7 +83,7 @@ async def _histories(session: Session, sources: Sequence[str]) -> dict[str, byte
 
 
 async def _kill_and_wait(session: Session) -> tuple[Killed, float]:
-    """Kill the worker, and wait until its supervisor has brought it back."""
+    """Kill the worker and wait until its supervisor has restarted it."""
     before = _restarts(await session.context.state())
     killed = await session.context.kill_worker()
     session.output.note(f"killed {killed.name} (process {killed.pid})", style=WARN)

@@ -1,4 +1,4 @@
-"""Running: start and follow, watch a run that is under way, look at a plan before paying for it."""
+"""Running: start a run and follow it, watch one, or see the plan before paying for it."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -43,10 +43,10 @@ async def run(
     session.load_plugins(plugin)
     given = await find_example(session, task) if example else None
     order = Order(task=task, wishes=wishes or Wishes(), example=given)
-    with suppress(NobodyJudges):  # the workers may have a judge
+    with suppress(NobodyJudges):  # the workers may name a judge
         submit(session, task, wishes, example=given)
     async with session.connected(start=False) as services:
-        # Before anything is started: a wrong name costs no wait for services.
+        # Checked before anything starts, so that a wrong name does not first wait for services.
         submission = await submit_to(session, services, order)
         spec = await store(submission, services.blobs)
         if dry_run:
@@ -56,14 +56,15 @@ async def run(
         for note in submission.notes:
             session.output.note(note)
         gateway, name = services.gateway, submission.name
-        # Named by its file: a task's goal begins with the same words whatever it is given.
+        # The id uses the file's name: the goals of one ready-made task all begin with the same
+        # words.
         named = id or (gateway.fresh_id(spec.kind, name) if name else None)
         started = await gateway.start(spec, run_id=named, by=session.context.user)
         return await follow_started(session, services, started, detach=detach)
 
 
 async def follow_started(session: Session, services: Services, run: str, *, detach: bool) -> int:
-    """Say that a run was started, and follow it unless it is to be left."""
+    """Print that a run was started, and follow it unless it is detached."""
     if detach:
         return _detached(session, services, run)
     if not session.output.is_terminal:
@@ -81,7 +82,7 @@ async def watch(run: OneRun = LAST, /, *, text: bool = False, session: Given) ->
     async with session.connected() as services:
         resolved = await services.gateway.resolve(run)
         if text:
-            # Only here: no other command needs it to start.
+            # Imported here, as no other command needs it.
             from perdure.interfaces.cli.follow_text import follow_text
 
             return await follow_text(session, services, resolved)
@@ -101,9 +102,9 @@ def _detached(session: Session, services: Services, run: str) -> int:
 async def show_plan(
     session: Session, services: Services, spec: Spec, *, notes: Sequence[str]
 ) -> int:
-    """Show what a run would do; a missing worker is exit code 3, as at a real start.
+    """Show what a run would do; a missing worker means exit code 3, as at a real start.
 
-    Services that do not run are no failure: a real start would start the embedded ones.
+    Services that are not running are no failure: a real start would start the embedded ones.
     """
     plan = await look_ahead(
         services, spec, default_model=session.context.default_model, notes=notes

@@ -60,7 +60,7 @@ class Clock:
     month_tokens: int | None = None
 
     def options(self) -> dict[str, JsonValue]:
-        """As fields of a plan."""
+        """The options as fields of a plan."""
 
         def seconds(text: str | None, option: str) -> float:
             return 0.0 if text is None else interval_of(text, option).total_seconds()
@@ -210,7 +210,7 @@ def _show(session: Session, found: ScheduleStatus) -> None:
 
 
 def _file_words(found: ScheduleStatus) -> str:
-    """Whether the task file is still what the schedule was made from; it keeps a copy."""
+    """Whether the task file still matches the schedule, which keeps its own copy."""
     plan = found.plan
     if not plan.source_digest:
         return ""

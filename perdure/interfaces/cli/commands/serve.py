@@ -179,7 +179,7 @@ async def revoke(token: TokenId, /, *, session: Given) -> None:
 
 
 def _expiry(session: Given, days: int | None, *, forever: bool) -> datetime | None:
-    """When a token of these options expires."""
+    """When a token with these options expires."""
     if days is not None and forever:
         raise InvalidInput("--days and --forever contradict each other.", cure="Give one of them.")
     if days is not None and not 0 < days <= MOST_DAYS:
@@ -191,7 +191,7 @@ def _expiry(session: Given, days: int | None, *, forever: bool) -> datetime | No
 
 
 def _folders(session: Given, given: tuple[str, ...]) -> tuple[str, ...]:
-    """The folders that a token is bound to, absolute, links followed."""
+    """The folders that a token is bound to: absolute, with links resolved."""
     found: list[str] = []
     for text in given:
         folder = (session.context.folder / text).expanduser()

@@ -193,7 +193,7 @@ async def steer(
     *,
     kind: Kind | None = None,
 ) -> int:
-    """Send one verb to the runs named, each with its own request id; the worst exit code counts."""
+    """Send one verb to each named run, with a request id of its own; return the worst exit code."""
     async with session.connected() as services:
         if list(runs) == [ALL]:
             report = await services.gateway.verb_all(_once(message), kind=kind)
@@ -220,7 +220,7 @@ async def _send(session: Session, services: Services, run: str, message: AnyMess
 
 
 def _about(run: str, error: PerdureError) -> PerdureError:
-    """The same error, naming the run where it does not."""
+    """The same error, with the run's name added if it is missing."""
     if run in error.message:
         return error
     return type(error)(f"{run}: {error.message}", cure=error.cure)
@@ -235,7 +235,8 @@ def _receipt(run: str, receipt: Receipt) -> dict[str, JsonValue]:
 
 
 def _require_bound(found: OpenGate, named: str, chosen: str | None) -> None:
-    """Whoever approves names what they looked at: the number alone may stand for other arguments.
+    """Require the full gate name for an approval: its number alone may refer to other arguments by
+    now.
 
     Raises:
         InvalidInput: an approval by the number alone.
@@ -250,7 +251,7 @@ def _require_bound(found: OpenGate, named: str, chosen: str | None) -> None:
 
 
 async def _gate(services: Services, gate: str, run: str | None) -> OpenGate:
-    """The open gate that is meant; the run is found by it when only one has such a gate."""
+    """Find the open gate; the run may be left out if only one run has such a gate."""
     before, separator, name = gate.rpartition(":")
     wanted, wanted_id = run or (before if separator else None), read_name(name).id
     resolved = await services.gateway.resolve(wanted) if wanted else None

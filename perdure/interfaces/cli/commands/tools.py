@@ -1,4 +1,4 @@
-"""Tools that workers made at run time: look at them, and decide which later runs may use."""
+"""Tools that workers made at run time: list them, and decide which later runs may use."""
 
 from typing import Annotated
 

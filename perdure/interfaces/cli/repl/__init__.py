@@ -1,1 +1,1 @@
-"""The shell inside the shell: every command with a slash before it, and what runs in sight."""
+"""The prompt: every command with a slash before it, and the open runs in view."""

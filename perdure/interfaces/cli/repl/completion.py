@@ -1,4 +1,4 @@
-"""What can be typed where, and the names of what runs, for completion and the status line."""
+"""Completion of commands and names, and the facts in the status line."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
@@ -30,7 +30,7 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A command with what may follow it."""
+    """A command and what may follow it."""
 
     about: str = ""
     options: tuple[str, ...] = ()
@@ -61,7 +61,7 @@ class Menu(Completer):
     def get_completions(
         self, document: Document, complete_event: CompleteEvent
     ) -> Iterable[Completion]:
-        """Everything that fits the word before the cursor."""
+        """Offer everything that fits the word before the cursor."""
         text = document.text_before_cursor.lstrip()
         if not text.startswith(SLASH):
             if not text:
@@ -120,13 +120,13 @@ OPEN = frozenset({"running", "paused", "waiting"})
 
 @dataclass(slots=True)
 class Standing:
-    """The newest look at the installation."""
+    """The latest facts about the installation."""
 
     names: Names = field(default_factory=Names)
     line: str = "looking …"
 
     async def watch(self, context: AppContext) -> None:
-        """Look again and again until it is cancelled; nothing is started for it."""
+        """Refresh until cancelled; it starts no services."""
         while True:
             try:
                 async with context.connect(start=False, on_progress=_silent) as services:
@@ -141,7 +141,7 @@ class Standing:
             await asyncio.sleep(LOOK_EVERY_S)
 
     async def look(self, services: Services) -> None:
-        """Refresh the names once."""
+        """Refresh once."""
         library = await services.definitions().library(None)
         self.names.loops = tuple(sorted(library.definitions))
         page = await services.gateway.list(RunFilter(limit=RUNS_NAMED))
@@ -160,4 +160,4 @@ class Standing:
 
 
 def _silent(_: str) -> None:
-    """A look in the background tells nobody about its progress."""
+    """The session without progress output, for looks in the background."""

@@ -1,4 +1,4 @@
-"""Where lines come from: a person at a terminal, with completion and history, or a pipe."""
+"""Sources of lines: a person at a terminal, with completion and history, or a pipe."""
 
 import asyncio
 import sys
@@ -27,11 +27,11 @@ async def typed_lines(
     source: Input | None = None,
     screen: TerminalOutput | None = None,
 ) -> AsyncGenerator[str]:
-    """Lines of a person, until Ctrl-D; Ctrl-C drops the line.
+    """Lines that a person types, until Ctrl-D; Ctrl-C drops the current line.
 
     Args:
         menu: completes.
-        status: the line below the prompt, asked again every second.
+        status: the line below the prompt, refreshed every second.
         home: the home folder, where the history is kept.
         source: where keys come from; None: this terminal.
         screen: where the prompt goes; None: this terminal.

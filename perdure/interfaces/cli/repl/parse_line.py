@@ -1,4 +1,4 @@
-"""A typed line as the words of a command, and what the line means besides."""
+"""Parses a typed line into a command, or into an action of the prompt itself."""
 
 import shlex
 from dataclasses import dataclass
@@ -10,20 +10,20 @@ from perdure.domain.foundation.errors import InvalidInput
 SLASH = "/"
 LEAVE = ("quit", "exit", "q")
 HELP = ("help", "?")
-# They hold the terminal until they end, or are this very shell.
+# Not allowed here: they hold the terminal until they end, or are this prompt itself.
 FOREGROUND = ("up", "worker", "codec", "mcp", "api", "repl", "logs")
 
 
 @dataclass(frozen=True, slots=True)
 class Meant:
-    """What a line asks for; `words` are those of a command, without the slash."""
+    """The parsed line; `words` are the command and its arguments, without the slash."""
 
     type: Literal["nothing", "leave", "help", "command"]
     words: tuple[str, ...] = ()
 
 
 def meaning(line: str, *, known: tuple[str, ...]) -> Meant:
-    """Read a line.
+    """Parse a line.
 
     Args:
         line: as it was typed.

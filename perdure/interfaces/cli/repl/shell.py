@@ -1,4 +1,4 @@
-"""Reads a line, runs it as a command, tells what went wrong, and goes on."""
+"""Reads a line, runs it as a command, reports errors, and goes on."""
 
 import asyncio
 import signal
@@ -34,7 +34,7 @@ class Shell:
         self.branch: Branch = branch_of(app)
 
     async def run(self, lines: AsyncGenerator[str]) -> int:
-        """Run lines until they end or one of them leaves; the last failure is the exit code."""
+        """Run lines until the input ends or one quits; return the last failure's exit code."""
         code = 0
         async for text in lines:
             try:
@@ -48,7 +48,7 @@ class Shell:
         return code
 
     async def _line(self, text: str) -> int | None:
-        """One line; None leaves."""
+        """Handle one line; None quits."""
         meant = meaning(text, known=tuple(self.branch.branches))
         match meant.type:
             case "nothing":
@@ -69,7 +69,7 @@ class Shell:
         return 0
 
     async def _command(self, words: tuple[str, ...]) -> int:
-        """Run a command in a session of its own; Ctrl-C ends it, and not the shell."""
+        """Run a command in its own session; Ctrl-C ends the command, not the prompt."""
         plain, as_json = without_json(words)
         context = self._session.context
         output = Output(context.stdout, context.stderr, as_json=as_json)
@@ -88,11 +88,11 @@ class Shell:
 
 
 async def _interruptible(work: Coroutine[object, object, int | None]) -> int:
-    """Let Ctrl-C cancel the work alone."""
+    """Let Ctrl-C cancel the work only."""
     loop = asyncio.get_running_loop()
     task = asyncio.ensure_future(work)
     listening = False
-    with suppress(ValueError, RuntimeError):  # not the main thread: somebody else has the signals
+    with suppress(ValueError, RuntimeError):  # not the main thread: signals belong to somebody else
         loop.add_signal_handler(signal.SIGINT, task.cancel)
         listening = True
     try:
