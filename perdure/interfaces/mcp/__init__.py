@@ -1,1 +1,1 @@
-"""The MCP interface: other agents start and follow loops; answering questions stays with people."""
+"""The MCP interface: other agents start and follow loops; only people answer questions."""

@@ -1,7 +1,7 @@
-"""One request at the MCP interface: what its token may start, see and steer.
+"""One MCP request: what its token may start, see and steer.
 
-A caller without a token sits at this machine's keyboard and reaches what the command line does. A
-token reaches the runs of this installation alone: other installations may share the server.
+A caller without a token is at this machine's keyboard and may do what the command line can. A token
+reaches only runs of this installation, because other installations may share the server.
 """
 
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -37,7 +37,7 @@ LOOKED_AT = 500
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """The services, and the loops in the caller's name.
+    """The services and loops for one caller.
 
     Args:
         services: of the installation.
@@ -52,7 +52,7 @@ class Desk:
     now: datetime
 
     async def start(self, ask: LoopAsk) -> LoopStarted:
-        """Start a loop, and note whose it is.
+        """Start a loop, and record which token started it.
 
         Raises:
             NotAllowed: it takes the scope `execute`, which the token lacks.
@@ -67,7 +67,7 @@ class Desk:
         return started
 
     async def start_task(self, fields: Mapping[str, JsonValue]) -> LoopStarted:
-        """Start a run of any kind, and note whose it is.
+        """Start a run of any kind, and record which token started it.
 
         Raises:
             NotAllowed: it takes the scope `execute`, which the token lacks.
@@ -99,15 +99,15 @@ class Desk:
             )
 
     async def result(self, run: str) -> RunResult:
-        """The end of a run, without its records; raises `NotAllowed` while it is open."""
+        """The result of an ended run without its records; raises `NotAllowed` while it is open."""
         found = await self.services.gateway.result(await self._ours(run), wait=False)
         return found.model_copy(update={"iterations": ()})
 
     async def may_answer(self, run: str, gate: Gate) -> bool:
-        """Whether the person at the caller's client may be asked.
+        """Whether the person at the caller's client may answer.
 
-        A token without the scope `answer` may not; one that started the run approves no calls of
-        it, for nobody but its own client says that a person did.
+        The token needs the scope `answer`. If it started the run, it may not approve the run's tool
+        calls: only its own client would say that a person approved.
         """
         if self.token is None:
             return True
@@ -126,13 +126,13 @@ class Desk:
         return False
 
     async def rows(self, status: str | None) -> LoopRows:
-        """The newest loops."""
+        """The newest loops within reach."""
         found = await self.loops.rows(status)
         ours = tuple([row for row in found.loops if await self._is_ours(row.id)])
         return found.model_copy(update={"loops": ours})
 
     async def gates(self) -> OpenGates:
-        """What waits for a person."""
+        """The open questions of runs within reach."""
         found = await self.services.gateway.gates()
         ours = tuple([gate for gate in found.gates if await self._is_ours(gate.run)])
         unread = tuple([run for run in found.unread if await self._is_ours(run)])
@@ -140,7 +140,7 @@ class Desk:
         return found.model_copy(update={"gates": ours, "unread": unread, "reasons": reasons})
 
     async def status(self, run: str) -> RunStatus:
-        """Where a loop stands; raises `NotFound`."""
+        """The status of a loop; raises `NotFound`."""
         return await self.loops.status(await self._ours(run))
 
     async def control(self, action: str, run: str) -> LoopControlled:
@@ -174,7 +174,7 @@ class Desk:
         return self.token is None or await reaches(self.services, self.token, run)
 
 
-# Opens the services for one request; embedded ones are started first when it says so.
+# Opens the services for one request; with True, missing embedded services are started first.
 Opened = Callable[[bool], AbstractAsyncContextManager[Services]]
 LoopsOf = Callable[[Services, str], LoopService]
 
@@ -183,17 +183,17 @@ LoopsOf = Callable[[Services, str], LoopService]
 class McpSite:
     """One installation, as the MCP interface sees it.
 
-    Services are opened for each request: a client may keep the interface open for days, in which
-    embedded services end when nobody uses them, and start again.
+    Services are opened for each request: a client may keep the interface open for days, and idle
+    embedded services stop and start again meanwhile.
 
     Args:
         opened: opens the services.
         loops_of: the loops in somebody's name.
-        user: who steers where no token says it.
+        user: who steers if no token says so.
         tokens: whether every request must carry one (over HTTP).
         now: the clock.
         version: of the product.
-        home: the installation's folder, which is not told over HTTP.
+        home: the installation's folder, which is hidden from callers over HTTP.
         rate_per_minute: requests of one token (or of one address without a usable one) a minute.
     """
 
@@ -210,10 +210,10 @@ class McpSite:
     async def desk(
         self, headers: Mapping[str, str] | None, *, scope: Scope, start: bool = False
     ) -> AsyncGenerator[Desk]:
-        """The way in for one request.
+        """The handler for one request.
 
         Raises:
-            NotAllowed: its token does not reach that far.
+            NotAllowed: the token is not usable, or lacks the scope.
         """
         token = None
         if self.tokens:
@@ -224,7 +224,7 @@ class McpSite:
             yield Desk(services, self.loops_of(services, by), token=token, now=self.now())
 
     def told(self, error: PerdureError) -> str:
-        """An error in words; over the network without places of this host."""
+        """An error as text; over HTTP without paths of this host."""
         words = over_mcp(str(error))
         return hider(self.home)(words) if self.tokens else words
 

@@ -51,9 +51,9 @@ async def serve_http(
 
 
 class Guard:
-    """Lets a request in only with a usable token; what it may do is looked at by each tool.
+    """Admits only requests with a usable token; each tool checks what the token may do.
 
-    A token may ask as often in a minute as over REST; so may an address without one.
+    The rate limit is that of REST, for a token as for an address without one.
     """
 
     def __init__(self, app: ASGIApp, *, site: McpSite) -> None:
@@ -63,7 +63,7 @@ class Guard:
         self._audit: AuditTrail | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on, or answer 401, 429, or 503 where tokens cannot be looked up."""
+        """Pass the request on, or answer 401 or 429, or 503 if tokens cannot be looked up."""
         refusal = await self._refusal(scope) if scope["type"] == "http" else None
         await (self._app if refusal is None else refusal)(scope, receive, send)
 
@@ -104,7 +104,7 @@ class Guard:
             return shown
 
     def _audit_over(self, services: Services) -> AuditTrail:
-        """What was counted so far, over the store of one request."""
+        """The trail with the counts so far, over the store opened for this request."""
         if self._audit is None:
             self._audit = AuditTrail(services.audit, now=self._site.now)
         return self._audit.over(services.audit)

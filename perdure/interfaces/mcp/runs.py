@@ -1,4 +1,4 @@
-"""Tools for runs of every kind: start, wait, put questions to the person there, the result."""
+"""Tools for runs of every kind: start, wait, ask the person at the client, read the result."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
@@ -40,7 +40,7 @@ BY = "the person at an MCP client"
 async def at_desk(
     site: McpSite, context: Context, *, scope: Scope, start: bool = False
 ) -> AsyncGenerator[Desk]:
-    """The way in for one call; errors of ours become results that an agent can read."""
+    """The handler for one call; our errors become tool errors that an agent can read."""
     try:
         async with site.desk(context.headers, scope=scope, start=start) as desk:
             yield desk
@@ -49,25 +49,26 @@ async def at_desk(
 
 
 def can_ask(context: Context) -> bool:
-    """Whether the client says that it can put a form to a person."""
+    """Whether the client can show a form to a person."""
     offered = context.client_capabilities
     return offered is not None and offered.elicitation is not None
 
 
 async def put(context: Context, desk: Desk, run: str, gate: Gate) -> "bool | InputRequiredResult":
-    """Ask the person, and answer the gate with what they say; False when they did not.
+    """Ask the person and answer the gate with the reply; False without a reply.
 
-    Clients of newer protocols are asked by a result that wants input, after which they call again
-    with the answer; older ones within the call.
+    A client of a newer protocol gets a result that asks for input, and calls again with the answer.
+    An older client is asked within the call.
     """
     whole = await gate_in_full(gate, desk.services.blobs)
     told, form = f"{run} asks ({gate.name}): {whole.prompt}", form_of(gate)
-    # Versions of the protocol are dates.
+    # Protocol versions are dates, so they compare as text.
     if (context.protocol_version or "") < INPUT_REQUIRED:
         asked = await context.elicit(told, form)
         said = asked.data.model_dump() if isinstance(asked, AcceptedElicitation) else None
         return await _answered(desk, run, gate, said)
-    # Bound to the very arguments that were shown: another question of this id has another key.
+    # The key includes the hash of the arguments, so that a reply cannot answer a later gate of the
+    # same id.
     key = f"{run}:{gate.id}:{gate.args_hash or ''}"
     given = (context.input_responses or {}).get(key)
     if given is None:
@@ -94,7 +95,7 @@ async def _answered(desk: Desk, run: str, gate: Gate, said: Mapping[str, object]
 
 
 def form_of(gate: Gate) -> type[BaseModel]:
-    """The form of an answer: one of the choices, a text, or both; MCP allows plain values alone."""
+    """The form of an answer: a choice, a text, or both; MCP forms allow only plain values."""
     said = Field(default="", description="What you want to say.")
     if not gate.choices:
         return create_model("GateAnswer", text=(str, Field(description="Your answer.")))
@@ -187,7 +188,7 @@ def add_runs(server: MCPServer, site: McpSite) -> None:
 def task_fields(
     *, goal: str | None, kind: str | None, task: str | None, settings: dict[str, JsonValue]
 ) -> dict[str, JsonValue]:
-    """The fields of what is to be started; what is said here wins over the ready-made task.
+    """The fields of the task to start; the caller's values override those of the ready-made task.
 
     Raises:
         InvalidInput: neither a goal nor a task is named.
@@ -210,7 +211,7 @@ def task_fields(
 
 
 async def _unasked(desk: Desk, status: RunStatus, asked: set[str]) -> tuple[str, Gate] | None:
-    """The next question of a run, or of one below it, that was not put yet; and who asks it."""
+    """The next unasked question of a run or the runs below it, with the run that asks."""
     for gate in status.gates:
         if gate.open and f"{status.id}:{gate.name}" not in asked:
             return status.id, gate
@@ -227,7 +228,7 @@ async def _unasked(desk: Desk, status: RunStatus, asked: set[str]) -> tuple[str,
 async def _wait(
     context: Context, desk: Desk, run: str, *, seconds: int
 ) -> RunStatus | InputRequiredResult:
-    """Look until the run ended, asks something that nobody here may answer, or time is up."""
+    """Wait until the run ends, asks something that cannot be answered here, or time is up."""
     loop, asked = asyncio.get_running_loop(), set[str]()
     until = loop.time() + seconds
     while True:

@@ -1,4 +1,4 @@
-"""The tools that other agents get for loops of roles, and a look at what waits for a person."""
+"""The tools for loops of roles that other agents get, and a list of open questions."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated
@@ -25,12 +25,12 @@ from perdure.interfaces.mcp.runs import add_runs, at_desk
 
 
 class PlainServer(MCPServer):
-    """A server that refuses a wrong call before the tool runs, and says how to call it."""
+    """A server that checks a call before the tool runs, and explains how to call it."""
 
     async def call_tool(
         self, name: str, arguments: dict[str, JsonValue], context: Context | None = None
     ) -> CallToolResult | InputRequiredResult:
-        """Call a tool; raises `ToolError` for an unknown one, or wrong arguments."""
+        """Call a tool; raises `ToolError` for an unknown tool or wrong arguments."""
         known = {tool.name: tool.input_schema for tool in await self.list_tools()}
         if name not in known:
             raise ToolError(_unknown(name, sorted(known)))
@@ -90,7 +90,7 @@ STEERS = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent
 
 Definition = Annotated[str, Field(description="A name that loop_definitions gives.")]
 Goal = Annotated[str, Field(min_length=1, description="What to do, in words.")]
-# Any JSON, so that a wrong one is refused in our words.
+# Typed as any JSON, so that our own message explains a wrong value.
 Parameters = Annotated[
     JsonValue,
     Field(
@@ -111,7 +111,7 @@ class Definitions(FrozenModel):
 
 
 def build_server(site: McpSite) -> MCPServer:
-    """The server over one installation, for any transport."""
+    """Build the server over one installation, for any transport."""
     server = PlainServer(
         "perdure", version=site.version, instructions=INSTRUCTIONS, log_level="WARNING"
     )
@@ -123,7 +123,7 @@ def build_server(site: McpSite) -> MCPServer:
 
 
 def _add_starting(server: MCPServer, site: McpSite) -> None:
-    """What starts and steers."""
+    """Add the tools that start and steer."""
 
     @server.tool(annotations=STARTS)
     async def loop_start(
@@ -155,7 +155,7 @@ def _add_starting(server: MCPServer, site: McpSite) -> None:
 
 
 def _add_looking(server: MCPServer, site: McpSite) -> None:
-    """What only looks."""
+    """Add the tools that only read."""
 
     @server.tool(annotations=READS)
     async def loop_list(

@@ -1,6 +1,6 @@
-"""Errors come from parts that all interfaces share; their cures name commands, and here tools.
+"""Rewrites hints for MCP callers: errors name shell commands, and agents have tools instead.
 
-What only a person may do, such as an answer, stays a command.
+What only a person may do, such as answering, stays a command.
 """
 
 import re
@@ -15,7 +15,8 @@ TOOLS = {
     "loops definitions": "loop_definitions",
 }
 ACTIONS = ("pause", "resume", "stop", "retry")
-# Outside of ticks a word that follows may be of the sentence; ids that are made have dashes.
+# Without backticks, the word after a command may belong to the sentence. Only a word with a dash
+# counts as a run id there, as generated ids have dashes.
 _RUN = r"(?: (?P<run>(?(tick)[\w.-]+|[\w.]+-[\w.-]*\w)))?"
 _COMMAND = re.compile(
     rf"(?P<tick>`)?perdure (?P<verb>{'|'.join((*TOOLS, *ACTIONS))}){_RUN}(?(tick)`)(?![\w-])"
@@ -23,7 +24,7 @@ _COMMAND = re.compile(
 
 
 def over_mcp(words: str) -> str:
-    """The same words with tools in place of commands."""
+    """The same text with tools in place of commands."""
     return _COMMAND.sub(_tool, words)
 
 

@@ -49,7 +49,7 @@ ASKED_HEADERS = (
 )  # fmt: skip
 TOLD_HEADERS = ("etag", "location", "retry-after")
 ROUTERS: tuple[APIRouter, ...] = (
-    definitions.router,  # before the routes of one run, whose ids could be this word
+    definitions.router,  # before the routes of one run: their `{run}` would match "definitions" too
     tasks.router,
     plans.router,
     runs.router,
@@ -73,8 +73,9 @@ ROUTERS: tuple[APIRouter, ...] = (
 
 
 def build_app(site: ApiSite) -> FastAPI:
-    """The application; whoever serves it closes the installation afterwards."""
-    # Pages that show the document would load scripts from elsewhere; the document itself is data.
+    """Build the application; its caller closes the installation afterwards."""
+    # FastAPI's documentation pages would load scripts from another host, so they are off. The
+    # OpenAPI document itself is only data.
     app = FastAPI(
         title="Perdure",
         version=site.version,
@@ -100,7 +101,7 @@ def build_app(site: ApiSite) -> FastAPI:
 
 
 def _look_at(site: ApiSite) -> Callable[[], Awaitable[Figures]]:
-    """Looks at the installation, for its metrics."""
+    """Collects the figures of the installation for its metrics."""
     services = site.services
     figures = InstallationFigures(services.figures(), services.gateway, now=site.now)
     return figures.look
@@ -117,7 +118,7 @@ def _paths() -> dict[re.Pattern[str], set[str]]:
 
 
 async def _document(request: Request) -> JSONResponse:
-    """The OpenAPI document."""
+    """Serve the OpenAPI document."""
     app: FastAPI = request.app
     site: ApiSite = app.state.site
     if DOCUMENT not in site.rules.public:

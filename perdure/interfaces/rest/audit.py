@@ -80,7 +80,10 @@ def told(entry: AuditEntry, hide: Hide) -> AuditEntry:
 
 
 async def _lines(trail: AuditStore, wanted: AuditFilter, hide: Hide) -> AsyncIterator[str]:
-    """Entries that come meanwhile shift the pages: those that were sent are left out."""
+    """The lines of the trail, page by page, without duplicates.
+
+    New entries shift the pages, so an entry already sent may come again; it is left out.
+    """
     sent: set[str] = set()
     while page := await trail.entries(wanted):
         new = [told(one, hide) for one in page if one.id not in sent]

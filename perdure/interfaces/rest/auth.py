@@ -1,4 +1,4 @@
-"""What a route is handed: the installation, and a caller whose token has the scope it needs."""
+"""What a route gets: the installation, and a caller whose token has the required scope."""
 
 import re
 from collections.abc import Callable
@@ -15,7 +15,8 @@ from perdure.interfaces.rest.error_responses import Refused
 from perdure.interfaces.rest.settings import ApiSite
 from perdure.interfaces.tokens import reaches
 
-# What answers bound tokens beside their runs; lists leave out what they do not reach.
+# The routes open to bound tokens besides those of their own runs; the lists show only what the
+# token reaches.
 FOR_BOUND = frozenset(
     {
         ("GET", "/healthz"),
@@ -48,11 +49,11 @@ class Caller:
         return scope in self.token.grants
 
     async def sees(self, site: ApiSite, run: str) -> bool:
-        """Whether a run is of this installation, and within reach of the token."""
+        """Whether a run belongs to this installation and the token reaches it."""
         return await reaches(site.services, self.token, run)
 
     def need(self, scope: Scope, why: str = "") -> None:
-        """Refuse a caller whose token lacks a scope."""
+        """Refuse the caller if the token lacks a scope."""
         if not self.has(scope):
             raise Refused(
                 403,
@@ -71,7 +72,7 @@ def site_of(request: Request) -> ApiSite:
 
 
 def needs(scope: Scope) -> Callable[[Request], Caller]:
-    """A dependency: the caller, refused without the scope."""
+    """A dependency that returns the caller, or refuses one without the scope."""
 
     def caller(request: Request) -> Caller:
         token = request.scope.get(CALLER)
@@ -85,9 +86,9 @@ def needs(scope: Scope) -> Callable[[Request], Caller]:
 
 
 async def within_reach(request: Request) -> None:
-    """Let a bound token have what it is bound to, and of everything else only what is listed here.
+    """Let a bound token use only the runs it is bound to, and the routes in `FOR_BOUND`.
 
-    A run that it does not reach is one that does not exist.
+    A run out of its reach is reported as not found, so that its existence stays hidden.
     """
     token = request.scope.get(CALLER)
     if not isinstance(token, ApiToken) or not token.bound:
@@ -117,11 +118,11 @@ Admin = Annotated[Caller, Depends(needs("admin"))]
 async def known_run(site: ApiSite, run: str) -> StoredRun:
     """The row of a run of this installation.
 
-    Ids are exact, never a beginning; a run that only the Temporal server knows belongs to somebody
-    else.
+    The id must be exact, not a beginning. A run that only the Temporal server knows belongs to
+    another installation.
 
     Raises:
-        NotFound: there is none.
+        NotFound: there is no such run.
     """
     row = await site.services.records.run(run) if _ID.fullmatch(run) else None
     if row is None:

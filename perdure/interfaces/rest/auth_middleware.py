@@ -1,4 +1,4 @@
-"""Who comes in: every request is authenticated and counted before anything of it is read."""
+"""Authenticates and counts every request before anything else of it is read."""
 
 import math
 import time
@@ -20,11 +20,11 @@ CALLERS_KEPT = 10_000
 
 
 class Rates:
-    """A bucket of a minute's requests for each caller; the longest unseen are forgotten.
+    """A token bucket for each caller; the callers not seen for longest are forgotten.
 
     Args:
-        per_minute: how many requests a bucket holds, and how many it gets back in a minute.
-        clock: seconds that only grow.
+        per_minute: how many requests a bucket holds, and how many it regains in a minute.
+        clock: a monotonic clock, in seconds.
     """
 
     def __init__(self, per_minute: int, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -33,7 +33,7 @@ class Rates:
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def wait(self, caller: str) -> float:
-        """Take one request from the caller's bucket; the seconds to wait when it is empty."""
+        """Take a request from the caller's bucket; return the seconds to wait, 0 if allowed."""
         now = self._clock()
         left, since = self._buckets.pop(caller, (self._size, now))
         left = min(self._size, left + (now - since) * self._size / 60)
@@ -59,7 +59,7 @@ _HEADERS = (
 
 
 class Authentication:
-    """ASGI middleware: puts the caller's token into the scope, or answers itself."""
+    """ASGI middleware that adds the caller's token to the scope, or answers with a refusal."""
 
     def __init__(self, app: ASGIApp, *, site: ApiSite) -> None:
         self._app = app
@@ -71,7 +71,8 @@ class Authentication:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request pass, or refuse it with a problem document."""
-        # The pages let somebody in by themselves; nothing that comes over a wire can say so.
+        # The pages call the API inside this process with the token already in the scope. A request
+        # from the network cannot set that entry.
         if scope["type"] != "http" or isinstance(scope.get(CALLER), ApiToken):
             await self._app(scope, receive, send)
             return
@@ -84,7 +85,7 @@ class Authentication:
         await self._app(scope, receive, self._witnessed(scope, _with_headers(send)))
 
     def _witnessed(self, scope: Scope, send: Send) -> Send:
-        """Writes down what a token was refused."""
+        """Record a request that was refused for lack of permission."""
 
         async def sending(message: Message) -> None:
             token: ApiToken | None = scope[CALLER]
@@ -108,7 +109,7 @@ class Authentication:
         try:
             token, ended = await caller_of(given, self._site.services.access, now=self._site.now())
         except PerdureError as error:
-            if scope["path"] in HEALTH:  # who watches the process is answered without the store
+            if scope["path"] in HEALTH:  # health checks must work without the store
                 self._count(address)
                 return None
             raise as_refusal(error) from error

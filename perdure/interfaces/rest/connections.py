@@ -1,8 +1,9 @@
-"""Connections of HTTP interfaces: idle ones shut nobody out, and no request is ambiguous.
+"""Limits on connections, so that idle clients lock nobody out and no request is ambiguous.
 
-A request is admitted by its token, which is known only when its head has come. Until then a
-connection rests, and so it does between requests: it has seconds to say what it wants, and beyond a
-number of connections the oldest that rests is dropped. Callers at work are never dropped.
+The token of a request is known only after its head has arrived. Until then, and between requests, a
+connection is idle. An idle connection has a few seconds to send a request head. When there are too
+many connections, the one idle for longest is dropped; connections with a request in progress never
+are.
 """
 
 import asyncio
@@ -20,10 +21,10 @@ HEAD_WITHIN_S = 10.0
 
 
 class BoundedProtocol(H11Protocol):
-    """HTTP/1.1 with bounds on what a connection may cost before it is known whose it is."""
+    """HTTP/1.1 with limits on a connection before its caller is known."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:
-        """Begin to wait for a request, and make room."""
+        """Start the timer for the first request; drop an idle connection if there are too many."""
         super().connection_made(transport)
         self._late: asyncio.TimerHandle | None = None
         self._resting_since = self.loop.time()
@@ -32,24 +33,24 @@ class BoundedProtocol(H11Protocol):
             self._make_room()
 
     def data_received(self, data: bytes) -> None:
-        """Read, and stop the clock once a request has begun."""
+        """Read data, and stop the timer once a request has begun."""
         super().data_received(data)
         self._watch()
 
     def on_response_complete(self) -> None:
-        """Rest until the next request."""
+        """Mark the connection as idle until the next request."""
         self._resting_since = self.loop.time()
         super().on_response_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End the clock too."""
+        """Stop the timer."""
         self._stop_clock()
         super().connection_lost(exc)
 
     @property
     def rests(self) -> bool:
-        """Whether no request is being answered."""
-        # Declared without the None that it begins as.
+        """Whether no request is in progress."""
+        # The base class declares it without None, but it starts as None.
         cycle = cast("RequestResponseCycle | None", self.cycle)
         return cycle is None or cycle.response_complete
 
@@ -82,10 +83,10 @@ class BoundedProtocol(H11Protocol):
 
 
 class Addressed:
-    """The outermost ASGI middleware: it lets through requests for this host with one length.
+    """The outermost ASGI middleware: admits only requests for this host with one clear length.
 
     Args:
-        app: what is asked next.
+        app: the application to call next.
         names: the hosts that the interface answers to; None: any.
     """
 
@@ -94,7 +95,7 @@ class Addressed:
         self._names = names
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on, or refuse."""
+        """Pass the request on, or refuse it."""
         refused = self._refusal(scope["headers"]) if scope["type"] == "http" else None
         if refused is None:
             await self._app(scope, receive, send)
@@ -105,6 +106,7 @@ class Addressed:
         given: dict[bytes, list[str]] = {}
         for name, value in headers:
             given.setdefault(name.lower(), []).append(value.decode("latin-1"))
+        # Another name for this address (DNS rebinding) would let in the pages of other sites.
         if self._names is not None and not answers_to(given.get(b"host", ()), self._names):
             return Refused(
                 421,
@@ -114,6 +116,7 @@ class Addressed:
                 "PERDURE_API_HOSTS.",
                 headers={"connection": "close"},
             )
+        # A proxy could see another end of such a request than this server (request smuggling).
         if b"content-length" in given and b"transfer-encoding" in given:
             return Refused(
                 400,

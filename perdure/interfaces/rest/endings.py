@@ -1,4 +1,4 @@
-"""Requests under way when the server ends: streams close, others get a moment, then are told."""
+"""Requests in progress when the server stops: streams close; others get time, then an answer."""
 
 import asyncio
 
@@ -17,10 +17,10 @@ _ENDING = Refused(
 
 
 class Endings:
-    """ASGI middleware that answers for requests that the end of the server cuts short.
+    """ASGI middleware that answers requests which the end of the server cuts short.
 
-    Left to the server, each of them is a defect with a traceback in the log, and hundreds of those
-    keep it from ending.
+    The server itself would log a traceback for each of them, and hundreds of those keep it from
+    stopping.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -29,13 +29,13 @@ class Endings:
         self._streams: set[asyncio.Task[object]] = set()
 
     def begin(self) -> None:
-        """Close the streams, which would never end by themselves; who is cancelled is told why."""
+        """Close the streams, which never end by themselves, and answer cancelled requests."""
         self._ending = True
         for stream in tuple(self._streams):
             stream.cancel()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on a request, and answer for it if it is cut short."""
+        """Pass on a request, and answer it if it is cut short."""
         task = asyncio.current_task()
         started: list[Headers] = []
 

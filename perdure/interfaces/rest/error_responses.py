@@ -1,7 +1,7 @@
-"""Every error as a problem document (RFC 9457), with what to do next over HTTP.
+"""Every error as a problem document (RFC 9457), with a hint for HTTP callers.
 
-Errors come from parts that all interfaces share, whose cures name commands of the shell. What a
-caller over HTTP can do is told as a request; what only the operator can do stays a command.
+Errors come from code that all interfaces share, and their hints name shell commands. Commands that
+an HTTP caller can replace by a request are shown as requests; those for the operator stay commands.
 """
 
 import re
@@ -34,7 +34,7 @@ EXPERIMENTS = "/api/v1/experiments"
 SCHEDULES = "/api/v1/schedules"
 DESCRIBED = "GET /api/v1/openapi.json"
 _RUN = r"(?:--run )?(?P<run>[A-Za-z0-9._:@+=-]*[A-Za-z0-9])"
-# Commands as errors name them, with what they are over HTTP; the longest forms first.
+# Shell commands in errors, with the matching requests; longer forms come first.
 _REQUESTS: tuple[tuple[str, str], ...] = (
     (rf"perdure fork {_RUN} --from-iteration N", f"POST {LOOPS}, as a separate run"),
     (rf"perdure fork {_RUN}", f"POST {LOOPS}, as a separate run"),
@@ -64,7 +64,7 @@ _REQUESTS: tuple[tuple[str, str], ...] = (
     (r"perdure add", f"POST {LOOPS}/RUN/input"),
     (r"perdure definitions", f"GET {LOOPS}/definitions"),
     (r"perdure schema(?: KIND| loop-definition)?", DESCRIBED),
-    # No request lists these; their tokens and names are the operator's.
+    # Only the operator can list these, so there is no request for them.
     (r"perdure (?:sessions|projects)", "the operator's list"),
 )
 _COMMANDS = tuple(
@@ -87,14 +87,14 @@ _BY_STATUS: Mapping[int, str] = {
 
 
 def over_http(words: str) -> str:
-    """The same words with requests in place of commands."""
+    """The same text with requests in place of commands."""
     for command, request in _COMMANDS:
         words = command.sub(lambda found, request=request: _request(request, found), words)
     return words
 
 
 def cure_of(status: int, cure: str) -> str:
-    """What to do next; where an error leaves it open, what its status asks for."""
+    """The hint of an error; without one, the hint for its status."""
     return over_http(cure) or _BY_STATUS.get(status, "Ask the operator to read `perdure logs api`.")
 
 
@@ -183,13 +183,13 @@ class WrongState(NotAllowed):
 
 
 def invalid(path: str, message: str, *, cure: str = "") -> Refused:
-    """One wrong field of a request."""
+    """A refusal for one invalid field of a request."""
     errors = [(path, message)]
     return Refused(422, "invalid_input", f"{path}: {message}", cure=cure, errors=errors)
 
 
 def unknown(what: str, name: str, names: Sequence[str]) -> str:
-    """What is wrong with a name, in the words that specifications are refused with."""
+    """The message for an unknown name, worded as for specifications."""
     allowed_here = f"one of {', '.join(names)}" if names else "none"
     near = nearest_name(name, names)
     hint = f". Did you mean {near}?" if near else ""
@@ -204,7 +204,7 @@ def as_it_is(text: str) -> str:
 def document(
     refused: Refused, *, instance: str, state: str | None = None, hide: Hide = as_it_is
 ) -> JSONResponse:
-    """The response that a refusal becomes; `hide` leaves places of this host out of its words."""
+    """The response for a refusal; `hide` removes paths of this host from its text."""
     problem = Problem(
         type=f"{TYPE}{refused.code}",
         title=HTTPStatus(refused.status_code).phrase,
@@ -228,7 +228,7 @@ def document(
 
 
 def as_refusal(error: PerdureError) -> Refused:
-    """An error of our tree with its status."""
+    """One of our errors as a refusal with its HTTP status."""
     status, headers = _status(error)
     errors = error.problems if isinstance(error, InvalidInput) else ()
     return Refused(
@@ -290,7 +290,7 @@ async def _of_framework(request: Request, error: Exception) -> Response:
     code = _CODES.get(error.status_code, "refused")
     headers = dict(error.headers or {})
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-        # The framework names the methods of one route; a path may have several.
+        # The framework lists the methods of one route only, but several routes may share a path.
         headers["allow"] = ", ".join(_methods(request))
     told = f"{request.method} {request.url.path[:200]}: {error.detail}."
     return _answer(request, Refused(error.status_code, code, told, headers=headers))
@@ -308,14 +308,14 @@ def _methods(request: Request) -> list[str]:
 
 
 async def _of_defect(request: Request, error: Exception) -> Response:
-    """Something that should not happen: written to the log, and nothing of it told outside."""
+    """An unexpected error: logged in full, with no details for the caller."""
     _log.error("request_failed", path=request.url.path, method=request.method, exc_info=error)
     told = "Something failed inside. Its cause is in the log of the API."
     return _answer(request, Refused(500, "internal", told, cure="Read `perdure logs api`."))
 
 
 def _place(steps: tuple[str | int, ...]) -> str:
-    """`("body", "budget", "tokens")` is `budget.tokens`; parameters keep where they stood."""
+    """`("body", "budget", "tokens")` becomes `budget.tokens`; `query` and the like stay."""
     root, *rest = steps or ("request",)
     if root == "body":
         return path_of("", [step for step in rest if not isinstance(step, str) or step]) or "body"
@@ -323,7 +323,7 @@ def _place(steps: tuple[str | int, ...]) -> str:
 
 
 def _known_fields(request: Request) -> list[str]:
-    """The fields of the body that the route takes."""
+    """The fields of the route's body."""
     body = getattr(request.scope.get("route"), "body_field", None)
     annotation = body.field_info.annotation if body is not None else None
     kinds = get_args(annotation) or (annotation,)
@@ -332,7 +332,7 @@ def _known_fields(request: Request) -> list[str]:
 
 
 def _words(name: str, detail: Mapping[str, object], names: Sequence[str]) -> str:
-    """What is wrong, without a name of our classes or a phrase of the library."""
+    """What is wrong, without names of our classes or the library's own wording."""
     if detail["type"] in {"missing", "union_tag_not_found"}:
         return f"found nothing; allowed: {allowed(detail)}"
     if detail["type"] == "extra_forbidden":

@@ -1,4 +1,4 @@
-"""A run's events as server-sent events that can be taken up again, from one reader for all."""
+"""A run's events as resumable server-sent events; all followers share one reader."""
 
 import asyncio
 import json
@@ -33,7 +33,7 @@ CLOSING_S = 30.0
 
 @dataclass(slots=True)
 class Feed:
-    """What is known of one run's events; `news` tells of more."""
+    """What is known of one run's events; `news` wakes the followers."""
 
     run: str
     events: list[Event] = field(default_factory=list)
@@ -50,11 +50,15 @@ class Feed:
     news: News = field(default_factory=News)
 
     def since(self, seq: int) -> list[Event]:
-        """The events after a number, as far as they are kept."""
+        """The kept events after a number."""
         return [event for event in self.events if event.seq > seq]
 
     def take(self, event: Event) -> None:
-        """Keep an event; a run that was reset counts again, and what it forgot goes."""
+        """Keep an event.
+
+        After a reset the run numbers its events anew from an earlier point; events from there on
+        are dropped.
+        """
         before = [known for known in self.events if known.seq < event.seq]
         if len(before) < len(self.events):
             self.resets, self.reset_to = self.resets + 1, event.seq - 1
@@ -62,7 +66,7 @@ class Feed:
         self.news.tell()
 
     def show(self, calls: tuple[LiveCall, ...]) -> None:
-        """Keep what the models of the run and of those below it say now."""
+        """Keep the current text of the models in the run and in the runs below it."""
         if calls == self.calls:
             return
         self.calls = calls
@@ -74,7 +78,7 @@ class Feed:
 
 
 class Feeds:
-    """The feeds in use; the reading ends with the last follower."""
+    """The feeds in use; the reader of a run stops with its last follower."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -82,7 +86,7 @@ class Feeds:
 
     @asynccontextmanager
     async def follow(self, run: str) -> AsyncGenerator[Feed]:
-        """The feed of a run, read from its beginning as far as the run keeps it."""
+        """Follow the feed of a run, which starts at the oldest event that the run still keeps."""
         feed, task = self._feeds.get(run) or self._opened(run)
         feed.followers += 1
         try:
@@ -121,7 +125,7 @@ class Feeds:
         except PerdureError as error:
             feed.failure = error
         finally:
-            # Whoever comes now begins anew: an ended run may be retried.
+            # A new follower gets a new feed, because an ended run may be retried.
             if self._feeds.get(feed.run, (None,))[0] is feed:
                 del self._feeds[feed.run]
             over.set()
@@ -133,7 +137,7 @@ class Feeds:
                 feed.news.tell()
 
     async def _closed(self, run: str) -> None:
-        """Hold `ended` back until the result can be read: whoever hears of the end asks for it."""
+        """Wait until the result can be read, as clients ask for it as soon as they see `ended`."""
         with suppress(PerdureError, TimeoutError):
             async with asyncio.timeout(CLOSING_S):
                 await self._services.gateway.result(run)
@@ -150,7 +154,7 @@ class Feeds:
 HEARTBEAT_S = 15.0
 TAKEN_WITHIN_S = 30.0
 RETRY_MS = 2_000
-# Of each event on its own, as tools read the schema of a stream.
+# The schema of a single event: tools expect that for a stream.
 EVENT_SCHEMA: dict[str, JsonValue] = {
     "type": "object",
     "properties": {
@@ -164,14 +168,14 @@ router = APIRouter(prefix=f"{PREFIX}/{{run}}", tags=["one loop"], route_class=Bo
 
 
 class Streams:
-    """How many event streams each token holds open."""
+    """Counts the open event streams of each token."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._open: Counter[str] = Counter()
 
     def take(self, token: str) -> None:
-        """Count one more, which `release` gives back; raises `Refused` where it is too many."""
+        """Count one more stream until `release`; raises `Refused` above the limit."""
         if self._open[token] >= self._limit:
             raise Refused(
                 429,
@@ -190,7 +194,7 @@ class Streams:
 
 
 class CountedStream(StreamingResponse):
-    """A stream whose place is given back however it ends, even before its first byte."""
+    """A stream that frees its place however it ends, even before its first byte."""
 
     def __init__(self, content: AsyncGenerator[bytes], *, release: Callable[[], None]) -> None:
         super().__init__(
@@ -201,7 +205,7 @@ class CountedStream(StreamingResponse):
         self._release = release
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send, then give the place back; who takes nothing for too long has to come again."""
+        """Send the stream, then free its place; a client that reads too slowly is cut off."""
 
         async def send_in_time(message: Message) -> None:
             try:
@@ -254,13 +258,13 @@ async def events(
                 site.in_use()
                 yield part
 
-    # Counted before anything is awaited again: many that come at once cannot pass together.
+    # Counted before the next await, so that simultaneous requests cannot all pass the limit.
     streams.take(caller.token.id)
     return CountedStream(body(), release=lambda: streams.release(caller.token.id))
 
 
 async def _parts(feed: Feed, since: int, hide: Hide) -> AsyncGenerator[bytes]:
-    """Everything new of a feed, and a heartbeat where nothing is."""
+    """Everything new in a feed, and a heartbeat while there is nothing."""
     texts, troubles, resets = 0, 0, feed.resets
     while True:
         seen, over = feed.news.count, feed.over
@@ -290,11 +294,11 @@ def _event(event: Event) -> bytes:
 
 
 def told(name: str, data: dict[str, JsonValue], id: str | None = None) -> bytes:
-    """One event that is none of the run's own."""
+    """An event of the stream that is not an event of the run."""
     return format_sse_event(event=name, data_str=json.dumps(data), id=id)
 
 
 def problem_of(failure: PerdureError, hide: Hide) -> bytes:
-    """Why a stream ends before its run."""
+    """The event that says why a stream ends before its run."""
     refused = as_refusal(failure)
     return told("problem", {"code": refused.code, "detail": hide(refused.detail)})

@@ -68,7 +68,7 @@ class InputsBody(FrozenModel):
     `after` is how many there are; sent again, they are refused (409) instead of added twice.
     """
 
-    # FastAPI cannot build a body of any JSON later.
+    # FastAPI cannot complete a deferred schema that holds any JSON.
     model_config = ConfigDict(defer_build=False)
 
     inputs: list[JsonValue]
@@ -81,7 +81,7 @@ async def list_experiments(
 ) -> ExperimentPage:
     """All experiments, the newest first; how many runs are open is told of one alone."""
     pages = await cursors(site, "experiments", "newest")
-    # One more tells whether there is a next page.
+    # One more than the page holds, to know whether there is a next page.
     found = await _experiments(site).list(limit=limit + 1, after=_place(pages.read(cursor)))
     last = found[limit - 1] if len(found) > limit else None
     return ExperimentPage(
@@ -217,7 +217,7 @@ async def _decided(site: ApiSite, caller: Caller, action: Action, id: str) -> No
 async def _submitted(
     site: ApiSite, caller: Caller, experiment: Mapping[str, JsonValue]
 ) -> tuple[ExperimentSubmission, str | None]:
-    """The experiment that was sent, checked as a whole, and the id that it asks for."""
+    """Check the whole experiment that was sent; return it with the id that it asks for."""
     fields = dict(experiment)
     wanted = fields.pop("id", None)
     if wanted is not None and not isinstance(wanted, str):
@@ -247,7 +247,7 @@ def _written(found: Found, form: str) -> str:
 
 
 async def _require_trust(site: ApiSite, caller: Caller, submitted: ExperimentSubmission) -> None:
-    """Every task that an arm would run is one that the token could start by itself."""
+    """Check that the token could start by itself every task of every arm."""
     entries = submitted.entries
     telling = [entries[0], *(entry for entry in entries[1:] if entry.fields)]
     for arm in submitted.plan.arms:

@@ -43,7 +43,7 @@ async def fork(
         label=body.label,
     )
     spec = submission.spec
-    # All of it, not the changes alone: whoever starts it answers for what it runs.
+    # All of it, not only the changes: the caller is responsible for everything that the fork runs.
     await require_trust(site, caller, spec.model_dump(mode="json", by_alias=True))
     told = {"kind": spec.kind, "fork": run, **body.model_dump(mode="json")}
     wanted = claim_of(site, caller, told, idempotency_key, spec.goal)
@@ -73,5 +73,5 @@ def _flags(body: ForkBody) -> Flags:
 
 
 def _sets(given: Mapping[str, JsonValue]) -> tuple[str, ...]:
-    """As flags are written, whose values are YAML, which takes JSON as it is."""
+    """Values as the `--set` flag takes them: YAML, which includes JSON."""
     return tuple(f"{path}={json.dumps(value)}" for path, value in given.items())

@@ -75,7 +75,7 @@ def _no_gate(run: str, gate: str) -> NotFound:
 
 
 async def _gate(site: ApiSite, run: str, gate: str) -> tuple[str, Gate | None]:
-    """The run that asks, itself or below the one that is named, and its open gate."""
+    """The open gate, and the run that asks it: the named run or one below it."""
     gateway = site.services.gateway
     found = await asked_here(gateway, await gateway.status(run), gate)
     if len(found) > 1:
@@ -99,7 +99,7 @@ async def _may_answer(
     if not site.rules.separate_approver or not await _started(site, caller, run):
         return
     if asked is None:
-        # It may open before the answer arrives, and would then be approved by its starter.
+        # Otherwise the gate could open before the answer arrives, and the starter would approve it.
         raise NotFound(
             f"The run {run} has no open gate of that name.", cure="GET /api/v1/gates lists them."
         )
@@ -112,7 +112,7 @@ async def _may_answer(
 
 
 async def _started(site: ApiSite, caller: Caller, run: str) -> bool:
-    """Whether the caller started a run, or one that it works for."""
+    """Whether the caller started the run, or one above it."""
     above: str | None = run
     while above is not None:
         started = await site.services.access.started_by(above)

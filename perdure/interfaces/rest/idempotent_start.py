@@ -1,4 +1,4 @@
-"""Starts that are under way: requests with one key at the same time are one start."""
+"""Starts in progress: simultaneous requests with one key become one start."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -13,7 +13,7 @@ Name = tuple[str, str]
 
 @dataclass(slots=True)
 class _Place:
-    """Where requests of one name meet; `lock` is held while a key is claimed or freed."""
+    """Shared by requests of the same name; `lock` is held while a key is claimed or freed."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     inside: int = 0
@@ -36,7 +36,7 @@ class Start:
 
 
 class Starts:
-    """Who starts what now; the last one to fail frees the key, and nobody before."""
+    """Starts in progress; a failed start frees its key only when no other request takes part."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -44,8 +44,8 @@ class Starts:
 
     @asynccontextmanager
     async def joined(self, wanted: IdempotencyRecord) -> AsyncGenerator[Start]:
-        """Claim a key, or wait for the start of the earlier claimant."""
-        # Without a key a start is nobody else's, and its run id is its name.
+        """Claim a key, or wait for the request that claimed it earlier."""
+        # Without a key nobody else can join the start, so its run id is name enough.
         name = (wanted.token, f"key {wanted.key}" if wanted.key is not None else wanted.run)
         place = self._places.setdefault(name, _Place())
         place.inside += 1
@@ -69,7 +69,7 @@ class Starts:
         return Start(claim, known, place)
 
     async def _free(self, run: str, place: _Place) -> None:
-        """Free the key of a start that did not happen; others who take part keep it."""
+        """Free the key of a start that failed, unless other requests still take part."""
         async with place.lock:
             if place.inside > 1:
                 return

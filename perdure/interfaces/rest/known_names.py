@@ -1,7 +1,4 @@
-"""Parameters that a route does not have are refused: one that nobody reads would change nothing.
-
-A misspelt filter would list everything.
-"""
+"""Refuses unknown query parameters, as a misspelt filter would silently list everything."""
 
 from fastapi import Request
 from fastapi.dependencies.models import Dependant as Needs  # codespell:ignore dependant
@@ -11,7 +8,7 @@ from perdure.interfaces.rest.error_responses import invalid, unknown
 
 
 async def known_query(request: Request) -> None:
-    """Refuse parameters that the route does not have; probes of health may send what they like."""
+    """Refuse parameters that the route does not have; health checks may send anything."""
     route = request.scope.get("route")
     if not isinstance(route, APIRoute) or not route.path.startswith("/api/"):
         return
@@ -22,6 +19,6 @@ async def known_query(request: Request) -> None:
 
 
 def _asked(needs: Needs) -> set[str]:
-    """The parameters of a route, and of what it depends on."""
+    """The parameters of a route and of its dependencies."""
     own = {one.alias for one in needs.query_params}
     return own.union(*(_asked(inner) for inner in needs.dependencies))

@@ -1,4 +1,4 @@
-"""What runs left for later ones, and a person's word on what they propose."""
+"""What runs left for later runs, and people's decisions on their proposals."""
 
 from typing import Annotated
 

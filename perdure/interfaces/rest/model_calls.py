@@ -47,7 +47,7 @@ async def attachment(site: Site, _: Reader, run: str, iteration: Index, ref: str
             cure="Take the address of an image or PDF from the prompt of one of its calls.",
         )
     data = await site.services.blobs.get(ref)
-    # An image can do nothing in a browser; a PDF may hold scripts, and is only ever saved.
+    # A browser can show an image safely. A PDF may hold scripts, so it is only offered to save.
     where = "inline" if shown.kind == "image" else "attachment"
     headers = {
         "content-disposition": where,

@@ -1,23 +1,23 @@
-"""Waking all who wait for a change of one thing that many look at."""
+"""Wakes everyone who waits for a change of a shared thing."""
 
 import asyncio
 
 
 class News:
-    """Counts changes; whoever looked before a change came is not left to wait for the next one."""
+    """Counts changes, so that a waiter never misses one between its last look and its wait."""
 
     def __init__(self) -> None:
         self.count = 0
         self._changed = asyncio.Event()
 
     def tell(self) -> None:
-        """Wake everyone who waits."""
+        """Count a change and wake all waiters."""
         self.count += 1
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
 
     async def after(self, seen: int, *, within: float) -> bool:
-        """Wait until there was more than a count; False where that took longer than `within` s."""
+        """Wait until the count exceeds `seen`; False if that takes longer than `within` seconds."""
         if self.count > seen:
             return True
         try:

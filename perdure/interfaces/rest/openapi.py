@@ -1,4 +1,4 @@
-"""The OpenAPI document: what FastAPI derives, with specifications, problems and examples added."""
+"""The OpenAPI document: FastAPI's own, with specifications, problems and examples added."""
 
 from collections.abc import Iterator
 
@@ -54,7 +54,7 @@ _FAILURES = {
 
 
 def describe(app: FastAPI, version: str) -> Schema:
-    """The document of an application, made once."""
+    """Build the document of an application once."""
     if app.openapi_schema is None:
         app.openapi_schema = _described(app, version)
     return app.openapi_schema
@@ -89,7 +89,7 @@ def _described(app: FastAPI, version: str) -> Schema:
 
 
 def _lifted(schema: JsonValue) -> Schema:
-    """The definitions inside of a schema, taken out of it."""
+    """The inner definitions of a schema, taken out of it."""
     found = schema.pop("$defs", {}) if isinstance(schema, dict) else {}
     return found if isinstance(found, dict) else {}
 
@@ -122,7 +122,7 @@ def _taking_specifications(whole: Schema) -> None:
 
 
 def _linked(whole: Schema) -> None:
-    """What can be done with a run that was started."""
+    """Links from a started run to the requests that act on it."""
     start = _block(_block(_block(whole, "paths"), START), "post")
     links: Schema = {}
     for path, operation in _operations(whole):

@@ -1,4 +1,4 @@
-"""Pages of lists: opaque cursors, signed and bound to what they are a page of."""
+"""Pages of lists: opaque cursors, signed and bound to their list."""
 
 import base64
 import binascii
@@ -29,7 +29,7 @@ class Cursors:
 
     Args:
         key: signs them.
-        scope: what is listed: the same filters, or a cursor means nothing.
+        scope: the list with its filters; a cursor is valid only for the same ones.
     """
 
     def __init__(self, key: bytes, scope: JsonValue) -> None:
@@ -37,17 +37,17 @@ class Cursors:
         self._key = hmac.digest(key, b"cursor " + told.encode(), hashlib.sha256)
 
     def made(self, place: str | None) -> str | None:
-        """What is handed out for a place; None at the end of the list."""
+        """The cursor for a place; None at the end of the list."""
         if place is None:
             return None
         data = place.encode()
         return base64.urlsafe_b64encode(self._tag(data) + data).decode().rstrip("=")
 
     def read(self, text: str | None) -> str | None:
-        """The place behind a cursor; None for the beginning.
+        """The place that a cursor stands for; None for the beginning.
 
         Raises:
-            Refused: it was not made here for this list.
+            Refused: the cursor was not made here for this list.
         """
         if text is None:
             return None
@@ -66,7 +66,7 @@ class Cursors:
         return 0 if place is None else int(place)
 
     def after(self, offset: int, *, limit: int, total: int) -> str | None:
-        """The cursor of the page behind the one at `offset`."""
+        """The cursor of the page after the one at `offset`."""
         end = offset + limit
         return self.made(str(end)) if end < total else None
 

@@ -1,4 +1,4 @@
-"""A look ahead: what a specification would do and could cost, before anything is started."""
+"""Plans: what a specification would do and could cost, before anything starts."""
 
 from fastapi import APIRouter
 

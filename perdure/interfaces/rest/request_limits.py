@@ -1,4 +1,4 @@
-"""Bodies as JSON, bounded: no nesting without end, no numbers or texts that no store can keep."""
+"""Reads JSON bodies with limits on size, time and nesting, and refuses text that no store keeps."""
 
 import asyncio
 import json
@@ -25,14 +25,14 @@ Fields = Annotated[dict[str, JsonValue], Body()]
 
 
 class BoundedRequest(Request):
-    """A request whose JSON is read with bounds."""
+    """A request whose JSON is read with limits."""
 
     async def json(self) -> object:
-        """The body as data; raises `Refused`."""
+        """Read the body as data; raises `Refused`."""
         return parsed(await self.body())
 
     async def arrived(self) -> None:
-        """Wait for the body; who sends it drop by drop is refused."""
+        """Wait for the body; a client that sends it too slowly is refused."""
         try:
             async with asyncio.timeout(WITHIN_S):
                 await self.body()
@@ -46,7 +46,7 @@ class BoundedRequest(Request):
             ) from None
 
     async def require_json(self) -> None:
-        """Refuse a body that does not say it is JSON."""
+        """Require a JSON content type if there is a body."""
         media = self.headers.get("content-type", "").partition(";")[0].strip().lower()
         if media.endswith(JSON_TYPES) or not await self.body():
             return
@@ -58,9 +58,9 @@ class BoundedRequest(Request):
         )
 
     async def require_nothing(self) -> None:
-        """Refuse a body that this route would not read, as it would change nothing.
+        """Refuse a body on a route that takes none: it would change nothing.
 
-        An empty object is nothing too: some clients send one with every POST.
+        An empty object is allowed, because some clients send one with every POST.
         """
         if (await self.body()).strip() not in NOTHING:
             way = f"{self.method} {self.url.path}"
@@ -68,10 +68,10 @@ class BoundedRequest(Request):
 
 
 class BoundedRoute(APIRoute):
-    """A route that reads its body with bounds."""
+    """A route that reads its body with limits."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[object, object, Response]]:
-        """The usual handler over a bounded request."""
+        """The usual handler, with a bounded request."""
         handler = super().get_route_handler()
 
         async def bounded(request: Request) -> Response:
@@ -89,7 +89,7 @@ class BoundedRoute(APIRoute):
 
 
 def _announces_a_body(request: Request) -> bool:
-    """Whether something may come behind the head; where not, nobody waits for it."""
+    """Whether the head announces a body; otherwise there is nothing to wait for."""
     length = request.headers.get("content-length", "0")
     return length.strip("0") != "" or "transfer-encoding" in request.headers
 
@@ -105,7 +105,7 @@ def limited(request: Request, limit: int) -> Receive:
         if announced > limit:
             raise _too_large(limit)
         message = await request.receive()
-        # Counted whatever was told: a length may be said and not be kept to.
+        # The announced length may be wrong, so received bytes are counted as well.
         came += len(message.get("body", b""))
         if came > limit:
             raise _too_large(limit)
@@ -115,10 +115,11 @@ def limited(request: Request, limit: int) -> Receive:
 
 
 def parsed(body: bytes) -> object:
-    """JSON as data.
+    """Parse a body as JSON.
 
     Raises:
-        Refused: it is none, is nested too deep, repeats a field, or holds what cannot be kept.
+        Refused: it is not JSON, is nested too deeply, repeats a field, or holds text that cannot be
+            stored.
     """
     try:
         value: object = read_json(body)

@@ -1,4 +1,4 @@
-"""Steering one run: the verbs, each refused with the state that forbids it."""
+"""Steering one run; a refused verb says which state forbids it."""
 
 from fastapi import APIRouter
 

@@ -1,4 +1,4 @@
-"""Looking into one run: its result, costs, words, iterations and figures."""
+"""Reading one run: its result, costs, transcript, iterations and figures."""
 
 import asyncio
 from collections.abc import Sequence
@@ -209,7 +209,7 @@ async def artifact(site: Site, _: Reader, run: str, ref: str) -> Response:
             cure="Take one from the result or from an iteration of the run.",
         )
     data = await site.services.blobs.get(ref)
-    # Never as a page: what a model wrote must not run in a browser.
+    # A download, never a page: what a model wrote must not run in a browser.
     headers = {"content-disposition": "attachment"}
     return Response(data, media_type="application/octet-stream", headers=headers)
 
@@ -243,13 +243,16 @@ async def _references(site: ApiSite, run: str) -> set[str | None]:
 
 
 async def _was_given(site: ApiSite, run: str, ref: str) -> bool:
-    """Whether a tool call of the run gave this, of which its model may have seen the beginning."""
+    """Whether a tool call of the run returned this.
+
+    It is then no artifact: the store has all of it, and the model may have seen only the beginning.
+    """
     heads: list[str | None] = []
     for record in await site.services.gateway.records(run):
         heads += [record.transcript, *(stage.transcript for stage in record.stages)]
     with suppress(NotAllowed):
         heads.append((await site.services.gateway.result(run, wait=False)).transcript)
-    # The newest first: a conversation that went on holds what was said before.
+    # The newest first: the transcript of a later iteration usually holds the earlier messages too.
     for head in reversed(dict.fromkeys(heads)):
         if head is not None and ref in await _results_in(site, head):
             return True
@@ -266,7 +269,7 @@ async def _results_in(site: ApiSite, head: str) -> set[str]:
 
 
 def _scores(events: Sequence[Event], iteration: int) -> dict[str, float]:
-    """The scores of an iteration as its newest event tells them."""
+    """The scores in the newest evaluation event of an iteration."""
     for event in reversed(events):
         given = event.data.get("scores")
         if event.type == "evaluated" and event.iteration == iteration and isinstance(given, dict):

@@ -1,4 +1,4 @@
-"""Runs as a collection: list, count, start, look, edit, delete."""
+"""The collection of runs: list, count, start, look, edit, delete."""
 
 import hashlib
 import json
@@ -30,13 +30,13 @@ from perdure.submission.types import as_workers_see
 
 
 def tag_of(value: JsonValue) -> str:
-    """A strong tag of a value."""
+    """A strong entity tag for a value."""
     told = json.dumps(value, sort_keys=True, separators=(",", ":"))
     return f'"{hashlib.sha256(told.encode()).hexdigest()[:32]}"'
 
 
 def require_match(given: str | None, current: str) -> None:
-    """Refuse a change that was made from another state; without a condition anything goes.
+    """Refuse a change based on an outdated state; without `If-Match` every change passes.
 
     Raises:
         Refused: `If-Match` names no current tag (409 `version_conflict`).
@@ -68,9 +68,9 @@ Key = Annotated[
 async def steer(
     site: ApiSite, caller: Caller, run: str, message: AnyMessage, key: str | None
 ) -> Receipt:
-    """Send one verb in the caller's name; a refusal names the state."""
+    """Send one verb in the caller's name; a refusal names the run's state."""
     await known_run(site, run)
-    # The key of one token says nothing about another's.
+    # Two tokens may use the same key independently.
     request = f"{caller.token.id}:{key}" if key else uuid.uuid4().hex
     sent = message.model_copy(update={"by": caller.name, "request_id": request})
     try:
@@ -233,7 +233,7 @@ async def delete(
 
 
 def edit_tag(status: RunStatus) -> str:
-    """The entity tag of what may be edited of a run."""
+    """The entity tag of the editable fields of a run."""
     return tag_of([status.id, status.goal, status.iteration_limit, status.label, status.metadata])
 
 
@@ -247,7 +247,7 @@ def _amendment(body: PatchBody) -> Amend:
 async def _searched(
     site: ApiSite, caller: Caller, wanted: RunFilter, *, definition: str | None, text: str | None
 ) -> RunPage:
-    """The first page from there on with a row that fits; a search ends after some pages."""
+    """The first page from the cursor on that has a matching row; gives up after some pages."""
     words = (text or "").casefold().split()
     page = RunPage()
     for _ in range(PAGES_SEARCHED):
@@ -270,7 +270,7 @@ def _fits(row: RunRow, definition: str | None, words: list[str]) -> bool:
 def claim_of(
     site: ApiSite, caller: Caller, spec: dict[str, JsonValue], key: str | None, goal: str
 ) -> IdempotencyRecord:
-    """What a request to start a run claims: an id for it, under the caller's key."""
+    """The claim of a start request: a new run id under the caller's key."""
     told = json.dumps(spec, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return IdempotencyRecord(
         run=site.services.gateway.fresh_id(str(spec.get("kind", "agent")), goal),
@@ -282,7 +282,7 @@ def claim_of(
 
 
 def require_same(claim: IdempotencyRecord, wanted: IdempotencyRecord) -> None:
-    """Refuse a key that came before with another body."""
+    """Refuse a key that was used before with another body."""
     if claim.body_hash != wanted.body_hash:
         raise Refused(
             409,

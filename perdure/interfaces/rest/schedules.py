@@ -33,7 +33,7 @@ class Schedules(FrozenModel):
 class ScheduleBody(FrozenModel):
     """A schedule to create. `task` has the fields of a task file; files are not read over REST."""
 
-    # FastAPI cannot build a body of any JSON later.
+    # FastAPI cannot complete a deferred schema that holds any JSON.
     model_config = ConfigDict(defer_build=False)
 
     name: Annotated[str, Field(pattern=NAME, max_length=LONGEST_NAME)]

@@ -1,4 +1,4 @@
-"""What a token must be trusted with before a specification is started."""
+"""Checks what a token may do before its specification starts."""
 
 from pathlib import Path
 
@@ -16,10 +16,10 @@ Spec = dict[str, JsonValue]
 
 
 async def require_trust(site: ApiSite, caller: Caller, spec: Spec) -> None:
-    """Refuse what asks for more than the token may: programs, addresses, folders nobody serves.
+    """Refuse a specification that asks for more than the token may: programs, addresses or folders.
 
     Raises:
-        Refused: 403 without the scope `execute`; 422 for a folder that is none.
+        Refused: 403 without the scope `execute`; 422 if the folder does not exist.
     """
     folder = spec.get("workspace")
     try:
@@ -36,7 +36,8 @@ async def require_trust(site: ApiSite, caller: Caller, spec: Spec) -> None:
 async def require_served(site: ApiSite, caller: Caller, folder: JsonValue) -> None:
     """Let tokens without `execute` name only folders that runs have worked in before.
 
-    What a folder holds can be read by the model: not every folder of this host is on offer.
+    The model can read what is in a folder, so such a token must not reach every folder of this
+    host.
     """
     if folder is None:
         return
@@ -48,13 +49,13 @@ async def require_served(site: ApiSite, caller: Caller, folder: JsonValue) -> No
         if not is_below(folder, caller.token.folders):
             told = f"The token {caller.token.name!r} is not bound to that workspace folder."
             raise Refused(403, "bound_token", told, cure="Name one of its folders.")
-        return  # the operator named it when the token was made
+        return  # the operator named the folder when making the token
     if folder not in (await site.services.records.workspaces()).values():
         caller.need("execute", " No run from this host has worked in that workspace folder yet.")
 
 
 def require_harmless(caller: Caller, given: Spec, told: str) -> None:
-    """Let only tokens with `execute` write what would run programs once somebody else uses it.
+    """Require `execute` to store something that would run programs when somebody else uses it.
 
     Raises:
         Refused: 403; `told` names what was written.
@@ -68,7 +69,7 @@ def require_harmless(caller: Caller, given: Spec, told: str) -> None:
 async def require_harmless_loop(
     site: ApiSite, caller: Caller, fields: Spec, workspace: str | None
 ) -> None:
-    """The same of a definition, with all that its roles, parameters and inner loops could bring."""
+    """Require the same for a loop definition with its roles, parameters and inner loops."""
     if caller.has("execute"):
         return
     library = await site.services.definitions().library(workspace)

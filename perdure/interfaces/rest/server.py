@@ -1,4 +1,4 @@
-"""The application on a port: loopback unless told otherwise, elsewhere only with a token."""
+"""Serves the application on a port: on loopback by default, elsewhere only if a token exists."""
 
 import asyncio
 import socket
@@ -20,10 +20,11 @@ HIGHEST_PORT = 65_535
 
 
 async def require_token_beyond_loopback(site: ApiSite, host: str) -> None:
-    """Refuse to listen where others can reach it while nobody could sign in.
+    """Refuse to listen beyond loopback as long as nobody could sign in.
 
     Raises:
-        NotAllowed: there is no usable token, and the host is not loopback alone.
+        NotAllowed: the host is not loopback, and there is neither a usable token nor single
+            sign-on.
     """
     if is_loopback(host) or site.single_sign_on is not None:
         return
@@ -44,15 +45,15 @@ async def serve(
     on_ready: Callable[[str], None],
     hosts: Iterable[str] = (),
 ) -> None:
-    """Answer until `stop` is set; then streams close, and other requests get a moment to end.
+    """Serve until `stop` is set; then close streams and give other requests a moment to finish.
 
     Args:
-        app: what answers.
+        app: the application.
         host: the address to listen on.
-        port: likewise; 0 takes a free one.
+        port: the port to listen on; 0 takes a free one.
         stop: ends it.
         on_ready: gets the URL.
-        hosts: names by which requests may call it, beside its own.
+        hosts: further host names that requests may use.
 
     Raises:
         ServiceUnavailable: the address cannot be listened on.
@@ -82,13 +83,15 @@ async def serve(
         server.should_exit = True
         stopping.cancel()
         await serving
-        if cut_short := server.server_state.tasks:  # uvicorn cancels them, and does not wait
+        if (
+            cut_short := server.server_state.tasks
+        ):  # uvicorn cancels requests at the time limit but does not wait for them
             await asyncio.wait(cut_short, timeout=CLOSING_S)
         listening.close()
 
 
 class _Server(uvicorn.Server):
-    """Says when it listens; signals belong to whoever started it."""
+    """Reports when it listens, and leaves signals to its caller."""
 
     def __init__(self, config: uvicorn.Config, *, on_started: Callable[[], None]) -> None:
         super().__init__(config)
@@ -105,7 +108,7 @@ class _Server(uvicorn.Server):
 
 def _listen(host: str, port: int) -> socket.socket:
     try:
-        if port > HIGHEST_PORT:  # which the resolver would take as another one
+        if port > HIGHEST_PORT:  # the resolver would reduce it to another port
             raise OverflowError
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listening = socket.socket(family, socket.SOCK_STREAM)

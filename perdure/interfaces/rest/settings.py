@@ -1,4 +1,4 @@
-"""What the REST interface is handed, and the rules that its operator sets."""
+"""What the REST interface is given, and the rules that its operator sets."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,16 +14,16 @@ METRICS = "metrics"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiRules:
-    """How much a caller may ask for.
+    """How much a caller may do.
 
     Args:
         rate_per_minute: requests of one token (or, without one, of one address) a minute.
         body_bytes: the longest body.
         streams: event streams that one token may hold open.
-        origins: pages that a browser may call from; none: no page of another origin.
-        public: what answers without a token beside health: `docs`, `metrics`.
+        origins: origins of pages that may call the API from a browser; empty: only its own.
+        public: what needs no token besides health: `docs`, `metrics`.
         separate_approver: whoever starts a run may not approve its tool calls.
-        page_url: where browsers reach the page; None: at the address that they call.
+        page_url: the public address of the page; None: the address of the request.
     """
 
     rate_per_minute: int = 600
@@ -40,13 +40,13 @@ class ApiSite:
     """One connected installation, as the REST interface sees it.
 
     Args:
-        services: what every interface is handed.
+        services: what every interface is given.
         surroundings: where submissions are made; its folder is None, so no file is read.
         rules: what the operator allows.
         now: the clock.
         version: of the product.
-        single_sign_on: where people sign in to the page, besides with a token.
-        in_use: notes that somebody uses the embedded services, so that they stay.
+        single_sign_on: where people can sign in to the page instead of using a token.
+        in_use: records activity, so that idle embedded services do not stop.
     """
 
     services: Services

@@ -1,4 +1,4 @@
-"""Text of model calls in flight as server-sent events, from the reader that events have too."""
+"""Text of model calls in progress as server-sent events, from the same feeds as events."""
 
 from collections.abc import AsyncGenerator
 from typing import Annotated
@@ -71,10 +71,10 @@ async def stream(
 
 
 async def _texts(feed: Feed, reading: LiveReading, hide: Hide) -> AsyncGenerator[bytes]:
-    """Everything new in the calls of a feed; who reads slowly gets more at once, or gaps."""
+    """Everything new in the calls of a feed; a slow client gets larger parts, or gaps."""
     while True:
         seen, over = feed.news.count, feed.over
-        # Before the first look nothing is known: no call is gone because it is not there yet.
+        # None means that nothing was read yet, not that all calls are gone.
         if feed.calls is not None:
             for part in reading.news(feed.calls):
                 yield _event(part, reading.positions)

@@ -58,7 +58,7 @@ async def get_task(caller: Reader, name: str) -> ReadyTask:
         raise NotFound(f"There is no ready-made task {name!r}.", cure=f"There are: {names}.")
     fields = _fields(name)
     line = _line(found, fields)
-    # The folder of a command is no folder of a server: whoever starts the task names one.
+    # This is the folder of the server's process, which no caller means: each start names its own.
     left_out = {"about", "workspace"} if line.needs_folder else {"about"}
     given = {key: value for key, value in fields.items() if key not in left_out}
     return ReadyTask(**dict(line), fields=given)
