@@ -1,4 +1,4 @@
-"""The REST API as the views call it: in this process, in the name of the visitor."""
+"""The REST API as the views call it: in this process, in the visitor's name."""
 
 import json
 from collections.abc import Collection, Mapping
@@ -18,7 +18,7 @@ Shape = TypeVar("Shape")
 
 
 class ApiProblem(Exception):
-    """What the API refused, in its own words.
+    """A refusal by the API, in its own words.
 
     Args:
         status: the HTTP status.
@@ -37,11 +37,11 @@ class ApiProblem(Exception):
 
 
 class Api:
-    """Calls in the name of one visitor.
+    """Calls the API in the name of one visitor.
 
     Args:
         app: the REST application.
-        token: the visitor's; what it may not do is refused here as on any other way.
+        token: the visitor's; the API enforces its permissions as for any other caller.
     """
 
     def __init__(self, app: ASGIApp, token: ApiToken) -> None:
@@ -52,10 +52,10 @@ class Api:
     async def get(
         self, path: str, shape: type[Shape], query: Mapping[str, object] | None = None
     ) -> Shape:
-        """What is at a path below `/api/v1`, as the API's own schema has it.
+        """Get a path below `/api/v1`, validated against the API's own schema.
 
         Raises:
-            ApiProblem: it was refused.
+            ApiProblem: the API refused.
         """
         given = {
             name: str(value) for name, value in (query or {}).items() if value not in (None, "")
@@ -63,10 +63,10 @@ class Api:
         return await self._call("GET", path, shape, params=given)
 
     async def content(self, path: str, *, keep: Collection[str], accept: str = "*/*") -> Response:
-        """What is no JSON, as the API answers it, with some of its headers.
+        """Get content that is not JSON, with the response headers named in `keep`.
 
         Raises:
-            ApiProblem: it was refused.
+            ApiProblem: the API refused.
         """
         headers = {"accept": accept}
         response = await self._client.send(
@@ -84,19 +84,19 @@ class Api:
         body: JsonValue = None,
         headers: Mapping[str, str] | None = None,
     ) -> Shape:
-        """What the API answers to a body sent to a path.
+        """Send a body to a path and return the answer.
 
         Raises:
-            ApiProblem: it was refused.
+            ApiProblem: the API refused.
         """
         return await self._call("POST", path, shape, json=body, headers=headers)
 
     async def patch(self, path: str, shape: type[Shape], body: JsonValue) -> Shape:
-        """The same, for an edit."""
+        """Send an edit; otherwise like `post`."""
         return await self._call("PATCH", path, shape, json=body)
 
     async def delete(self, path: str) -> None:
-        """Take away what is at a path; raises `ApiProblem` where that is refused."""
+        """Delete what is at a path; raises `ApiProblem` if the API refuses."""
         response = await self._client.send(self._client.build_request("DELETE", API + path))
         if response.is_error:
             raise problem_of(response.status_code, response.content)
@@ -121,7 +121,10 @@ class Api:
 
 
 def admitted(app: ASGIApp, token: ApiToken) -> ASGIApp:
-    """The REST application for somebody who has been let in already."""
+    """The REST application for a visitor whose session was already checked.
+
+    The token goes into the scope directly, and the API does not authenticate the request again.
+    """
 
     async def call(scope: Scope, receive: Receive, send: Send) -> None:
         await app({**scope, CALLER: token}, receive, send)
@@ -130,12 +133,12 @@ def admitted(app: ASGIApp, token: ApiToken) -> ASGIApp:
 
 
 def at(*parts: str) -> str:
-    """A path made of parts, each quoted, so that an id stays one part."""
+    """A path from its parts, each quoted so that an id with a slash stays one part."""
     return "/" + "/".join(quote(part, safe="") for part in parts)
 
 
 def problem_of(status: int, body: bytes) -> ApiProblem:
-    """What the API refused, of its answer."""
+    """The refusal in an answer of the API."""
     try:
         found = json.loads(body)
     except ValueError:

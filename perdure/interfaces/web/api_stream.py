@@ -22,7 +22,7 @@ class Told(NamedTuple):
 
 
 async def followed(app: ASGIApp, token: ApiToken, path: str) -> AsyncGenerator[Told]:
-    """The events of a stream, until it ends or nobody asks for more.
+    """Follow the events of a stream until it ends or the reader stops.
 
     Args:
         app: the REST application.
@@ -32,7 +32,7 @@ async def followed(app: ASGIApp, token: ApiToken, path: str) -> AsyncGenerator[T
     Raises:
         ApiProblem: the API refused.
     """
-    # One part waits at a time: a reader that is slow slows the stream down, as over a wire.
+    # At most one part is queued, so that a slow reader slows the stream down, as over a network.
     parts: asyncio.Queue[bytes | None] = asyncio.Queue(maxsize=1)
     left = asyncio.Event()
     status: list[int] = []
@@ -88,7 +88,7 @@ def _scope(path: str) -> Scope:
 
 
 def _told(lines: bytes) -> Told | None:
-    """One event; None for a comment or a setting of the stream."""
+    """Parse one event; None for a comment or a setting of the stream."""
     event, data = "", list[str]()
     for line in lines.decode().split("\n"):
         name, _, value = line.partition(": ")

@@ -1,4 +1,4 @@
-"""The pages as one application beside the REST API, and which of the two a request is for."""
+"""The pages as an application beside the REST API, and which of the two gets a request."""
 
 import hmac
 
@@ -36,7 +36,7 @@ from perdure.interfaces.web.tree import routes as tree_routes
 from perdure.interfaces.web.visit import VISITOR, Fields, Visitor, visit_of
 
 API_PATHS = ("/api/", "/healthz", "/readyz", "/metrics")
-# How old a glance or a count may be that several visitors share.
+# How old a shared glance or count may be.
 SHARED_S = 1.0
 ROUTERS: tuple[APIRouter, ...] = (
     sign_in_routes.router,
@@ -49,24 +49,24 @@ ROUTERS: tuple[APIRouter, ...] = (
     compare_routes.router,
     costs_routes.router,
     library_routes.router,
-    experiment_starts.router,  # before all ids of experiments
+    experiment_starts.router,  # before the routes of one experiment, whose id could be "new"
     experiment_routes.router,
     experiment_changes.router,
     schedule_routes.router,
-    erase_routes.router,  # before all verbs of a run
-    change_routes.router,  # before all verbs of a run
+    erase_routes.router,  # before `/runs/{run}/{verb}`, which would match too
+    change_routes.router,  # before `/runs/{run}/{verb}`, which would match too
     tree_routes.router,
     run_routes.router,
 )
 
 
 async def from_own_form(request: Request, fields: Fields) -> None:
-    """Refuse a form that no page of this session has made."""
+    """Refuse a form that no page of this session has made (CSRF)."""
     if request.method in READING or request.url.path.startswith(OPEN):
         return
     visitor: Visitor = request.scope[VISITOR]
     if not hmac.compare_digest(fields.get("form_key", ""), visitor.form_key):
-        await request.close()  # files that came with it
+        await request.close()  # closes uploaded files
         raise ApiProblem(
             403,
             "form_of_another_session",
@@ -76,10 +76,10 @@ async def from_own_form(request: Request, fields: Fields) -> None:
 
 
 def build_pages(site: ApiSite, api: ASGIApp) -> FastAPI:
-    """The pages over a REST application.
+    """Build the pages over a REST application.
 
     Args:
-        site: the installation, for sessions and the clock; data come through the API alone.
+        site: the installation, for sessions and the clock; all data comes through the API.
         api: the REST application.
     """
     app = FastAPI(
@@ -109,7 +109,7 @@ class ApiAndPages:
         self._api, self._pages = api, pages
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hand a request to the one that it is for."""
+        """Route the request to the API or the pages."""
         for_api = scope["type"] != "http" or scope["path"].startswith(API_PATHS)
         await (self._api if for_api else self._pages)(scope, receive, send)
 
@@ -119,7 +119,8 @@ async def _asset(name: str, digest: str) -> Response:
         raise HTTPException(404)
     media, content = FILES[name]
     if asset(name) != f"/assets/{digest}/{name}":
-        return RedirectResponse(asset(name))  # a page from before an upgrade
+        # A page from before an upgrade still asks for the file's old digest.
+        return RedirectResponse(asset(name))
     kept = {"cache-control": "public, max-age=31536000, immutable"}
     return Response(content(), media_type=media, headers=kept)
 
@@ -144,7 +145,7 @@ async def _invalid(request: Request, error: Exception) -> Response:
 
 
 def _problem(request: Request, found: ApiProblem) -> Response:
-    """The refusal, within a page for a person, alone for a part of one."""
+    """The page for a refusal; for a script only the part with the refusal."""
     site: ApiSite = request.app.state.site
     if not isinstance(request.scope.get(VISITOR), Visitor):
         body = rendered(

@@ -1,4 +1,4 @@
-"""Two texts side by side in one column: what went, what came, and a little around it."""
+"""A diff of two texts in one column: removed and added lines, with a little context."""
 
 import difflib
 import re
@@ -7,23 +7,23 @@ from typing import Literal, NamedTuple
 AROUND = 2
 MOST_CHARACTERS = 200_000
 MOST_OF_A_LINE = 20_000
-# Below it a line is another one, and its words tell nothing.
+# Below this ratio a line counts as another line, and its words are not compared.
 ALIKE = 0.4
-_WORDS = re.compile(r"\w+\s*|[^\w\s]\s*|\s+")  # each with the space behind it
+_WORDS = re.compile(r"\w+\s*|[^\w\s]\s*|\s+")  # each with the space after it
 
 Kind = Literal["same", "gone", "new", "gap"]
 _KINDS: dict[str, Kind] = {" ": "same", "-": "gone", "+": "new", "@": "gap"}
 
 
 class Piece(NamedTuple):
-    """A part of a line; `differs` marks the words that went or came."""
+    """A part of a line; `differs` marks removed or added words."""
 
     text: str
     differs: bool = False
 
 
 class Line(NamedTuple):
-    """One line of a comparison, in pieces where it is another line with some other words."""
+    """A line of the comparison; `pieces` marks the changed words if only some words changed."""
 
     kind: Kind
     text: str
@@ -31,17 +31,17 @@ class Line(NamedTuple):
 
 
 def differences(before: str, after: str) -> tuple[Line, ...] | None:
-    """Lines that differ, with two around; empty where nothing does, None where it is too long."""
+    """Changed lines with context; empty if nothing differs, None if the texts are too long."""
     if len(before) + len(after) > MOST_CHARACTERS:
         return None
     found = difflib.unified_diff(before.splitlines(), after.splitlines(), n=AROUND, lineterm="")
-    lines = list(found)[2:]  # without the names of the two
+    lines = list(found)[2:]  # skip the two file headers
     told = [Line(_KINDS[line[0]], "…" if line[0] == "@" else line[1:]) for line in lines]
     return tuple(_with_words(told))
 
 
 def _with_words(lines: list[Line]) -> list[Line]:
-    """The lines, with the words marked in which a line differs from the one that it replaces."""
+    """Mark the changed words in lines that replace each other one to one."""
     found, at = list(lines), 0
     while at < len(lines):
         gone = _run_of(lines, at, "gone")
@@ -62,7 +62,7 @@ def _run_of(lines: list[Line], at: int, kind: Kind) -> int:
 
 
 def _in_pieces(before: str, after: str) -> tuple[tuple[Piece, ...], tuple[Piece, ...]]:
-    """Both lines in pieces; in none where they have too little in common to be read so."""
+    """Split both lines into pieces; no pieces if they have too little in common."""
     if len(before) + len(after) > MOST_OF_A_LINE:
         return (), ()
     words = _WORDS.findall(before), _WORDS.findall(after)

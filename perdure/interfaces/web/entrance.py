@@ -1,4 +1,4 @@
-"""Who gets to the pages: ASGI middleware that reads the session before anything else is done."""
+"""ASGI middleware before all pages: reads the session before anything else."""
 
 from collections.abc import Iterable
 from http.cookies import CookieError, SimpleCookie
@@ -21,7 +21,7 @@ READING = frozenset({"GET", "HEAD"})
 _HEADERS = (
     (b"cache-control", b"no-store"),
     (b"x-content-type-options", b"nosniff"),
-    # Not `no-referrer`: browsers then send no true origin with a form.
+    # With `no-referrer`, browsers send `Origin: null` with a form, and the check below would fail.
     (b"referrer-policy", b"same-origin"),
     (b"x-frame-options", b"DENY"),
     (b"cross-origin-opener-policy", b"same-origin"),
@@ -35,11 +35,11 @@ _HEADERS = (
 
 
 class Entrance:
-    """Lets visitors with a session in, and leads all others to the sign-in.
+    """Admits visitors with a session, and redirects all others to the sign-in.
 
     Args:
         app: the pages.
-        site: the installation, whose store has the tokens that sessions stand for.
+        site: the installation, whose store has the tokens behind the sessions.
     """
 
     def __init__(self, app: ASGIApp, *, site: ApiSite) -> None:
@@ -49,7 +49,7 @@ class Entrance:
         self._key: bytes | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request pass, or answer it."""
+        """Pass the request on, or answer it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -57,7 +57,7 @@ class Entrance:
         await (answer or self._app)(scope, receive, _with_headers(send))
 
     async def _refusal(self, scope: Scope) -> Response | None:
-        """What is answered in place of the page; None where the request may pass."""
+        """The answer in place of the page; None if the request may pass."""
         headers, path = Headers(scope=scope), scope["path"]
         reads = scope["method"] in READING
         if not reads and (told := _foreign(headers) or self._too_long(headers)):
@@ -78,7 +78,8 @@ class Entrance:
         if not reads:
             return self._plain(401, "You are signed out.", "Sign in, then send the form again.")
         if headers.get("sec-fetch-site") == "cross-site":
-            # The cookie is not sent with a link of another site. Asked again from here, it is.
+            # Browsers do not send a `SameSite=Strict` cookie when a link on another site was
+            # followed. This answer makes the browser ask again from here, with the cookie.
             return HTMLResponse(rendered("layout/again.html", self._site.now()))
         if headers.get("hx-request") == "true":
             return _signed_out(headers)
@@ -90,7 +91,8 @@ class Entrance:
         if found is None:
             return None
         if self._key is None:
-            self._key = await access.signing_key()  # never another one in this installation
+            # Cached, as the key of an installation never changes.
+            self._key = await access.signing_key()
         key = self._key
         session = Session.read(found, key, now=now)
         if session is None:
@@ -125,7 +127,7 @@ class Entrance:
 
 
 def _foreign(headers: Headers) -> tuple[int, str, str] | None:
-    """Why a form cannot have come from a page of ours, as far as the browser says."""
+    """Why a form cannot come from our own page, as far as the browser's headers tell (CSRF)."""
     origin, site = headers.get("origin"), headers.get("sec-fetch-site")
     ours = origin is None or urlsplit(origin).netloc == headers.get("host")
     if ours and site in {None, "same-origin"}:
@@ -134,7 +136,7 @@ def _foreign(headers: Headers) -> tuple[int, str, str] | None:
 
 
 def _signed_out(headers: Headers) -> Response:
-    """Lead the whole page to the sign-in, and back; a script asked for a part of it alone."""
+    """Make htmx send the whole page to the sign-in and back, as only a part of it was requested."""
     shown = urlsplit(headers.get("hx-current-url", "/"))
     back = (shown.path or "/") + (f"?{shown.query}" if shown.query else "")
     return Response(

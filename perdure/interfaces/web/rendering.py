@@ -1,8 +1,8 @@
-"""Templates, and how foreign text gets into them: escaped, or as HTML that was cleaned.
+"""Templates, and how foreign text gets into them: escaped, or as cleaned HTML.
 
 Goals, outputs, file names and arguments come from models and strangers. Templates escape all of
-them. What is shown as rendered Markdown is parsed without raw HTML, then cleaned by an allow list:
-no script, style, form, image or address but a link that is followed on purpose.
+them. Markdown is parsed without raw HTML and then cleaned by an allow list: no scripts, styles,
+forms or images, and no addresses except links that a person clicks.
 """
 
 import hashlib
@@ -25,14 +25,14 @@ _TAGS = {
     "a", "blockquote", "br", "code", "del", "em", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "li",
     "ol", "p", "pre", "strong", "table", "tbody", "td", "th", "thead", "tr", "ul",
 }  # fmt: skip
-# What surely fits into a box of text on a narrow phone: rows, and characters of each.
+# A text box on a narrow phone holds at least so many rows, and so many characters a row.
 _ROWS, _NARROWEST = 18, 25
 _LONGEST_MARKDOWN = 200_000
 _markdown = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
 
 
 def markdown(text: str) -> Markup:
-    """Foreign Markdown as HTML that can do nothing; what is too long for that stays text."""
+    """Foreign Markdown as harmless HTML; a text that is too long is shown as plain text."""
     seen = visible(text)
     if len(seen) > _LONGEST_MARKDOWN:
         return source(text)
@@ -40,7 +40,7 @@ def markdown(text: str) -> Markup:
         _markdown.render(seen),
         tags=_TAGS,
         attributes={"a": {"href"}},
-        # They scroll by themselves where they are wide, so the keyboard must reach them.
+        # Wide ones scroll, and the keyboard can scroll only what has the focus.
         set_tag_attribute_values={"pre": {"tabindex": "0"}, "table": {"tabindex": "0"}},
         url_schemes={"http", "https", "mailto"},
         link_rel="noopener noreferrer nofollow",
@@ -49,25 +49,25 @@ def markdown(text: str) -> Markup:
 
 
 def source(text: str) -> Markup:
-    """Foreign text as it stands, with its hidden signs shown."""
+    """Foreign text unchanged, with hidden characters made visible."""
     seen = visible(text)
     return Markup('<pre class="source" dir="auto"{}>{}</pre>').format(by_keyboard(seen), seen)
 
 
 def by_keyboard(text: str) -> Markup:
-    """Attributes for a box that may be too low for a text: one that scrolls needs the tab key."""
+    """Attributes for a text box that may scroll: the keyboard scrolls only a focused box."""
     rows = sum(1 + len(line) // _NARROWEST for line in text.split("\n"))
     return Markup(' tabindex="0" role="group" aria-label="Text"' if rows > _ROWS else "")
 
 
 def words(name: str | None) -> str:
-    """A name of the API as people read it: `best_effort` is "best effort"."""
+    """A name from the API as words: `best_effort` becomes "best effort"."""
     return (name or "").replace("_", " ").replace("-", " ")
 
 
 @cache
 def templates() -> Environment:
-    """All templates; each lies beside the routes that fill it."""
+    """All templates, found in the folders of their routes."""
     found = Environment(
         loader=FileSystemLoader(HERE),
         autoescape=True,
@@ -96,7 +96,7 @@ def templates() -> Environment:
 
 
 def rendered(template: str, now: datetime, **given: object) -> str:
-    """A template filled; `ago(moment)` in it counts back from `now`."""
+    """Fill a template; `ago(moment)` in it counts back from `now`."""
     return (
         templates()
         .get_template(template)
@@ -106,7 +106,7 @@ def rendered(template: str, now: datetime, **given: object) -> str:
 
 @cache
 def script() -> bytes:
-    """All scripts as one, in the order in which they need each other."""
+    """All scripts as one file, in the order of their dependencies."""
     names = ("htmx-4.0.1.min.js", "hx-sse-4.0.1.min.js", "page.js")
     return b"\n".join((ASSETS / name).read_bytes() for name in names)
 
@@ -126,6 +126,6 @@ FILES: dict[str, tuple[str, Callable[[], bytes]]] = {
 
 @cache
 def asset(name: str) -> str:
-    """The address of a file, which changes with what it holds, so that browsers may keep it."""
+    """The address of a file; it changes with the content, so that browsers can cache it forever."""
     digest = hashlib.sha256(FILES[name][1]()).hexdigest()[:12]
     return f"/assets/{digest}/{name}"

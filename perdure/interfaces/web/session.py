@@ -1,7 +1,7 @@
-"""Who looks at the page: sessions in signed cookies, and tickets that open one.
+"""Sessions of the page in signed cookies, and tickets that open one.
 
-A session stands for an API token, which is looked up again for every request: one that is revoked,
-expires or gets another secret ends its sessions at once. The cookie holds no secret of the token.
+A session stands for an API token, which is looked up for every request. If the token is revoked,
+expires or gets another secret, its sessions end at once. The cookie holds no secret of the token.
 """
 
 import base64
@@ -26,13 +26,13 @@ _TAG_BYTES = 32
 
 
 class Signed(FrozenModel):
-    """Words that only this installation can have written; each kind is signed for itself."""
+    """Data signed by this installation; each subclass has signatures of its own."""
 
     until: datetime
 
     @classmethod
     def read(cls, text: str, key: bytes, *, now: datetime) -> Self | None:
-        """What was signed, or None where it was not by this installation, or is over."""
+        """The signed data; None if the signature is wrong or the time is over."""
         try:
             whole = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
             tag, data = whole[:_TAG_BYTES], whole[_TAG_BYTES:]
@@ -44,7 +44,7 @@ class Signed(FrozenModel):
         return found if now < found.until else None
 
     def text(self, key: bytes) -> str:
-        """As it goes into a cookie or an address."""
+        """The signed text for a cookie or an address."""
         data = self.model_dump_json().encode()
         return base64.urlsafe_b64encode(self._tag(data, key) + data).decode().rstrip("=")
 
@@ -58,8 +58,8 @@ class Session(Signed):
 
     Args:
         token: the id of the API token that it stands for.
-        digest: how the digest of that token's secret begins.
-        mark: random; forms prove with it that they come from this session.
+        digest: the beginning of the digest of the token's secret.
+        mark: a random value from which the form key is made.
     """
 
     token: str
@@ -68,7 +68,7 @@ class Session(Signed):
 
     @classmethod
     def of(cls, token: ApiToken, *, mark: str, now: datetime) -> Self:
-        """A new session, which ends with the token if that ends first."""
+        """A new session; it ends no later than the token."""
         until = now + timedelta(hours=SESSION_HOURS)
         return cls(
             token=token.id,
@@ -78,7 +78,7 @@ class Session(Signed):
         )
 
     async def holder(self, access: AccessStore, *, now: datetime) -> ApiToken | None:
-        """The token that it stands for; None where that is no longer what it was."""
+        """The session's token; None if it is no longer usable or has another secret."""
         token = await access.token(self.token)
         if token is None or not token.usable(now):
             return None
@@ -88,15 +88,15 @@ class Session(Signed):
         return token
 
     def form_key(self, key: bytes) -> str:
-        """What every form of this session carries, and no other page can know."""
+        """The key in every form of this session, which no other site can know (CSRF)."""
         return hmac.new(key, f"form {self.mark}".encode(), hashlib.sha256).hexdigest()
 
 
 class Outbound(Signed):
-    """A sign-in at the identity provider, in the browser's cookie until that leads back.
+    """A sign-in in progress at the identity provider, kept in a cookie until the browser is back.
 
     Args:
-        attempt: what the provider's answer is held against.
+        attempt: what the provider's answer is checked against.
         next: where the page goes on afterwards.
     """
 
@@ -105,11 +105,11 @@ class Outbound(Signed):
 
 
 class Ticket(Signed):
-    """Opens one session, once: the exchange gives the token another secret.
+    """Opens one session, once: using it gives the token another secret.
 
     Args:
         token: the id of the API token that was made for the session.
-        digest: that of its secret until then.
+        digest: the digest of its secret until then.
     """
 
     token: str

@@ -1,4 +1,4 @@
-"""Answers that many ask for at the same time: made once for all who may see the same."""
+"""Shares an answer between callers that ask for the same at the same time."""
 
 import asyncio
 import time
@@ -16,11 +16,11 @@ class _Kept(Generic[Answer]):
 
 
 class Shared(Generic[Answer]):
-    """Answers by what was asked; each is kept for a moment.
+    """Answers by key, each kept for a moment.
 
     Args:
         seconds: how old an answer may be.
-        clock: seconds that only grow.
+        clock: a monotonic clock, in seconds.
     """
 
     def __init__(self, seconds: float, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -28,11 +28,12 @@ class Shared(Generic[Answer]):
         self._kept: dict[Hashable, _Kept[Answer]] = {}
 
     async def get(self, asked: Hashable, make: Callable[[], Awaitable[Answer]]) -> Answer:
-        """The answer that is kept or being made; else it is made.
+        """Return the answer that is kept or in progress; otherwise make it.
 
         Args:
-            asked: tells apart what must not be mixed up, with the sight of who asks.
-            make: what it raises, all are told who wait for it; nothing of that is kept.
+            asked: the key; it must hold the caller's permissions, so that nobody gets a foreign
+                answer.
+            make: makes the answer; its error goes to all who wait, and is not kept.
         """
         self._forget()
         kept = self._kept.get(asked)
@@ -41,7 +42,7 @@ class Shared(Generic[Answer]):
             kept = _Kept(until, asyncio.ensure_future(make()))
             self._kept[asked] = kept
         try:
-            # Who leaves does not take the answer away from the others.
+            # Shielded: a caller that is cancelled must not cancel the answer for the others.
             return await asyncio.shield(kept.answer)
         except Exception:
             self._kept.pop(asked, None)

@@ -1,4 +1,4 @@
-"""What every view is handed: the visitor, the API in the visitor's name, and how to answer."""
+"""What every view is given: the visitor, the API in the visitor's name, and ways to answer."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -20,18 +20,18 @@ from perdure.interfaces.web.shared import Shared
 
 VISITOR = "perdure_visitor"
 SEE_OTHER = 303
-# So long a page waits for what scripts could add later.
+# The longest wait for what scripts can load later.
 BESIDE_S = 1.0
 MOST_COUNTED = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Visitor:
-    """Somebody who signed in.
+    """A person who signed in.
 
     Args:
-        token: whom the session stands for.
-        form_key: what forms of the session carry.
+        token: the token that the session stands for.
+        form_key: the key in the session's forms.
         session: the sign-in.
     """
 
@@ -42,15 +42,14 @@ class Visitor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Visit:
-    """One request of somebody who signed in.
+    """One request of a visitor.
 
     Args:
-        request: as it came.
+        request: the request.
         site: the installation.
         visitor: who asks.
         api: the REST API in the visitor's name.
-        open_gates: what waits for a person, for the navigation of a whole page; None where that
-            was not read.
+        open_gates: the open questions, for the navigation of a whole page; None if not read.
     """
 
     request: Request
@@ -60,21 +59,21 @@ class Visit:
     open_gates: Gates | None = None
 
     def can(self, scope: Scope) -> bool:
-        """Whether the visitor's token has a scope; the API refuses by itself, this only hides."""
+        """Whether the visitor's token has a scope; this only hides buttons, the API refuses."""
         return scope in self.visitor.token.grants
 
     async def holds(self) -> bool:
-        """Whether the session still stands for what it did; for answers that go on for long."""
+        """Whether the session still holds with the same permissions; for long streams."""
         token = await self.visitor.session.holder(self.site.services.access, now=self.site.now())
         return token is not None and token.sight == self.visitor.token.sight
 
     async def shared(
         self, asked: str, make: Callable[[], Awaitable[Shape]], shape: type[Shape]
     ) -> Shape:
-        """What another visitor who may see the same was answered a moment ago; else what is made.
+        """A recent answer made for a visitor with the same permissions; otherwise a new one.
 
         Args:
-            asked: what it is.
+            asked: what it is about.
             make: reads it from the API.
             shape: its type.
         """
@@ -84,16 +83,16 @@ class Visit:
         return found
 
     async def waiting(self) -> Gates:
-        """The open questions, as far as they are counted."""
+        """The open questions, up to the number that is counted."""
         return await self.api.get("/gates", Gates, {"limit": MOST_COUNTED})
 
     @property
     def wants_part(self) -> bool:
-        """Whether a script of the page asks for a part of it, not a person for all of it."""
+        """Whether htmx asks for a part of the page."""
         return self.request.headers.get("hx-request") == "true"
 
     def page(self, template: str, *, status_code: int = 200, **given: object) -> HTMLResponse:
-        """A template filled with what a view found, and with what all of them need."""
+        """Fill a template with a view's values and those that every page needs."""
         body = rendered(
             template,
             self.site.now(),
@@ -106,12 +105,12 @@ class Visit:
         return HTMLResponse(body, status_code=status_code)
 
     def go(self, path: str) -> Response:
-        """Where the visitor is led after a form was taken."""
+        """Redirect after a form was accepted."""
         return RedirectResponse(path, status_code=SEE_OTHER)
 
 
 def api_of(request: Request) -> ASGIApp:
-    """The REST application that the pages stand on."""
+    """The REST application below the pages."""
     app: ASGIApp = request.app.state.api
     return app
 
@@ -124,7 +123,7 @@ def site_of(request: Request) -> ApiSite:
 
 
 def visit_of(request: Request) -> Visit:
-    """The visit that a request is; the gate before the routes let in nobody else."""
+    """The visit of a request; `Entrance` has admitted the visitor before."""
     visitor = request.scope[VISITOR]
     assert isinstance(visitor, Visitor)
     return Visit(
@@ -136,26 +135,26 @@ def visit_of(request: Request) -> Visit:
 
 
 async def page_visit_of(request: Request) -> Visit:
-    """The same, with what the navigation of a whole page says, if that can be read at once."""
+    """The visit with the open questions for the navigation, if they can be read quickly."""
     visit = visit_of(request)
     if request.method != "GET" or visit.wants_part:
         return visit
     try:
         return replace(visit, open_gates=await asyncio.wait_for(visit.waiting(), BESIDE_S))
     except (ApiProblem, TimeoutError):
-        return visit  # the page's script asks again, and says what keeps it from being read
+        return visit  # the page's script asks again, and shows why they cannot be read
 
 
 Here = Annotated[Visit, Depends(page_visit_of)]
 
 
 def run_path(run: str, *more: str) -> str:
-    """The address of a run's page, or of something below it."""
+    """The address of a run's page, or of a page below it."""
     return "/" + "/".join(("runs", *(quote(part, safe="") for part in (run, *more))))
 
 
 async def fields_of(request: Request) -> Mapping[str, str]:
-    """The text fields of a form, the last of each name."""
+    """The text fields of a form; of equal names the last one."""
     form = await request.form()
     return {name: value for name, value in form.items() if isinstance(value, str)}
 

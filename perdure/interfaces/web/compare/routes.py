@@ -1,4 +1,4 @@
-"""Comparing: settings, scores, costs and outputs of two runs or two iterations."""
+"""Comparison of two runs or two iterations: settings, scores, costs and outputs."""
 
 import asyncio
 import json
@@ -24,7 +24,7 @@ Shape = TypeVar("Shape")
 
 
 class Side(NamedTuple):
-    """What is known of one side; `iteration` is None for a whole run."""
+    """One side of the comparison; `iteration` is None for a whole run."""
 
     run: str
     iteration: int | None
@@ -36,18 +36,18 @@ class Side(NamedTuple):
 
     @property
     def name(self) -> str:
-        """How people call it."""
+        """The name shown to people."""
         return f"{self.run}, iteration {self.iteration}" if self.iteration else self.run
 
     @property
     def address(self) -> str:
-        """Its page."""
+        """The address of its page."""
         more = ("iterations", str(self.iteration)) if self.iteration else ()
         return run_path(self.run, *more)
 
 
 class Row(NamedTuple):
-    """One line of the table: its name, both values, whether they differ."""
+    """A row of the table: a name and both values."""
 
     name: str
     left: str
@@ -55,15 +55,15 @@ class Row(NamedTuple):
 
     @property
     def differs(self) -> bool:
-        """Whether there is something to see."""
+        """Whether both values differ."""
         return self.left != self.right
 
 
 @router.get("/compare")
 async def compare(visit: Here, left: str = "", right: str = "", experiment: str = "") -> Response:
-    """Two sides, each named as `run` or `run:iteration`, or the arms of an experiment.
+    """Compare two sides, each named as `run` or `run:iteration`, or show an experiment's arms.
 
-    Without either it is the form that asks.
+    Without any of them, show the form.
     """
     if experiment:
         return await experiments.shown(visit, experiment)
@@ -85,20 +85,20 @@ async def compare(visit: Here, left: str = "", right: str = "", experiment: str 
 
 
 def named(text: str) -> tuple[str, int | None]:
-    """Run and iteration of `run:iteration`; ids that other clients chose may have colons too."""
+    """Split `run:iteration`; a run id that a client chose may contain colons itself."""
     run, colon, index = text.strip().rpartition(":")
     known = colon and index.isdecimal() and len(index) < 8
     return (run, int(index)) if known else (text.strip(), None)
 
 
 def rows(left: Mapping[str, str], right: Mapping[str, str]) -> list[Row]:
-    """All names of both, in their order, each with both values."""
+    """All names of both sides in order, each with both values."""
     names = dict.fromkeys([*left, *right])
     return [Row(name, left.get(name, "–"), right.get(name, "–")) for name in names]
 
 
 def flat(value: JsonValue, path: str = "") -> dict[str, str]:
-    """Settings as lines: each value under its path."""
+    """Settings as lines: each value with its path."""
     if isinstance(value, dict) and value:
         return {
             name: text
@@ -131,7 +131,7 @@ async def _side(visit: Visit, text: str) -> Side:
 
 
 async def _or_none(visit: Visit, path: str, shape: type[Shape]) -> Shape | None:
-    """What is there, or None where there is nothing yet."""
+    """The answer, or None if there is nothing yet."""
     try:
         return await visit.api.get(path, shape)
     except ApiProblem as problem:

@@ -1,4 +1,4 @@
-"""Costs of all runs in a period, with the period and the grouping in the address."""
+"""Costs of all runs in a period; the address holds the period and the grouping."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,10 +25,10 @@ router = APIRouter()
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the table, in words.
+    """A row of the table as text.
 
     Args:
-        share: its part of all costs, or of all calls where nothing has a price.
+        share: its part of all costs, or of all calls if nothing has a price.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Shortcut:
-    """A link that changes one thing of what is shown."""
+    """A link that changes one setting of the table."""
 
     name: str
     address: str
@@ -53,7 +53,7 @@ class Shortcut:
 
 @router.get("/costs")
 async def show(visit: Here, by: str = "day", since: str = "", until: str = "") -> Response:
-    """The table; a wrong period is told above the form that asks for one."""
+    """Show the table; an invalid period is reported above the form."""
     try:
         table = await _table(visit, by, since, until)
         found = None
@@ -81,14 +81,14 @@ async def show(visit: Here, by: str = "day", since: str = "", until: str = "") -
 
 @router.get("/costs.csv")
 async def download(visit: Here, by: str = "day", since: str = "", until: str = "") -> Response:
-    """The same table as a file."""
+    """Download the table as a file."""
     table = await _table(visit, by, since, until)
     named = {"content-disposition": f'attachment; filename="{csv_name(table)}"'}
     return Response(csv_text(table), media_type=CSV, headers=named)
 
 
 def rows_of(table: Spending) -> tuple[Row, ...]:
-    """The lines, days with the newest first, each with its share."""
+    """The rows with their shares; days come newest first."""
     lines = list(reversed(table.lines)) if table.by == "day" else list(table.lines)
     rows = [_row(table, line, _share(line, table.total)) for line in lines]
     if table.others is not None:
@@ -97,7 +97,7 @@ def rows_of(table: Spending) -> tuple[Row, ...]:
 
 
 def notes_of(table: Spending) -> tuple[str, ...]:
-    """What keeps the sums from being the whole truth."""
+    """Why the sums may be incomplete or estimated."""
     total, told = table.total, list[str]()
     if total.unpriced_calls:
         told.append(
@@ -113,7 +113,7 @@ def notes_of(table: Spending) -> tuple[str, ...]:
 
 
 def saved_words(saved: InputSavings) -> str:
-    """What was not sent, in one sentence; empty where no run says anything of it."""
+    """How much prompt text was saved, in a sentence; empty if no run reports it."""
     if not saved.runs:
         return ""
     sent = f"{tokens(saved.input_tokens)} prompt tokens"
@@ -157,7 +157,7 @@ def _named(by: SpendKey, name: str | None) -> str:
 
 
 def _runs_of(by: SpendKey, name: str | None) -> str | None:
-    """The list of the runs that a line is of, where there is a filter for it."""
+    """The list of the runs in a row, if there is a filter for it."""
     if name is None or by not in ("kind", "label"):
         return None
     return f"/runs?{urlencode({by: name})}"

@@ -1,4 +1,4 @@
-"""What can be done with an experiment: more inputs, more money, its files, its end."""
+"""Actions on an experiment: more inputs, more money, downloads, deletion."""
 
 from fastapi import APIRouter
 from fastapi.responses import Response
@@ -19,7 +19,7 @@ router = APIRouter()
 
 @router.get("/experiments/{experiment}/report.{ending}")
 async def download(visit: Here, experiment: str, ending: str) -> Response:
-    """The report as a file: all trials as CSV, Markdown for people, the plot as SVG."""
+    """Download the report: all trials as CSV, the text as Markdown, the plot as SVG."""
     accept = next((form for form, name in FORMS.items() if name == ending), None)
     if accept is None:
         raise ApiProblem(404, "not_found", "There is no such page.")
@@ -29,7 +29,7 @@ async def download(visit: Here, experiment: str, ending: str) -> Response:
 
 @router.post("/experiments/{experiment}/inputs")
 async def extend(visit: Here, experiment: str, fields: Fields, file: Uploaded) -> Response:
-    """Run further inputs too; the form says how many there were, so that it counts once."""
+    """Add inputs; the form holds how many there were, so that sending it twice adds them once."""
     text = fields.get("inputs", "").strip()
     try:
         text = pasted_or_file(text, file)
@@ -46,7 +46,7 @@ async def extend(visit: Here, experiment: str, fields: Fields, file: Uploaded) -
 
 @router.get("/experiments/{experiment}/delete")
 async def ask(visit: Here, experiment: str) -> Response:
-    """What would be forgotten, and the button."""
+    """Show what would be deleted, with the button."""
     status = await visit.api.get(at("experiments", experiment), ExperimentStatus)
     address = at("experiments", experiment)
     return visit.page("experiments/delete.html", status=status, address=address)
@@ -54,7 +54,7 @@ async def ask(visit: Here, experiment: str) -> Response:
 
 @router.post("/experiments/{experiment}/delete")
 async def delete(visit: Here, experiment: str) -> Response:
-    """Forget it; its runs stay."""
+    """Delete the experiment; its runs stay."""
     try:
         await visit.api.delete(at("experiments", experiment))
     except ApiProblem as problem:
@@ -64,7 +64,7 @@ async def delete(visit: Here, experiment: str) -> Response:
 
 @router.post("/experiments/{experiment}/{verb}")
 async def steer(visit: Here, experiment: str, verb: str, fields: Fields) -> Response:
-    """Pause, stop, or go on, which may raise the budget."""
+    """Pause, stop or resume; resuming may raise the budget."""
     if verb not in VERBS:
         raise ApiProblem(404, "not_found", "There is no such page.")
     body: JsonValue = {"mode": "now"} if verb == "stop" and fields.get("now") else None

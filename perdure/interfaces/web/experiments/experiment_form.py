@@ -1,4 +1,4 @@
-"""The form of a new experiment as the body that it means, and inputs as people paste them."""
+"""The form of a new experiment: its fields, the request body, and pasted inputs."""
 
 from collections.abc import Mapping
 
@@ -12,12 +12,12 @@ from perdure.interfaces.web.api_calls import ApiProblem
 
 
 class ExperimentForm(FrozenModel):
-    """What somebody wrote, as it stands in the fields.
+    """The fields of the form as a person filled them in.
 
     Args:
         name: for people.
         task: the name of a ready-made task, or the fields of a task file, as YAML.
-        inputs: what was pasted, or the text of the file that was uploaded.
+        inputs: what was pasted, or the text of the uploaded file.
         input_form: a key of `pasted_inputs.INPUT_FORMS`.
         arms: as YAML; empty: the usual three.
         score: as YAML; empty: the task's own rubric.
@@ -38,27 +38,27 @@ class ExperimentForm(FrozenModel):
 
     @classmethod
     def read(cls, fields: Mapping[str, str]) -> "ExperimentForm":
-        """The form as it was sent."""
+        """Read the form from the request."""
         known = cls.model_fields.keys() & fields.keys()
         return cls(**{name: fields[name].strip() for name in known})
 
     def with_file(self, file: bytes) -> "ExperimentForm":
-        """The form with a file in place of the inputs that were pasted, if there is one."""
+        """The form with the uploaded file, if there is one, in place of the pasted inputs."""
         return self.model_copy(update={"inputs": pasted_or_file(self.inputs, file)})
 
     def ready_task(self) -> str | None:
-        """The name of the ready-made task; None for fields of a task."""
+        """The name of the ready-made task; None if the fields of a task were given."""
         found = _yaml("task", self.task)
         return found if isinstance(found, str) else None
 
     def body(self, ready: dict[str, JsonValue] | None) -> dict[str, JsonValue]:
-        """The body of a request; the API says what is wrong with its values.
+        """The request body; the API checks its values.
 
         Args:
             ready: the fields of the ready-made task that was named.
 
         Raises:
-            ApiProblem: a field is no YAML, or the inputs cannot be read.
+            ApiProblem: a field is not YAML, or the inputs cannot be read.
         """
         task = ready or _yaml("task", self.task)
         if not isinstance(task, dict):
@@ -81,10 +81,10 @@ class ExperimentForm(FrozenModel):
 
 
 def pasted_or_file(pasted: str, file: bytes) -> str:
-    """The text of a file, or what was pasted where there is none.
+    """The text of the file, or the pasted text without a file.
 
     Raises:
-        ApiProblem: the file is no UTF-8.
+        ApiProblem: the file is not UTF-8.
     """
     try:
         return file.decode("utf-8-sig").strip() if file else pasted
@@ -93,10 +93,10 @@ def pasted_or_file(pasted: str, file: bytes) -> str:
 
 
 def sent_inputs(text: str, form: str) -> list[JsonValue]:
-    """The inputs of a form as data.
+    """Parse the inputs of a form.
 
     Raises:
-        ApiProblem: there are none, or they cannot be read; it names the line.
+        ApiProblem: there are none, or they cannot be read; the message names the line.
     """
     if not text:
         raise wrong("inputs", "there are none; paste them, or choose a file")
@@ -107,7 +107,7 @@ def sent_inputs(text: str, form: str) -> list[JsonValue]:
 
 
 def wrong(field: str, found: str) -> ApiProblem:
-    """A field that cannot be sent to the API."""
+    """The refusal of a field that cannot be sent to the API."""
     return ApiProblem(422, "invalid_input", "The form is not valid.", "", (f"{field}: {found}",))
 
 
@@ -120,5 +120,5 @@ def _yaml(field: str, text: str) -> JsonValue:
 
 
 def _whole(text: str) -> JsonValue:
-    """A number; anything else as it is, for the API to refuse."""
+    """A number; other text stays as it is, and the API refuses it."""
     return int(text) if text.isdecimal() and len(text) < 20 else text

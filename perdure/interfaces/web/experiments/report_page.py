@@ -1,4 +1,4 @@
-"""The page of one experiment: its report, and what can be done with it now."""
+"""The page of one experiment: its report, and the actions that are possible now."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ FILES = {"csv": "All trials as CSV", "md": "The report as Markdown", "svg": "The
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """A row of the table of arms: its figures under their names, and remarks."""
+    """A row of the table of arms: its figures by name, and remarks."""
 
     name: str
     figures: tuple[tuple[str, str], ...]
@@ -36,7 +36,7 @@ class Arm:
 
 @dataclass(frozen=True, slots=True)
 class LossRow:
-    """An input where the better arm was worse, with links to its runs and the other's."""
+    """An input on which the better arm was worse, with links to the runs of both."""
 
     entry: str
     words: str
@@ -46,13 +46,13 @@ class LossRow:
 async def shown(
     visit: Visit, experiment: str, found: ApiProblem | None = None, *, inputs: str = ""
 ) -> Response:
-    """The report of one experiment as a page.
+    """Show the report of one experiment.
 
     Args:
-        visit: who looks.
+        visit: the visitor's request.
         experiment: its id.
-        found: what went wrong with what was asked.
-        inputs: further ones that were refused, to be mended.
+        found: a refused action, shown above the report.
+        inputs: further inputs that were refused, kept for correction.
     """
     status = await visit.api.get(at("experiments", experiment), ExperimentStatus)
     report = await report_of(visit, experiment)
@@ -85,7 +85,7 @@ async def shown(
 
 
 async def report_of(visit: Visit, experiment: str) -> ExperimentReport:
-    """What it found so far, as data."""
+    """Read the report as data."""
     return await visit.api.get(at("experiments", experiment, "report"), ExperimentReport)
 
 

@@ -1,4 +1,4 @@
-"""Experiments: a list with progress, and one with its report and its plot."""
+"""Experiments: the list with progress, and the page of one with its report and plot."""
 
 from dataclasses import dataclass
 
@@ -30,20 +30,20 @@ class Row:
 
 @router.get("/experiments")
 async def show_all(visit: Here, cursor: str = "") -> Response:
-    """The list, the newest first."""
+    """Show the list, newest first."""
     rows, following = await listed(visit, cursor)
     return visit.page("experiments/list.html", rows=rows, following=following)
 
 
 @router.get("/experiments/{experiment}")
 async def show(visit: Here, experiment: str) -> Response:
-    """One experiment with its report so far."""
+    """Show one experiment with its report so far."""
     return await shown(visit, experiment)
 
 
 @router.get("/experiments/{experiment}/plot.svg")
 async def plot(visit: Here, experiment: str) -> Response:
-    """The mean best score after each iteration of every arm."""
+    """The plot: the mean best score of every arm after each iteration."""
     drawn = svg(await report_of(visit, experiment))
     if drawn is None:
         raise ApiProblem(404, "not_found", "No arm has scores to draw yet.")
@@ -51,7 +51,7 @@ async def plot(visit: Here, experiment: str) -> Response:
 
 
 async def listed(visit: Visit, cursor: str = "") -> tuple[list[Row], str | None]:
-    """A page of experiments, the newest first, and where the next one begins."""
+    """A page of experiments, newest first, and the cursor of the next page."""
     page = await visit.api.get("/experiments", ExperimentPage, {"cursor": cursor})
     return [_row(one) for one in page.items], page.cursor
 

@@ -1,4 +1,4 @@
-"""A new experiment: a form, what it would run and could cost, and then one start."""
+"""A new experiment: a form, its plan with the possible cost, then the start."""
 
 import uuid
 from typing import Annotated
@@ -23,7 +23,7 @@ router = APIRouter()
 
 
 async def uploaded(request: Request) -> bytes:
-    """The file of a form; nothing where none was chosen."""
+    """The uploaded file; empty if none was chosen."""
     file = (await request.form()).get("file")
     if not isinstance(file, UploadFile):
         return b""
@@ -38,7 +38,7 @@ Uploaded = Annotated[bytes, Depends(uploaded)]
 
 @router.get("/experiments/new")
 async def show_form(visit: Here, task: str = "") -> Response:
-    """The form, empty or with the fields of a ready-made task."""
+    """Show the form, empty or filled from a ready-made task."""
     if not task:
         return await _form(visit, ExperimentForm())
     fields = (await visit.api.get(at("tasks", task), ReadyTask)).fields
@@ -48,13 +48,13 @@ async def show_form(visit: Here, task: str = "") -> Response:
 
 @router.post("/experiments/new")
 async def look_over(visit: Here, fields: Fields, file: Uploaded) -> Response:
-    """The form with what it would run, or with what is wrong; with `start`, the experiment."""
+    """Show the form again with the plan or the problems; with `start`, start the experiment."""
     form = ExperimentForm.read(fields)
     try:
         form = form.with_file(file)
         body = form.body(await _ready(visit, form))
         if "start" in fields:
-            # Sent twice, it is one experiment.
+            # The form carries the id, so that sending it twice starts one experiment.
             named: dict[str, JsonValue] = {**body, "id": fields.get("id") or _new_id(form)}
             started = await visit.api.post("/experiments", ExperimentStatus, named)
             return visit.go(at("experiments", started.id))

@@ -1,1 +1,1 @@
-"""What waits for a person, and the answers."""
+"""Open questions to people, and their answers."""

@@ -1,7 +1,7 @@
-"""A tool call that waits for approval, taken apart so that a page can show it by its kind.
+"""Splits a tool call that waits for approval into parts, so that the page can show it by its kind.
 
-What a person is asked is one text, the same at every door. It is only arranged here: each line of
-it is shown once, and a line that has no known form stays as it is.
+The question is one text, the same on every interface. It is only arranged here: each line is shown
+once, and a line of unknown form stays as it is.
 """
 
 import re
@@ -21,7 +21,7 @@ _MARKS: tuple[tuple[str, LineKind], ...] = (("@@", "place"), ("+", "added"), ("-
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """One argument of the call, as text."""
+    """One argument of the call as text."""
 
     name: str
     value: str
@@ -37,14 +37,14 @@ class DiffLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallView:
-    """A call by its kind.
+    """A tool call, arranged for display.
 
     Args:
-        shape: what stands out in it: a change of a file, a command, an address, or nothing.
+        shape: what to show first: a file change, a command, an address, or nothing.
         main: the command or the address.
-        arguments: the others.
-        diff: the change.
-        rest: lines of no known form.
+        arguments: the other arguments.
+        diff: the file change.
+        rest: lines of unknown form.
     """
 
     shape: Shape
@@ -55,7 +55,7 @@ class CallView:
 
 
 def call_view(prompt: str, *, tool: str) -> CallView | None:
-    """The call in a question; None where the question is another than whether to approve one."""
+    """The tool call in a question; None if the question does not ask to approve one."""
     first, _, about = prompt.partition("\n")
     if first != f"Approve {tool}?":
         return None
@@ -70,7 +70,7 @@ def call_view(prompt: str, *, tool: str) -> CallView | None:
         shape: Shape = "change" if diff else "table"
         return CallView(shape=shape, arguments=arguments, diff=diff, rest=rest)
     others = tuple(one for one in arguments if one is not main)
-    rest = "" if rest == f"reads {main.value}" else rest  # what its rehearsal says of an address
+    rest = "" if rest == f"reads {main.value}" else rest  # the rehearsal repeats the address
     return CallView(shape=_shape_of(main), main=main.value, arguments=others, rest=rest)
 
 
@@ -81,7 +81,7 @@ def _shape_of(argument: Argument) -> Shape:
 
 
 def _begin_of_diff(lines: Sequence[str]) -> int:
-    """The place of the first line of a diff; the number of lines where there is none."""
+    """The index of the first line of a diff; the number of lines if there is none."""
     for index, (line, following) in enumerate(pairwise(lines)):
         if line.startswith("--- ") and following.startswith("+++ "):
             return index
@@ -89,7 +89,8 @@ def _begin_of_diff(lines: Sequence[str]) -> int:
 
 
 def _diff(lines: Sequence[str]) -> tuple[DiffLine, ...]:
-    # Only the first two lines name files: within the change, `--- ` is a removed line of dashes.
+    # Only the first two lines are file headers; a later `--- ` line is removed text that begins
+    # with dashes.
     return tuple(
         DiffLine("file" if index < 2 else _kind_of(line), line) for index, line in enumerate(lines)
     )

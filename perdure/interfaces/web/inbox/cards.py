@@ -1,4 +1,4 @@
-"""Questions as cards: each with the thing to decide, and what it means to answer or not to."""
+"""Questions as cards: each shows the thing to decide, and what an answer or silence leads to."""
 
 import asyncio
 import re
@@ -27,7 +27,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """A limit that a raise may set: its name, words for it, its figure, whether it is whole."""
+    """A limit that can be raised: its name, its label, its figure, whether it is a whole number."""
 
     name: str
     words: str
@@ -37,20 +37,20 @@ class Limit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
-    """One open question with all that is needed to answer it.
+    """An open question with everything needed to answer it.
 
     Args:
-        run: who asks; `path` are the names of the runs from the root of its tree down to it.
-        asked: the question without what is shown in another form.
-        call: the tool call, where one is to be approved.
-        draft: the text that is to be judged.
+        run: the run that asks; `path` has the names of the runs from the root down to it.
+        asked: the question, without what the card shows in other fields.
+        call: the tool call that waits for approval.
+        draft: the text to judge.
         gaps: what the best result lacks.
         spend: what the run used so far, in words.
         raised: for a spent budget, what a raise would buy.
         silence: what happens when nobody answers.
-        meanings: what the choices lead to, where their names alone do not say it.
-        limits: for a spent budget, its limits by name, those that may be raised.
-        alike: what questions that may be answered together have in common.
+        meanings: what the choices lead to, if their names alone do not say it.
+        limits: for a spent budget, the limits that may be raised.
+        alike: a key shared by questions that may be answered together.
     """
 
     run: str
@@ -71,19 +71,19 @@ class Card:
 
     @property
     def key(self) -> str:
-        """What the card is called on the page."""
+        """The card's id on the page."""
         return f"{self.run}-{self.gate.id}"
 
     @property
     def named(self) -> str:
-        """What the question is called among all others, for those who hear the page."""
+        """A label that tells the card from all others, for screen readers."""
         about = self.gate.subject or self.gate.kind.replace("_", " ")
         goal = one_line(self.goal, 60)
         return ", ".join(filter(None, (one_line(about, 60), self.gate.name, goal, self.run)))
 
     @property
     def value(self) -> str:
-        """What an answer to several names it by: run, name, and the hash that it binds."""
+        """The value that identifies it in one answer to several: run, name and arguments hash."""
         return " ".join((self.run, self.gate.name, self.gate.args_hash or ""))
 
 
@@ -94,13 +94,13 @@ async def cards_of(
     now: datetime,
     known: Mapping[str, RunStatus] | None = None,
 ) -> tuple[Card, ...]:
-    """The cards of questions; a run is looked at once.
+    """Build the cards of questions; each run is read once.
 
     Args:
-        api: to look at the runs with.
-        found: the questions as the list has them.
+        api: to read the runs with.
+        found: the questions from the list.
         now: to count deadlines from.
-        known: runs that the caller has looked at already.
+        known: statuses of runs that the caller has read already.
     """
     looks = dict(known or {})
     missing = [run for run in dict.fromkeys(one.run for one in found) if run not in looks]
@@ -115,13 +115,13 @@ async def cards_of(
 
 
 def groups_of(cards: Sequence[Card]) -> dict[str, int]:
-    """What may be answered together, and how many cards each has; never one alone."""
+    """The groups that may be answered together, with their sizes; only groups of two or more."""
     counted = Counter(card.alike for card in cards if card.alike)
     return {alike: count for alike, count in counted.items() if count > 1}
 
 
 def silence_of(gate: Gate, now: datetime) -> str:
-    """Until when a question waits, and what then, as a sentence."""
+    """How long a question waits and what happens then, in a sentence."""
     choice = expiry_choice(gate)
     if gate.deadline is None or choice is None:
         return "It waits until somebody answers; nothing else happens before."
@@ -140,7 +140,7 @@ def _then(gate: Gate, choice: str) -> str:
 
 
 def raise_buys(budget: BudgetStatus, iterations: int) -> str:
-    """What more budget would buy, by what it has bought so far."""
+    """What more budget would buy, judged by what it bought so far."""
     if iterations < 1 or budget.cost_usd is None or not budget.tokens:
         return ""
     each = f"{money(budget.cost_usd / iterations)} and {tokens(budget.tokens // iterations)} tokens"
@@ -151,7 +151,7 @@ def raise_buys(budget: BudgetStatus, iterations: int) -> str:
 
 
 def limits_of(budget: BudgetStatus) -> tuple[Limit, ...]:
-    """The limits that a budget has; what is unlimited is never spent."""
+    """The limits of a budget; dimensions without a limit are left out."""
     return tuple(
         Limit(name, words, f"{limit:g}" if isinstance(limit, float) else str(limit), whole)
         for name, (words, whole) in LIMITS.items()
@@ -160,7 +160,7 @@ def limits_of(budget: BudgetStatus) -> tuple[Limit, ...]:
 
 
 def scores_text(fields: Mapping[str, str], names: Sequence[str]) -> str:
-    """The answer that the fields of a review make: a score for each name, and words behind it."""
+    """The answer text of a review: a line for each name with its score and comment."""
     lines = [
         f"{name}: {fields.get(f'score:{name}', '').strip()} "
         f"{_plain(fields.get(f'words:{name}', ''), names)}".rstrip()
@@ -170,7 +170,7 @@ def scores_text(fields: Mapping[str, str], names: Sequence[str]) -> str:
 
 
 def _plain(words: str, names: Sequence[str]) -> str:
-    """Words in which nothing reads as the score of another name."""
+    """A comment in which nothing can be read as the score of another name."""
     either = "|".join(re.escape(name) for name in names)
     return re.sub(rf"({either})\s*[:=]", r"\1 –", " ".join(words.split()), flags=re.IGNORECASE)
 
@@ -202,7 +202,8 @@ async def _card(api: Api, one: OpenGate, status: RunStatus | None, *, now: datet
     )
 
 
-# What may be raised, in the order of the fields: words for each, and whether it is a whole number.
+# Limits that may be raised, in the order of the fields: the label, and whether it is a whole
+# number.
 LIMITS: dict[str, tuple[str, bool]] = {
     "cost_usd": ("USD", False),
     "tokens": ("Tokens", True),
@@ -229,26 +230,26 @@ MEANINGS: dict[str, dict[str, str]] = {
 
 
 def meanings_of(gate: Gate) -> tuple[tuple[str, str], ...]:
-    """What the choices of a question lead to, as far as it is the same for all of its kind."""
+    """What the choices lead to, as far as all gates of this kind share it."""
     known = MEANINGS.get(gate.kind, {})
     return tuple((choice, known[choice]) for choice in gate.choices if choice in known)
 
 
 def _alike(gate: Gate) -> str:
-    """Questions of one kind about one thing, with the same choices."""
+    """A key shared by questions of one kind and subject with choices; empty if there is none."""
     return f"{gate.kind} {gate.subject or ''}".strip() if gate.choices and not gate.scores else ""
 
 
 def _asked(gate: Gate, whole: Gate, *, draft: str | None) -> str:
     if draft is None:
         return whole.prompt
-    # The page has the text itself, and a field for each score.
+    # The page shows the text and a field for each score, so those lines are left out.
     lines = gate.prompt.split("\n")
     return "\n".join(line for line in lines if not line.startswith(("The text: ", "Answer like ")))
 
 
 def _draft_of(gate: Gate, whole: Gate) -> str | None:
-    """What a review is about: the part that the whole question has and the short one has not."""
+    """The text under review: what the full question has and the short one lacks."""
     if gate.kind != "review" or gate.details is None or whole is gate:
         return None
     return whole.prompt.removeprefix(gate.prompt).strip() or None
@@ -263,7 +264,7 @@ def _spend(status: RunStatus | None) -> str:
 
 
 def gaps_of(best: Best) -> tuple[Gap, ...]:
-    """What is missing: of the record where it is written, else the scores that are not full."""
+    """What is missing, from the iteration's record; before it is written, the scores below 1."""
     found = best.dimensions
     if found:
         return tuple(
@@ -278,11 +279,11 @@ async def _status(api: Api, run: str) -> RunStatus | None:
     try:
         return await api.get(at("loops", run), RunStatus)
     except ApiProblem:
-        return None  # its worker is away; the question can still be read
+        return None  # its worker is unavailable; the question can still be read
 
 
 async def _in_full(api: Api, found: OpenGate) -> Gate:
-    """The question with all of what it asks about; as it is in the list where it just closed."""
+    """The full question; if it has just closed, as it stands in the list."""
     if found.gate.details is None:
         return found.gate
     try:
@@ -295,4 +296,4 @@ async def _best(api: Api, run: str) -> Best | None:
     try:
         return await api.get(f"{at('loops', run)}/best", Best)
     except ApiProblem:
-        return None  # there is none yet
+        return None  # there is no best output yet

@@ -1,4 +1,4 @@
-"""The inbox: open questions over all runs, oldest first, each with the thing to decide in view."""
+"""The inbox: open questions over all runs, oldest first, with the thing to decide in view."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -25,14 +25,14 @@ router = APIRouter()
 
 @router.get("/")
 async def first(visit: Here) -> Response:
-    """The inbox where something waits; else the runs."""
+    """Redirect to the inbox if a question waits, else to the runs."""
     found = await visit.api.get("/gates", Gates, {"limit": 1})
     return visit.go("/inbox" if found.items else "/runs")
 
 
 @router.get("/inbox")
 async def show(request: Request, visit: Here, cursor: str | None = None) -> Response:
-    """What waits; a script asks for the cards alone, and for nothing while they stay the same."""
+    """Show the open questions; a script gets only the cards, and 204 if nothing changed."""
     found = await visit.api.get("/gates", Gates, {"limit": PAGE, "cursor": cursor})
     seen = seen_of(found)
     if visit.wants_part and request.query_params.get("seen") == seen:
@@ -55,14 +55,14 @@ async def show(request: Request, visit: Here, cursor: str | None = None) -> Resp
 
 @router.get("/inbox/count")
 async def count(visit: Here) -> Response:
-    """How many questions wait, for the navigation of every page; each open tab asks for it."""
+    """The number of open questions for the navigation; every open tab polls it."""
     found = await visit.shared("gates", visit.waiting, Gates)
     return visit.page("inbox/count.html", open_gates=found)
 
 
 @router.post("/inbox/alike")
 async def several(request: Request, visit: Here, fields: Fields) -> Response:
-    """One answer to several questions; each that does not take it says why."""
+    """Send one answer to several questions, and report each refusal."""
     form = await request.form()
     chosen = [one for one in form.getlist("gate") if isinstance(one, str)]
     refused: dict[str, str] = {}
@@ -80,7 +80,7 @@ async def several(request: Request, visit: Here, fields: Fields) -> Response:
 
 @router.post("/runs/{run}/gates/{gate}/answer")
 async def answer(visit: Here, fields: Fields, run: str, gate: str) -> Response:
-    """Send an answer; one that came too late says who was first."""
+    """Send an answer; if somebody else answered first, say who."""
     names = fields.get("scores", "").split("\n") if fields.get("scores") else []
     given = dict(fields)
     if names:
@@ -101,22 +101,22 @@ async def answer(visit: Here, fields: Fields, run: str, gate: str) -> Response:
 
 
 def _inbox(had: Sequence[str]) -> str:
-    """The inbox, which then says what became of questions that it no longer shows."""
+    """The address of the inbox that reports on questions it no longer shows."""
     return f"{INBOX}?{urlencode([('had', one) for one in had[:PAGE]])}"
 
 
 def seen_of(found: Gates) -> str:
-    """What stands for a list of questions: another list has another."""
+    """A short hash that changes with the list of questions."""
     unread = (f"{run} {found.reasons.get(run, '')}" for run in found.unread)
     told = "\n".join([*(f"{one.run} {one.gate.name}" for one in found.items), "", *unread])
     return hashlib.sha256(told.encode()).hexdigest()[:16]
 
 
 def raised(fields: Mapping[str, str]) -> dict[str, JsonValue]:
-    """The limits that a form sets, those left empty aside.
+    """The limits filled in on a form.
 
     Raises:
-        ApiProblem: one is no number.
+        ApiProblem: one is not a number.
     """
     found: dict[str, JsonValue] = {}
     for name, (_, whole) in LIMITS.items():
@@ -132,7 +132,7 @@ def raised(fields: Mapping[str, str]) -> dict[str, JsonValue]:
 
 
 async def _raise(api: Api, run: str, fields: Mapping[str, str]) -> None:
-    """Amend the limits first: the answer alone makes no room."""
+    """Raise the limits before answering: the answer itself gives the run no more budget."""
     limits = raised(fields)
     if limits:
         await api.post(f"{at('loops', run)}/amend", Receipt, {"budget": limits})
@@ -144,7 +144,7 @@ def _told(fields: Mapping[str, str], *, args_hash: str) -> dict[str, JsonValue]:
 
 
 async def _gone(api: Api, had: Sequence[str], found: Sequence[OpenGate]) -> tuple[str, ...]:
-    """Who answered the questions that a page had shown and that no longer wait, in sentences."""
+    """What became of questions that the page showed and that no longer wait, in sentences."""
     waiting = {f"{one.run} {one.gate.name}" for one in found}
     lines: list[str] = []
     for one in had[:PAGE]:

@@ -1,1 +1,1 @@
-"""What later runs may be given, and a person's word on what runs propose."""
+"""The library: what later runs may be given, and people's decisions on proposals."""

@@ -1,4 +1,4 @@
-"""The library: definitions, skills, learnings, patterns and tools; what is proposed is decided."""
+"""The library: definitions, skills, learnings, patterns and tools, with decisions on proposals."""
 
 from dataclasses import dataclass
 
@@ -23,7 +23,7 @@ router = APIRouter()
 
 @dataclass(frozen=True, slots=True)
 class ShelfView:
-    """One tab: its name in paths and in words, and what to do while it is empty."""
+    """A tab: its name in paths and on the page, and a hint for when it is empty."""
 
     shelf: str
     name: str
@@ -64,7 +64,7 @@ STATES = {
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """One thing as the page shows it.
+    """A card on the page.
 
     Args:
         state: its state in words.
@@ -81,18 +81,18 @@ class Card:
 
     @property
     def waits(self) -> bool:
-        """Whether somebody may approve or reject it."""
+        """Whether it waits for approval or rejection."""
         return self.item.state == "proposed"
 
     @property
     def forgettable(self) -> bool:
-        """Whether somebody may drop it: a pattern or a tool is rejected instead."""
+        """Whether it can be deleted; patterns and tools are rejected instead."""
         return self.item.shelf in {"skill", "learning"} and not self.waits
 
 
 @router.get("/library")
 async def show(visit: Here, shelf: str = "skill", cursor: str | None = None) -> Response:
-    """One shelf: what waits for a decision first."""
+    """Show one tab; what waits for a decision comes first."""
     chosen = next((one for one in SHELVES if one.shelf == shelf), None)
     if chosen is None:
         raise ApiProblem(404, "not_found", "There is no such shelf in the library.")
@@ -119,7 +119,7 @@ async def show(visit: Here, shelf: str = "skill", cursor: str | None = None) -> 
 
 @router.get("/library/definition/{name}")
 async def definition(visit: Here, name: str) -> Response:
-    """One definition as its author wrote it."""
+    """Show a definition as its author wrote it."""
     found = await visit.api.get(f"{DEFINITIONS}{at(name)}", Definition)
     text = yaml.safe_dump(found.fields, sort_keys=False, allow_unicode=True, width=100)
     return visit.page("library/definition.html", found=found, text=text, origins=ORIGINS)
@@ -127,7 +127,7 @@ async def definition(visit: Here, name: str) -> Response:
 
 @router.get("/library/{shelf}/{entry}")
 async def one(visit: Here, shelf: str, entry: str) -> Response:
-    """One thing whole, with what decides on it."""
+    """Show one entry in full, with its actions."""
     found = await visit.api.get(at("library", shelf, entry), LibraryEntry)
     name = next((view.name for view in SHELVES if view.shelf == shelf), shelf)
     return visit.page("library/entry.html", found=found, card=card_of(found.item), shelf_name=name)
@@ -135,7 +135,7 @@ async def one(visit: Here, shelf: str, entry: str) -> Response:
 
 @router.post("/library/{shelf}/{entry}/{verb}")
 async def decide(visit: Here, fields: Fields, shelf: str, entry: str, verb: str) -> Response:
-    """Approve, reject or forget, and back to the shelf."""
+    """Approve, reject or forget, then return to the tab."""
     if verb not in VERBS:
         raise ApiProblem(404, "not_found", "There is no such page.")
     name = fields.get("name", "").strip()

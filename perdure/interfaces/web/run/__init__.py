@@ -1,1 +1,1 @@
-"""One run: what it does, what it made, what it cost, and the ways to steer it."""
+"""One run: what it does, what it made and cost, and the actions on it."""

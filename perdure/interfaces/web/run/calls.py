@@ -1,4 +1,4 @@
-"""The model calls of an iteration: what each was told, what it said, what it cost."""
+"""The model calls of an iteration: prompt, reply and cost of each."""
 
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ AT_ONCE = 10
 
 
 class ShownCall(NamedTuple):
-    """A call with prompt and reply in parts; None where nothing was kept."""
+    """A call with prompt and reply in parts; None if the store has none."""
 
     call: ModelCall
     prompt: tuple[Part, ...] | None
@@ -25,7 +25,7 @@ class ShownCall(NamedTuple):
 
 @router.get("/runs/{run}/iterations/{index}/calls")
 async def calls(visit: Here, run: str, index: int, cursor: str | None = None) -> Response:
-    """The calls of one iteration, the first one first."""
+    """Show the calls of one iteration, oldest first."""
     path = at("loops", run, "iterations", str(index), "calls")
     found = await visit.api.get(path, ModelCalls, {"limit": AT_ONCE, "cursor": cursor})
     return visit.page(
@@ -39,7 +39,7 @@ async def calls(visit: Here, run: str, index: int, cursor: str | None = None) ->
 
 @router.get("/runs/{run}/iterations/{index}/attachments/{ref}")
 async def attachment(visit: Here, run: str, index: int, ref: str) -> Response:
-    """An image that a model was shown, or a PDF to save."""
+    """An image that a model was shown, or a PDF as a download."""
     return await visit.api.content(
         at("loops", run, "iterations", str(index), "attachments", ref),
         keep=("content-type", "content-disposition", "content-security-policy"),
@@ -47,7 +47,7 @@ async def attachment(visit: Here, run: str, index: int, ref: str) -> Response:
 
 
 def shown(call: ModelCall) -> ShownCall:
-    """A call in parts."""
+    """Split a call into parts."""
     return ShownCall(
         call,
         None if call.prompt is None else prompt_parts(call.system, call.prompt),

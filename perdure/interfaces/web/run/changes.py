@@ -1,4 +1,4 @@
-"""Changing a run that goes on, and starting another from one of its iterations."""
+"""Changing an open run, and forking one from an iteration."""
 
 import json
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ router = APIRouter()
 
 @router.post("/runs/{run}/amend")
 async def amend(visit: Here, fields: Fields, run: str) -> Response:
-    """Other limits, or guidance; an empty field stays as it is."""
+    """Change limits or give guidance; empty fields change nothing."""
     body: dict[str, JsonValue] = {}
     if budget := budget_of(fields):
         body["budget"] = budget
@@ -40,13 +40,13 @@ async def amend(visit: Here, fields: Fields, run: str) -> Response:
 
 @router.get("/runs/{run}/iterations/{index}/fork")
 async def fork_form(visit: Here, run: str, index: int) -> Response:
-    """What the new run is to have of its own."""
+    """Show the form for the fork's own settings."""
     return await _form(visit, run, index, fields={})
 
 
 @router.post("/runs/{run}/iterations/{index}/fork")
 async def fork(visit: Here, fields: Fields, run: str, index: int) -> Response:
-    """Start it, and show it; what is refused is told above the form, which keeps its values."""
+    """Start the fork and show it; a refusal is shown above the form, which keeps its values."""
     try:
         body = fork_body(fields, index)
         started = await visit.api.post(f"{at('loops', run)}/fork", Started, body)
@@ -75,7 +75,7 @@ async def _form(
 
 
 def fork_body(fields: Mapping[str, str], iteration: int) -> dict[str, JsonValue]:
-    """The body of a fork; empty fields stay as they are in the other run.
+    """The request body for a fork; empty fields keep the value of the other run.
 
     Raises:
         ApiProblem: a line of the other settings has no `=`.
@@ -93,7 +93,7 @@ def fork_body(fields: Mapping[str, str], iteration: int) -> dict[str, JsonValue]
 
 
 def budget_of(fields: Mapping[str, str]) -> dict[str, JsonValue]:
-    """The limits of a form that were filled in."""
+    """The limits filled in on a form."""
     return {name: plain(value) for name in LIMITS if (value := fields.get(name, "").strip())}
 
 
@@ -110,7 +110,7 @@ def settings_of(text: str) -> dict[str, JsonValue]:
 
 
 def plain(text: str) -> JsonValue:
-    """A number, truth value, list or object where the text is one in JSON; else the text."""
+    """The text as JSON if it is valid JSON; otherwise unchanged."""
     try:
         value: JsonValue = json.loads(text, parse_constant=lambda _: text)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Erasing a run: first what would go, then, once a person has confirmed it, what went."""
+"""Erasing a run: show what would go, and erase it after confirmation."""
 
 from fastapi import APIRouter
 from fastapi.responses import Response
@@ -13,7 +13,7 @@ router = APIRouter()
 
 @router.get("/runs/{run}/erase")
 async def ask(visit: Here, run: str) -> Response:
-    """What would go, and the button."""
+    """Show what would be erased, with the button."""
     try:
         planned = await visit.api.get(at("loops", run, "erase"), Erased)
     except ApiProblem as problem:
@@ -23,7 +23,7 @@ async def ask(visit: Here, run: str) -> Response:
 
 @router.post("/runs/{run}/erase")
 async def erase(visit: Here, run: str) -> Response:
-    """What went."""
+    """Erase the run and show what went."""
     try:
         done = await visit.api.post(at("loops", run, "erase"), Erased)
     except ApiProblem as problem:

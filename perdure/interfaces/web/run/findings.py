@@ -1,4 +1,4 @@
-"""What became of findings since the iteration before: new, still open, or resolved."""
+"""Findings compared with the iteration before: new, still open, or resolved."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ SHOWN = ("severity", "title", "location", "detail", "fix")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """One finding as texts, and what became of it."""
+    """A finding as text, with its standing."""
 
     standing: Literal["new", "still open", "resolved"]
     severity: str
@@ -23,7 +23,7 @@ class Shown:
 
 
 def compared(now: Sequence[Written], before: Sequence[Written] | None) -> list[Shown]:
-    """The findings of an iteration, the new ones first, and last those that are gone.
+    """The findings of an iteration: new ones first, resolved ones last.
 
     Args:
         now: its findings.
@@ -38,7 +38,7 @@ def compared(now: Sequence[Written], before: Sequence[Written] | None) -> list[S
 
 
 def _name(finding: Written) -> tuple[str, ...]:
-    """What a finding is known by: its id, or where evaluators gave none, what it says."""
+    """What identifies a finding: its id; without one, its text."""
     known = finding.get("id")
     return (str(known),) if known else tuple(str(finding.get(part, "")) for part in SHOWN[:3])
 

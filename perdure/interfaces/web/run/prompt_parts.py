@@ -1,4 +1,4 @@
-"""A prompt as it was sent, in parts that fold: system, task, recalled, feedback, results."""
+"""A prompt as it was sent, split into folding parts: system, task, recall, feedback, results."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -20,7 +20,7 @@ from perdure.domain.llm.transcript import (
     block_tokens,
 )
 
-# How prompts begin what comes from elsewhere than the task.
+# First lines of prompt sections that do not come from the task.
 _HEADINGS = {
     "Known from earlier work:": "Recalled",
     "Procedures that served such work before:": "Skills",
@@ -29,7 +29,7 @@ _HEADINGS = {
 
 
 class Part(NamedTuple):
-    """One part of a prompt or reply: what it is, its text, about how many tokens, what it shows."""
+    """A part of a prompt or reply: title, text, estimated tokens, and attachments."""
 
     title: str
     text: str
@@ -38,7 +38,7 @@ class Part(NamedTuple):
 
 
 def prompt_parts(system: str | None, messages: Sequence[Message]) -> tuple[Part, ...]:
-    """All parts in their order; a new one begins with each block, and with each known heading."""
+    """The parts in order; each block and each known heading begins a new one."""
     found = [part_of("System", system)] if system else []
     task = True
     for message in messages:
@@ -57,12 +57,12 @@ def reply_parts(message: Message) -> tuple[Part, ...]:
 
 
 def part_of(title: str, text: str) -> Part:
-    """A part, measured."""
+    """A part with its estimated tokens."""
     return Part(title, text, estimate(text).total)
 
 
 def measured_part(title: str, text: str, block: Block) -> Part:
-    """A part whose images and PDFs count beside its text."""
+    """A part whose images and PDFs are counted besides its text."""
     tokens = estimate(text).total + block_tokens(block).media
     return Part(title, text, tokens, tuple(attachments_of(block)))
 

@@ -1,4 +1,4 @@
-"""What the page of a run shows, read from the API: the same for all who may see the same."""
+"""Reads from the API what the page of a run shows; it depends only on the visitor's permissions."""
 
 import asyncio
 from collections.abc import Sequence
@@ -29,13 +29,13 @@ NOT_FOUND, CONFLICT = 404, 409
 
 
 async def read_run(api: Api, run: str, *, now: datetime, all: bool = False) -> dict[str, object]:
-    """What `run/now.html` is filled with.
+    """Read the values for `run/now.html`.
 
     Args:
-        api: of its caller, nothing but the rights decides what comes.
-        run: which one.
-        now: to count from.
-        all: with every iteration, not only the newest.
+        api: the API in a visitor's name; only the permissions affect the answer.
+        run: the run's id.
+        now: to count times from.
+        all: include every iteration, not only the newest ones.
     """
     path = at("loops", run)
     status = await api.get(path, RunStatus)
@@ -83,7 +83,7 @@ async def _records(api: Api, run: str) -> list[IterationRecord]:
 
 
 async def _ended(api: Api, run: str) -> tuple[RunResult, Explanation] | None:
-    """How a run ended, and why; None where it was continued just now."""
+    """The result and the explanation; None if the run was continued just now."""
     path = at("loops", run)
     try:
         return await asyncio.gather(
@@ -101,7 +101,7 @@ async def _nothing() -> None:
 
 
 async def _specification(api: Api, run: str) -> Spec | None:
-    """What the run was started with; None while no worker has opened it."""
+    """The specification; None until a worker has opened it."""
     try:
         found = await api.get(f"{at('loops', run)}/specification", dict[str, JsonValue])
     except ApiProblem as problem:
@@ -117,7 +117,7 @@ async def read_iteration(api: Api, run: str, index: int) -> Iteration:
 
 
 async def _best_output(api: Api, status: RunStatus, result: RunResult | None) -> str | None:
-    """The best output so far, whole."""
+    """The best output so far, in full."""
     if result is not None:
         return result.output
     if status.best is None:
@@ -127,11 +127,11 @@ async def _best_output(api: Api, status: RunStatus, result: RunResult | None) ->
     except ApiProblem as problem:
         if problem.status != NOT_FOUND:
             raise
-        return None  # its record is written with the step after it
+        return None  # the record of an iteration is written only with the next step
 
 
 def scarcest(budget: BudgetStatus) -> str:
-    """The limit of which least is left, in words; empty before half of it is used."""
+    """The limit that is closest to being spent, in words; empty below half of it."""
     limits = budget.limits
     used = {
         "money": _of(budget.cost_usd, limits.cost_usd),
@@ -149,14 +149,14 @@ def _of(used: Decimal | float | None, limit: Decimal | float | None) -> float:
 
 
 def threshold_of(spec: Spec | None) -> float | None:
-    """The score that a run aims at, where its kind has one."""
+    """The score that the run aims at; None if its kind has none."""
     return spec.refine.success_threshold if isinstance(spec, RefineSpec) else None
 
 
 def shares(costs: CostReport) -> dict[str, dict[str, float]]:
-    """Of each sum its share of the whole, the largest first.
+    """The share of each phase and model in the total, largest first.
 
-    By money, or by tokens where no price is known.
+    By money, or by tokens if no price is known.
     """
     return {
         name: dict(

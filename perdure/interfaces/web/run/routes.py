@@ -1,4 +1,4 @@
-"""The page of one run, its live part, and the forms that steer it."""
+"""The page of one run, its live part, and the forms of its actions."""
 
 from typing import Annotated
 
@@ -21,7 +21,7 @@ router = APIRouter()
 
 @router.get("/runs/{run}")
 async def show(visit: Here, run: str, all: bool = False, answered: str = "") -> Response:
-    """All of a run, and which of its questions the visitor has just answered."""
+    """Show a run, and which of its questions the visitor has just answered."""
     return await run_page(visit, run, all=all, answered=answered)
 
 
@@ -32,7 +32,7 @@ async def live(
     all: bool = False,
     last_event_id: Annotated[str | None, Header(max_length=LONGEST_ID)] = None,
 ) -> Response:
-    """The part of the page that changes, again after each change, until the run has ended."""
+    """Stream the changing part of the page until the run has ended."""
     return await watched(visit, run, all=all, had=last_event_id)
 
 
@@ -44,7 +44,7 @@ async def run_page(
     problem: ApiProblem | None = None,
     answered: str = "",
 ) -> Response:
-    """The page of a run, and above it what was refused."""
+    """The page of a run, with a refused action shown above it."""
     found = await read_run(visit.api, run, now=visit.site.now(), all=all)
     status_code = problem.status if problem else 200
     return visit.page(
@@ -59,7 +59,7 @@ async def run_page(
 
 @router.get("/runs/{run}/iterations/{index}")
 async def iteration(visit: Here, run: str, index: int) -> Response:
-    """One iteration with what it wrote, and how that differs from the one before."""
+    """Show one iteration with its output and the changes since the one before."""
     found = await read_iteration(visit.api, run, index)
     before = await read_iteration(visit.api, run, index - 1) if index > 1 else None
     changes: tuple[Line, ...] | None = ()
@@ -78,7 +78,7 @@ async def iteration(visit: Here, run: str, index: int) -> Response:
 
 @router.post("/runs/{run}/{verb}")
 async def steer(visit: Here, fields: Fields, run: str, verb: str) -> Response:
-    """One verb, with what its form says."""
+    """Send one verb with the fields of its form."""
     if verb not in VERBS:
         raise ApiProblem(404, "not_found", "There is no such page.")
     body = {name: fields[name] for name in ("mode", "note", "text") if fields.get(name)}
@@ -86,7 +86,7 @@ async def steer(visit: Here, fields: Fields, run: str, verb: str) -> Response:
 
 
 async def sent(visit: Visit, run: str, verb: str, body: dict[str, JsonValue]) -> Response:
-    """The run's page after a verb; a refusal is told on it."""
+    """Send a verb and show the run's page; a refusal is shown on it."""
     try:
         await visit.api.post(f"{at('loops', run)}/{verb}", Receipt, body or None)
     except ApiProblem as problem:

@@ -1,6 +1,7 @@
-"""The scores of a run as a drawing: one point an iteration, the threshold as a line.
+"""The scores of a run as a drawing: a point for each iteration, the threshold as a line.
 
-Colours and strokes come from the stylesheet, as pages allow no styles of their own.
+Colours and strokes come from the stylesheet, because the content security policy forbids inline
+styles.
 """
 
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ MOST_LABELS = 20
 
 
 class Point(NamedTuple):
-    """One scored iteration, and what was decided after it."""
+    """A scored iteration, and the decision after it."""
 
     iteration: int
     score: float
@@ -25,7 +26,7 @@ class Point(NamedTuple):
 
 
 def score_plot(points: Sequence[Point], threshold: float | None) -> Markup | None:
-    """The drawing, or None where fewer than two iterations have a score."""
+    """Draw the plot; None with fewer than two scored iterations."""
     if len(points) < 2:
         return None
     parts = [_grid(mark) for mark in (0.0, 0.5, 1.0)]

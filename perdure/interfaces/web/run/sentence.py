@@ -1,4 +1,4 @@
-"""What a run does now, in one sentence for people."""
+"""What a run is doing now, in one sentence."""
 
 from datetime import datetime
 
@@ -28,7 +28,7 @@ _PHASES = {
 
 
 def now_sentence(status: RunStatus) -> str:
-    """The sentence for a run that has not ended."""
+    """The sentence for an open run."""
     if status.stop == "now":
         return "It is being stopped: what it does now is cancelled."
     if status.stop == "graceful":
@@ -42,7 +42,7 @@ def now_sentence(status: RunStatus) -> str:
 
 
 def elapsed(status: RunStatus, now: datetime) -> float:
-    """Seconds since it began: a run's own clock stands still between its steps."""
+    """Seconds from the start to `now`: the run's own clock stands still between its steps."""
     if status.started_at is None or status.phase == "ended":
         return status.elapsed_s
     return max(status.elapsed_s, (now - status.started_at).total_seconds())

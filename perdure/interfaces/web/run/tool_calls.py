@@ -1,4 +1,4 @@
-"""The tool calls of an iteration: what each was asked, and what it gave."""
+"""The tool calls of an iteration: arguments and result of each."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -22,14 +22,14 @@ NOT_FOUND = 404
 
 
 class CutText(NamedTuple):
-    """A text, or its beginning; `size` says of one that was cut how long it is."""
+    """A text or its beginning; if it was cut, `size` is the full size in words."""
 
     text: str
     size: str = ""
 
 
 class ShownToolCall(NamedTuple):
-    """A call with arguments and result; None where nothing was kept. `whole` is its address."""
+    """A call with arguments and result, None if not kept; `whole` names the full result."""
 
     record: ToolCallRecord
     arguments: CutText | None
@@ -39,7 +39,7 @@ class ShownToolCall(NamedTuple):
 
 @router.get("/runs/{run}/iterations/{index}/tools")
 async def tools(visit: Here, run: str, index: int) -> Response:
-    """The tool calls of one iteration, the first one first."""
+    """Show the tool calls of one iteration, oldest first."""
     record = (await read_iteration(visit.api, run, index)).record
     messages = await _around(visit.api, run, index) if record.calls else []
     return visit.page(
@@ -52,7 +52,7 @@ async def tools(visit: Here, run: str, index: int) -> Response:
 
 @router.get("/runs/{run}/results/{ref}")
 async def whole(visit: Here, run: str, ref: str) -> Response:
-    """All that a tool call gave, to save."""
+    """Download the full result of a tool call."""
     return await visit.api.content(
         at("loops", run, "artifacts", ref), keep=("content-type", "content-disposition")
     )
@@ -61,7 +61,7 @@ async def whole(visit: Here, run: str, ref: str) -> Response:
 def shown_calls(
     records: Iterable[ToolCallRecord], messages: Sequence[Message]
 ) -> tuple[ShownToolCall, ...]:
-    """The calls with what the conversation says of them."""
+    """Match the calls with their arguments and results in the conversation."""
     asked: dict[str, ToolUseBlock] = {}
     given: dict[str, ToolResultBlock] = {}
     for message in messages:
@@ -74,7 +74,7 @@ def shown_calls(
 
 
 def cut(text: str) -> CutText:
-    """A text for a page: a long one by its beginning, with its size in words."""
+    """Cut a long text to its beginning, with its full size in words."""
     if len(text) <= MOST_CHARACTERS:
         return CutText(text)
     return CutText(text[:MOST_CHARACTERS], size_in_words(len(text.encode("utf-8", "replace"))))
@@ -92,21 +92,21 @@ def _shown(
     said = cut("\n".join([given.text, *(one.words for one in given.attachments)]))
     if given.ref is None:
         return ShownToolCall(record, told, said, None)
-    # The model may have been shown the beginning alone; the whole is in the store.
+    # The model may have been shown only the beginning; the store has all of it.
     is_part = given.ref.bytes > len(given.text.encode("utf-8", "replace"))
     size = size_in_words(given.ref.bytes) if is_part else said.size
     return ShownToolCall(record, told, CutText(said.text, size), given.ref.hash)
 
 
 async def _around(api: Api, run: str, index: int) -> list[Message]:
-    """What was said in an iteration and after it: results begin the prompt of what follows."""
+    """The messages of an iteration and the next one, whose prompt begins with tool results."""
     own = await _said(api, run, index)
     following = await _said(api, run, index + 1) or await _said(api, run, None)
     return [*own, *following]
 
 
 async def _said(api: Api, run: str, index: int | None) -> list[Message]:
-    """What was said up to the end of an iteration (None: up to now); nothing that was not kept."""
+    """The messages up to the end of an iteration (None: up to now); empty if none were kept."""
     found: list[Message] = []
     cursor: str | None = None
     for _ in range(MOST_PAGES):

@@ -1,8 +1,8 @@
-"""A run as it is watched: read and rendered once for each change, however many look at it.
+"""Live pages of runs: each change is read and rendered once, however many people watch.
 
-All whose rights are the same share one reading, one stream of the API and one rendered part. What
-belongs to one session alone, the key of its forms, is put in for each watcher at the very end; the
-template is given nothing else of a session, so that it cannot show it to somebody else.
+All watchers with the same permissions share one reader, one stream of the API and one rendered
+part. Only the form key differs between sessions. It is put in for each watcher at the end; the
+template gets nothing else of a session, so one visitor's data cannot reach another.
 """
 
 import asyncio
@@ -29,23 +29,25 @@ from perdure.interfaces.web.rendering import rendered
 from perdure.interfaces.web.run.reading import read_run
 from perdure.interfaces.web.visit import Visit
 
-# Seconds between two readings of a run that changes all the time, and after one that failed.
+# Seconds between two renderings of a run that keeps changing, and before the next try after a
+# failure.
 APART_S, AGAIN_S = 0.4, 2.0
-# So often it is asked again whether a session still holds, and a watcher hears something.
+# How often a stream checks that its session still holds, and sends a sign of life.
 HEARTBEAT_S = 5.0
 LONGEST_ID = 100
 GONE = 404
-# In place of the key of a session; nobody is ever shown it, so no text can hold it.
+# Stands in for the form key of a session in the rendered part. It is random and never shown, so no
+# text of a run can contain it.
 _ANY_KEY = secrets.token_hex(32)
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The part of a page that changes, as an event without the key of a session.
+    """The changing part of a page as an event, split at the places of the form key.
 
     Args:
-        id: of what it says; the same where nothing changed.
-        pieces: the event around the places of the key.
+        id: a hash of the content without the key; equal parts have equal ids.
+        pieces: the event between the places of the key.
     """
 
     id: str
@@ -53,23 +55,23 @@ class Part:
 
     @classmethod
     def of(cls, html: str) -> "Part":
-        """A part whose forms hold `_ANY_KEY`."""
+        """Make a part from HTML whose forms hold `_ANY_KEY`."""
         said = hashlib.sha256(html.replace(_ANY_KEY, "").encode()).hexdigest()[:16]
         event = format_sse_event(data_str=html, id=said)
         return cls(said, tuple(event.split(_ANY_KEY.encode())))
 
     def event(self, form_key: str) -> bytes:
-        """As it goes to one watcher."""
+        """The event for one watcher, with the key of their session."""
         return form_key.encode().join(self.pieces)
 
 
 class Watch:
-    """What is known of one run by all who may see the same, and the reading that keeps it so.
+    """The state of one run for all watchers with the same permissions, and its reader.
 
     Args:
-        run: which one.
-        all: with every iteration.
-        token: of one who may see it so; those who follow have tokens of the same sight.
+        run: the run's id.
+        all: include every iteration.
+        token: the token of the first watcher; all watchers have the same permissions.
         api: the REST application.
         site: the installation, for the clock.
     """
@@ -94,7 +96,7 @@ class Watch:
         rendering = asyncio.create_task(self._render_changes())
         try:
             while not await self._followed():
-                self._changed.set()  # what broke the stream is told by the page itself
+                self._changed.set()  # the rendered part itself says what broke the stream
                 await asyncio.sleep(AGAIN_S)
         finally:
             rendering.cancel()
@@ -107,7 +109,7 @@ class Watch:
         self.news.tell()
 
     async def _followed(self) -> bool:
-        """Whether the run has ended when its stream does."""
+        """Follow the stream once; return whether the run has ended."""
         path = f"{at('loops', self._run)}/events"
         with suppress(ApiProblem):
             async for told in followed(self._app, self._token, path):
@@ -130,10 +132,10 @@ class Watch:
             await asyncio.sleep(APART_S)
 
     async def _rendered(self) -> bool:
-        """Read the run anew; False where that was refused.
+        """Read and render the run; False if the API refused.
 
-        What was shown stays then, with the words that people are writing into it. Only of a run
-        that is gone the part says so.
+        On a refusal the old part stays, because people may be typing into its forms. Only if the
+        run is gone does the part say so.
         """
         now = self._site.now()
         found: ApiProblem | None = None
@@ -157,10 +159,10 @@ class Watch:
 
 
 class Watches:
-    """The runs that are watched now; a reading ends with its last watcher.
+    """The runs that are watched now; the reader of a run stops with its last watcher.
 
     Args:
-        site: the installation, for the clock and for how much a token may hold open.
+        site: the installation, for the clock and the limit of open streams.
         api: the REST application.
     """
 
@@ -171,12 +173,12 @@ class Watches:
 
     @property
     def watched(self) -> tuple[Watch, ...]:
-        """All that are read now."""
+        """All watches that are in progress."""
         return tuple(watch for watch, _ in self._watches.values())
 
     @asynccontextmanager
     async def follow(self, run: str, token: ApiToken, *, all: bool) -> AsyncGenerator[Watch]:
-        """What is known of a run, kept up to date as long as somebody follows."""
+        """The watch of a run, kept up to date while somebody follows it."""
         key = Key(run, all, token.sight)
         watch, reading = self._watches.get(key) or self._opened(key, token)
         watch.watchers += 1
@@ -198,7 +200,7 @@ class Watches:
 
 
 class Key(NamedTuple):
-    """Whose pages of a run are the same."""
+    """Watchers with equal keys share one reader and one rendered part."""
 
     run: str
     all: bool
@@ -206,13 +208,13 @@ class Key(NamedTuple):
 
 
 async def watched(visit: Visit, run: str, *, all: bool, had: str | None) -> Response:
-    """The stream for one watcher: who is slow misses what came between, never the last.
+    """The stream for one watcher; a slow one skips intermediate parts but gets the last.
 
     Args:
-        visit: who watches.
-        run: which run.
-        all: with every iteration.
-        had: the id of the part that came last.
+        visit: the watcher's request.
+        run: the run's id.
+        all: include every iteration.
+        had: the id of the part that the page already shows.
 
     Raises:
         ApiProblem: the visitor may not see the run, or follows too many.
@@ -240,12 +242,12 @@ async def watched(visit: Visit, run: str, *, all: bool, had: str | None) -> Resp
 async def news_of(
     watch: Watch, *, form_key: str, had: str | None, holds: Callable[[], Awaitable[bool]]
 ) -> AsyncGenerator[bytes]:
-    """What one watcher is told.
+    """The events for one watcher.
 
     Args:
-        watch: what is known.
+        watch: the shared state.
         form_key: of the watcher's session.
-        had: the id of the part that came last.
+        had: the id of the part that the page already shows.
         holds: whether the session still holds.
     """
     clock = asyncio.get_running_loop().time

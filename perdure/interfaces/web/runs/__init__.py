@@ -1,1 +1,1 @@
-"""All runs, newest first, as they change."""
+"""The list of all runs, newest first."""

@@ -1,4 +1,4 @@
-"""The list of runs, with the filters of the API in its address."""
+"""The list of runs; the address holds the filters of the API."""
 
 import asyncio
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ router = APIRouter()
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A filter with few values."""
+    """A filter with a few values."""
 
     name: str
     values: tuple[str, ...]
@@ -44,7 +44,7 @@ CHOICES = (
 
 @dataclass(frozen=True, slots=True)
 class Glance:
-    """A run in its row: scores by iteration, as bars too, and the share of its limit it spent."""
+    """A run's row: scores, the same as bars, and the spent share of its limit."""
 
     scores: tuple[float | None, ...]
     bars: str
@@ -54,12 +54,13 @@ class Glance:
 
 @router.get("/runs")
 async def show(request: Request, visit: Here, cursor: str | None = None) -> Response:
-    """One page of runs; a script asks for its rows alone."""
+    """Show one page of runs; a script gets only the rows."""
     chosen = {name: request.query_params.get(name, "") for name in FILTERS}
     found = await visit.api.get("/loops", Runs, {**chosen, "cursor": cursor})
     named = urlencode(_given(chosen))
     template = "runs/rows.html" if visit.wants_part else "runs/runs.html"
-    # Without scripts nothing comes later; with them the cells of a part stay as they are.
+    # The first page has the glances in it for browsers without scripts. A script that refreshes the
+    # rows keeps the cells that it already has.
     glances = {} if visit.wants_part else await _glances(visit, [run.id for run in found.items])
     return visit.page(
         template,
@@ -78,13 +79,13 @@ async def show(request: Request, visit: Here, cursor: str | None = None) -> Resp
 
 @router.get("/runs/{run}/glance")
 async def glance(visit: Here, run: str) -> Response:
-    """The scores of a run as bars and its spend against its limit, for its row in the list."""
+    """The glance of one run: its scores as bars, and its spend against its limit."""
     return visit.page("runs/glance.html", glance=await _glance(visit, run))
 
 
 @router.post("/runs/{verb}-selected")
 async def steer(request: Request, visit: Here, fields: Fields, verb: str) -> Response:
-    """One verb to several runs; each that refuses says why."""
+    """Send one verb to several runs, and report each refusal."""
     if verb not in VERBS:
         raise ApiProblem(404, "not_found", "There is no such page.")
     form = await request.form()
@@ -111,7 +112,7 @@ async def _glance(visit: Visit, run: str) -> Glance:
 
 
 async def _glances(visit: Visit, runs: Sequence[str]) -> dict[str, Glance]:
-    """Those that can be read at once: a worker that is away must not keep the list away."""
+    """The glances that can be read in time: an unavailable worker must not delay the list."""
     reading = {run: asyncio.create_task(_glance(visit, run)) for run in runs}
     if not reading:
         return {}

@@ -1,4 +1,4 @@
-"""Schedules: the list with what each month has cost, one of them, and the form of a new one."""
+"""Schedules: the list with each month's cost, the page of one, and the form of a new one."""
 
 from dataclasses import dataclass
 
@@ -28,7 +28,7 @@ router = APIRouter()
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A schedule in words."""
+    """A schedule as text."""
 
     name: str
     address: str
@@ -42,7 +42,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class StartRow:
-    """A start that it made: a link to its run, or why it was refused."""
+    """One start of a schedule: a link to its run, or why it was refused."""
 
     at: str
     run: str
@@ -52,14 +52,14 @@ class StartRow:
 
 @router.get("/schedules")
 async def show_all(visit: Here) -> Response:
-    """All of them by name."""
+    """List all schedules by name."""
     found = await visit.api.get("/schedules", Schedules)
     return visit.page("schedules/list.html", rows=[_row(one) for one in found.items])
 
 
 @router.get("/schedules/new")
 async def show_form(visit: Here, task: str = "") -> Response:
-    """The form, empty or with the fields of a ready-made task."""
+    """Show the form, empty or filled from a ready-made task."""
     text = ""
     if task:
         fields = (await visit.api.get(at("tasks", task), ReadyTask)).fields
@@ -69,7 +69,7 @@ async def show_form(visit: Here, task: str = "") -> Response:
 
 @router.post("/schedules/new")
 async def create(visit: Here, fields: Fields) -> Response:
-    """The new schedule, or the form with what is wrong."""
+    """Create the schedule, or show the form with the problems."""
     form = ScheduleForm.read(fields)
     try:
         made = await visit.api.post("/schedules", ScheduleStatus, form.body())
@@ -88,7 +88,7 @@ async def show(visit: Here, schedule: str) -> Response:
 
 @router.post("/schedules/{schedule}/trigger")
 async def trigger(visit: Here, schedule: str) -> Response:
-    """The run of a start by hand, or why there is none."""
+    """Start the task once, now; show the run, or why there is none."""
     try:
         came = await visit.api.post(at("schedules", schedule, "trigger"), Triggered)
     except ApiProblem as problem:
@@ -100,7 +100,7 @@ async def trigger(visit: Here, schedule: str) -> Response:
 
 @router.post("/schedules/{schedule}/delete")
 async def delete(visit: Here, schedule: str) -> Response:
-    """End it; its runs stay."""
+    """Delete the schedule; its runs stay."""
     try:
         await visit.api.delete(at("schedules", schedule))
     except ApiProblem as problem:
@@ -110,7 +110,7 @@ async def delete(visit: Here, schedule: str) -> Response:
 
 @router.post("/schedules/{schedule}/{verb}")
 async def steer(visit: Here, schedule: str, verb: str) -> Response:
-    """Pause it or take it up again."""
+    """Pause or resume the schedule."""
     if verb not in VERBS:
         raise ApiProblem(404, "not_found", "There is no such page.")
     try:

@@ -1,4 +1,4 @@
-"""The form of a new schedule as the body that it means."""
+"""The form of a new schedule: its fields and the request body."""
 
 from collections.abc import Mapping
 
@@ -12,17 +12,17 @@ HOURS_S = 3_600
 
 
 class ScheduleForm(FrozenModel):
-    """What somebody wrote, as it stands in the fields.
+    """The fields of the form as a person filled them in.
 
     Args:
-        name: names the schedule.
+        name: the schedule's name.
         task: the fields of a task file, as YAML.
         cron: when, as five fields.
-        every_hours: how often, instead.
+        every_hours: how often, instead of `cron`.
         time_zone: of the times and of the months.
-        overlap: what becomes of a start while a run is open.
-        cost_usd: what a month may cost.
-        tokens: what a month may use.
+        overlap: what happens to a start while a run is open.
+        cost_usd: the limit of a month in USD.
+        tokens: the limit of a month in tokens.
     """
 
     name: str = ""
@@ -36,15 +36,15 @@ class ScheduleForm(FrozenModel):
 
     @classmethod
     def read(cls, fields: Mapping[str, str]) -> "ScheduleForm":
-        """The form as it was sent."""
+        """Read the form from the request."""
         known = cls.model_fields.keys() & fields.keys()
         return cls(**{name: fields[name].strip() for name in known})
 
     def body(self) -> dict[str, JsonValue]:
-        """The body of a request that creates it; the API says what is wrong with its values.
+        """The request body; the API checks its values.
 
         Raises:
-            ApiProblem: the task is no YAML, or no fields.
+            ApiProblem: the task is not YAML, or has no fields.
         """
         times: dict[str, JsonValue] = {"time_zone": self.time_zone}
         if self.cron:

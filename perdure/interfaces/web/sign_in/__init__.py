@@ -1,1 +1,1 @@
-"""The way in: a token of the API, or a ticket from the command line."""
+"""Signing in: with an API token, a ticket from the command line, or an identity provider."""

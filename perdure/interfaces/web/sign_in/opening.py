@@ -1,4 +1,4 @@
-"""How every way of signing in ends: with a session, or with the form and what was wrong."""
+"""The end of every sign-in: a session, or the form with the problem."""
 
 import secrets
 from urllib.parse import urlsplit
@@ -17,7 +17,7 @@ INTERFACE = "page"
 
 
 async def opened(request: Request, token: ApiToken, *, next: str, secure: bool) -> Response:
-    """A session that stands for a token; `secure` keeps its cookie to TLS."""
+    """Open a session for a token; `secure` limits its cookie to TLS."""
     site = site_of(request)
     await _audit(site).used(token, interface=INTERFACE, address=_address(request))
     key = await site.services.access.signing_key()
@@ -43,10 +43,10 @@ async def refused(
     next: str = "/",
     status: int = 401,
 ) -> HTMLResponse:
-    """The form with what was wrong; the audit trail has it too.
+    """The form with the problem, which also goes to the audit trail.
 
     Args:
-        request: the one that is refused.
+        request: the refused request.
         detail: what was found.
         cure: what to do next.
         shown: the `authorization` that was tried, if it was a token.
@@ -61,7 +61,7 @@ async def refused(
 def form(
     request: Request, *, next: str = "/", detail: str = "", cure: str = "", status: int = 200
 ) -> HTMLResponse:
-    """The form for a token, with the provider if there is one."""
+    """The form for a token, with a link to the identity provider if there is one."""
     site = site_of(request)
     sign_on = site.single_sign_on
     body = rendered(
@@ -76,7 +76,7 @@ def form(
 
 
 def own(address: str) -> str:
-    """An address of this page; whatever leads elsewhere becomes the first view."""
+    """The address if it is on this page, else `/`: a sign-in must not lead to another site."""
     parts = urlsplit(address)
     led = parts.scheme or parts.netloc or not address.startswith("/") or "\\" in address
     return "/" if led or address.startswith("//") else address

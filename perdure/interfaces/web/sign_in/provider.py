@@ -29,7 +29,7 @@ router = APIRouter(prefix=PATH)
 
 @router.get("")
 async def leave(request: Request, next: str = "/") -> Response:
-    """Send the browser to the provider."""
+    """Redirect the browser to the provider."""
     site, sign_on = _offered(request)
     attempt = Attempt(
         state=secrets.token_urlsafe(32),
@@ -62,10 +62,11 @@ async def leave(request: Request, next: str = "/") -> Response:
 
 @router.get("/back")
 async def come_back(request: Request) -> Response:
-    """Take the provider's answer, and open a session for whom it names."""
+    """Check the provider's answer, and open a session for the person that it names."""
     site, sign_on = _offered(request)
     if request.headers.get("sec-fetch-site") == "cross-site":
-        # The strict cookie is not sent on the way back from another site. Asked again, it is.
+        # Browsers do not send a `SameSite=Strict` cookie on the way back from another site. This
+        # answer makes the browser ask again from here, with the cookie.
         return HTMLResponse(rendered("layout/again.html", site.now()))
     access = site.services.access
     outbound = Outbound.read(
@@ -87,7 +88,7 @@ async def come_back(request: Request) -> Response:
 
 
 async def _token(site: ApiSite, sign_on: SingleSignOn, person: Person) -> ApiToken:
-    """The token that stands for a person, made or renewed."""
+    """The token for a person, created or renewed."""
     access = site.services.access
     wanted = sign_on.token(
         person, secret=secrets.token_urlsafe(32), now=site.now(), hours=SESSION_HOURS
@@ -113,7 +114,7 @@ def _offered(request: Request) -> tuple[ApiSite, SingleSignOn]:
 
 
 def _secure(site: ApiSite) -> bool:
-    """Whether cookies are for TLS alone: this process speaks plain HTTP, a proxy may not."""
+    """Whether cookies need TLS: this process speaks plain HTTP, but a proxy may use TLS."""
     return urlsplit(site.rules.page_url or "").scheme == "https"
 
 

@@ -1,4 +1,4 @@
-"""Signing in with an API token, or with the ticket that `perdure open` made; and signing out."""
+"""Sign-in with an API token or with a ticket of `perdure open`; sign-out."""
 
 import secrets
 from datetime import timedelta
@@ -18,7 +18,7 @@ router = APIRouter(prefix=SIGN_IN)
 
 @router.get("")
 async def show(request: Request, next: str = "/") -> Response:
-    """The form for a token; a ticket in the fragment is sent by the page's script."""
+    """Show the form for a token; with a ticket in the fragment, the page's script sends it."""
     return form(request, next=own(next))
 
 
@@ -39,13 +39,13 @@ async def with_token(request: Request, fields: Fields) -> Response:
 
 @router.post("/ticket")
 async def with_ticket(request: Request, fields: Fields) -> Response:
-    """Open the session that a ticket stands for; each ticket opens one."""
+    """Open the session of a ticket; each ticket works once."""
     site = site_of(request)
     access, now = site.services.access, site.now()
     ticket = Ticket.read(fields.get("ticket", ""), await access.signing_key(), now=now)
     token = None if ticket is None else await access.token(ticket.token)
     if ticket is not None and token is not None and token.usable(now):
-        # Nobody ever learns this secret; with another digest, the ticket opens nothing more.
+        # Nobody ever learns the new secret. It changes the digest, so the ticket works only once.
         renewed = token.rotated(
             secrets.token_urlsafe(32),
             at=now,
@@ -67,6 +67,7 @@ async def sign_out() -> Response:
 
 
 async def _opened(request: Request, token: ApiToken, fields: Fields) -> Response:
-    # This process speaks plain HTTP; that a proxy before it speaks TLS, the browser says.
+    # This process speaks plain HTTP. Only the browser's `origin` shows that a proxy before it uses
+    # TLS.
     secure = request.headers.get("origin", "").startswith("https:")
     return await opened(request, token, next=own(fields.get("next", "/")), secure=secure)

@@ -1,1 +1,1 @@
-"""Starting a run: a form, what it could cost, and then the run."""
+"""Starting a run: a form, its plan with the worst cost, then the run."""

@@ -1,7 +1,7 @@
-"""Files of the start form: what was chosen, as named inputs, and what was taken before.
+"""Files of the start form: newly chosen ones, and those kept from an earlier submission.
 
-A form that comes back has lost its files: a browser never gives them twice. Images and PDFs lie in
-the store by then, and the form carries what is known of each; texts stand in fields of their own.
+Browsers never fill file fields again, so a form that is shown again has lost its files. By then
+images and PDFs are in the store, and the form carries their metadata; texts become input fields.
 """
 
 import base64
@@ -30,18 +30,18 @@ from perdure.interfaces.web.api_calls import ApiProblem
 FIELD = "files"
 KEPT = "kept:"
 NAME_CHARACTERS = 80
-# Of a body, for all other fields.
+# Room in the body for all other fields.
 ROOM_BYTES = 64 * 1024
 _NO_NAME = re.compile(r"[^a-z0-9]+")
 
 
 class ChosenFiles(FrozenModel):
-    """The files that came with a form, each by the name of the input that it becomes.
+    """The files that came with a form, by the name of the input that each becomes.
 
     Args:
-        contents: images and PDFs, as a task has them.
-        texts: the texts of all others.
-        names: of the images and PDFs, as people know them.
+        contents: images and PDFs, as values of a task.
+        texts: the texts of all other files.
+        names: the file names of the images and PDFs.
     """
 
     contents: Mapping[str, JsonValue] = {}
@@ -50,12 +50,12 @@ class ChosenFiles(FrozenModel):
 
 
 def most_bytes(body_bytes: int) -> int:
-    """How many bytes of files fit into a form: the API is sent them as base64, a third more."""
+    """How many bytes of files fit into a form; the API gets them as base64, which adds a third."""
     return max(0, body_bytes - ROOM_BYTES) * 3 // 4
 
 
 async def chosen(request: Request) -> list[tuple[str, bytes]]:
-    """The files of a form with their names, those aside that nobody chose."""
+    """The files of a form by name; empty file fields are left out."""
     found: list[tuple[str, bytes]] = []
     for file in (await request.form()).getlist(FIELD):
         if not isinstance(file, UploadFile):
@@ -72,11 +72,11 @@ Chosen = Annotated[list[tuple[str, bytes]], Depends(chosen)]
 
 
 def as_inputs(files: list[tuple[str, bytes]], *, taken: Collection[str], limit: int) -> ChosenFiles:
-    """The files as inputs of a task.
+    """Turn files into inputs of a task.
 
     Args:
-        files: names, as the browser tells them, and contents.
-        taken: names of inputs that there are already.
+        files: names, as the browser sends them, and contents.
+        taken: names of existing inputs.
         limit: how many bytes all of them may have.
 
     Raises:
@@ -122,8 +122,8 @@ def as_inputs(files: list[tuple[str, bytes]], *, taken: Collection[str], limit: 
 
 
 def file_name(given: str) -> str:
-    """A file's own name for people and models: no folders, no signs that hide or steer."""
-    # A name is one line: browsers send what the file system has, line ends too.
+    """A safe file name for people and models: no folders, no hidden or control characters."""
+    # File systems allow line ends in names, and browsers send them.
     bare = visible(" ".join(re.split(r"[/\\]", given)[-1].split()))
     _, dot, ending = bare.rpartition(".")
     kept = f"{dot}{ending}" if len(ending) < NAME_CHARACTERS // 4 else ""
@@ -131,7 +131,7 @@ def file_name(given: str) -> str:
 
 
 def input_name(called: str, taken: Collection[str]) -> str:
-    """The name of the input that a file becomes: `Chart 1.png` is `chart_1`."""
+    """The input's name for a file: `Chart 1.png` becomes `chart_1`."""
     stem = called.rpartition(".")[0] or called
     plain = _NO_NAME.sub("_", stem.lower()).strip("_")[:40] or "file"
     name, number = plain, 1
@@ -142,15 +142,15 @@ def input_name(called: str, taken: Collection[str]) -> str:
 
 
 def kept_of(fields: Mapping[str, str]) -> dict[str, str]:
-    """What a form carries of files that were taken before, by input; unticked ones are gone."""
+    """The metadata of kept files by input; a file that was unticked is not in the form any more."""
     return {name.removeprefix(KEPT): told for name, told in fields.items() if name.startswith(KEPT)}
 
 
 def kept_values(kept: Mapping[str, str]) -> dict[str, JsonValue]:
-    """The same as a task has them.
+    """The kept files as values of a task.
 
     Raises:
-        ApiProblem: what was carried is not what a form of ours carries.
+        ApiProblem: the metadata was not written by our form.
     """
     try:
         found = {name: Attachment.model_validate_json(told) for name, told in kept.items()}
@@ -166,7 +166,7 @@ def kept_values(kept: Mapping[str, str]) -> dict[str, JsonValue]:
 
 
 def now_kept(inputs: Collection[PlannedInput], names: Collection[str]) -> dict[str, str]:
-    """What a form carries from now on, of those images and PDFs that it brought itself."""
+    """The metadata to carry on, of images and PDFs that came with this form."""
     return {
         one.name: one.attachment.model_dump_json(exclude_none=True)
         for one in inputs
@@ -175,7 +175,7 @@ def now_kept(inputs: Collection[PlannedInput], names: Collection[str]) -> dict[s
 
 
 def kept_words(kept: Mapping[str, str]) -> dict[str, str]:
-    """What people read of each; what cannot be read is left out."""
+    """A description of each kept file; unreadable ones are left out."""
     found: dict[str, str] = {}
     for name, told in kept.items():
         try:

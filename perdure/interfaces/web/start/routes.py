@@ -1,4 +1,4 @@
-"""The form of a new run: looked over with its worst case, then started once."""
+"""The form of a new run: show the plan with the worst cost, then start the run once."""
 
 import uuid
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ router = APIRouter()
 async def show(
     visit: Here, goal: str = "", kind: str = "refine", definition: str = "", task: str = ""
 ) -> Response:
-    """The empty form, or that of a ready-made task."""
+    """Show the form, empty or filled from a ready-made task."""
     if task:
         found = await visit.api.get(at("tasks", task), ReadyTask)
         return await _form(visit, TaskForm.of(found))
@@ -42,7 +42,7 @@ async def show(
 
 @router.post("/new")
 async def look_over(visit: Here, fields: Fields, files: Chosen) -> Response:
-    """The form with its plan, or with what is wrong; with `start`, the run."""
+    """Show the form again with the plan or the problems; with `start`, start the run."""
     form = TaskForm.read(fields)
     form = form.for_loop(await _takes(visit, form.definition))
     if "fields" in fields:
@@ -68,7 +68,7 @@ async def look_over(visit: Here, fields: Fields, files: Chosen) -> Response:
 
 
 async def _takes(visit: Visit, definition: str) -> tuple[LoopParameter, ...]:
-    """The parameters of a loop; none of one that is not there."""
+    """The parameters of a loop; empty if the loop does not exist."""
     if not definition:
         return ()
     found = (await visit.api.get("/loops/definitions", Definitions)).items

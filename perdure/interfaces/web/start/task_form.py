@@ -1,4 +1,4 @@
-"""The form of a new run as the task that it means."""
+"""The form of a new run: its fields, and the task that they make."""
 
 from collections.abc import Collection, Mapping
 
@@ -17,31 +17,31 @@ from perdure.interfaces.web.start.files import ChosenFiles, kept_of, kept_values
 NAME_CHARACTERS = 60
 INPUT = "input:"
 PARAMETER = "parameter:"
-# Made of several fields each.
+# Field groups that are read apart from the plain fields.
 PARTS = frozenset({"inputs", "parameters", "kept", "contents"})
 Task = dict[str, JsonValue]
 
 
 class TaskForm(FrozenModel):
-    """What somebody wrote, as it stands in the fields.
+    """The fields of the form as a person filled them in.
 
     Args:
         kind: of the run.
         goal: what is to be done.
         definition: the loop of roles, for runs of that kind.
-        demands: one a line; a judge scores each.
-        mention: words that must be in the result, with commas between them.
-        most_words: how long the result may be.
-        model: who does it; empty: the installation's default.
+        demands: one for each line; a judge scores each.
+        mention: words that the result must contain, separated by commas.
+        most_words: the longest result.
+        model: the model that does the work; empty: the installation's default.
         cost_usd: the most that it may spend.
         max_iterations: after how many it ends.
         label: to find it again.
-        ready: the ready-made task that it began with.
+        ready: the ready-made task that the form was filled from.
         folder: where the run works, as an absolute path.
         inputs: by name, those that a ready-made task leaves open.
-        parameters: values of the parameters of `definition`, those that were written.
+        parameters: values of the parameters of `definition` that were filled in.
         kept: images and PDFs that were taken before, by input; see `files`.
-        contents: those that came with the form, by input, as a task has them.
+        contents: those that came with the form, by input, as values of a task.
         more: any other fields of a task file, as YAML.
     """
 
@@ -65,7 +65,7 @@ class TaskForm(FrozenModel):
 
     @classmethod
     def read(cls, fields: Mapping[str, str]) -> "TaskForm":
-        """The form as it was sent."""
+        """Read the form from the request."""
         known = cls.model_fields.keys() & fields.keys() - PARTS
         parameters = {
             name.removeprefix(PARAMETER): text.strip()
@@ -82,29 +82,29 @@ class TaskForm(FrozenModel):
         return made.model_copy(update=written)
 
     def for_loop(self, takes: Collection[LoopParameter]) -> "TaskForm":
-        """The form without what was written for the parameters of another loop."""
+        """The form without values for parameters of another loop."""
         names = {one.name for one in takes} if self.kind == "roles" else set[str]()
         parameters = {name: text for name, text in self.parameters.items() if name in names}
         return self.model_copy(update={"parameters": parameters})
 
     def with_files(self, files: ChosenFiles) -> "TaskForm":
-        """The form with files that came with it; texts stand in it as inputs."""
+        """The form with the files that came with it; texts become inputs."""
         inputs = {**self.inputs, **files.texts}
         return self.model_copy(update={"inputs": inputs, "contents": files.contents})
 
     @property
     def input_names(self) -> tuple[str, ...]:
-        """The names of all inputs that it has."""
+        """The names of all its inputs."""
         return (*self.inputs, *self.kept, *self.contents)
 
     @classmethod
     def of(cls, task: ReadyTask) -> "TaskForm":
-        """The form of a ready-made task: its inputs are open, everything else stands in it."""
+        """The form of a ready-made task: its inputs are empty, all other fields are filled in."""
         rest = {name: value for name, value in task.fields.items() if name not in {"goal", "kind"}}
         context = rest.get("context")
         if isinstance(context, dict):
             rest["context"] = {name: text for name, text in context.items() if text is not None}
-        # What has a field of its own stands there alone: `more` would win over what people write.
+        # A value with its own field must not stay in `more`, which would override what people type.
         visible = {
             "definition": _taken(rest, "roles", "definition") if task.kind == "roles" else "",
             "model": _taken(rest, "models", "executor"),
@@ -122,10 +122,10 @@ class TaskForm(FrozenModel):
         ).model_copy(update=visible)
 
     def task(self) -> Task:
-        """The task that it means; what stands under `more` wins, being the more exact.
+        """The task; fields in `more` override the others.
 
         Raises:
-            ApiProblem: `more` is no YAML, or no fields.
+            ApiProblem: `more` is not YAML, or has no fields.
         """
         task: Task = {"kind": self.kind, "goal": self.goal}
         if self.label:
@@ -137,12 +137,12 @@ class TaskForm(FrozenModel):
         if self.folder:
             task["workspace"] = self.folder
         if self.input_names:
-            # The API says which of them is open still.
+            # An empty input is sent as null, and the API names it in its refusal.
             texts = {name: text or None for name, text in self.inputs.items()}
             task["context"] = {**texts, **kept_values(self.kept), **self.contents}
         inner: Task = {"definition": self.definition} if self.kind == "roles" else {}
         if self.kind == "roles" and any(self.parameters.values()):
-            # What stays empty has its default; the API names those that have none.
+            # An empty parameter is left out and gets its default; the API names those without one.
             inner["parameters"] = {name: text for name, text in self.parameters.items() if text}
         if self.max_iterations:
             inner["max_iterations"] = _number(self.max_iterations)
@@ -154,7 +154,7 @@ class TaskForm(FrozenModel):
         return _merged(task, more)
 
     def _rubric(self) -> list[JsonValue]:
-        """What was demanded; where nothing was, what the goal itself says."""
+        """The rubric from the demands; without any, the checks derived from the goal."""
         stated: list[JsonValue] = []
         if words := [word.strip() for word in self.mention.split(",") if word.strip()]:
             check: JsonValue = {"check": "contains", "all": [*words]}
@@ -180,7 +180,7 @@ class TaskForm(FrozenModel):
 
 
 def _taken(fields: Task, part: str, name: str) -> str:
-    """A value taken out of a part of a task, as text; empty where there is none of one line."""
+    """Remove a value from a part of a task and return it as text; empty if it is no plain value."""
     inner = fields.get(part)
     value = inner.get(name) if isinstance(inner, dict) else None
     if not isinstance(inner, dict) or not isinstance(value, str | int | float):
@@ -190,7 +190,7 @@ def _taken(fields: Task, part: str, name: str) -> str:
 
 
 def _parameters_taken(fields: Task) -> dict[str, str]:
-    """The parameters of a loop taken out of a task, as texts."""
+    """Remove the parameters of a loop from a task and return them as texts."""
     inner = fields.get("roles")
     given = inner.get("parameters") if isinstance(inner, dict) else None
     if not isinstance(inner, dict) or not isinstance(given, dict):
@@ -200,7 +200,7 @@ def _parameters_taken(fields: Task) -> dict[str, str]:
 
 
 class _Dumper(yaml.SafeDumper):
-    """YAML as people write it: texts of several lines, such as code, line by line."""
+    """Writes texts of several lines, such as code, as block literals."""
 
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
@@ -216,7 +216,7 @@ def _as_yaml(fields: Task) -> str:
 
 
 def _number(text: str) -> JsonValue:
-    """A whole number as one; the API says what is wrong with anything else."""
+    """A whole number; other text stays as it is, and the API refuses it."""
     return int(text) if text.isdecimal() and len(text) < 10 else text
 
 

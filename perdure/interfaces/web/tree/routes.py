@@ -1,4 +1,4 @@
-"""The tree of a run: who works for whom, on what share, and with what end."""
+"""The tree of a run: who works for whom, with what share of the budget, and how it ended."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,13 +19,13 @@ router = APIRouter()
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One run of the tree.
+    """A run of the tree.
 
     Args:
         node: the run.
-        given: its share of what the run above it may spend, of 1; None where nothing was set.
-        used: what it used of its own limit, of 1.
-        above: the names from the top down to it, so that a result leads back to who wrote it.
+        given: its share of the limit of the run above, from 0 to 1; None without a limit.
+        used: the spent share of its own limit.
+        above: the names of the runs from the top down to it.
     """
 
     node: TreeNode
@@ -55,13 +55,13 @@ def rows_of(tree: RunTree) -> tuple[Row, ...]:
 
 
 def staged(records: Sequence[IterationRecord]) -> tuple[IterationRecord, ...]:
-    """The iterations that have stages, the newest first."""
+    """The iterations with stages, newest first."""
     return tuple(record for record in reversed(records) if record.stages)
 
 
 @router.get("/runs/{run}/tree")
 async def show(visit: Here, run: str) -> Response:
-    """The runs below a run; a script asks for the part that changes."""
+    """Show the runs below a run; a script gets only the changing part."""
     tree = await visit.api.get(f"{at('loops', run)}/tree", RunTree)
     history = await visit.api.get(f"{at('loops', run)}/history", History, {"limit": ITERATIONS})
     return visit.page(
