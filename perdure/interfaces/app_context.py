@@ -107,27 +107,27 @@ class EncryptionKeys(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppContext:
-    """What the command line gets.
+    """Everything that the command line is given.
 
     Args:
         connect: opens `Services` for one command.
-        up: the services in the foreground; returns when they were asked to end.
-        ensure: starts what is missing with the settings of this shell and no others, and returns
-            where it answers.
-        down: stops the services; False when none ran.
+        up: runs the services in the foreground until they are asked to stop.
+        ensure: starts missing services with exactly the settings of this shell, and returns their
+            addresses.
+        down: stops the services; False if none ran.
         state: the services as they run now, or None.
         logs: log lines, the newest last.
-        run_worker: polls until asked to end.
-        run_codec: answers the Web UI with what is sealed, until asked to end.
-        run_api: answers programs over HTTP, until asked to end.
+        run_worker: runs a worker until asked to stop.
+        run_codec: decrypts payloads for the Web UI until asked to stop.
+        run_api: serves the REST API until asked to stop.
         setup_model: installs the embedded model; returns a sentence on what was done.
         replay: replays histories (JSON bytes by name) against this code.
-        doctor: looks at the installation, one check after the other.
-        collect: drops blobs that nothing needs; with True it only counts them.
-        move_blobs: brings blobs of before to the object store.
-        keys: what needs which encryption key, encrypting again, and retiring.
-        kill_worker: kills the embedded worker without warning.
-        lay_out: copies the example of a ready-made task from one folder into another.
+        doctor: checks the installation, one check after the other.
+        collect: deletes blobs that nothing needs; with True it only counts them.
+        move_blobs: moves older blobs to the object store.
+        keys: shows what needs which encryption key, encrypts again, and retires keys.
+        kill_worker: kills the embedded worker at once.
+        lay_out: copies the example of a ready-made task to a folder.
         loops: opens the loop definitions, which need no server.
         in_home: a context for another home folder.
         with_plugins: a context whose services load these files or modules too.
@@ -137,15 +137,15 @@ class AppContext:
         folder: the folder that commands work in.
         user: who steers, for audit trails.
         user_defaults: the user's own `perdure.yaml`.
-        default_model: what runs use that name no model.
+        default_model: for runs that name no model.
         now: the clock.
         version: of the product.
-        rubric_problems: finds patterns and schemas of a rubric that cannot be used.
+        rubric_problems: finds invalid patterns and schemas in a rubric.
         file_formats: models of files that adapters read, for their schemas.
-        model_notes: says which models end soon.
-        measure: reads pixels and pages of images and PDFs.
+        model_notes: warns about models that the provider retires soon or has retired.
+        measure: measures the pixels of images and the pages of PDFs.
         stdout: where output goes; progress and errors go to `stderr`.
-        stdin: where a person answers questions in place; None: nobody does.
+        stdin: where a person answers questions; None: nobody does.
         rate_per_minute: requests of one token a minute, over HTTP.
         token_days: after how many days a new token expires; None: never.
     """

@@ -1,4 +1,4 @@
-"""Ready-made tasks and loop definitions: what they are for, their inputs, and their files."""
+"""Ready-made tasks and loop definitions: their purposes, inputs and files."""
 
 import hashlib
 from importlib.resources import files
@@ -44,7 +44,7 @@ def definitions() -> tuple[Definition, ...]:
 
 
 def definition(name: str) -> Definition:
-    """One of them, by a name that is known."""
+    """The ready-made task of a known name."""
     path = DEFINITIONS / f"{name}.yaml"
     fields = read_file(path)
     context = fields.get("context")
@@ -60,12 +60,12 @@ def definition(name: str) -> Definition:
 
 
 def example_folder(name: str) -> Path:
-    """The example of a ready-made task as it is packaged."""
+    """The packaged example of a ready-made task."""
     return DEFINITIONS / name
 
 
 def example_beside(path: Path) -> Path:
-    """The example of a task file: `example.yaml` in the folder of the file's name.
+    """The example of a task file: `example.yaml` in a folder with the file's name.
 
     Raises:
         InvalidInput: there is none.
@@ -80,7 +80,7 @@ def example_beside(path: Path) -> Path:
 
 
 def digest(folder: Path) -> str:
-    """A short name for what a folder holds: an example is laid out anew when it changes."""
+    """A short hash of a folder's content; a changed example is copied again."""
     found = hashlib.sha256()
     for path in sorted(item for item in folder.rglob("*") if item.is_file()):
         found.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes())
@@ -92,9 +92,9 @@ _OF_LOOPS = frozenset({"termination_condition", "roles"})
 
 
 def is_loop(path: Path) -> bool:
-    """Whether a file is meant as a loop definition: a task has a kind, a loop has roles in a list.
+    """Whether a file is meant as a loop definition: tasks have a kind, loops a list of roles.
 
-    A file that cannot be read is none; whoever reads it next says why.
+    An unreadable file counts as none; the caller that reads it next reports the error.
     """
     try:
         fields = read_file(path)
@@ -106,10 +106,10 @@ def is_loop(path: Path) -> bool:
 
 
 def checked_loop(fields: Fields, *, named: str) -> LoopDefinition:
-    """The definition that the fields make.
+    """Read a loop definition from its fields.
 
     Raises:
-        InvalidInput: anything is wrong; the message lists it all.
+        InvalidInput: anything is wrong; the message lists every problem.
     """
     read = read_definition(fields)
     owned = owned_problems(fields)
@@ -120,9 +120,9 @@ def checked_loop(fields: Fields, *, named: str) -> LoopDefinition:
 
 
 def named_loop_problems(spec: RolesSpec, library: Library) -> tuple[Problem, ...]:
-    """What is wrong with the loop and the parameters that a task names.
+    """What is wrong with the loop or the parameters that a task names.
 
-    Whether the installation offers what the loop requires is for the start to say.
+    Whether the installation has what the loop requires is checked only at the start.
     """
     resolved = resolve_loop(
         library,
@@ -135,7 +135,7 @@ def named_loop_problems(spec: RolesSpec, library: Library) -> tuple[Problem, ...
 
 
 def loop_text(loop: StoredDefinition) -> str:
-    """A definition's file as its author wrote it, comments included, where there is one."""
+    """A definition's file as its author wrote it, with comments; without a file, generated YAML."""
     path = BUILT_IN / f"{loop.name}.yaml" if loop.path is None else Path(loop.path)
     if path.is_file() and path.suffix != ".json":
         return path.read_text(encoding="utf-8-sig")

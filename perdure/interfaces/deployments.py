@@ -1,4 +1,4 @@
-"""Versions of the workers, as interfaces reach them, and what is to be said of them."""
+"""Versions of the workers as interfaces reach them, and advice on them."""
 
 from typing import Protocol
 
@@ -6,27 +6,27 @@ from perdure.domain.installation.deployment import Build, Deployment, Drained
 
 
 class DeploymentGateway(Protocol):
-    """The worker deployment; `gateway.deployments.Deployments` says more."""
+    """The worker deployment; see `gateway.deployments.Deployments`."""
 
     async def status(self) -> Deployment:
         """The builds with their workers and runs."""
         ...
 
     async def promote(self, build: str | None = None) -> Deployment:
-        """Let a build begin all new runs; without one, that of this code."""
+        """Let a build begin all new runs; without a build, that of this code."""
         ...
 
     async def ramp(self, build: str, percent: float) -> Deployment:
-        """Let a build begin a part of the new runs; 0 ends that."""
+        """Let a build begin a share of the new runs; 0 ends that."""
         ...
 
     async def drain(self, build: str, *, move: bool = False) -> Drained:
-        """How far a build is from its end; with `move`, its runs go on in the current build."""
+        """How many runs still need a build; with `move`, they go on in the current build."""
         ...
 
 
 def advice(deployment: Deployment) -> tuple[str, ...]:
-    """What somebody should do, each with its command; nothing where all is well."""
+    """What should be done, each with its command; empty if all is well."""
     told: list[str] = []
     if deployment.current is None:
         told.append(
@@ -48,7 +48,7 @@ def advice(deployment: Deployment) -> tuple[str, ...]:
 
 
 def ended(deployment: Deployment) -> tuple[Build, ...]:
-    """Builds that served, and whose workers nothing needs any more."""
+    """Replaced builds whose workers nothing needs any more."""
     return tuple(one for one in deployment.builds if one.status == "drained" and one.idle)
 
 

@@ -1,7 +1,7 @@
-"""What a run may still give to loops that it starts: its own envelope, less what is spent and held.
+"""What is left of a run's budget for further loops: its limits less what is spent or held.
 
-A loop that is open holds its whole limits; one that ended holds what it spent. A fifth of the run's
-limits is its own, so that it does not starve by what it starts.
+An open loop holds its full limits; an ended one holds what it spent. A fifth of the run's limits is
+kept for the run itself, so that its loops cannot use up everything.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ LEAST_TOKENS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Below:
-    """A loop that the run started, and what it was started with."""
+    """A loop that the run started, with its specification."""
 
     row: StoredRun
     spec: Spec
@@ -31,21 +31,21 @@ class Below:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """How much the next loop may use at most; None where the run itself has no limit."""
+    """The most that the next loop may use; None where the run has no limit."""
 
     cost_usd: Decimal | None
     tokens: int | None
 
 
 async def held_by(journal: Journal, below: tuple[Below, ...]) -> dict[str, Reservation]:
-    """What each loop holds of the envelope of the run that started it."""
+    """What each loop holds of the budget of the run that started it."""
     return {one.row.id: await _held(journal, one) for one in below}
 
 
 async def share_of(
     journal: Journal, *, caller: str, above: Spec, held: Mapping[str, Reservation]
 ) -> Share:
-    """The limits of the next loop: half of what is left, so that further loops can be started.
+    """The limits of the next loop: half of what is left, so that more loops can follow.
 
     Raises:
         NotAllowed: nothing is left.
@@ -68,7 +68,7 @@ async def share_of(
 def _part(
     limits: BudgetLimits, limit: Decimal | None, own: Decimal, held: Decimal
 ) -> Decimal | None:
-    """A share of what neither the run nor its loops need; its reserve for an answer stays."""
+    """Half of what neither the run nor its loops need, without the reserve for the wrap-up."""
     if limit is None:
         return None
     usable = limit * (1 - Decimal(str(limits.wrap_up)))

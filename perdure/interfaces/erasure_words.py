@@ -1,4 +1,4 @@
-"""What an erasure did, in words; the same on a terminal and on the page."""
+"""The result of an erasure in words, for the terminal and the page."""
 
 from perdure.domain.retention.erasure import Erased
 from perdure.interfaces.formatting import plural
@@ -14,7 +14,7 @@ BOOKS_WORDS = (
 
 
 def erased_words(found: Erased) -> list[str]:
-    """One line for each thing that was, or would be, dropped."""
+    """One line for each kind of thing that was, or would be, erased."""
     memory = found.memory
     parts = [
         plural(count, noun)

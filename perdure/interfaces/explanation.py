@@ -1,6 +1,6 @@
-"""Why a run stopped, what would have changed it, and what more money would likely buy.
+"""Why a run stopped, what would have changed that, and what more money would likely buy.
 
-Everything is read from the run's own result and records; an estimate says on what it rests.
+All of it comes from the run's own result and records; an estimate says what it rests on.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -52,7 +52,7 @@ def explain_run(result: RunResult, records: Sequence[IterationRecord]) -> Explan
 
 
 def outlook(result: RunResult, records: Sequence[IterationRecord]) -> Outlook:
-    """What 0.10 USD more would likely buy: iterations at their mean price, gains that fade."""
+    """What 0.10 USD more would likely buy: iterations at the mean cost, with fading gains."""
     best = result.best.score if result.best else None
     costs = [record.cost_usd for record in records]
     if not records:
@@ -74,7 +74,7 @@ def outlook(result: RunResult, records: Sequence[IterationRecord]) -> Outlook:
 
 
 def gains(records: Sequence[IterationRecord]) -> tuple[float, ...]:
-    """How much each scored iteration after the first added to the best score before it."""
+    """The gain of each scored iteration after the first over the best score before it."""
     found: list[float] = []
     best: float | None = None
     for record in records:
@@ -89,7 +89,7 @@ def gains(records: Sequence[IterationRecord]) -> tuple[float, ...]:
 def _likely_gain(
     records: Sequence[IterationRecord], best: float, count: int | None
 ) -> float | None:
-    """Recent gains, fading by half with each further iteration, never above what is missing."""
+    """The mean recent gain, halved with each further iteration; at most what is missing to 1."""
     recent = gains(records)[-RECENT:]
     if not recent or count == 0:
         return 0.0 if count == 0 else None
@@ -134,7 +134,7 @@ def _would_change(result: RunResult, records: Sequence[IterationRecord]) -> tupl
 
 
 def _way_on(result: RunResult, records: Sequence[IterationRecord]) -> tuple[str, ...]:
-    """The command that goes on from where the run stands."""
+    """The command that continues from here."""
     if result.outcome == "failed":
         if is_child(result.id) or not retry_helps(result.outcome, result.reason, result.error):
             return ()

@@ -1,4 +1,4 @@
-"""How figures and foreign text are written everywhere: money, tokens, times, scores, one-liners."""
+"""How figures and foreign text are written: money, tokens, times, scores, short lines."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -21,7 +21,7 @@ def origin_words(origin: Origin | None) -> str | None:
 
 
 def one_line(text: str, limit: int = 100) -> str:
-    """Foreign text on one line, cut at `limit` characters."""
+    """Foreign text on one line, cut to `limit` characters."""
     flat = " ".join(printable(text).split())
     return flat if len(flat) <= limit else f"{flat[: limit - 1].rstrip()}…"
 
@@ -51,13 +51,13 @@ def tokens(count: int) -> str:
 
 
 def short_ref(address: str) -> str:
-    """A blob address as people use it: enough of it to be told apart."""
+    """A short form of a blob address, long enough to tell blobs apart."""
     kind, _, digest = address.partition(":")
     return f"{kind}:{digest[:REF_DIGITS]}"
 
 
 def model_name(name: str) -> str:
-    """A model as people know it; a script by its label, else by enough of its address."""
+    """A model's name for people; a script by its label, else by the beginning of its address."""
     kind, _, rest = name.partition(":")
     if not rest.startswith(("sha256:", "hmac:")):
         return name
@@ -88,7 +88,7 @@ _UNITS = ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s"
 
 
 def tools_made_words(names: Sequence[str], metrics: ToolMetrics) -> str:
-    """The tools that a run made, and what became of its other drafts; empty if it wanted none."""
+    """The tools that a run made, and what became of its other drafts; empty if it needed none."""
     if not (names or metrics.attempts):
         return ""
     counts = [f"of {plural(metrics.attempts, 'draft')}"] if metrics.attempts else []
@@ -103,12 +103,12 @@ def tools_made_words(names: Sequence[str], metrics: ToolMetrics) -> str:
 
 
 def ago(moment: datetime | None, now: datetime) -> str:
-    """How long before `now` something was."""
+    """The time from `moment` to `now`."""
     return "" if moment is None else f"{duration(max(0.0, (now - moment).total_seconds()))} ago"
 
 
 def roughly_ago(moment: datetime | None, now: datetime) -> str:
-    """The same in the largest unit alone: `18 min ago`, `3 d ago`."""
+    """The time in its largest unit only: `18 min ago`, `3 d ago`."""
     if moment is None:
         return ""
     number, unit = duration(max(0.0, (now - moment).total_seconds())).split(" ")[:2]
@@ -116,14 +116,14 @@ def roughly_ago(moment: datetime | None, now: datetime) -> str:
 
 
 def score(value: float | None) -> str:
-    """Two digits, never rounded up to a full 1.00; a dash when there is none."""
+    """Two digits, never rounded up to 1.00; a dash for no score."""
     if value is None:
         return "–"
     return f"{min(value, 0.99) if value < 1 else value:.2f}"
 
 
 def sparkline(scores: Sequence[float | None]) -> str:
-    """One bar per score between 0 and 1; a dot where there is none."""
+    """One bar for each score between 0 and 1; a dot for no score."""
     top = len(BARS) - 1
     return "".join(
         "·" if value is None else BARS[min(top, int(value * top + 0.5))] for value in scores
@@ -131,13 +131,13 @@ def sparkline(scores: Sequence[float | None]) -> str:
 
 
 def place_of(finding: JsonValue | Mapping[str, str]) -> str:
-    """Where in the work a finding is, where a judge has said so."""
+    """The place of a finding, if the judge named one."""
     place = finding.get("location") if isinstance(finding, Mapping) else None
     return f" (at {one_line(place)})" if isinstance(place, str) and place.strip() else ""
 
 
 def cure_of(finding: JsonValue | Mapping[str, str], *, checked: bool) -> str:
-    """What a judge would do about a finding; of a check, which says no more, what it wants."""
+    """What a judge suggests for a finding; for a check, which suggests nothing, its demand."""
     cure = finding.get("fix") if isinstance(finding, Mapping) else None
     if not isinstance(cure, str) or not cure.strip():
         return ""

@@ -1,6 +1,6 @@
-"""What interfaces see of the gateways to runs, experiments and schedules.
+"""Protocols of the gateways to runs, experiments and schedules.
 
-The real ones are in `perdure.gateway`, and say more of what they do; tests bring their own.
+The real ones are in `perdure.gateway`, with the details; tests bring their own.
 """
 
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
@@ -30,7 +30,7 @@ from perdure.gateway.types import (
     UpkeepSchedule,
 )
 
-if TYPE_CHECKING:  # read by few: commands start without it
+if TYPE_CHECKING:  # imported for types only: few commands need them, and the others start faster
     from perdure.domain.experiments.plan import Entry, Plan
     from perdure.domain.experiments.status import ExperimentStatus
     from perdure.domain.experiments.store import Place, StoredExperiment
@@ -61,11 +61,11 @@ class RunGateway(Protocol):
         ...
 
     async def default_model(self) -> str | None:
-        """What a run without a model uses where the workers are; None when none has said."""
+        """The workers' default model; None if no worker has reported one."""
         ...
 
     async def fork_spec(self, run: str, iteration: int) -> Spec:
-        """What a fork from an iteration is told, before anything is changed."""
+        """The specification for a fork from an iteration, before any changes."""
         ...
 
     async def fork(
@@ -82,7 +82,7 @@ class RunGateway(Protocol):
         ...
 
     async def readiness(self, spec: Spec) -> Sequence[QueueState]:
-        """Who answers on the queues that a run of this specification needs."""
+        """The state of the queues that a run of this specification needs."""
         ...
 
     async def status(self, run: str) -> RunStatus:
@@ -90,21 +90,21 @@ class RunGateway(Protocol):
         ...
 
     async def result(self, run: str, *, wait: bool = True) -> RunResult:
-        """The end; raises `NotAllowed` when it has not come and nobody waits."""
+        """The result; with `wait=False`, raises `NotAllowed` while the run is open."""
         ...
 
     async def records(self, run: str) -> Sequence[IterationRecord]:
-        """All iterations."""
+        """The records of all iterations."""
         ...
 
     async def costs(self, run: str | None = None) -> CostReport:
-        """Spend by phase, model and day, of one run or of all."""
+        """The spend by phase, model and day, of one run or of all."""
         ...
 
     def events(
         self, run: str, *, since: int = 0, on_trouble: Callable[[str], None] | None = None
     ) -> AsyncIterator[Event]:
-        """Follow the run, and tell what keeps it from moving; ends with the event `ended`."""
+        """Follow the run and report what blocks it; the last event is `ended`."""
         ...
 
     async def verb(self, run: str, message: AnyMessage) -> Receipt:
@@ -112,7 +112,7 @@ class RunGateway(Protocol):
         ...
 
     async def failing(self, *, limit: int) -> FailingRuns:
-        """Open runs whose code keeps failing, each with why."""
+        """Open runs whose code keeps failing, with the reasons."""
         ...
 
     async def load(self) -> "ServerLoad":
@@ -120,13 +120,13 @@ class RunGateway(Protocol):
         ...
 
     async def repair(self, run: str) -> Repaired:
-        """Take a run whose code keeps failing back to where it was sound."""
+        """Reset a run whose code keeps failing to its last good point."""
         ...
 
     async def verb_all(
         self, message: AnyMessage, *, kind: LoopKind | None = None, root: str | None = None
     ) -> BulkReport:
-        """Steer all open runs of a kind or a root, or all."""
+        """Steer all open runs, or only those of a kind or below a root."""
         ...
 
     async def gates(self) -> OpenGates:
@@ -138,15 +138,15 @@ class RunGateway(Protocol):
         ...
 
     async def count(self, wanted: RunFilter) -> int:
-        """How many runs a filter finds on the server."""
+        """How many runs on the server match a filter."""
         ...
 
     async def delete(self, run: str) -> None:
-        """Drop an ended run; raises `NotAllowed` for an open one."""
+        """Delete an ended run; raises `NotAllowed` for an open one."""
         ...
 
     async def expire(self, stones: "Sequence[Tombstone]", *, dry_run: bool = False) -> None:
-        """Drop a tree of ended runs but for tombstones; raises `NotAllowed` if one is open."""
+        """Delete a tree of ended runs except for tombstones; raises `NotAllowed` if one is open."""
         ...
 
     async def resolve(self, name: str) -> str:
@@ -162,7 +162,7 @@ class RunGateway(Protocol):
         ...
 
     def fresh_id(self, kind: str, goal: str) -> str:
-        """An id that no run has."""
+        """A new id that no run has."""
         ...
 
     async def history_export(self, run: str) -> bytes:
@@ -170,23 +170,23 @@ class RunGateway(Protocol):
         ...
 
     def retained(self, runs: Collection[str] | None = None) -> AsyncIterator[Retained]:
-        """What the server keeps of each execution, or of these runs alone, for cleaning up."""
+        """What the server keeps of each execution, or of these runs only, for cleaning up."""
         ...
 
     def web_url(self, run: str) -> str | None:
-        """Where the Web UI shows a run."""
+        """The address of a run in the Temporal Web UI."""
         ...
 
 
 class UpkeepGateway(Protocol):
-    """A duty that is done by the clock, as interfaces reach it."""
+    """A scheduled duty of the installation, as interfaces reach it."""
 
     async def state(self) -> UpkeepSchedule | None:
-        """The schedule as it stands, or None."""
+        """The schedule, or None."""
         ...
 
     async def outcome(self) -> UpkeepOutcome:
-        """How it went the last times."""
+        """How the last executions went."""
         ...
 
     async def every(self, interval: timedelta) -> UpkeepSchedule:
@@ -194,7 +194,7 @@ class UpkeepGateway(Protocol):
         ...
 
     async def off(self) -> bool:
-        """End the schedule; False when there is none."""
+        """End the schedule; False if there is none."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""What a person does with tools that runs made: look, approve, reject; for every interface."""
+"""What a person can do with tools that runs made: look, approve, reject; for all interfaces."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -19,7 +19,7 @@ MOST_LISTED = 500
 
 
 class ShownTool(FrozenModel):
-    """One tool whole: the record, its code, and who made it."""
+    """One tool in full: the record, its code, and who made it."""
 
     tool: GeneratedTool
     code: str
@@ -29,7 +29,7 @@ class ShownTool(FrozenModel):
 async def made_tools(
     store: MadeToolStore, *, state: MadeState | None = None, root: str | None = None
 ) -> Sequence[GeneratedTool]:
-    """Tools in a state, made in the tree of a run; the newest first."""
+    """Tools in a state, made in the tree of a run; newest first."""
     return await store.list(state=state, root=root, limit=MOST_LISTED)
 
 
@@ -43,11 +43,11 @@ async def show(store: MadeToolStore, blobs: BlobStore, wanted: str) -> ShownTool
 async def approve(
     store: MadeToolStore, records: RecordStore, wanted: str, *, by: str, now: datetime
 ) -> GeneratedTool:
-    """Open a tool to later runs.
+    """Let later runs use a tool.
 
     Raises:
         NotFound: there is no such tool.
-        InvalidInput: several tools are meant.
+        InvalidInput: several tools match.
         NotAllowed: no accepted run made it.
     """
     tool = await find(store, wanted)
@@ -62,11 +62,11 @@ async def approve(
 
 
 async def reject(store: MadeToolStore, wanted: str, *, by: str, now: datetime) -> GeneratedTool:
-    """Close a tool to every run, also to those that go on with it now.
+    """Forbid a tool to every run, including open ones.
 
     Raises:
         NotFound: there is no such tool.
-        InvalidInput: several tools are meant.
+        InvalidInput: several tools match.
     """
     closed = rejected(await find(store, wanted), by=by, now=now)
     await store.decide(closed)
@@ -74,7 +74,7 @@ async def reject(store: MadeToolStore, wanted: str, *, by: str, now: datetime) -
 
 
 async def find(store: MadeToolStore, wanted: str) -> GeneratedTool:
-    """The one tool of that name or that beginning of a hash."""
+    """The only tool with this name or hash beginning."""
     name = wanted.strip()
     found = await store.find(name) if name else ()
     if not found:

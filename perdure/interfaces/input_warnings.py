@@ -1,4 +1,4 @@
-"""What a dry run says of a task's inputs: too much for its limits, or not to be seen by a judge."""
+"""Warnings of a dry run about inputs: too large for a limit, or not visible to a judge."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -21,11 +21,11 @@ def attachments_of(spec: Spec) -> tuple[Attachment, ...]:
 
 
 def task_sizes(spec: Spec, texts: Mapping[str, str]) -> TokenSizes:
-    """The tokens that goal and inputs take of a prompt; of images and PDFs the most.
+    """How many tokens of a prompt the goal and the inputs take; for images and PDFs the most.
 
     Args:
         spec: the run.
-        texts: the texts of those inputs that are kept beside the task, by their addresses.
+        texts: the texts of inputs that are stored as blobs, by address.
     """
     inputs: dict[str, str] = {}
     for name, value in spec.context.items():
@@ -44,13 +44,13 @@ def input_warnings(
     cards: Mapping[str, ModelProfile],
     sizes: TokenSizes,
 ) -> tuple[str, ...]:
-    """Sentences for people.
+    """The warnings as sentences.
 
     Args:
         spec: the run.
-        chains: the models of each role and stage that works in it.
+        chains: the models of each role and stage.
         cards: what is known of their first models.
-        sizes: as of `task_sizes`.
+        sizes: the result of `task_sizes`.
     """
     reading = {role: chain for role, chain in chains.items() if chain and reads_task(spec, role)}
     known = {chain[0]: cards[chain[0]] for chain in reading.values() if chain[0] in cards}
@@ -62,7 +62,7 @@ def input_warnings(
 
 
 def _too_much(spec: Spec, card: ModelProfile, sizes: TokenSizes) -> Iterator[str]:
-    """The limits that one call with the whole task would break by its prompt alone."""
+    """The limits that a single call with the whole task would exceed by its prompt alone."""
     media = card.attachment_tokens(sizes.media) if card.attachments else 0
     tokens = sizes.text + media
     of_media = f", {media:,} of them for images and PDFs" if media else ""

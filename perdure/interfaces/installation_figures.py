@@ -1,7 +1,7 @@
-"""How the installation stands, from its store and its server, as samples of its metrics.
+"""Metrics of the installation, from its store and its server.
 
-A look costs a fixed number of statements and requests. What a part that is away would say is left
-out: a number that nobody knows is not 0.
+A look costs a fixed number of queries and requests. Figures of an unavailable part are left out,
+because an unknown number is not 0.
 """
 
 import asyncio
@@ -22,19 +22,19 @@ from perdure.interfaces.gateways import RunGateway
 
 STORE, SERVER = "store", "server"
 INPUT, CACHE_READ, OUTPUT = "input", "cache_read", "output"
-# What the worker of a lost call reports later than this is not waited for.
+# A lost call counts as settled after this time, even if its worker could still report it.
 SETTLED_AFTER = timedelta(hours=1)
-# So long is told of what needs a person and does not happen again by itself.
+# For how long metrics count events that need a person and do not repeat by themselves.
 LATELY = timedelta(days=1)
-# In one look. Only where nobody looked for long is there more to add up than that.
+# The most steps of one look. Only after a long time without looks is there more to add up.
 STEPS = 20
 
 
 class InstallationFigures:
-    """Looks at an installation.
+    """Collects the figures of an installation.
 
-    Calls are added up in the store, each once. While a look finds more to add than it may, what was
-    spent is left out: a sum that catches up would look like money that is spent fast.
+    The store adds up each call once. Until a look has caught up with all calls, it leaves the spend
+    out: a sum that catches up would look like a burst of spending.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class InstallationFigures:
         self._now = now
 
     async def look(self) -> Figures:
-        """All samples that can be had now."""
+        """All samples that are available now."""
         of_store, of_server = await asyncio.gather(self._of_store(), self._of_server())
         up = {**of_store.get(metrics.PART_UP, {}), **of_server.get(metrics.PART_UP, {})}
         return {**of_store, **of_server, metrics.PART_UP: up}
@@ -78,7 +78,7 @@ class InstallationFigures:
         try:
             load = await self._gateway.load()
         except StoreError:
-            return {}  # it could not be asked
+            return {}  # asking failed here, which says nothing about the server
         except PerdureError:
             return {metrics.PART_UP: {(SERVER,): 0.0}}
         return {metrics.PART_UP: {(SERVER,): 1.0}, **waiting(load)}
@@ -92,7 +92,7 @@ class InstallationFigures:
 
 
 def spent(calls: Iterable[CallSums]) -> Figures:
-    """Calls, tokens and costs by model, and the same by phase."""
+    """Calls, tokens and costs by model and by phase."""
     by_model: dict[str, CallSums] = {}
     by_phase: dict[str, CallSums] = {}
     for line in calls:
@@ -107,7 +107,7 @@ def spent(calls: Iterable[CallSums]) -> Figures:
 
 
 def unsettled(calls: Iterable[CallSums], lost: Iterable[CallSums]) -> Figures:
-    """Lost calls that may yet change; 0 for models that have none."""
+    """Lost calls that may still change; 0 for models without any."""
     numbers = dict.fromkeys(((line.model,) for line in calls), 0.0)
     costs = numbers | {(line.model,): line.cost_usd for line in lost}
     return {

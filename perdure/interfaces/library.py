@@ -1,6 +1,6 @@
-"""What runs left for later ones: skills, learnings, patterns and tools, in one shape.
+"""What runs left for later runs: skills, learnings, patterns and tools, in one form.
 
-Deciding is done by the services that the commands use, and written to the audit trail.
+Decisions are made by the same services that the commands use, and written to the audit trail.
 """
 
 import json
@@ -64,7 +64,7 @@ class LibraryEntry(FrozenModel):
 
 
 class Library:
-    """The shelves of an installation.
+    """The library of an installation.
 
     Args:
         services: the stores.
@@ -76,16 +76,16 @@ class Library:
         self._now = now
 
     async def items(self, shelf: Shelf, state: State | None = None) -> list[LibraryItem]:
-        """All of a shelf, what waits for a person first, then the newest."""
+        """All items of a kind; proposals come first, then the newest."""
         found = await self._items(shelf)
         kept = [one for one in found if state is None or one.state == state]
         return sorted(kept, key=lambda one: (one.state != "proposed", -one.created.timestamp()))
 
     async def entry(self, shelf: Shelf, id: str) -> LibraryEntry:
-        """One thing whole.
+        """One item in full.
 
         Raises:
-            NotFound: there is none of that id.
+            NotFound: there is none with that id.
         """
         if shelf == "tool":
             shown = await generated_tools.show(self._services.made_tools, self._services.blobs, id)
@@ -102,13 +102,14 @@ class Library:
     async def approve(
         self, shelf: Shelf, id: str, *, by: str, trail: AuditTrail, name: str | None = None
     ) -> LibraryItem:
-        """Open to later runs what a run proposed; a pattern becomes a skill.
+        """Let later runs use a proposal; a pattern becomes a skill.
 
         Raises:
             NotFound, InvalidInput, NotAllowed: as the service of its kind says.
         """
         services, now = self._services, self._now
-        await self.entry(shelf, id)  # the services take beginnings and names too
+        # Requires the exact id, as the services also take beginnings and names.
+        await self.entry(shelf, id)
         match shelf:
             case "skill":
                 skill = await skill_approval.approve(
@@ -131,7 +132,7 @@ class Library:
         return done
 
     async def reject(self, shelf: Shelf, id: str, *, by: str, trail: AuditTrail) -> LibraryItem:
-        """Keep from later runs what a run proposed; a rejected skill is dropped.
+        """Keep a proposal from later runs; a rejected skill is deleted.
 
         Raises:
             NotFound, InvalidInput, NotAllowed: as the service of its kind says.
@@ -155,10 +156,10 @@ class Library:
         return done
 
     async def forget(self, shelf: Shelf, id: str, *, by: str, trail: AuditTrail) -> LibraryItem:
-        """Drop a skill or a learning, whoever wrote it; the item as it was.
+        """Delete a skill or a learning, whoever wrote it; return the item as it was.
 
         Raises:
-            NotFound: there is none of that id.
+            NotFound: there is none with that id.
             NotAllowed: it is a pattern or a tool, which a run would only find or make again.
         """
         known = await self.entry(shelf, id)

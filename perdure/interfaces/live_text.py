@@ -1,4 +1,4 @@
-"""Looking at the text of model calls in flight: of a run and the runs below it, until it ends."""
+"""The text of model calls in progress, of a run and the runs below it, until the run ends."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -10,18 +10,18 @@ from perdure.domain.run.events import Event
 from perdure.domain.run.live_text import LiveCall, LivePart, LiveReading
 
 LOOK_EVERY_S = 0.5
-# A worker takes a run for watched for three times as long.
+# A worker considers a run watched for three times as long.
 SAY_WATCHING_EVERY_S = 10.0
-# By then a worker has written the end of the last call.
+# By then a worker has written the text of the last call.
 LAST_LOOK_AFTER_S = 0.6
 
 
 async def looks(
     texts: LiveTexts, run: str, over: asyncio.Event
 ) -> AsyncGenerator[tuple[LiveCall, ...]]:
-    """The calls in flight, twice a second; a last time shortly after the run is `over`.
+    """The calls in progress, twice a second, and once more shortly after the run is `over`.
 
-    While the store is away there is nothing to see, and no reason to end.
+    While the store is unavailable nothing is yielded, and the looks go on.
     """
     clock = asyncio.get_running_loop().time
     said: float | None = None
@@ -49,12 +49,12 @@ async def looks(
 async def parts(
     texts: LiveTexts, run: str, events: AsyncIterator[Event]
 ) -> AsyncGenerator[LivePart]:
-    """What the models of a run and of those below it say, piece by piece.
+    """What the models of a run and the runs below it say, in parts.
 
     Args:
         texts: where workers write it.
         run: the run at the top.
-        events: of the run; their end ends this, and what they raise is raised here.
+        events: of the run; the parts end when they end, and their errors are raised here.
     """
     over, reading = asyncio.Event(), LiveReading()
     following = asyncio.create_task(_until_ended(events, over))

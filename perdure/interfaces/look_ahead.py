@@ -1,4 +1,4 @@
-"""The plan of a run that has not begun, with what is known of its models and workers now."""
+"""The plan of a run that has not started, with the current facts about its models and workers."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -15,16 +15,16 @@ from perdure.interfaces.services import Services
 async def look_ahead(
     services: Services, spec: Spec, *, default_model: str, notes: Sequence[str]
 ) -> RunPlan:
-    """What a run would do and could cost at most.
+    """Plan what a run would do and could cost at most.
 
     Args:
         services: the gateway, and what is known of models.
         spec: what would be started.
-        default_model: what runs use that name no model, where no worker says another.
-        notes: what its submission has to tell.
+        default_model: for runs that name no model, if the workers report no default.
+        notes: notes of the submission.
 
     Raises:
-        PerdureError: it could not be started either.
+        PerdureError: a real start would fail as well.
     """
     queues, unknown = await _readiness(services, spec)
     resolved = await services.gateway.check(spec)
@@ -41,7 +41,7 @@ async def look_ahead(
 
 
 async def _texts(services: Services, spec: Spec) -> dict[str, str]:
-    """The inputs that are kept beside the task; what is no text, or not there, is left out."""
+    """The inputs stored as blobs; those that are missing or not text are left out."""
     found: dict[str, str] = {}
     for value in spec.context.values():
         address = input_address(value)
@@ -52,7 +52,7 @@ async def _texts(services: Services, spec: Spec) -> dict[str, str]:
 
 
 async def _readiness(services: Services, spec: Spec) -> tuple[Sequence[QueueState], str | None]:
-    """Who is ready, or why nobody can tell."""
+    """The state of the queues, or why it is unknown."""
     try:
         return await services.gateway.readiness(spec), None
     except ServiceUnavailable as error:
@@ -60,7 +60,7 @@ async def _readiness(services: Services, spec: Spec) -> tuple[Sequence[QueueStat
 
 
 async def _cards(services: Services, spec: Spec, default_model: str) -> dict[str, ModelProfile]:
-    """What is known of the first model of each role and stage; unknown ones are left out."""
+    """The cards of the first model of each role and stage; unknown models are left out."""
     found: dict[str, ModelProfile] = {}
     for name in models_of(spec, default_model):
         try:

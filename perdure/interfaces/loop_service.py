@@ -1,4 +1,4 @@
-"""Loops of roles as commands, the MCP server and orchestrating agents handle them."""
+"""Control of loops of roles, for commands, the MCP server and runs that start loops."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
@@ -50,7 +50,7 @@ Limit = TypeVar("Limit", int, Decimal)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopService:
-    """The port `LoopControl` over the gateway.
+    """The port `LoopControl`, implemented with the gateway.
 
     Args:
         gateway: the runs.
@@ -60,8 +60,8 @@ class LoopService:
         journal: what runs spent.
         surroundings: where submissions are made.
         by: who steers, for audit trails.
-        workspace: the folder that runs work on where none is named; None: scratch folders.
-        flags: what the command line says over the defaults.
+        workspace: the folder for runs that name none; None: scratch folders.
+        flags: what the command line sets over the defaults.
     """
 
     gateway: RunGateway
@@ -75,12 +75,12 @@ class LoopService:
     flags: Flags = NO_FLAGS
 
     async def definitions(self) -> tuple[LoopFacts, ...]:
-        """Every definition that a run here may name, by name."""
+        """All definitions that a run here may name, sorted by name."""
         library = await self.definitions_kept.library(self.workspace)
         return tuple(_facts(library.definitions[name]) for name in sorted(library.definitions))
 
     def submission(self, ask: LoopAsk) -> Submission:
-        """What a start would submit."""
+        """The submission that a start would make."""
         data: dict[str, JsonValue] = {
             "kind": "roles",
             "goal": ask.goal,
@@ -95,7 +95,7 @@ class LoopService:
         return load_data(data, self.flags, surroundings=self.surroundings)
 
     async def start(self, ask: LoopAsk) -> LoopStarted:
-        """Start a run of a definition; one with a caller stays within the caller's bounds."""
+        """Start a run of a definition; with a caller, within the caller's budget and models."""
         submission = await as_workers_see(
             lambda around: replace(self, surroundings=around).submission(ask),
             self.surroundings,
@@ -120,7 +120,7 @@ class LoopService:
         """Start a run of any kind from the fields of a task file.
 
         Args:
-            fields: of the task; a workspace is this interface's where none is named.
+            fields: of the task; without a workspace it gets that of this interface.
             files: whether values may name files beside it, as in a task file.
         """
         data: dict[str, JsonValue] = dict(fields)
@@ -146,7 +146,7 @@ class LoopService:
             )
 
     async def rows(self, status: str | None = None) -> LoopRows:
-        """The newest runs of definitions."""
+        """The newest runs of loops."""
         wanted = RunFilter.model_validate(
             {"kind": "roles", "status": status_of(status), "limit": ROWS}
         )
@@ -163,7 +163,7 @@ class LoopService:
     async def control(
         self, action: str, run: str, *, note: str = "", caller: str = "", request: str = ""
     ) -> LoopControlled:
-        """Steer one run, or `all` open ones; of a caller, those that it started."""
+        """Steer one run or `all` open ones; a caller steers only runs that it started."""
         chosen, run = await named_well(action, run, self.gateway.resolve)
         if run == ALL and not caller:
             if chosen == "retry":
@@ -201,11 +201,14 @@ class LoopService:
         return LoopControlled(action=action, taken=tuple(taken), refused=refused)
 
     async def held(self, caller: str) -> dict[str, Reservation]:
-        """What the loops that a run started hold of its envelope, as it stands now."""
+        """What the loops that a run started hold of its budget now."""
         return await held_by(self.journal, await self._started_by(caller))
 
     async def _started_by(self, caller: str) -> tuple[Below, ...]:
-        """The loops that a run started; the newest come first, and none is older than the run."""
+        """The loops that a run started.
+
+        The rows come newest first, so the search stops at the first that is older than the run.
+        """
         row = await self.records.run(caller)
         found: list[Below] = []
         for one in await self.records.find_runs(prefix="roles-", limit=MOST_STARTED):
@@ -274,7 +277,7 @@ def _started_by(spec: Spec) -> str | None:
 
 
 def _below(spec: Spec, caller: str, above: Spec, *, share: Share) -> Spec:
-    """A run's specification one level below its caller's: its models, and no wider budget.
+    """A specification one level below its caller: the same models, and limits within its budget.
 
     Raises:
         NotAllowed: the caller may have no level below it.
@@ -310,7 +313,7 @@ def _root_of(above: Spec, caller: str) -> str:
 
 
 def _lower(own: Limit | None, above: Limit | None) -> Limit | None:
-    """The tighter of two limits; None and zero mean none."""
+    """The tighter of two limits; None and zero mean no limit."""
     stated = [limit for limit in (own, above) if limit]
     return min(stated, default=None)
 
@@ -321,7 +324,7 @@ async def named_well(
     """Resolve the action and the run id; `all` stays unchanged.
 
     Raises:
-        InvalidInput: there is no such action, and perhaps no such run either: both are said.
+        InvalidInput: there is no such action; the message also tells if there is no such run.
         NotFound: there is no such run.
     """
     problems: list[PerdureError] = []

@@ -1,4 +1,4 @@
-"""The metrics of the installation, for whoever collects them."""
+"""The metrics of the installation for monitoring systems."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
@@ -10,12 +10,12 @@ LookAtFigures: TypeAlias = Callable[[], Awaitable[Figures]]
 
 
 class MetricsOutlet(Protocol):
-    """Where metrics leave this process; the telemetry adapter is the real one."""
+    """Where metrics leave this process; implemented by the telemetry adapter."""
 
     async def exposition(self) -> tuple[bytes, str]:
-        """All of them as they are now, as Prometheus reads them, with their media type."""
+        """The current metrics in the format of Prometheus, with their media type."""
         ...
 
     def sending(self) -> AbstractAsyncContextManager[None]:
-        """Send them by OTLP meanwhile, where that is wanted."""
+        """Send the metrics by OTLP while the context is open, if that is configured."""
         ...

@@ -1,4 +1,4 @@
-"""The model calls of an iteration, each with its prompt and reply as far as the store has them."""
+"""The model calls of an iteration with prompt and reply, as far as the store has them."""
 
 from datetime import datetime
 from decimal import Decimal
@@ -46,7 +46,7 @@ async def calls_of(services: Services, run: str, iteration: int) -> list[Attempt
 
 
 async def told(services: Services, run: str, rows: list[AttemptRow]) -> tuple[ModelCall, ...]:
-    """Some attempts of a run with all that was said in them."""
+    """Attempts of a run with the prompts and replies that the store has."""
     replies = await services.journal.replies(run)
     return tuple([await _told(services, row, replies.get(row.key)) for row in rows])
 
@@ -54,7 +54,7 @@ async def told(services: Services, run: str, rows: list[AttemptRow]) -> tuple[Mo
 async def attachment_shown(
     services: Services, run: str, iteration: int, ref: str
 ) -> Attachment | None:
-    """The image or PDF with this address among all that the models of an iteration were shown."""
+    """The image or PDF with this address, if a model of the iteration was shown it."""
     rows = await calls_of(services, run, iteration)
     replies = await services.journal.replies(run)
     for row in rows:
@@ -80,7 +80,8 @@ async def _told(services: Services, row: AttemptRow, address: str | None) -> Mod
         seconds=row.seconds,
         unconfirmed=row.unconfirmed,
     )
-    # A call has one reply; what a later attempt was answered is kept for the books alone.
+    # A call has one reply, that of its answered attempt. Replies of other attempts are kept for
+    # accounting only.
     if row.state != "answered" or address is None:
         return call
     try:

@@ -1,4 +1,4 @@
-"""Sending notices again, as every interface does it."""
+"""Sending notices again, for all interfaces."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -14,12 +14,12 @@ ALL = 1_000_000
 async def send_again(
     services: Services, ids: Sequence[str] | None, *, by: str, now: datetime
 ) -> list[Notice]:
-    """Let workers try notices anew, whatever became of them; without ids all dead ones.
+    """Let workers send notices again, whatever their state; without ids, all dead ones.
 
     Raises:
         NotFound: there is no such notice.
         InvalidInput: a beginning fits several.
-        NotAllowed: one waits already.
+        NotAllowed: one is waiting to be sent already.
     """
     known = await services.notices().notices("dead" if ids is None else None, limit=ALL)
     chosen = known if ids is None else [_named(one, known) for one in ids]

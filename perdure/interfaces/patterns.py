@@ -1,4 +1,4 @@
-"""What a person does with a pattern: approve it as a skill, or reject it; for every interface."""
+"""What a person can do with a pattern: approve it as a skill, or reject it; for all interfaces."""
 
 from datetime import datetime
 
@@ -36,14 +36,14 @@ async def approve(
     name: str | None = None,
     written: Skill | None = None,
 ) -> Approved:
-    """Make a skill of a pattern: from what worked in accepted runs, or as a person wrote it.
+    """Make a skill of a pattern, from what worked in accepted runs or from a person's text.
 
     Args:
-        memory: where both live.
+        memory: the store of both.
         entry: the pattern's id, or a unique beginning of it.
         by: who approves.
         now: the clock.
-        name: the skill's name; left out: one made of the pattern.
+        name: the skill's name; without one, it is made from the pattern.
         written: the skill as the person wrote it.
 
     Raises:
@@ -75,7 +75,7 @@ async def approve(
 
 
 async def reject(memory: MemoryStore, entry: str) -> Pattern:
-    """Never propose a pattern again; a skill that it became is the person's to drop.
+    """Never propose a pattern again; a skill made from it is for the person to delete.
 
     Raises:
         NotFound: there is no such entry.

@@ -1,4 +1,4 @@
-"""Places of this host, which callers from elsewhere are not told of."""
+"""Hides paths of this host from callers over the network."""
 
 import re
 import sys
@@ -13,10 +13,11 @@ Hide = Callable[[str], str]
 
 
 def hider(home: str) -> Hide:
-    """Names folders of this host by what they are, in words for callers over the network.
+    """Make a function that replaces folders of this host in a text by a description.
 
-    What lies in the home folder of Perdure, in that of its user, or in the program's own folders is
-    told by that and the last name of the path; paths elsewhere are those that a caller sent.
+    A path in Perdure's home folder or in the program's folders becomes that place and the last name
+    of the path. In the user's home folder it begins with `~`. Other paths stay, as the caller sent
+    them.
     """
     known: dict[str, str] = {}
     program = (sys.prefix, sys.base_prefix, str(Path(perdure.__file__).parents[1]))
@@ -29,7 +30,7 @@ def hider(home: str) -> Hide:
 
 
 def _hidden(text: str, known: Mapping[str, str]) -> str:
-    # The longest first: the home folder may lie in that of its user.
+    # Longest first, as Perdure's home folder may be inside the user's.
     for place in sorted(known, key=len, reverse=True):
         inside = rf"{re.escape(place)}((?:/[^/\s'\":,;]+)*)/?(?![\w.-])"
         text = re.sub(inside, lambda found, name=known[place]: _told(name, found[1]), text)

@@ -1,4 +1,4 @@
-"""What a run would do and could cost at most, told before it starts."""
+"""What a run would do and could cost at most, before it starts."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -83,7 +83,7 @@ class RunPlan(FrozenModel):
 
     @property
     def ready(self) -> bool:
-        """Whether every queue is known to have a worker, and every model one that can call it."""
+        """Whether every queue has a worker, and every model a worker that can call it."""
         served = self.unknown is None and all(queue.served for queue in self.queues)
         return served and not self.lacking
 
@@ -98,16 +98,16 @@ def plan_run(
     warnings: Sequence[str] = (),
     texts: Mapping[str, str] | None = None,
 ) -> RunPlan:
-    """Put the plan together.
+    """Build the plan.
 
     Args:
         spec: the run.
-        cards: by model name, for those that are known.
-        queues: who is ready.
-        default_model: what roles use that name no model.
-        unknown: why nobody can tell who is ready.
-        warnings: what there is to tell already.
-        texts: of inputs that are kept beside the task, by their addresses.
+        cards: the known model profiles by name.
+        queues: the state of the queues.
+        default_model: for roles that name no model.
+        unknown: why the state of the queues is unknown.
+        warnings: warnings to begin with.
+        texts: the texts of inputs that are stored as blobs, by address.
     """
     models = tuple(_models(spec, cards, default_model))
     stages = _stages(spec, models[0].chain)
@@ -148,10 +148,10 @@ def plan_run(
 def _readers(
     spec: Spec, models: Sequence[PlannedModel], stages: Sequence[PlannedStage]
 ) -> dict[str, tuple[str, ...]]:
-    """The models of each role, stage and named judge, which may all be given the task."""
+    """The models of each role, stage and named judge: all of them may get the task."""
     rubric = rubric_of(spec)
     stated = list(_all_of(stages))
-    # Where the stages are known, each says whose model it uses.
+    # Stages name their own models, so the executor's own entry is left out if they are known.
     roles = {one.role: one.chain for one in models if not stated or one.role != "executor"}
     named = rubric.judges if rubric else {}
     return {
@@ -178,7 +178,7 @@ def _input_in_words(value: JsonValue) -> str:
 
 
 def iteration_limit(spec: Spec) -> int:
-    """After how many iterations the loop ends whatever happens."""
+    """The iteration after which the loop ends in any case."""
     match spec:
         case RefineSpec():
             own = spec.refine.planned_limit
@@ -192,7 +192,7 @@ def iteration_limit(spec: Spec) -> int:
 
 
 def models_of(spec: Spec, default_model: str) -> tuple[str, ...]:
-    """The first model of every role and stage: what a plan wants to know the cards of."""
+    """The first model of every role and stage, for which a plan needs the cards."""
     executor = spec.models.chain("executor") or (default_model,)
     rubric = rubric_of(spec)
     chains = [
@@ -230,7 +230,7 @@ def _shown_roles(spec: Spec) -> tuple[str, ...]:
 def _at_work(
     spec: Spec, stages: Sequence[PlannedStage], models: Sequence[PlannedModel]
 ) -> tuple[str, ...]:
-    """The first models of those that do the work, each once."""
+    """The first models of those who do the work, each once."""
     match spec:
         case RolesSpec() if stages:
             chains = [stage.models for stage in _all_of(stages)]
@@ -243,7 +243,7 @@ def _at_work(
 
 
 def _all_of(stages: Sequence[PlannedStage]) -> Iterator[PlannedStage]:
-    """Every stage, those of loops inside included."""
+    """All stages, including those of inner loops."""
     for stage in stages:
         yield stage
         yield from _all_of(stage.stages)
@@ -288,7 +288,7 @@ def _ends(spec: Spec) -> str | None:
 
 
 def _crew(spec: Spec) -> str | None:
-    """How many workers a manager may have, and how deep."""
+    """How many workers a manager may have, and how many levels."""
     if not isinstance(spec, DelegationSpec):
         return None
     own = spec.delegation
@@ -314,7 +314,7 @@ def _asks_goal_judge(spec: RolesSpec) -> bool:
 
 
 def _plans(spec: Spec, planner: ModelProfile | None) -> bool:
-    """Whether the planner will be asked, as far as that can be told before the run."""
+    """Whether the planner will be called, as far as this is known before the run."""
     if not isinstance(spec, RefineSpec):
         return False
     wanted, _ = wants_plan(

@@ -1,4 +1,4 @@
-"""The stages of a loop as a dry run shows them: who sits where, and what ends the loop."""
+"""The stages of a loop as a dry run shows them: their models and access, and what ends the loop."""
 
 from perdure.domain.evaluation.conditions import (
     Combined,
@@ -38,10 +38,10 @@ class PlannedStage(FrozenModel):
 def planned_stages(
     snapshot: LoopSnapshot, tools: ToolsSpec, executor: tuple[str, ...]
 ) -> tuple[PlannedStage, ...]:
-    """The stages of one iteration in order, as the run would seat them.
+    """The stages of one iteration in order, as the run would bind them.
 
     Args:
-        snapshot: the loop with its parameters put in.
+        snapshot: the loop with its parameters filled in.
         tools: what the run allows.
         executor: the run's models in order of preference.
     """

@@ -1,4 +1,4 @@
-"""The tree of runs below a run, and the questions of its runs that wait for a person."""
+"""The tree of runs below a run, and the open questions of its runs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,9 +27,9 @@ class Below:
 async def tree_below(
     gateway: RunGateway, status: RunStatus, *, looks: int = MOST_LOOKS
 ) -> tuple[Below, ...]:
-    """The runs below one, in the order in which they began.
+    """The runs below a run, in the order of their starts.
 
-    At most `looks` runs are asked, the open ones first; a run that cannot be asked stays a leaf.
+    At most `looks` runs are queried, open ones first; a run that cannot be queried becomes a leaf.
     """
     known: dict[str, Sequence[ChildStatus]] = {status.id: status.runs_below}
     asking = _spawning(status.runs_below)
@@ -55,14 +55,14 @@ def _nodes(run: str, known: dict[str, Sequence[ChildStatus]]) -> tuple[Below, ..
 
 
 async def open_gates(gateway: RunGateway, run: str | None = None) -> OpenGates:
-    """What waits, oldest first; of one run where it is named, by its id or a beginning of it."""
+    """Open questions, oldest first: all, or those of one run and the runs below it."""
     if run is None:
         return await gateway.gates()
     return await gates_of_tree(gateway, await gateway.status(await gateway.resolve(run)))
 
 
 async def gates_of_tree(gateway: RunGateway, status: RunStatus) -> OpenGates:
-    """What a run and those below it ask; one that does not answer is named, and hides no other."""
+    """The questions of a run and those below it; runs that do not answer are in `unread`."""
     known, unread, reasons = [status], list[str](), dict[str, str]()
     for run in dict.fromkeys(question.run for question in status.questions):
         try:
@@ -73,7 +73,8 @@ async def gates_of_tree(gateway: RunGateway, status: RunStatus) -> OpenGates:
     found = [gate for one in known for gate in _own(one)]
     for one in known:
         if one.source == "store" and one.lifecycle == "waiting":
-            # Nobody who knows its questions answers, or its answer cannot be opened here.
+            # Read from the store, the status has no questions: no worker answered, or its answer
+            # could not be read here.
             unread.append(one.id)
             reasons |= {one.id: one.trouble} if one.trouble else {}
     oldest_first = sorted(found, key=lambda item: item.gate.opened_at)
@@ -81,7 +82,7 @@ async def gates_of_tree(gateway: RunGateway, status: RunStatus) -> OpenGates:
 
 
 async def asked_here(gateway: RunGateway, status: RunStatus, named: str) -> list[OpenGate]:
-    """The open gates that a name means in a run, or else in the runs below it."""
+    """The open gates with a name: those of the run itself, else of the runs below it."""
     own = [item for item in _own(status) if item.gate.id == read_name(named.rpartition(":")[2]).id]
     if own:
         return own
@@ -100,7 +101,7 @@ def _own(status: RunStatus) -> list[OpenGate]:
 
 
 async def in_full(found: OpenGates, blobs: BlobStore) -> OpenGates:
-    """The same questions, each with all of what it is about in its prompt."""
+    """The same questions, each with its full prompt."""
     told = [
         one.model_copy(update={"gate": await gate_in_full(one.gate, blobs)}) for one in found.gates
     ]
@@ -108,7 +109,7 @@ async def in_full(found: OpenGates, blobs: BlobStore) -> OpenGates:
 
 
 async def gate_in_full(gate: Gate, blobs: BlobStore) -> Gate:
-    """A gate whose prompt holds all of what it asks about."""
+    """A gate with its full prompt."""
     if gate.details is None:
         return gate
     whole = await blobs.get_text(gate.details.hash)

@@ -1,4 +1,4 @@
-"""Schedules in words, the same on a terminal and on the page."""
+"""Schedules in words, for the terminal and the page."""
 
 from datetime import datetime
 
@@ -66,7 +66,7 @@ def state_words(status: ScheduleStatus) -> str:
 
 
 def trouble(status: ScheduleStatus) -> str:
-    """What a person should know of it, or an empty text."""
+    """What a person should know about it; empty if all is well."""
     told = [status.problem] if status.problem else []
     if status.refused:
         told += [f"{plural(status.refused, 'start')} of this month refused: its budget is spent"]

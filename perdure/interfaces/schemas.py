@@ -1,4 +1,4 @@
-"""JSON Schemas of what goes in and comes out, made from the models themselves."""
+"""JSON Schemas of inputs and outputs, generated from the models."""
 
 import json
 from collections.abc import Mapping
@@ -65,12 +65,12 @@ def schema_of(name: str, more: Models | None = None) -> Schema:
 
 
 def text_of(schema: Schema) -> str:
-    """A schema as it is written to a file: the same text for the same models."""
+    """A schema as the text of a file; the same models give the same text."""
     return json.dumps(schema, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
 
 def write_schemas(folder: Path, more: Models | None = None) -> list[Path]:
-    """Write every schema to `NAME.schema.json`, and drop files of schemas that are no more."""
+    """Write every schema to `NAME.schema.json`; delete files of schemas that are gone."""
     folder.mkdir(parents=True, exist_ok=True)
     for path in _left_over(folder, more):
         path.unlink()
@@ -81,7 +81,7 @@ def write_schemas(folder: Path, more: Models | None = None) -> list[Path]:
 
 
 def stale_schemas(folder: Path, more: Models | None = None) -> list[str]:
-    """What is out of date in a folder of schemas, as sentences; empty when nothing is."""
+    """Problems of a folder of schemas, as sentences; empty if it is up to date."""
     said = [f"{path} belongs to no schema any more" for path in _left_over(folder, more)]
     for name, schema in schemas(more).items():
         path = folder / f"{name}{SUFFIX}"

@@ -1,4 +1,4 @@
-"""What every interface is handed: the services of an installation, as protocols and values.
+"""What every interface is given: the services of an installation, as protocols and values.
 
 Interfaces import no adapter. The composition root builds these values; tests build them in memory.
 """
@@ -23,7 +23,7 @@ from perdure.domain.run.audit import AuditStore
 from perdure.domain.tools.workspaces import Workspaces
 from perdure.interfaces.gateways import ExperimentGateway, RunGateway, ScheduleGateway
 
-if TYPE_CHECKING:  # read by few: commands start without it
+if TYPE_CHECKING:  # imported for types only: few commands need them, and the others start faster
     from perdure.domain.retention.erasure import Erased, Pending
     from perdure.domain.run.figures import StoreFigures
     from perdure.domain.run.notices import NoticeStore
@@ -32,12 +32,12 @@ if TYPE_CHECKING:  # read by few: commands start without it
 
 
 class Collected(FrozenModel):
-    """What a garbage collection dropped, or would drop.
+    """What a garbage collection deleted, or would delete.
 
-    `calls` are those that the journal knows as begun and no step is waiting for, as in a store that
-    was restored: they are booked as lost, at what they were expected to use. `runs` are those that
-    the rules of retention keep no longer. `left` of them could not be dropped, such as one that was
-    reset and works again; `left_runs` names the first of these.
+    `calls` are calls that the journal has as begun although no step waits for them, as after a
+    restore of the store; they are booked as lost, at their estimated cost. `runs` are runs whose
+    retention time is over. `left` of them could not be deleted, for instance because a reset made
+    them active again; `left_runs` names the first of these.
     """
 
     blobs: int
@@ -68,7 +68,7 @@ OnProgress = Callable[[str], None]
 
 
 class ModelFacts(Protocol):
-    """What is known of models before they are called."""
+    """Facts about models, known without calling them."""
 
     async def card(self, model: str) -> ModelProfile:
         """Facts about a model; raises `ModelError` or `InvalidInput` for an unknown one."""
@@ -76,7 +76,7 @@ class ModelFacts(Protocol):
 
 
 class ErasureService(Protocol):
-    """Erases runs; `operations.erase.Eraser` says more."""
+    """Erases runs; see `operations.erase.Eraser`."""
 
     async def find(
         self, *, subject: str | None = None, label: str | None = None, tell: OnProgress = ...
@@ -85,32 +85,32 @@ class ErasureService(Protocol):
         ...
 
     async def ask(self, roots: Sequence[str], *, now: datetime) -> None:
-        """Note what is to be erased, so that a collection completes it after a kill."""
+        """Record what is to be erased, so that a collection finishes it if this process dies."""
         ...
 
     async def pending(self) -> "Pending":
-        """What is left of erasures that were begun."""
+        """Erasures that were begun and not finished."""
         ...
 
     async def drop(self, root: str, *, now: datetime, dry_run: bool = False) -> "Erased":
-        """Erase a tree but for its content, which `sweep` drops."""
+        """Erase a tree except for its content, which `sweep` deletes."""
         ...
 
     async def sweep(
         self, roots: Sequence[str], *, now: datetime, tell: OnProgress = ...
     ) -> "Erased":
-        """Drop the content of trees that were erased, in one look at the whole installation."""
+        """Delete the content of erased trees, in one pass over the whole installation."""
         ...
 
     async def erase(self, root: str, *, now: datetime, dry_run: bool = False) -> "Erased":
-        """Erase a run with those below it and what was learned from it."""
+        """Erase a run, the runs below it, and what was learned from it."""
         ...
 
 
 class Start(Protocol):
     """Starts missing embedded services and returns the connected services.
 
-    Beside a named server nothing is started, unless it is asked for `with_worker`.
+    With a named server nothing is started, unless `with_worker` asks for it.
     """
 
     async def __call__(

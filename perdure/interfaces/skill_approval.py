@@ -1,4 +1,4 @@
-"""What a person does with a skill that a run proposes: approve, reject; for every interface."""
+"""What a person can do with a skill that a run proposed: approve, reject; for all interfaces."""
 
 from datetime import datetime
 
@@ -17,10 +17,10 @@ async def skills(memory: MemoryStore, *, category: str | None = None) -> list[Sk
 
 
 async def proposed(memory: MemoryStore, wanted: str) -> Skill:
-    """The proposal of that id or that name.
+    """The proposal with this id or name.
 
     Raises:
-        NotFound: none is called so.
+        NotFound: there is none.
         InvalidInput: several runs propose a skill of that name.
     """
     waiting = proposals(await skills(memory))
@@ -37,11 +37,11 @@ async def approve(
     now: datetime,
     name: str | None = None,
 ) -> Skill:
-    """Give a proposal to later runs, under a name.
+    """Let later runs use a proposal, under a name.
 
     Raises:
         NotFound: there is no such proposal.
-        InvalidInput: several are meant, or the name has neither letters nor digits.
+        InvalidInput: several match, or the name has neither letters nor digits.
         NotAllowed: no accepted run made it, or a person wrote a skill of that name.
     """
     skill = await proposed(memory, wanted)
@@ -54,11 +54,11 @@ async def approve(
 
 
 async def reject(memory: MemoryStore, wanted: str) -> Skill:
-    """Drop a proposal.
+    """Delete a proposal.
 
     Raises:
         NotFound: there is no such proposal.
-        InvalidInput: several are meant.
+        InvalidInput: several match.
     """
     skill = await proposed(memory, wanted)
     await memory.forget(skill.id)

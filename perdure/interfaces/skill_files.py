@@ -1,4 +1,4 @@
-"""Skills as people write them: a Markdown file, with a few facts in front if they like."""
+"""Skills as people write them: a Markdown file with optional front matter."""
 
 from datetime import datetime
 from pathlib import Path
@@ -16,7 +16,7 @@ MAX_FILE_BYTES = 256 * 1024
 
 
 class SkillFacts(FrozenModel):
-    """What may stand between two lines of `---` at the top of a skill's file."""
+    """The optional facts between two lines of `---` at the top of a skill's file."""
 
     name: str | None = Field(default=None, min_length=1)
     purpose: str | None = None
@@ -26,20 +26,20 @@ class SkillFacts(FrozenModel):
 
 
 def read_skill(path: Path, *, now: datetime) -> Skill:
-    """The skill that a Markdown file holds.
+    """Read a skill from a Markdown file.
 
     Raises:
         NotFound: there is no such file.
-        InvalidInput: it is empty, too large, no text, or has wrong facts in front.
+        InvalidInput: it is empty, too large or not text, or its front matter is wrong.
     """
     return parse_skill(_text(path), stem=path.stem, source=f"file:{path.name}", now=now)
 
 
 def parse_skill(text: str, *, stem: str, source: str, now: datetime) -> Skill:
-    """A skill from its Markdown.
+    """Parse a skill from Markdown.
 
-    Without facts in front the name is the first heading (or `stem`), and the purpose the first
-    line below a heading "Purpose", or the first line that is no heading.
+    Without front matter the name is the first heading (or `stem`), and the purpose is the first
+    line below a heading "Purpose", else the first line that is no heading.
     """
     facts, body = _split(text, source)
     if not body.strip():

@@ -1,4 +1,4 @@
-"""What all runs spent in a period, as every interface shows it: a table, also as CSV."""
+"""What all runs spent in a period, for all interfaces: a table, also as CSV."""
 
 import asyncio
 import csv
@@ -36,7 +36,7 @@ class Spending(FrozenModel):
 
 
 def period_of(since: date | None, until: date | None, *, today: date) -> Period:
-    """The days that are meant: up to today, and 30 of them, where nothing else is said.
+    """The period: by default the 30 days up to today.
 
     Raises:
         ValueError: the first day is after the last one.
@@ -63,15 +63,15 @@ async def spending(ledger: Ledger, by: SpendKey, period: Period) -> Spending:
 
 
 async def everything(ledger: Ledger) -> CostReport:
-    """What all runs have ever spent, whose names it leaves out: one reading, however many."""
+    """What all runs ever spent, without naming them: one query for any number of runs."""
     return report_of((), await ledger.cells())
 
 
 def csv_text(table: Spending) -> str:
-    """The lines and their total, in the form that spreadsheets read (RFC 4180).
+    """The lines and their total as CSV (RFC 4180).
 
-    Money is written in full. A name that a spreadsheet would take for a formula begins with an
-    apostrophe.
+    Money is written in full. A name that a spreadsheet would take for a formula gets an apostrophe
+    in front.
     """
     text = io.StringIO()
     writer = csv.writer(text)
@@ -85,12 +85,12 @@ def csv_text(table: Spending) -> str:
 
 
 def csv_name(table: Spending) -> str:
-    """What a downloaded file is called."""
+    """The file name for a download."""
     return f"costs-by-{table.by}-{table.period.since}-{table.period.until}.csv"
 
 
 def harmless(cell: str) -> str:
-    """Foreign text as a cell that no spreadsheet runs."""
+    """Foreign text as a cell that no spreadsheet takes for a formula."""
     return f"'{cell}" if cell.lstrip(" ").startswith(_FORMULA) else cell
 
 

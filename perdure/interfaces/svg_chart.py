@@ -1,4 +1,4 @@
-"""Line charts as SVG: sizes on a logarithmic scale, scores on a plain one."""
+"""Line charts as SVG, with a logarithmic scale for sizes and a linear one for scores."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +14,7 @@ COLOURS = ("#0b6e4f", "#3d5a98", "#b5402a", "#7a5195")
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Marks of an axis from the lowest to the highest, and where a value lies between them."""
+    """The marks of an axis from lowest to highest, and the position of a value between them."""
 
     marks: tuple[float, ...]
     share: Callable[[float], float]
@@ -22,7 +22,7 @@ class Scale:
 
 
 def log_scale(values: Sequence[float]) -> Scale:
-    """Whole decades around positive values."""
+    """Whole powers of ten around positive values."""
     low = math.floor(math.log10(min(values)))
     high = max(math.ceil(math.log10(max(values))), low + 1)
     marks = tuple(10.0**power for power in range(low, high + 1))
@@ -30,14 +30,14 @@ def log_scale(values: Sequence[float]) -> Scale:
 
 
 def share_scale() -> Scale:
-    """From 0 to 1 in fifths."""
+    """From 0 to 1 in steps of a fifth."""
     return Scale(tuple(step / 5 for step in range(6)), lambda value: value, ".1f")
 
 
 def line_chart(
     title: str, lines: Mapping[str, Sequence[float]], *, across: str, up: str, scale: Scale
 ) -> str:
-    """Draw one line per name; the values of a line belong to 1, 2, 3 and so on."""
+    """Draw one line for each name; the values of a line belong to 1, 2, 3 and so on."""
     most = max(map(len, lines.values()))
 
     def x(index: float) -> float:
@@ -57,7 +57,7 @@ def line_chart(
     for number, (name, values) in enumerate(lines.items()):
         colour = COLOURS[number % len(COLOURS)]
         parts.append(_path([(x(at), y(value)) for at, value in enumerate(values, 1)], colour))
-        if len(values) == 1:  # a line of one point cannot be seen
+        if len(values) == 1:  # a line with one point is invisible
             parts.append(f'<circle cx="{x(1):.1f}" cy="{y(values[0]):.1f}" r="4" fill="{colour}"/>')
         parts.append(_text(x(len(values)) + 8, places[number] + 4, name, fill=colour))
     return (
@@ -68,7 +68,7 @@ def line_chart(
 
 
 def _apart(places: Sequence[float]) -> list[float]:
-    """The places of names, moved down where they would overlap."""
+    """The positions of labels, moved down where they would overlap."""
     order = sorted(range(len(places)), key=lambda index: places[index])
     found = list(places)
     for above, below in pairwise(order):

@@ -1,4 +1,4 @@
-"""Whose token a request carries, what it reaches, and what a run of its would be trusted with."""
+"""The token of a request: whose it is, which runs it reaches, and what it may start."""
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -21,22 +21,23 @@ from perdure.interfaces.services import Services
 
 
 class Shown(NamedTuple):
-    """The usable token that a request showed, or why the one that it showed ended."""
+    """The usable token of a request, or why the token that it showed has ended."""
 
     token: ApiToken | None = None
     ended: Ended | None = None
 
 
 async def caller_of(authorization: str | None, access: AccessStore, *, now: datetime) -> Shown:
-    """The usable token of an `authorization` header, if it has one.
+    """The usable token in an `authorization` header, if there is one.
 
-    That a token ended is told only with its true secret; to anybody else it is a wrong one.
+    That a token has ended is told only to a caller with its true secret.
     """
     kind, _, text = (authorization or "").partition(" ")
     credentials = Credentials.read(text.strip()) if kind.lower() == "bearer" else None
     if credentials is None:
         return Shown()
-    # A token that does not exist takes as long as one with a wrong secret.
+    # An unknown id is checked like a wrong secret, so that the response time does not reveal which
+    # ids exist.
     known = await access.token(credentials.id) or ApiToken(
         id=credentials.id, name="nobody", scopes=(), digest=NO_DIGEST, created_at=now
     )
@@ -48,20 +49,20 @@ async def caller_of(authorization: str | None, access: AccessStore, *, now: date
 
 
 async def note_use(access: AccessStore, token: ApiToken, *, now: datetime) -> None:
-    """Remember when a token was used last; a store that takes no note refuses nobody."""
+    """Record when a token was last used; if the store fails, the request is still served."""
     if token.unnoted(now):
         with suppress(PerdureError):
             await access.note_use(token.id, at=now)
 
 
-# Fields that let a run see what others left there.
+# Fields through which a run could see the data of others.
 SHARED = ("session", "project")
 
 
 async def reaches(services: Services, token: ApiToken, run: str) -> bool:
-    """Whether a token reaches a run of this installation: by its id, folder, or whom it works for.
+    """Whether a token reaches a run of this installation, by its id, folder or the runs above it.
 
-    A link on the way to a folder counts for where it leads, as far as this host knows it.
+    Links in a path are resolved, as far as this host knows them.
     """
     above: str | None = run
     while above is not None:
@@ -77,14 +78,14 @@ async def reaches(services: Services, token: ApiToken, run: str) -> bool:
 
 
 def require_start(token: ApiToken, spec: Mapping[str, JsonValue]) -> None:
-    """Refuse what a bound token may not start.
+    """Refuse a start that a bound token may not make.
 
     Args:
         token: whose holder wants to start a run.
         spec: what is started.
 
     Raises:
-        NotAllowed: the folder is none of its own, or the run would share what others left.
+        NotAllowed: the folder is not one of its own, or the run would share data of others.
     """
     if not token.bound:
         return
@@ -104,13 +105,13 @@ def require_start(token: ApiToken, spec: Mapping[str, JsonValue]) -> None:
 
 
 def is_below(folder: JsonValue, folders: Iterable[str]) -> bool:
-    """Whether a folder is one of some, or below one; whole names count, not beginnings."""
+    """Whether a folder is one of some, or inside one; `/data2` is not inside `/data`."""
     if not isinstance(folder, str) or not folder or "\0" in folder:
         return False
     try:
         inner = Path(folder).resolve()
         return any(inner.is_relative_to(Path(outer).resolve()) for outer in folders)
-    except (OSError, RuntimeError):  # a loop of links
+    except (OSError, RuntimeError):  # a cycle of links
         return False
 
 
@@ -127,9 +128,9 @@ def _told(token: ApiToken) -> str:
 async def trusted_places(
     spec: Mapping[str, JsonValue], definitions: DefinitionStore
 ) -> tuple[str, ...]:
-    """Where a specification asks for what needs the scope `execute`.
+    """Where a specification asks for something that needs the scope `execute`.
 
-    A definition that cannot be resolved asks for nothing here: it is refused when it is started.
+    A definition that cannot be resolved gives no places here; its start is refused later.
     """
     return (*execution_needs(spec), *await _of_definition(spec, definitions))
 

@@ -1,4 +1,4 @@
-"""What a run said: the record of an iteration, and the transcript to read."""
+"""What a run said: the record of an iteration, and its transcript."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ MANY = 500
 
 
 async def transcript_head(services: Services, run: str, iteration: int | None) -> str:
-    """The head of what was said in an iteration, or (None) up to the last one.
+    """The head of the transcript up to an iteration, or (None) up to the last one.
 
     Raises:
         InvalidInput: there is no such iteration.
@@ -29,7 +29,10 @@ async def transcript_head(services: Services, run: str, iteration: int | None) -
 
 
 async def _nothing_said(services: Services, run: str) -> NotFound:
-    """Before a run ends its first iteration, the words are those of the runs that work for it."""
+    """Explain why there is no transcript, and where to read instead.
+
+    Until a run has ended its first iteration, only the runs below it have transcripts.
+    """
     rows = await services.records.find_runs(prefix=f"{run}.", limit=MANY)
     below = [row.id for row in rows if row.parent == run]
     row = await services.records.run(run)
@@ -50,7 +53,7 @@ async def _nothing_said(services: Services, run: str) -> NotFound:
 
 
 def _said_in(record: IterationRecord) -> str | None:
-    """The transcript of an iteration; of stages the last one that said something."""
+    """The transcript of an iteration; with stages, that of the last one that has any."""
     of_stages = [stage.transcript for stage in record.stages if stage.transcript]
     return record.transcript or (of_stages[-1] if of_stages else None)
 
@@ -63,7 +66,7 @@ async def _last_transcript(services: Services, run: str) -> str | None:
 
 
 def record_of(records: Sequence[IterationRecord], index: int, run: str) -> IterationRecord:
-    """The record of one iteration; raises `InvalidInput` when there is none."""
+    """The record of an iteration; raises `InvalidInput` if there is none."""
     found = next((record for record in records if record.index == index), None)
     if found is None:
         have = ", ".join(str(record.index) for record in records) or "none"

@@ -1,4 +1,4 @@
-"""The most that a run may spend: its limits, and what they come to in words."""
+"""The most that a run may spend: its limits, and what they mean in words."""
 
 from collections.abc import Sequence
 from decimal import Decimal
@@ -32,12 +32,12 @@ class WorstCase(FrozenModel):
 def worst_case(
     spec: Spec, cards: Sequence[ModelProfile | None], sizes: TokenSizes | None = None
 ) -> WorstCase:
-    """The limits in force, and what they come to.
+    """The limits in force, and the most that they allow.
 
     Args:
         spec: the run.
-        cards: what is known of each model that does its work; None where nothing is.
-        sizes: what goal and inputs take of a prompt; without it the goal alone is counted.
+        cards: the profile of each model that does the work; None if unknown.
+        sizes: what the goal and the inputs take of a prompt; without it only the goal is counted.
     """
     read = estimate(spec.goal) if sizes is None else sizes
     budget, life = spec.budget, spec.models.cache_life

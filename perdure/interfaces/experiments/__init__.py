@@ -1,1 +1,1 @@
-"""Experiments as people read them: statistics, the report, and the forms in which it is written."""
+"""Experiments for readers: statistics, the report, and its output formats."""

@@ -1,4 +1,4 @@
-"""How well a loop judges itself: its own verdict against labels that it never saw."""
+"""How well a loop judges itself: its own verdicts against labels that it never saw."""
 
 from collections.abc import Sequence
 
@@ -28,7 +28,7 @@ class Agreement(FrozenModel):
 
 
 def labelled(plan: Plan, trials: Sequence[Trial]) -> list[Labelled]:
-    """The outputs of which both verdicts are known."""
+    """The outputs for which both verdicts are known."""
     if plan.scoring.by != "labels":
         return []
     return [

@@ -1,4 +1,4 @@
-"""What one run of each arm may spend at most: the experiment's budget holds it back beforehand."""
+"""The most that one run of each arm may spend; the experiment reserves it before a run starts."""
 
 from collections.abc import Sequence
 from decimal import Decimal
@@ -14,7 +14,7 @@ from perdure.interfaces.services import ModelFacts
 
 
 async def bounded(plan: Plan, first: Entry, models: ModelFacts, *, default_model: str) -> Plan:
-    """The plan with what a run of each arm may cost at most, by limits and prices.
+    """Add to each arm the most that one of its runs may cost, by its limits and prices.
 
     Raises:
         InvalidInput: the budget does not pay for one run of some arm.
@@ -46,7 +46,7 @@ async def _bounded(arm: Arm, first: Entry, models: ModelFacts, default_model: st
 
 
 async def _all_written(spec: Spec, models: ModelFacts, default_model: str) -> Decimal | None:
-    """What all tokens of a run would cost as output of its dearest model; None if unknown."""
+    """The cost if the dearest model wrote all tokens of the limit; None without limit or price."""
     if not spec.budget.tokens:
         return None
     usage, costs = Usage(output_tokens=spec.budget.tokens), list[Decimal]()

@@ -1,6 +1,6 @@
-"""Where the own score and the held-out one disagree: in level, in order, in who wins.
+"""Disagreement between a loop's own score and the held-out score: in level, order or winner.
 
-Only outputs of which both scores are known say anything here: a run that failed has no output.
+Only outputs with both scores count here; a run that failed has no output.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,19 +14,19 @@ from perdure.domain.foundation.base import FrozenModel
 from perdure.interfaces.experiments.statistics import FEWEST, interval
 
 DISAGREES = 0.1
-"""Two mean scores that differ by more are told apart; scores that differ by less are alike."""
+"""A difference of mean scores above this counts; scores that differ by less are alike."""
 
 ORDERED = 8
-"""With fewer inputs, that one order is the reverse of the other says nothing."""
+"""With fewer inputs, a reversed order may be chance."""
 
 UNRELATED = 20
-"""With fewer inputs, that two orders have nothing in common is what chance brings too."""
+"""With fewer inputs, unrelated orders may be chance."""
 
 TOLD = 1.96
-"""A rank correlation of so many of its own errors is none that chance brings, with 95 %."""
+"""A rank correlation of at least so many standard errors is not chance, with 95 % confidence."""
 
 TELLING = 3.0
-"""Scores with so many ties that even the same order would reach less cannot tell an order."""
+"""If ties keep even equal orders below so many standard errors, no order can be told."""
 
 
 class Marks(FrozenModel):
@@ -37,7 +37,7 @@ class Marks(FrozenModel):
 
 
 def marks(plan: Plan, trials: Sequence[Trial]) -> dict[str, dict[int, Marks]]:
-    """The scores of each arm by the input; empty where no score is held out."""
+    """The scores of each arm by input; empty without held-out scores."""
     if not plan.scoring.held_out:
         return {}
     found: dict[str, dict[int, list[Marks]]] = {arm.name: {} for arm in plan.arms}
@@ -54,7 +54,7 @@ def marks(plan: Plan, trials: Sequence[Trial]) -> dict[str, dict[int, Marks]]:
 
 
 def arm_warnings(arm: str, found: Mapping[int, Marks]) -> list[str]:
-    """What a reader must know of an arm's own score before any figure."""
+    """Warnings about an arm's own score, to show before any figures."""
     pairs = [found[entry] for entry in sorted(found)]
     return [told for told in (_level(arm, pairs), _order(arm, pairs)) if told]
 
@@ -62,11 +62,11 @@ def arm_warnings(arm: str, found: Mapping[int, Marks]) -> list[str]:
 def winner_warning(
     better: str, worse: str, of_better: Mapping[int, Marks], of_worse: Mapping[int, Marks]
 ) -> str:
-    """What to say where the held-out winner of two arms loses by their own scores; else empty."""
+    """The warning if the held-out winner of two arms loses by their own scores; else empty."""
     shared = sorted(of_better.keys() & of_worse.keys())
     own = [of_worse[entry].own - of_better[entry].own for entry in shared]
     held = [of_better[entry].held_out - of_worse[entry].held_out for entry in shared]
-    # The bootstrap is dear: it is asked last.
+    # The bootstrap is expensive, so it comes last.
     if len(shared) < FEWEST or fmean(own) <= 0 or fmean(held) <= 0 or not interval(own).differs:
         return ""
     return (
@@ -77,12 +77,12 @@ def winner_warning(
 
 
 def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float | None:
-    """Spearman's, with middle ranks for ties: from -1 to 1; None where one side is all the same."""
+    """Spearman's rank correlation, with mean ranks for ties; None if one side is constant."""
     ranks, others = _ranks(first), _ranks(second)
     spread = pstdev(ranks) * pstdev(others) if len(ranks) > 1 else 0.0
     if spread == 0:
         return None
-    middle = (len(ranks) + 1) / 2  # of both, ties or not
+    middle = (len(ranks) + 1) / 2  # of both sides, even with ties
     products = ((one - middle) * (other - middle) for one, other in zip(ranks, others, strict=True))
     return max(-1.0, min(1.0, fmean(products) / spread))
 
@@ -107,7 +107,7 @@ def _order(arm: str, pairs: Sequence[Marks]) -> str:
     found = rank_correlation(own, held)
     if found is None:
         return ""
-    # Among all orders of these values, ties or not, this is the error of the correlation.
+    # The standard error over all permutations of these values, with or without ties.
     error = 1 / sqrt(count - 1)
     figures = f"rank correlation {found:.2f} over {count} inputs"
     if found <= -TOLD * error:
@@ -125,12 +125,12 @@ def _order(arm: str, pairs: Sequence[Marks]) -> str:
 
 
 def _alike(scores: Sequence[float]) -> bool:
-    # Scores have no ninth digit, and 0.6 - 0.5 is less than 0.1.
+    # Rounded, as 0.6 - 0.5 is less than 0.1 in floating point; scores never have nine digits.
     return round(max(scores) - min(scores), 9) < DISAGREES
 
 
 def _ranks(values: Sequence[float]) -> list[float]:
-    """The place of each value from 1 on; those that are the same share the middle of theirs."""
+    """The rank of each value from 1; equal values share the mean of their ranks."""
     values = [round(value, 9) for value in values]
     ranks = [0.0] * len(values)
     before = 0

@@ -22,12 +22,12 @@ TRIAL_COLUMNS = (
     "input", "repeat", "arm", "score", "own_score", "held_out", "passed", "outcome", "tokens",
     "cost_usd", "seconds", "model_calls", "tries", "run", "counted",
 )  # fmt: skip
-# What a spreadsheet would take for a formula.
+# A spreadsheet would take a cell that begins so for a formula.
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def markdown(report: ExperimentReport) -> str:
-    """The whole report as Markdown."""
+    """Write the report as Markdown."""
     lines = [f"# {_plain(heading_words(report))}", ""]
     lines += [f"> **{_plain(warning)}**\n" for warning in report.warnings]
     lines += _table(COLUMNS, [arm_cells(arm) for arm in report.arms])
@@ -48,7 +48,7 @@ def markdown(report: ExperimentReport) -> str:
 
 
 def csv_of(plan: Plan, trials: Sequence[Trial], entries: Sequence[str]) -> str:
-    """One line for each trial."""
+    """Write one CSV line for each trial."""
     text = StringIO()
     rows = csv.writer(text, lineterminator="\n")
     rows.writerow(TRIAL_COLUMNS)
@@ -79,7 +79,7 @@ def csv_of(plan: Plan, trials: Sequence[Trial], entries: Sequence[str]) -> str:
 
 
 def svg(report: ExperimentReport) -> str | None:
-    """The mean best score after each iteration of every arm; None where no arm has scores."""
+    """Plot each arm's mean best score after each iteration; None if no arm has scores."""
     curves = {arm.name: arm.by_iteration for arm in report.arms if arm.by_iteration}
     if not curves:
         return None
@@ -98,7 +98,7 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    """A text that is no markup: names of inputs are somebody's words."""
+    """Escape text for Markdown, as names of inputs are foreign text."""
     flat = " ".join(text.split())
     for sign in "\\`*_[]<>|#":
         flat = flat.replace(sign, f"\\{sign}")

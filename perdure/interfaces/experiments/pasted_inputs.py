@@ -1,4 +1,4 @@
-"""Inputs of an experiment as people paste or upload them: JSON or CSV, as text."""
+"""Reads an experiment's inputs from pasted or uploaded text: JSON or CSV."""
 
 import json
 
@@ -15,10 +15,10 @@ INPUT_FORMS = {
 
 
 def inputs_of(text: str, form: str) -> list[JsonValue]:
-    """The inputs as data; `auto` takes for JSON what begins with {, [ or a quote.
+    """Parse the inputs; `auto` takes text that begins with {, [ or a quote for JSON.
 
     Raises:
-        InvalidInput: they cannot be read; it names the line.
+        InvalidInput: they cannot be read; the message names the line.
     """
     begins = text.lstrip("\ufeff \t\r\n")
     if form == "auto":
@@ -30,7 +30,7 @@ def inputs_of(text: str, form: str) -> list[JsonValue]:
 
 
 def _list(text: str) -> list[JsonValue] | None:
-    """A whole JSON list; None where the text is something else, such as a list in each line."""
+    """Parse one JSON list; None for anything else, such as JSON Lines with a list in each line."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""What an experiment would run and could cost, before anything is started."""
+"""What an experiment would run and could cost, before anything starts."""
 
 from collections.abc import Sequence
 from decimal import Decimal
@@ -41,7 +41,7 @@ class PlannedExperiment(FrozenModel):
 
 
 def planned(plan: Plan, entries: Sequence[Entry], *, notes: Sequence[str]) -> PlannedExperiment:
-    """Put it in figures; the plan is one whose arms are bounded."""
+    """Describe the plan in figures; its arms must be bounded already."""
     return PlannedExperiment(
         name=plan.name,
         inputs=len(entries),
@@ -66,11 +66,12 @@ def _arm(arm: Arm) -> PlannedArm:
 
 
 def _most(plan: Plan, inputs: int) -> Decimal | None:
-    """The budget, or less where the runs of all arms cannot spend as much."""
+    """The budget, or the sum over all runs if that is less."""
     runs = [(arm.most_usd, 1 if arm.tries is None else arm.tries.count) for arm in plan.arms]
     known = [most * count for most, count in runs if most is not None and count is not None]
     limits = [] if plan.budget.cost_usd is None else [plan.budget.cost_usd]
-    # A judge is a run of its own, and tries for what another arm spent have no number.
+    # This sum leaves out judges, which are runs of their own. And an arm that may spend what
+    # another arm spent has no fixed number of tries.
     if len(known) == len(runs) and plan.scoring.by != "judge":
         limits.append(sum(known, Decimal(0)) * inputs * plan.repeats)
     return min(limits, default=None)

@@ -1,4 +1,4 @@
-"""Reads an experiment's rows and makes its report; no server is asked."""
+"""Makes an experiment's report from its rows in the store, without asking the server."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from perdure.interfaces.gateways import ExperimentGateway
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """A report, and what it was made of; `entries` are the names of the inputs."""
+    """A report with its sources; `entries` are the names of the inputs."""
 
     report: ExperimentReport
     plan: Plan
@@ -20,7 +20,7 @@ class Found:
 
 
 async def read_report(experiments: ExperimentGateway, id: str) -> Found:
-    """The report of an experiment as it stands; raises `NotFound` for an unknown one."""
+    """The report of an experiment so far; raises `NotFound` for an unknown one."""
     stored = await experiments.stored(id)
     trials = await experiments.trials(id)
     entries = [entry.name for entry in await experiments.entries(id)]

@@ -1,8 +1,8 @@
-"""The report of an experiment: what each arm brought and cost, and whether one beats another.
+"""The report of an experiment: what each arm achieved and cost, and whether one beats another.
 
-An input of which an arm has no counted trial is left out of that arm's comparisons. A run that
-failed counts as a score of 0: a loop that gives up is no better than one that is wrong. An output
-that nobody could score is left out: a judge that gave no answer has said nothing of it.
+An input without a counted trial of an arm is left out of that arm's comparisons. A failed run
+scores 0: a loop that gives up is no better than one that is wrong. An output that could not be
+scored is left out, because a judge without an answer says nothing about it.
 """
 
 from collections import Counter
@@ -20,7 +20,7 @@ from perdure.interfaces.experiments.disagreement import arm_warnings, marks, win
 from perdure.interfaces.experiments.statistics import Interval, interval
 
 SAME_SPEND = 0.1
-"""Two arms whose mean tokens differ by less than this share spend the same, in words."""
+"""Two arms whose mean tokens differ by a smaller share than this spend the same."""
 
 SHOWN_LOSSES = 50
 
@@ -105,7 +105,7 @@ class ExperimentReport(FrozenModel):
 def report(
     plan: Plan, trials: Sequence[Trial], *, id: str, state: str, entries: Sequence[str]
 ) -> ExperimentReport:
-    """Put the report together.
+    """Build the report.
 
     Args:
         plan: what was to be run.
@@ -142,7 +142,7 @@ def report(
 
 
 def score_of(plan: Plan, trial: Trial) -> float:
-    """What a trial counts with."""
+    """The score with which a trial counts."""
     chosen = trial.chosen
     if chosen is None or chosen.failed:
         return 0.0
@@ -160,7 +160,7 @@ def passed(plan: Plan, trial: Trial) -> bool:
 
 
 def unscored(plan: Plan, trial: Trial) -> bool:
-    """Whether a trial has an output of which nobody could say how good it is."""
+    """Whether a trial has an output that could not be scored."""
     chosen = trial.chosen
     return plan.scoring.held_out and chosen is not None and chosen.unscored
 
@@ -213,20 +213,20 @@ def _arm(plan: Plan, name: str, trials: Sequence[Trial]) -> ArmFigures:
 
 
 def _brought_nothing(trial: Trial) -> bool:
-    """Whether a trial has no output to score, as when it failed or could not afford a draft."""
+    """Whether a trial has no output to score: it failed, or could not afford a draft."""
     chosen = trial.chosen
     return chosen is None or chosen.failed or (chosen.score is None and chosen.held_out is None)
 
 
 def _reasons(trials: Sequence[Trial]) -> tuple[str, ...]:
-    """How trials ended, as `out_of_budget/cost (3)`, the most frequent first."""
+    """How trials ended, as `out_of_budget/cost (3)`, most frequent first."""
     chosen = [trial.chosen for trial in trials]
     ends = Counter("no run" if one is None else f"{one.outcome}/{one.reason}" for one in chosen)
     return tuple(f"{end} ({number})" for end, number in ends.most_common())
 
 
 def _by_iteration(trials: Sequence[Trial]) -> tuple[float, ...]:
-    """The mean best own score after each iteration; a run that ended keeps its last."""
+    """The mean best own score after each iteration; an ended run keeps its last score."""
     curves: list[list[float]] = []
     for trial in trials:
         best, curve = 0.0, list[float]()
@@ -243,7 +243,7 @@ def _by_iteration(trials: Sequence[Trial]) -> tuple[float, ...]:
 
 
 def _leads(arm: ArmFigures, others: Sequence[ArmFigures]) -> bool:
-    """Whether no other arm is at least as good for less, or better for as much; 0 never leads."""
+    """Whether no other arm is as good for less, or better for as much; a score of 0 never leads."""
     return arm.score.mean > 0 and not any(
         other.trials > 0
         and (_price(other), -other.score.mean) < (_price(arm), -arm.score.mean)
@@ -254,7 +254,7 @@ def _leads(arm: ArmFigures, others: Sequence[ArmFigures]) -> bool:
 
 
 def _price(arm: ArmFigures) -> float:
-    """What an arm costs: money where any is known to be paid, else tokens."""
+    """What an arm costs: money if any is known to be paid, else tokens."""
     return float(arm.cost_usd) if arm.cost_usd else arm.tokens
 
 
@@ -262,7 +262,7 @@ Counted = dict[str, dict[int, list[Trial]]]
 
 
 def _pair(plan: Plan, first: ArmFigures, second: ArmFigures, counted: Counted) -> PairFigures:
-    """The better of two arms against the other."""
+    """Compare two arms, with the better one first."""
     shared = sorted(counted[first.name].keys() & counted[second.name].keys())
     differences = [
         _mean(plan, counted[first.name][entry]) - _mean(plan, counted[second.name][entry])
@@ -317,7 +317,7 @@ def _at(spend: float | None) -> str:
 def _losses(
     plan: Plan, pairs: Sequence[PairFigures], counted: Counted, entries: Sequence[str]
 ) -> list[Loss]:
-    """Where the better arm of a pair was worse all the same, the worst first."""
+    """Inputs on which the better arm of a pair was worse, the worst first."""
     found: list[Loss] = []
     for pair in pairs:
         ours, theirs = counted[pair.better], counted[pair.worse]
@@ -344,7 +344,7 @@ def _runs(trials: Sequence[Trial]) -> tuple[str, ...]:
 def _disagreements(
     plan: Plan, trials: Sequence[Trial], pairs: Sequence[PairFigures]
 ) -> tuple[str, ...]:
-    """Where loops take for good what the held-out score does not: it comes before any figure."""
+    """Where own scores contradict the held-out one; readers need this before any figures."""
     known = marks(plan, trials)
     found = [told for arm, by_entry in known.items() for told in arm_warnings(arm, by_entry)]
     found += [

@@ -1,7 +1,7 @@
-"""Paired differences between two arms, with an interval from the bootstrap.
+"""Paired differences between two arms, with bootstrap intervals.
 
-An input is what is drawn: repeats of one input say more about that input, not about others, so
-they are averaged first.
+Inputs are what is resampled. Repeats of an input tell more about that input but not about others,
+so they are averaged first.
 """
 
 import random
@@ -14,10 +14,10 @@ from perdure.domain.foundation.base import FrozenModel
 CONFIDENCE = 0.95
 RESAMPLES = 4_000
 FEWEST = 5
-"""With fewer inputs an interval would say nothing that a person should act on."""
+"""With fewer inputs an interval says too little to act on."""
 
 MANY = 2_000
-"""From so many inputs on, the bootstrap gives what the normal distribution gives, far slower."""
+"""Above this many inputs the bootstrap agrees with the normal distribution but is far slower."""
 
 SEED = 20_260
 
@@ -32,26 +32,27 @@ class Interval(FrozenModel):
 
     @property
     def differs(self) -> bool:
-        """Whether the interval leaves out 0."""
+        """Whether the interval excludes 0."""
         if self.low is None or self.high is None:
             return False
         return self.low > 0 or self.high < 0
 
     @property
     def of_scores(self) -> "Interval":
-        """The same for a mean of scores, which lies between 0 and 1 whatever the bootstrap says."""
+        """The interval for a mean of scores, clipped to 0 and 1, which the bootstrap may exceed."""
         if self.low is None or self.high is None:
             return self
         return self.model_copy(update={"low": max(0.0, self.low), "high": min(1.0, self.high)})
 
 
 def interval(values: Sequence[float]) -> Interval:
-    """The mean of values with its interval: the studentized bootstrap, or Student's where wider.
+    """The mean with its interval: the studentized bootstrap, or Student's t where that is wider.
 
-    The same values give the same interval. The bootstrap follows skewed values, and is too narrow
-    where nearly all of few values are the same.
+    The same values always give the same interval. The bootstrap follows skewed values, but it is
+    too narrow for few values that are nearly all the same.
     """
-    # Scores have no ninth digit, and squares of what is smaller would vanish.
+    # Scores never have nine digits. Rounding removes floating-point noise, whose squares would
+    # vanish.
     values = [round(value, 9) for value in values]
     count = len(values)
     mean = fmean(values) if values else 0.0
@@ -69,9 +70,9 @@ def interval(values: Sequence[float]) -> Interval:
 
 
 def _student(freedom: int) -> float:
-    """The quantile of Student's distribution, by its expansion around the normal one.
+    """The quantile of Student's t distribution, by its expansion around the normal one.
 
-    With 4 degrees of freedom it is 2.77 instead of 2.78, with more it is closer.
+    With 4 degrees of freedom it gives 2.77 instead of 2.78; with more it is closer.
     """
     z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
     terms = (
@@ -83,14 +84,14 @@ def _student(freedom: int) -> float:
 
 
 def _quantiles(values: Sequence[float], mean: float) -> tuple[float, float]:
-    """The lower and upper quantile of resampled means, each in units of its own error."""
-    draw, count = random.Random(SEED), len(values)  # no secret: repeatable draws
+    """The lower and upper quantile of resampled means, each in units of its own standard error."""
+    draw, count = random.Random(SEED), len(values)  # a fixed seed, so that draws repeat
     ratios: list[float] = []
     for _ in range(RESAMPLES):
         drawn = draw.choices(values, k=count)
         middle = sum(drawn) / count
         spread = sum((value - middle) ** 2 for value in drawn) / (count - 1)
-        # A resample of one value repeated has no spread; such draws say nothing of the error.
+        # A resample of one repeated value has no spread and tells nothing about the error.
         if spread > 0:
             ratios.append((middle - mean) / sqrt(spread / count))
     ratios.sort()

@@ -1,4 +1,4 @@
-"""Lines of a report in words, the same on a terminal, in Markdown and on the page."""
+"""Lines of a report as text, the same on a terminal, in Markdown and on the page."""
 
 from perdure.domain.experiments.status import ExperimentStatus
 from perdure.domain.experiments.thresholds import Estimate, Setting, ThresholdStudy
@@ -50,7 +50,7 @@ def arm_cells(arm: ArmFigures) -> tuple[str, ...]:
 
 
 def range_words(found: Interval) -> str:
-    """`0.41 to 0.62`; `-` where there are too few values."""
+    """`0.41 to 0.62`; `-` for too few values."""
     if found.low is None or found.high is None:
         return "-"
     return f"{found.low:.2f} to {found.high:.2f}"
@@ -65,7 +65,7 @@ def progress_words(status: ExperimentStatus) -> str:
 
 
 def state_words(state: str, reason: str) -> str:
-    """How an experiment stands, and why it ended."""
+    """An experiment's state, and why it ended."""
     why = ENDINGS.get(reason, reason)
     return f"{state}: {why}" if why else state
 
@@ -81,7 +81,7 @@ def heading_words(report: ExperimentReport) -> str:
 
 
 def planned_rows(plan: PlannedExperiment) -> list[tuple[str, str, str]]:
-    """Each arm of an experiment that was looked over: its name, its tries, what a run may spend."""
+    """A row for each arm of a planned experiment: its name, its tries, what a run may spend."""
     return [(arm.name, arm.about or "one run", _most(arm)) for arm in plan.arms]
 
 

@@ -200,6 +200,7 @@ class CountedStream(StreamingResponse):
         super().__init__(
             content,
             media_type="text/event-stream",
+            # nginx would otherwise hold events back in its buffer.
             headers={"cache-control": "no-store", "x-accel-buffering": "no"},
         )
         self._release = release
@@ -246,6 +247,7 @@ async def events(
     since = int(last_event_id) if last_event_id and last_event_id.isdecimal() else 0
     if since and row.ended_at is not None:
         status = await site.services.gateway.status(run)
+        # An `EventSource` connects again after every end of a stream; only a 204 stops it.
         if since >= status.last_event:
             return Response(status_code=204)
     feeds: Feeds = request.app.state.feeds

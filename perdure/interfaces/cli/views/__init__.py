@@ -1,1 +1,1 @@
-"""Pictures: pure functions from domain types to rich renderables, for terminals and pipes alike."""
+"""Views: pure functions from domain types to rich renderables, for terminals and pipes."""

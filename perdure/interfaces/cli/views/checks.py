@@ -1,4 +1,4 @@
-"""Lists of things that were looked at: `doctor`, replayed histories, collected blobs, services."""
+"""Lists of checked things: `doctor`, replayed histories, collected blobs, services."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ _STATUS_STYLES = {"running": GOOD, "ready": GOOD, "failed": BAD, "stopped": DIM}
 
 
 def doctor_view(checks: Sequence[Check]) -> RenderableType:
-    """Every check with what was found, and below what to do."""
+    """All checks with their results, then what to do."""
     rows = [(Text(*_MARKS[check.state]), check.name, check.found) for check in checks]
     cures = [
         line(("→ ", "cyan"), f"{check.name}: {check.cure}")
@@ -27,7 +27,7 @@ def doctor_view(checks: Sequence[Check]) -> RenderableType:
 
 
 def replay_view(replays: Sequence[Replayed]) -> RenderableType:
-    """Every history, and whether this code still decides as it did."""
+    """All histories, and whether this code still decides as recorded."""
     rows = [
         (
             Text(*_MARKS["ok" if item.problem is None else "failed"]),
@@ -41,7 +41,7 @@ def replay_view(replays: Sequence[Replayed]) -> RenderableType:
 
 
 def collected_view(collected: Collected) -> Text:
-    """What was dropped, and which runs could not be."""
+    """What was deleted, and which runs could not be."""
     verb = "would drop" if collected.dry_run else "dropped"
     size = f"{collected.bytes / 1024 / 1024:.1f} MiB"
     calls = "would book" if collected.dry_run else "booked"
@@ -57,7 +57,7 @@ def collected_view(collected: Collected) -> Text:
 
 
 def services_view(state: RuntimeView) -> RenderableType:
-    """The embedded services, one row each, and where they answer."""
+    """The embedded services, one row each, with their addresses."""
     rows = [
         (
             part.name,
@@ -73,7 +73,7 @@ def services_view(state: RuntimeView) -> RenderableType:
 
 
 def endpoints_view(endpoints: Endpoints) -> RenderableType:
-    """Every address of an installation, and its folder."""
+    """The addresses of an installation, and its folder."""
     return pairs(
         [
             ("Temporal", f"{endpoints.temporal_address} (namespace {endpoints.namespace})"),
@@ -100,7 +100,7 @@ def _verdict(checks: Sequence[Check]) -> Text:
 
 
 def _kept(report: ChaosReport) -> str:
-    """What stayed whole, without denying what the kill took along."""
+    """What was kept, without hiding what the kill cost."""
     match report.made_again:
         case 0:
             return "✓ nothing was lost"
@@ -111,7 +111,7 @@ def _kept(report: ChaosReport) -> str:
 
 
 def chaos_view(report: ChaosReport) -> RenderableType:
-    """What the killed worker cost."""
+    """What killing the worker cost."""
     fine = report.nothing_lost
     mark = (_kept(report), GOOD) if fine else ("✗ something was lost", BAD)
     rows = [

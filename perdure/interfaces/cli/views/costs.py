@@ -15,7 +15,7 @@ _COLUMNS = ("calls", "input", "cached", "written", "cost", "time")
 
 
 def costs_view(report: CostReport) -> RenderableType:
-    """The sums of a run, or of all that the store knows."""
+    """The totals of a run, or of all runs in the store."""
     what = report.runs[0] if report.runs else "all runs"
     parts = [
         _block("phase", report.by_phase),
@@ -28,7 +28,7 @@ def costs_view(report: CostReport) -> RenderableType:
 
 
 def spending_view(found: Spending) -> RenderableType:
-    """What all runs spent in a period, and what they did not send."""
+    """What all runs spent in a period, and the prompt tokens that they did not have to send."""
     period = f"{found.period.since} to {found.period.until}"
     if not found.lines:
         return line(f"No model was called from {period}.")

@@ -1,4 +1,4 @@
-"""Ready-made tasks and loops as lists, and how one of them is run."""
+"""Lists of ready-made tasks and loops, and how to run one."""
 
 from collections.abc import Iterator, Sequence
 
@@ -43,7 +43,7 @@ def stages_of(definition: LoopDefinition) -> str:
 
 
 def how_to_start(loop: StoredDefinition) -> Iterator[str]:
-    """What to type to start a loop, with the parameters that it wants."""
+    """The command that starts a loop, with the parameters that it needs."""
     wanted = [one for one in loop.definition.parameters if one.required]
     given = "".join(f" --param {one.name}=…" for one in wanted)
     yield f'Start it:    perdure loops start {loop.name} "goal"{given}'
@@ -54,7 +54,7 @@ def how_to_start(loop: StoredDefinition) -> Iterator[str]:
 
 
 def loop_check(loop: LoopDefinition, *, file: str) -> tuple[RenderableType, dict[str, object]]:
-    """What is said of a definition without fault, for people and for programs."""
+    """The result for a valid definition, as a view for people and data for programs."""
     names = ", ".join(one.name for one in loop.parameters)
     rows = [
         line(("✓ ", GOOD), f"{file} is a valid loop definition: {loop.name}"),
@@ -73,14 +73,14 @@ def loop_check(loop: LoopDefinition, *, file: str) -> tuple[RenderableType, dict
 
 
 def broken_lines(broken: Sequence[BrokenDefinition]) -> Iterator[str]:
-    """One line per file among the definitions that holds none, with its first problem."""
+    """One line for each file that holds no valid definition, with its first problem."""
     for item in broken:
         first = item.problems[0] if item.problems else "no definition"
         yield f"{item.path} is left out: {first}"
 
 
 def how_to_run(found: Definition) -> Iterator[str]:
-    """What to type, with an example and with one's own inputs."""
+    """The commands to run a task, with its example or with one's own inputs."""
     given = "".join(f" --set context.{name}=file:PATH" for name in found.inputs)
     yield f"See it work: perdure run {found.name} --example"
     yield f"Run it:      perdure run {found.name}{given}"

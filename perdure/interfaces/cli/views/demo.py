@@ -1,4 +1,4 @@
-"""How the demo ends: what was reached, what it cost, where to look, what to try next."""
+"""The end of the demo: what was reached, what it cost, where to look, what to try next."""
 
 from rich.console import RenderableType
 from rich.text import Text

@@ -1,4 +1,4 @@
-"""How the versions of the workers are shown."""
+"""Views of the versions of the workers."""
 
 from datetime import datetime
 
@@ -14,7 +14,7 @@ _STYLES = {"current": GOOD, "ramping": WARN, "draining": WARN, "drained": DIM, "
 
 
 def deployment_view(deployment: Deployment, now: datetime) -> RenderableType:
-    """One row for each build, the newest first, and what is to be done."""
+    """One row for each build, newest first, then what should be done."""
     rows = [
         (
             build.id + (" (this code)" if build.id == deployment.own else ""),

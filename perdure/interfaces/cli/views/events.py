@@ -1,4 +1,4 @@
-"""The story of a run in as few lines as it takes: one event as one line, several together."""
+"""The story of a run in few lines: one event makes one line, or several share one."""
 
 from collections.abc import Callable, Mapping
 
@@ -29,7 +29,7 @@ _MODEL_FIELDS = frozenset({"model", "executor", "failed", "to"})
 
 
 def event_line(event: Event, *, limit: int | None = None, detailed: bool = False) -> Text | None:
-    """The line of an event; None for one that tells a person nothing (unless `detailed`).
+    """The line of an event; None for an event that people need not see (unless `detailed`).
 
     Args:
         event: what happened.
@@ -56,7 +56,7 @@ def iteration_line(index: int, data: Data, *, limit: int | None = None) -> Text:
     head = f"score {score(value)}" if value is not None else error or _word(data, "decision")
     tried = _word(data, "adaptation")
     if (_words(data, "missing") or error) and not tried.startswith("strategy "):
-        tried = ""  # what is to change next is what is missing or failed, and said once
+        tried = ""  # what will change is the missing or failed part, which the line already names
     pieces = [f"{head or 'done'}{_evaluation(data)}", *([one_line(tried)] if tried else [])]
     pieces += [*map(one_line, _words(data, "counted")), *filter(None, (_missing(data),))]
     adapted = data.get("adapted")
@@ -72,7 +72,7 @@ def _completed(event: Event, limit: int | None) -> Text:
 
 
 def _evaluation(data: Data) -> str:
-    """How it was evaluated, unless as a whole, and what that saved."""
+    """The kind of evaluation, unless it was a full one, and what it saved."""
     kind, saved = _word(data, "evaluation"), _number(data, "saved")
     told = [f"eval: {kind.replace('_', ' ')}"] if kind not in {"", "full", "none"} else []
     if saved is not None and saved >= LEAST_SHARE:
@@ -85,7 +85,7 @@ def _missing(data: Data) -> str:
     if not told:
         return ""
     said = "; ".join(told)
-    # A judge's title often begins so itself.
+    # A judge's title often begins with "missing" already.
     return said if said.casefold().startswith("missing ") else f"missing {said}"
 
 
@@ -98,14 +98,14 @@ def _recalled(event: Event, limit: int | None) -> Text:
 
 
 def _reset(event: Event, limit: int | None) -> Text:
-    """What the lives before this one spent after the point that the run was reset to."""
+    """What earlier executions spent after the point to which the run was reset."""
     spent, orphans = _number(event.data, "tokens") or 0, _words(event.data, "ended")
     told = f" goes on from an earlier point; {tokens(round(spent))} tokens were spent after it"
     return line(("[reset]", WARN), told + (f"; ended: {', '.join(orphans)}" if orphans else ""))
 
 
 def _planned(event: Event, limit: int | None) -> Text | None:
-    """The steps; nothing when no plan was wanted, unless the task was taken for a question."""
+    """The steps; None if no plan was wanted, unless the task was read as a question."""
     steps, failed = _words(event.data, "steps"), _word(event.data, "failed")
     if failed:
         return line(("[plan]", WARN), f" none, the work goes on: {one_line(failed)}")
@@ -135,7 +135,7 @@ def _gate_opened(event: Event, limit: int | None) -> Text:
 
 
 def _choices(data: Data) -> str:
-    """The choices of a gate as a shell word; free text where it has none."""
+    """The choices of a gate as shell words; free text if it has none."""
     kind = data.get("kind")
     known = next((choices for name, choices in CHOICES.items() if name == kind), ())
     return "|".join(_words(data, "choices") or known) or '"your answer"'
@@ -163,7 +163,7 @@ def _made(event: Event, limit: int | None) -> Text:
 
 
 def _named(tag: str, *fields: str, style: str = DIM) -> Callable[[Event, int | None], Text]:
-    """A line of a tag and the first words that the event has under `fields`."""
+    """A line with a tag and the texts that the event has under `fields`."""
 
     def tell(event: Event, limit: int | None) -> Text:
         told = (_told(event.data, name) for name in fields)
@@ -181,7 +181,7 @@ def _stage(event: Event, limit: int | None) -> Text:
     """`[coder] completed · the first line of what it said`."""
     status, told = _word(event.data, "status"), _word(event.data, "text")
     style = DIM if status == "completed" else WARN
-    # A structure is told by the verdict that is read from it.
+    # A JSON reply is left out, as the verdict read from it has its own line.
     said = f" · {one_line(told, 120)}" if told and not told.startswith("{") else ""
     return line((f"[{one_line(_word(event.data, 'stage'), 30)}]", style), f" {status}{said}")
 
@@ -214,7 +214,7 @@ def _child(event: Event, limit: int | None) -> Text:
 
 
 def _strategy(event: Event, limit: int | None) -> Text | None:
-    """A manager's; an iteration of refine names its own."""
+    """The strategy of a manager; in a refine loop the iteration's line names it."""
     name, why = _word(event.data, "strategy"), one_line(_word(event.data, "why"))
     return line(("[strategy]", WARN), f" {' · '.join(filter(None, (name, why)))}") if name else None
 
@@ -260,7 +260,7 @@ def _otherwise(event: Event) -> Text:
 
 
 def _told(data: Data, name: str) -> str:
-    """What stands under a name; models are named as people know them."""
+    """The text of a field; models get their names for people."""
     text = _text_of(data.get(name))
     return model_name(text) if name in _MODEL_FIELDS else text
 
@@ -298,7 +298,7 @@ GOAL_CHARACTERS = 80
 
 
 class Story:
-    """Turns events into lines; an evaluation is told with the iteration that it belongs to."""
+    """Turns events into lines; an evaluation is shown in the line of its iteration."""
 
     def __init__(self, status: RunStatus) -> None:
         self._converses = status.kind == "agent"
@@ -307,7 +307,7 @@ class Story:
         self._evaluated: dict[str, JsonValue] = {}
 
     def line(self, event: Event) -> Text | None:
-        """The line of the next event, if it has one; the end is told by the result."""
+        """The line of the next event, if it has one; the end is left to the view of the result."""
         match event.type:
             case "ended":
                 return None
@@ -338,9 +338,9 @@ class Story:
 
 
 def _evaluations(event: Event) -> dict[str, JsonValue]:
-    """How an iteration was evaluated, and which dimensions are below full.
+    """How an iteration was evaluated, and which dimensions are below 1.
 
-    What the end of the iteration says itself goes over it.
+    Fields of the event that ends the iteration override these.
     """
     scores = event.data.get("scores")
     low: list[JsonValue] = []

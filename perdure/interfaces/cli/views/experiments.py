@@ -1,4 +1,4 @@
-"""Experiments on a terminal: the list, how far one is, and its report."""
+"""Experiments on a terminal: the list, the status, the report."""
 
 from collections.abc import Sequence
 
@@ -37,7 +37,7 @@ def experiments_view(found: Sequence[ExperimentStatus]) -> RenderableType:
 
 
 def status_view(status: ExperimentStatus) -> RenderableType:
-    """How one stands."""
+    """The status of one experiment."""
     limits = [money(status.budget.cost_usd)] if status.budget.cost_usd else []
     limits += [f"{tokens(status.budget.tokens)} tokens"] if status.budget.tokens else []
     return pairs([
@@ -72,7 +72,7 @@ def plan_view(plan: Plan, inputs: int) -> RenderableType:
 
 
 def report_view(report: ExperimentReport) -> RenderableType:
-    """The whole report; warnings come first."""
+    """The full report, with the warnings first."""
     return stack(
         *(line((f"! {warning}", WARN)) for warning in report.warnings),
         heading(heading_words(report)),

@@ -21,7 +21,7 @@ def how_to_answer(gate: Gate, run: str, choice: str | None = None) -> str:
 
 
 def gates_view(found: OpenGates, now: datetime) -> RenderableType:
-    """All that waits for a person, oldest first."""
+    """All open questions, oldest first."""
     unread = [line((_unread(run, found.reasons.get(run)), WARN)) for run in found.unread]
     if not found.gates and not unread:
         return line("Nothing waits for a person.")
@@ -35,7 +35,7 @@ def _unread(run: str, why: str | None) -> str:
 
 
 def gate_view(item: OpenGate, now: datetime) -> RenderableType:
-    """One question with what it is about, and the command that answers it."""
+    """One question with what it is about, and the command to answer it."""
     run, gate = item.run, item.gate
     facts = [gate.kind.replace("_", " "), f"opened {ago(gate.opened_at, now)}"]
     if item.path:

@@ -1,4 +1,4 @@
-"""Tools that workers made: which there are, and one of them whole."""
+"""Tools that workers made: the list, and one in full."""
 
 import json
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ NONE = "No tools were made. Workers of delegation runs make them where they need
 
 
 def made_tools_view(tools: Sequence[GeneratedTool]) -> RenderableType:
-    """One row per tool, and what a person can do with those that nobody decided about."""
+    """One row for each tool, and what a person can do with undecided ones."""
     if not tools:
         return line(NONE)
     rows = [_row(tool) for tool in tools]
@@ -30,7 +30,7 @@ def made_tools_view(tools: Sequence[GeneratedTool]) -> RenderableType:
 
 
 def shown_tool_view(shown: ShownTool) -> RenderableType:
-    """The record, the code as it runs, and who made it."""
+    """The record, the code, and who made it."""
     tool = shown.tool
     by = f" by {tool.decided_by}" if tool.decided_by else ""
     makers = ", ".join(f"{maker.worker} of {maker.run}" for maker in shown.makers)
@@ -48,7 +48,7 @@ def shown_tool_view(shown: ShownTool) -> RenderableType:
 
 
 def usage_line(tool: GeneratedTool) -> str:
-    """How a task file names the tool; empty for one that no run may use."""
+    """The line that names the tool in a task file; empty if no run may use it."""
     if tool.state == "rejected":
         return "No run may use it."
     return f"In a task file: tools: {{generated: {{{tool.name}: {tool.hash}}}}}"

@@ -1,4 +1,4 @@
-"""The iterations of a run: scores, changes, findings, two side by side, and what was said."""
+"""The iterations of a run: scores, changes, findings, a comparison, and the transcript."""
 
 import difflib
 import json
@@ -100,7 +100,7 @@ def history_view(records: Sequence[IterationRecord], best: int | None) -> Render
 def comparison_view(
     first: IterationRecord, second: IterationRecord, *, texts: tuple[str, str]
 ) -> RenderableType:
-    """Two iterations: their scores by dimension, and the lines that differ."""
+    """Two iterations: their scores by dimension, and the differing lines."""
     names = list(dict.fromkeys((*first.dimensions, *second.dimensions)))
     rows = [("overall", *_compared(first.score, second.score))]
     rows += [
@@ -122,12 +122,12 @@ def diff_lines(before: str, after: str, *, names: tuple[str, str]) -> list[Text]
 
 
 def coloured_diff(patch: str) -> list[Text]:
-    """The lines of a unified diff: added green, taken away red."""
+    """The lines of a unified diff: additions green, removals red."""
     return [line((row, _diff_style(row))) for row in patch.splitlines()]
 
 
 def _columns(records: Sequence[IterationRecord]) -> Mapping[str, _Cell]:
-    """What these records tell of: no column stays empty in every row."""
+    """The columns for these records; a column that would be empty in every row is left out."""
     told: dict[str, _Cell] = {"#": lambda record: str(record.index), "score": _score}
     told["decision"] = lambda record: record.decision.replace("_", " ")
     told["evaluation"] = _evaluation
@@ -172,7 +172,7 @@ def _score(record: IterationRecord) -> str:
 
 
 def _stages(record: IterationRecord) -> str:
-    """The stages by name; of one that did not get through, how it stands."""
+    """The names of the stages, with the status of those that did not complete."""
     return ", ".join(
         one_line(stage.name, 30)
         + ("" if stage.status == "completed" else f" ({stage.status.replace('_', ' ')})")
@@ -181,7 +181,7 @@ def _stages(record: IterationRecord) -> str:
 
 
 def _did(record: IterationRecord) -> str:
-    """What a manager decided; an iteration that is scored by dimensions tells it below."""
+    """What a manager decided; empty if the iteration has dimensions, stages or an error."""
     if record.dimensions or record.stages or record.error:
         return ""
     return one_line((record.adaptation or "").partition(":")[0], 40)
@@ -206,13 +206,13 @@ def _dimensions(record: IterationRecord) -> str:
 
 
 def record_line(record: IterationRecord) -> Text:
-    """An iteration as `watch` tells it."""
+    """The line of an iteration, as in `watch`."""
     told: dict[str, JsonValue] = {"missing": lacking(record), "counted": counted(record)}
     return iteration_line(record.index, {**record.model_dump(mode="json"), **told})
 
 
 def _told_by_stages(record: IterationRecord) -> RenderableType:
-    """What each stage of an iteration came to, the verdicts, and what was found."""
+    """The status of each stage, the verdicts and the findings."""
     rows = [_stage_row(stage) for stage in record.stages]
     rows += [_verdict_row(verdict) for verdict in record.verdicts]
     return stack(record_line(record), *rows, *_finding_rows(record))
@@ -223,7 +223,7 @@ def _stage_row(stage: StageRecord) -> Text:
     again = f" (attempt {stage.attempt})" if stage.attempt > 1 else ""
     told = one_line(stage.error or stage.line, 100)
     if told.startswith("{"):
-        told = ""  # a structure: the verdict that was read from it tells it in words
+        told = ""  # a JSON reply: the verdict read from it is shown in words
     figures = f"  {tokens(stage.tokens)} tokens, {money(stage.cost_usd)}"
     below = f"  {stage.child}" if stage.child else ""
     return line(
@@ -243,9 +243,9 @@ def _verdict_row(verdict: VerdictRecord) -> Text:
 
 
 def _findings(record: IterationRecord) -> RenderableType | None:
-    """The iteration in one line with what was decided, and what was found in it.
+    """The line of an iteration with its decision, and its findings.
 
-    None where nothing was evaluated, and nothing is said of it.
+    None if nothing was evaluated and nothing else is known.
     """
     if record.score is None and not record.findings and not record.adaptation:
         return None

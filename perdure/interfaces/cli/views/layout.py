@@ -1,4 +1,4 @@
-"""The few shapes that views are built of; they read the same with and without a terminal."""
+"""The few layouts that views use; they read the same with and without a terminal."""
 
 from collections.abc import Iterable, Sequence
 from io import StringIO
@@ -36,7 +36,7 @@ def table(
     right: Sequence[str] = (),
     whole: Sequence[str] = (),
 ) -> Table:
-    """A table without borders; columns in `right` are aligned right, those in `whole` never cut."""
+    """A table without borders; `right` columns are right-aligned, `whole` ones are never cut."""
     drawn = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for column in columns:
         justify = "right" if column in right else "left"
@@ -60,7 +60,7 @@ def pairs(rows: Iterable[tuple[str, Cell | None]]) -> Table:
 
 
 def line(*pieces: Cell | tuple[str, str], indent: int = 0) -> Text:
-    """One line of plain pieces and (text, style) pairs; nothing in them is markup."""
+    """One line from plain texts and (text, style) pairs; markup in them has no effect."""
     text = Text(" " * indent)
     for piece in pieces:
         if isinstance(piece, tuple):
@@ -71,7 +71,7 @@ def line(*pieces: Cell | tuple[str, str], indent: int = 0) -> Text:
 
 
 def address(label: str, url: str | None) -> Text | None:
-    """An address on a line of its own that is never cut, so that it can be copied and clicked."""
+    """An address on its own line, never cut, so that it can be copied and clicked."""
     if url is None:
         return None
     return Text.assemble(
@@ -80,17 +80,17 @@ def address(label: str, url: str | None) -> Text | None:
 
 
 def stack(*parts: RenderableType | None) -> Group:
-    """Parts below each other, without those that are None."""
+    """Stack parts vertically, leaving out None."""
     return Group(*(part for part in parts if part is not None))
 
 
 def heading(text: str) -> Text:
-    """A title above a block."""
+    """Put a title above a block."""
     return Text(text, style="bold")
 
 
 def plain(renderable: RenderableType) -> str:
-    """What a pipe gets: no colours, no cut lines, no space at line ends."""
+    """Render for a pipe: no colours, no cut lines, no trailing space."""
     console = PrintableConsole(
         file=StringIO(), width=PLAIN_WIDTH, color_system=None, force_terminal=False, soft_wrap=False
     )
@@ -100,7 +100,7 @@ def plain(renderable: RenderableType) -> str:
 
 
 def _text(cell: Cell) -> Text:
-    # A column is as wide as what is shown in it.
+    # Cleaned before the layout, because the visible form sets the width of the column.
     return printable_text(cell if isinstance(cell, Text) else Text(cell))
 
 
@@ -110,12 +110,12 @@ INDENT = 2
 
 
 class Listing:
-    """Columns of which only the last is ever wrapped; without room for that, rows below each other.
+    """Columns of which only the last wraps; on a narrow terminal each row becomes a short block.
 
     Args:
         columns: their names; the first names the row.
         rows: a cell for each column.
-        right: columns of figures, aligned right; their name stands before the figure without room.
+        right: columns of figures, right-aligned; in a block their names precede the figures.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class Listing:
         self._right = frozenset(right)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Drawn for the width that there is."""
+        """Draw for the available width."""
         if self._least_width() <= options.max_width:
             yield self._table()
             return
@@ -156,7 +156,7 @@ class Listing:
         return drawn
 
     def _told(self, row: Sequence[Text]) -> Text:
-        """What follows the name of a row, without what is empty."""
+        """The cells after the name of a row, without empty ones."""
         pieces = [
             Text.assemble((f"{column} ", DIM), cell) if column in self._right else cell
             for column, cell in zip(self._columns[1:], row[1:], strict=True)

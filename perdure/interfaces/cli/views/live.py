@@ -1,4 +1,4 @@
-"""The live picture of one run: a few lines that change in place while it works."""
+"""The live view of a run: a few lines that change in place while it works."""
 
 from collections.abc import Sequence
 
@@ -35,7 +35,7 @@ def live_view(
     below: Sequence[Below] = (),
     draft: str = "",
 ) -> Group:
-    """What stands below the story of a run while it goes on; `draft` is its newest output."""
+    """The view below the story of an open run; `draft` is its newest output."""
     facts: list[tuple[str, Text | str | None]] = [
         ("step", step_line(status)),
         ("trouble", trouble_line(status)),
@@ -47,7 +47,8 @@ def live_view(
     ]
     web = address("Web UI", web_address(status))
     if web is not None:
-        # A line that wraps would break the redrawing: here it is cut, the result has it whole.
+        # A wrapped line would break the redrawing, so it is cut here; the result shows the full
+        # address.
         web.overflow = "ellipsis"
     return stack(
         _headline(status, spinner),
@@ -59,7 +60,7 @@ def live_view(
 
 
 def draft_lines(draft: str) -> Text | None:
-    """The first lines of a draft, each short enough for a picture, and how many follow."""
+    """The first lines of a draft, cut to fit, and how many follow."""
     rows = [row for row in draft.splitlines() if row.strip()]
     if not rows:
         return None

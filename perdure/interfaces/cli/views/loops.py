@@ -1,4 +1,4 @@
-"""Loops of roles: the runs, the definitions, and what an action did."""
+"""Loops of roles: runs, definitions, and the effect of an action."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -44,7 +44,7 @@ def loops_view(found: LoopRows, now: datetime) -> RenderableType:
 
 
 def loop_definitions_view(found: Sequence[LoopFacts]) -> RenderableType:
-    """One row per definition, then what to type."""
+    """One row for each definition, then the command to start one."""
     rows = [
         (
             one.name,
@@ -60,7 +60,7 @@ def loop_definitions_view(found: Sequence[LoopFacts]) -> RenderableType:
 
 
 def controlled_view(done: LoopControlled) -> RenderableType:
-    """The runs that took it, and why others did not."""
+    """The runs that took the action, and why others did not."""
     took = [line(("✓ ", GOOD), f"{done.action} {run}") for run in done.taken]
     refused = [line(("! ", WARN), f"{run}: {one_line(why)}") for run, why in done.refused.items()]
     nothing = None if took or refused else line(f"{done.action}: no open loop.")

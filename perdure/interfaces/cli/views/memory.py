@@ -1,4 +1,4 @@
-"""What was learned: entries of memory, skills, and patterns with the look for them."""
+"""What was learned: memory entries, skills, patterns, and the schedule of pattern mining."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -27,7 +27,7 @@ TEXT_WIDTH = 72
 
 
 def memory_view(entries: Sequence[MemoryEntry], now: datetime, *, none: str) -> RenderableType:
-    """One row per entry; `none` says what an empty memory means."""
+    """One row for each entry; `none` explains an empty memory."""
     if not entries:
         return line(none)
     columns = ("id", "kind", "confidence", "uses", "last used", "from", "text")
@@ -74,7 +74,7 @@ def skill_view(skill: Skill, now: datetime) -> RenderableType:
 
 
 def old_text_view(skill: Skill, old: OldText) -> RenderableType:
-    """An earlier version of a skill, and that runs are given another one."""
+    """An earlier version of a skill, with a note that runs get another one."""
     facts = pairs(
         (
             ("skill", Text(skill.name, style="bold")),
@@ -86,7 +86,7 @@ def old_text_view(skill: Skill, old: OldText) -> RenderableType:
 
 
 def entry_data(entry: MemoryEntry, now: datetime) -> dict[str, object]:
-    """An entry for programs, with what can be said of it now."""
+    """An entry as data, with its current confidence and state."""
     return {
         **entry.model_dump(mode="json"),
         "confidence_left": round(confidence_left(entry, now), 4),
@@ -183,7 +183,7 @@ NONE = "No patterns. Look for them: perdure patterns schedule --every 24h --now"
 
 
 def patterns_view(patterns: Sequence[Pattern]) -> RenderableType:
-    """One row per pattern, and what a person can do with the proposed ones."""
+    """One row for each pattern, and what a person can do with proposals."""
     if not patterns:
         return line(NONE)
     columns = ("id", "kind", "state", "confidence", "seen", "what")
@@ -197,7 +197,7 @@ def patterns_view(patterns: Sequence[Pattern]) -> RenderableType:
 
 
 def schedule_view(schedule: UpkeepSchedule | None, now: datetime) -> RenderableType:
-    """How often patterns are looked for."""
+    """How often patterns are mined."""
     if schedule is None:
         return line(
             "Patterns are not looked for. Start with: perdure patterns schedule --every 24h"
@@ -213,7 +213,7 @@ def schedule_view(schedule: UpkeepSchedule | None, now: datetime) -> RenderableT
 
 
 def mined_view(report: MineReport) -> RenderableType:
-    """What one look gave."""
+    """The result of mining once."""
     new = f"{report.proposed} of them new proposals" if report.proposed else "nothing new"
     found = f"{plural(report.events, 'event')}, {plural(report.found, 'pattern')}, {new}"
     return line(("✓ ", GOOD), f"looked at {found}")

@@ -1,4 +1,4 @@
-"""The picture of a dry run: what would happen, what it could cost at most, who is ready."""
+"""The view of a dry run: what would happen, the most that it could cost, who is ready."""
 
 from collections.abc import Iterator, Sequence
 

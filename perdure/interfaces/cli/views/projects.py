@@ -24,7 +24,7 @@ def sessions_view(sessions: Sequence[Session], now: datetime) -> RenderableType:
 
 
 def projects_view(found: Sequence[tuple[Project, TodoCounts]], now: datetime) -> RenderableType:
-    """One row per project, with how much of its list is done."""
+    """One row for each project, with how many of its todos are done."""
     if not found:
         return line(NO_PROJECTS)
     rows = [
@@ -37,7 +37,7 @@ def projects_view(found: Sequence[tuple[Project, TodoCounts]], now: datetime) ->
 def project_view(
     project: Project, todos: Sequence[Todo], artifacts: Sequence[Artifact]
 ) -> RenderableType:
-    """The goal, then the list, then the newest artifacts."""
+    """The goal, the todos, and the newest artifacts."""
     facts = pairs((("project", project.slug), ("id", project.id), ("goal", one_line(project.goal))))
     parts: list[RenderableType] = [
         facts,
@@ -49,7 +49,7 @@ def project_view(
 
 
 def artifacts_view(run: str, artifacts: Sequence[Artifact]) -> RenderableType:
-    """One row per artifact of a run, and how to read one."""
+    """One row for each artifact of a run, and how to read one."""
     if not artifacts:
         return line(f"{run} kept no artifacts.")
     way = f"read one: perdure artifact {run} {artifacts[-1].id}"

@@ -1,4 +1,4 @@
-"""The end of a run: the output, why it stopped, what it cost and taught, and what to do next."""
+"""The end of a run: output, reason, cost, learnings, and what to do next."""
 
 from dataclasses import dataclass
 from decimal import Decimal
@@ -45,9 +45,9 @@ LOOKED_AT = 500
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """How many learnings a run left, and what the run that learns from it says of itself.
+    """How many learnings a run left, and what its learning run says.
 
-    `count` is None while that one is at work.
+    `count` is None while the learning run is at work.
     """
 
     told: str
@@ -55,7 +55,7 @@ class Learned:
 
 
 async def find_learned(services: Services, result: RunResult) -> Learned | None:
-    """What was learned from an ended run; None when nothing is to be learned from it."""
+    """What was learned from an ended run; None if no learning run was started."""
     if not result.learnings_started:
         return None
     learner = learn_run_id(result.id)
@@ -65,7 +65,7 @@ async def find_learned(services: Services, result: RunResult) -> Learned | None:
         return Learned(f"continues in a separate run: perdure watch {learner}")
     entries = await services.memory.list(kinds=("learning",), limit=LOOKED_AT)
     count = sum(any(origin.run == result.id for origin in item.origins) for item in entries)
-    # Its explanation says that the looking went well, which after a failed run reads wrongly.
+    # Its explanation says that the learning run went well, which would mislead after a failed run.
     said = ended.output if ended.outcome == "accepted" else None
     return Learned(said or ended.explanation, count)
 
@@ -109,7 +109,7 @@ def result_view(
 
 
 def _error(result: RunResult) -> str | None:
-    """What went wrong, unless the sentence above says it already."""
+    """The error, unless the explanation already contains it."""
     if not result.error or result.error.rstrip(".") in result.explanation:
         return None
     return one_line(result.error, 500)
@@ -134,7 +134,7 @@ def done_line(result: RunResult, *, learned: Learned | None = None) -> Text:
 
 
 def spend_words(spend: SpendReport) -> str:
-    """Tokens, money, calls and times."""
+    """Tokens, money, calls and times in words."""
     pieces = [
         f"{spend.tokens:,} tokens",
         f"{spend.usage.output_tokens:,} written" if spend.usage.output_tokens else "",
@@ -147,7 +147,7 @@ def spend_words(spend: SpendReport) -> str:
 
 
 def unconfirmed_words(spend: SpendReport) -> str:
-    """The part that nobody confirmed; empty when there is none."""
+    """The spend that is only an estimate; empty if there is none."""
     tokens_lost = spend.unconfirmed.get("tokens")
     if not isinstance(tokens_lost, int) or not tokens_lost:
         return ""
@@ -157,7 +157,7 @@ def unconfirmed_words(spend: SpendReport) -> str:
 
 
 def saved_words(savings: Savings) -> str:
-    """What a loop that resends everything would have sent more; empty when nothing was saved."""
+    """What was saved compared with a loop that resends everything; empty if nothing."""
     kept = savings.naive_input_tokens - savings.input_tokens
     pieces: list[str] = []
     if kept > 0:
@@ -195,7 +195,7 @@ def _scores(result: RunResult) -> str | None:
 
 
 def _files(result: RunResult) -> str | None:
-    """The files that a manager's workers were to write, by their paths."""
+    """The paths of the files that a manager's workers were to write."""
     return ", ".join(one_line(item.ref) for item in result.artifacts if item.kind == FILE) or None
 
 

@@ -1,4 +1,4 @@
-"""Lists of runs, and what a verb did to one or many of them."""
+"""Lists of runs, and the effect of a verb on one or many of them."""
 
 from datetime import datetime
 from decimal import Decimal
@@ -28,7 +28,7 @@ def runs_view(page: RunPage, now: datetime) -> RenderableType:
     """One row per run, newest first."""
     more = f"more: perdure list --cursor {page.cursor}" if page.cursor else ""
     if not page.runs:
-        # A filter that fits few of very many stored runs can leave a page empty.
+        # A page can be empty when few of many stored runs match the filter.
         told = "None of the runs looked at so far fits." if more else "No runs."
         return stack(line(told), _note(page.note), _note(more))
     columns = ("run", "state", "iter", "score", "cost", "started", "goal")
@@ -44,14 +44,14 @@ def receipt_view(run: str, receipt: Receipt) -> Text:
     """What an accepted verb did to one run."""
     note = f" · {one_line(receipt.note, 300)}" if receipt.note else ""
     done = ("✓ ", GOOD)
-    # The receipt comes before the end: a run that waits for a person still says that it waits.
+    # The receipt arrives before the run ends, so its state is still the old one.
     ends = receipt.verb == "stop" and receipt.lifecycle in GOING_ON
     told = "it ends with its best result" if ends else f"now {receipt.lifecycle}"
     return line(done, f"{receipt.verb} {run}: {told}{note}")
 
 
 def bulk_view(report: BulkReport) -> RenderableType:
-    """What a verb did to all open runs."""
+    """What a verb did to all matching open runs."""
     took = line(
         ("✓ ", GOOD), f"{report.verb}: taken by {len(report.taken)} of {report.matched} runs"
     )
@@ -62,7 +62,7 @@ def bulk_view(report: BulkReport) -> RenderableType:
 
 
 def repaired_view(repaired: Repaired) -> RenderableType:
-    """What a repair did."""
+    """The result of a repair."""
     done = line(
         ("✓ ", GOOD),
         f"{repaired.run} goes on from event {repaired.event}; "

@@ -1,4 +1,4 @@
-"""Schedules on a terminal: the list, and one of them."""
+"""Schedules on a terminal: the list, and one in full."""
 
 from collections.abc import Sequence
 
@@ -25,7 +25,7 @@ SHOWN_NEXT, SHOWN_STARTS = 3, 10
 
 
 def schedules_view(found: Sequence[ScheduleStatus]) -> RenderableType:
-    """All of them by name."""
+    """All schedules by name."""
     if not found:
         return line(EMPTY)
     rows = [
@@ -43,7 +43,7 @@ def schedules_view(found: Sequence[ScheduleStatus]) -> RenderableType:
 
 
 def schedule_view(status: ScheduleStatus, *, file_words: str = "") -> RenderableType:
-    """One, with what comes next and what came of the last starts."""
+    """One schedule with its next and last starts."""
     plan = status.plan
     starts = [
         (local(one.at, plan.times), one.run, one.refused or "")
@@ -72,7 +72,7 @@ def schedule_view(status: ScheduleStatus, *, file_words: str = "") -> Renderable
 
 
 def triggered_view(found: Triggered) -> RenderableType:
-    """The run of a start by hand, or why there is none."""
+    """The run of a manual start, or why there is none."""
     if found.run is not None:
         return line(("✓ ", GOOD), f"started {found.run}")
     return line(("✗ ", BAD), f"{found.schedule}: {found.why}")

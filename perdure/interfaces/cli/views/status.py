@@ -1,4 +1,4 @@
-"""One look at a run: where it stands, scores, spend, what it waits for, and the runs below it."""
+"""The status of a run: state, scores, spend, questions, and the runs below it."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -42,7 +42,7 @@ LINES_SHOWN = 20
 
 
 def tree_lines(tree: Sequence[Below], *, limit: int = LINES_SHOWN) -> Text | None:
-    """One line a run below the others; None for a run without children."""
+    """One line for each run below, indented as a tree; None without children."""
     rows = _rows(tree, indent="")
     if not rows:
         return None
@@ -85,7 +85,7 @@ def _state(run: ChildStatus) -> tuple[str, str]:
 
 
 def spent_share(run: ChildStatus) -> float | None:
-    """How much of its share a run has used, by the tighter of tokens and money; None: no limit."""
+    """How much of its limit a run has used, by the tighter of tokens and money; None: no limit."""
     shares = [Decimal(run.tokens) / run.token_limit] if run.token_limit else []
     if run.cost_limit_usd and run.cost_usd is not None:
         shares.append(run.cost_usd / run.cost_limit_usd)
@@ -93,7 +93,7 @@ def spent_share(run: ChildStatus) -> float | None:
 
 
 def _bar(run: ChildStatus) -> str:
-    """Full only from the whole on; something spent is never an empty bar."""
+    """A bar that is full only at 100 %, and never empty once something was spent."""
     share = spent_share(run)
     if share is None:
         return "·" * BAR
@@ -113,7 +113,7 @@ PARTS_SHOWN = 24
 
 
 def status_view(status: RunStatus, *, below: Sequence[Below] = ()) -> Group:
-    """The whole look, for `perdure status`; `below` is the tree of the runs that work for it."""
+    """The view of `perdure status`; `below` is the tree of the runs below it."""
     rows: list[tuple[str, Text | str | None]] = [
         ("goal", one_line(status.goal, 300)),
         ("label", status.label),
@@ -144,7 +144,7 @@ def status_view(status: RunStatus, *, below: Sequence[Below] = ()) -> Group:
 
 
 def question_line(question: Question) -> Text:
-    """A question of a run below: who asks, what, and where to read all of it and answer."""
+    """A question of a run below: who asks what, and the command to read and answer it."""
     return line(
         (f"{' › '.join(question.path)} asks: ", "bold magenta"),
         (one_line(question.prompt), ""),
@@ -153,13 +153,13 @@ def question_line(question: Question) -> Text:
 
 
 def moved_on(status: RunStatus, now: datetime) -> RunStatus:
-    """Advance the shown clock to `now`; a run's own clock stops between steps."""
+    """Advance the shown clock to `now`, as a run's own clock stops between steps."""
     if status.started_at is None or status.phase == "ended":
         return status
     elapsed = max(status.elapsed_s, (now - status.started_at).total_seconds())
     budget = status.budget
     if status.lifecycle == "running" and status.step is not None:
-        # A step in flight is active time, which is booked when it ends.
+        # Active time is booked when a step ends, so the step in flight is added here.
         active = budget.active_time_s + elapsed - status.elapsed_s
         budget = budget.model_copy(update={"active_time_s": active})
     return status.model_copy(update={"elapsed_s": elapsed, "budget": budget})
@@ -175,14 +175,14 @@ def headline(status: RunStatus) -> Text:
 
 
 def dispatch_line(status: RunStatus) -> Text | None:
-    """What keeps the run's work from being taken; nothing where all is well."""
+    """Why no worker takes the run's work; None if all is well."""
     if status.dispatch in {"", "dispatched"}:
         return None
     return line((status.dispatch, DIM if status.dispatch == "pending" else WARN))
 
 
 def state_line(status: RunStatus) -> Text:
-    """Phase, iteration of its limit, and how long it has taken."""
+    """Phase, iteration, and elapsed time."""
     limit = f"/{status.iteration_limit}" if status.iteration_limit else ""
     pieces = [status.phase.replace("_", " ")]
     if status.iteration:
@@ -197,7 +197,7 @@ def state_line(status: RunStatus) -> Text:
 
 
 def stage_line(status: RunStatus) -> Text | None:
-    """The stage of a run of roles that is at work."""
+    """The current stage of a run of roles."""
     stage = status.stage
     if stage is None:
         return None
@@ -212,12 +212,12 @@ def step_line(status: RunStatus) -> Text | None:
 
 
 def trouble_line(status: RunStatus) -> Text | None:
-    """What keeps the run from moving."""
+    """What blocks the run."""
     return line((one_line(status.trouble, 600), WARN)) if status.trouble else None
 
 
 def score_line(status: RunStatus) -> Text | None:
-    """Sparkline, newest score and the best."""
+    """A sparkline, the newest score and the best."""
     scores = [point.score for point in status.trajectory]
     if not any(value is not None for value in scores):
         return None
@@ -226,7 +226,7 @@ def score_line(status: RunStatus) -> Text | None:
 
 
 def parts_line(parts: tuple[Part, ...]) -> Text | None:
-    """Every part with a mark: green ones pass, red ones still fail."""
+    """Every part with a mark: green if it passes, red if it fails."""
     if not parts:
         return None
     text = Text()
@@ -257,7 +257,7 @@ def spend_line(budget: BudgetStatus) -> Text:
 
 
 def gate_lines(gate: Gate, run: str) -> Text | None:
-    """An open question, and the command that answers it."""
+    """An open question, and the command to answer it."""
     if not gate.open:
         return None
     question = f"? {gate.name} {gate.kind.replace('_', ' ')}: {gate.prompt.strip()}"
@@ -265,7 +265,7 @@ def gate_lines(gate: Gate, run: str) -> Text | None:
 
 
 def web_address(status: RunStatus) -> str | None:
-    """Where the run is shown in the Temporal Web UI."""
+    """The address of the run in the Temporal Web UI."""
     return status.links.get("temporal") or next(iter(status.links.values()), None)
 
 

@@ -1,4 +1,4 @@
-"""Tokens of the REST API: one that was made, and the list of them."""
+"""Tokens of the REST API: a new one, and the list."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -12,7 +12,7 @@ from perdure.interfaces.formatting import ago, one_line
 
 
 def made_view(token: ApiToken, text: str) -> RenderableType:
-    """A new token; it cannot be shown again."""
+    """A new token; its secret cannot be shown again."""
     return stack(
         line(("✓ ", GOOD), f"{one_line(token.name)}: {', '.join(token.scopes)}"),
         line(text),
@@ -24,7 +24,7 @@ def made_view(token: ApiToken, text: str) -> RenderableType:
 
 
 def tokens_view(tokens: Sequence[ApiToken], now: datetime) -> RenderableType:
-    """One row per token, whether it opens anything, and until when."""
+    """One row for each token: whether it is usable, and until when."""
     if not tokens:
         return line("No tokens. Make one: perdure api token create NAME")
     rows = [
