@@ -26,6 +26,7 @@ async def looks(
     clock = asyncio.get_running_loop().time
     said: float | None = None
     while True:
+        # Read before the look, so that one full look follows the end.
         last = over.is_set()
         calls: tuple[LiveCall, ...] | None = None
         with suppress(PerdureError):

@@ -105,6 +105,7 @@ class Output:
 
     def raw_bytes(self, data: bytes) -> None:
         """Write bytes unchanged to a pipe or a file; not for a terminal."""
+        # Text still in the buffer of the text layer must come before the bytes.
         self._stdout.flush()
         self._stdout.buffer.write(data)
         self._stdout.buffer.flush()

@@ -269,6 +269,7 @@ async def _parts(feed: Feed, since: int, hide: Hide) -> AsyncGenerator[bytes]:
     """Everything new in a feed, and a heartbeat while there is nothing."""
     texts, troubles, resets = 0, 0, feed.resets
     while True:
+        # Read first, so that a change during the sends below leads to another round.
         seen, over = feed.news.count, feed.over
         if feed.resets != resets:
             resets, since = feed.resets, min(since, feed.reset_to)

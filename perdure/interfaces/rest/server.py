@@ -71,6 +71,7 @@ async def serve(
         timeout_graceful_shutdown=CLOSING_S,
         timeout_keep_alive=KEEP_ALIVE_S,
         limit_concurrency=CONNECTIONS + 1,
+        # With `x-forwarded-for` a client could name any address as its own.
         proxy_headers=False,
     )
     server = _Server(config, on_started=lambda: on_ready(_url(listening, host)))

@@ -110,6 +110,7 @@ class Entrance:
         return self._plain(429, told, f"Try again in {wait:.0f} s.")
 
     def _too_long(self, headers: Headers) -> tuple[int, str, str] | None:
+        # The form is read as a whole, so a body without a length could be of any size.
         length = headers.get("content-length")
         if length is None or not length.isdecimal():
             return 411, "The form came without its length.", "Send it from this page."

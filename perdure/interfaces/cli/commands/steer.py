@@ -235,8 +235,7 @@ def _receipt(run: str, receipt: Receipt) -> dict[str, JsonValue]:
 
 
 def _require_bound(found: OpenGate, named: str, chosen: str | None) -> None:
-    """Require the full gate name for an approval: its number alone may refer to other arguments by
-    now.
+    """Require an approval to name the full gate: its number may by now mean other arguments.
 
     Raises:
         InvalidInput: an approval by the number alone.

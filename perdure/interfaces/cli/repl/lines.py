@@ -40,6 +40,7 @@ async def typed_lines(
         history=_history(home),
         completer=menu,
         complete_while_typing=False,
+        # `HTML.format` escapes what it inserts.
         bottom_toolbar=lambda: HTML("{}").format(f" {status()} "),
         refresh_interval=REFRESH_S,
         input=source,
@@ -65,6 +66,7 @@ def _history(home: Path) -> History:
     path = home / HISTORY_FILE
     try:
         home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # Created here for the owner only: goals and answers are typed at the prompt.
         path.touch(mode=0o600, exist_ok=True)
     except OSError:
         return InMemoryHistory()

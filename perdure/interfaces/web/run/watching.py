@@ -220,6 +220,7 @@ async def watched(visit: Visit, run: str, *, all: bool, had: str | None) -> Resp
         ApiProblem: the visitor may not see the run, or follows too many.
     """
     path = at("loops", run)
+    # Only for its refusal: a shared watch does not check the permissions of this visitor.
     await visit.shared(path, lambda: visit.api.get(path, RunStatus), RunStatus)
     watches: Watches = visit.request.app.state.watches
     token = visit.visitor.token
@@ -253,6 +254,7 @@ async def news_of(
     clock = asyncio.get_running_loop().time
     text, sure_at, stale = None, clock(), False
     while True:
+        # Read first, so that a change during the sends below leads to another round.
         seen, over = watch.news.count, watch.over
         if clock() - sure_at >= HEARTBEAT_S:
             if not await holds():

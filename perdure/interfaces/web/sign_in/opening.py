@@ -78,6 +78,7 @@ def form(
 def own(address: str) -> str:
     """The address if it is on this page, else `/`: a sign-in must not lead to another site."""
     parts = urlsplit(address)
+    # Browsers read a backslash as a slash, and `//host` as an address on another host.
     led = parts.scheme or parts.netloc or not address.startswith("/") or "\\" in address
     return "/" if led or address.startswith("//") else address
 
