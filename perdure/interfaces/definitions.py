@@ -39,7 +39,6 @@ class Definition(FrozenModel):
 
 
 def definitions() -> tuple[Definition, ...]:
-    """All ready-made tasks."""
     return tuple(definition(name) for name in definition_names(DEFINITIONS))
 
 

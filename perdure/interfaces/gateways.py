@@ -43,7 +43,7 @@ if TYPE_CHECKING:  # imported for types only: few commands need them, and the ot
 
 
 class RunGateway(Protocol):
-    """The runs, as interfaces reach them; `Gateway` is the real one."""
+    """The runs, as interfaces reach them; implemented by `Gateway`."""
 
     async def start(
         self,
@@ -85,9 +85,7 @@ class RunGateway(Protocol):
         """The state of the queues that a run of this specification needs."""
         ...
 
-    async def status(self, run: str) -> RunStatus:
-        """Read the status of a run."""
-        ...
+    async def status(self, run: str) -> RunStatus: ...
 
     async def result(self, run: str, *, wait: bool = True) -> RunResult:
         """The result; with `wait=False`, raises `NotAllowed` while the run is open."""
@@ -107,9 +105,7 @@ class RunGateway(Protocol):
         """Follow the run and report what blocks it; the last event is `ended`."""
         ...
 
-    async def verb(self, run: str, message: AnyMessage) -> Receipt:
-        """Steer one run."""
-        ...
+    async def verb(self, run: str, message: AnyMessage) -> Receipt: ...
 
     async def failing(self, *, limit: int) -> FailingRuns:
         """Open runs whose code keeps failing, with the reasons."""
@@ -129,9 +125,7 @@ class RunGateway(Protocol):
         """Steer all open runs, or only those of a kind or below a root."""
         ...
 
-    async def gates(self) -> OpenGates:
-        """All open questions."""
-        ...
+    async def gates(self) -> OpenGates: ...
 
     async def list(self, wanted: RunFilter | None = None) -> RunPage:
         """One page of runs."""
@@ -199,14 +193,14 @@ class UpkeepGateway(Protocol):
 
 
 class ExperimentGateway(Protocol):
-    """The experiments, as interfaces reach them; `gateway.experiments.Experiments` says more."""
+    """The experiments, as interfaces reach them; see `gateway.experiments.Experiments`."""
 
     async def start(self, plan: "Plan", entries: "Sequence[Entry]", *, id: str) -> str:
         """Start an experiment and return its id."""
         ...
 
     async def stored(self, id: str) -> "StoredExperiment":
-        """The experiment as its row says."""
+        """The experiment as stored."""
         ...
 
     async def resolve(self, name: str) -> str:
@@ -220,11 +214,11 @@ class ExperimentGateway(Protocol):
         ...
 
     async def status(self, id: str) -> "ExperimentStatus":
-        """How an experiment stands."""
+        """The state and progress of an experiment."""
         ...
 
     async def trials(self, id: str) -> "Sequence[Trial]":
-        """What became of its trials so far."""
+        """The results of its trials so far."""
         ...
 
     async def entries(self, id: str) -> "Sequence[Entry]":
@@ -246,7 +240,7 @@ class ExperimentGateway(Protocol):
     async def extend(
         self, id: str, entries: "Sequence[Entry]", *, after: int
     ) -> "ExperimentStatus":
-        """Run further inputs too, behind the `after` that are there."""
+        """Run further inputs too, after the first `after` ones."""
         ...
 
     async def delete(self, id: str) -> None:
@@ -255,7 +249,7 @@ class ExperimentGateway(Protocol):
 
 
 class ScheduleGateway(Protocol):
-    """The schedules, as interfaces reach them; `gateway.schedules.Schedules` says more."""
+    """The schedules, as interfaces reach them; see `gateway.schedules.Schedules`."""
 
     async def create(
         self, plan: "SchedulePlan", *, paused: bool = False, replace: bool = False
@@ -268,11 +262,11 @@ class ScheduleGateway(Protocol):
         ...
 
     async def status(self, name: str) -> "ScheduleStatus":
-        """How a schedule stands."""
+        """The state of a schedule."""
         ...
 
     async def pause(self, name: str, *, note: str = "") -> "ScheduleStatus":
-        """Start nothing until it is taken up again."""
+        """Start nothing until it is resumed."""
         ...
 
     async def resume(self, name: str, *, note: str = "") -> "ScheduleStatus":

@@ -157,7 +157,6 @@ class LoopService:
         return LoopRows(loops=rows, note=" ".join(part for part in (page.note, more) if part))
 
     async def status(self, run: str) -> RunStatus:
-        """Read the status of a run."""
         return await self.gateway.status(await self.gateway.resolve(run))
 
     async def control(

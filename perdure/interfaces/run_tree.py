@@ -18,7 +18,7 @@ SPAWNING = frozenset({"delegation", "roles"})
 
 @dataclass(frozen=True, slots=True)
 class Below:
-    """One run of a tree, and the runs below it as far as they were looked up."""
+    """One run of a tree, with the runs below it as far as they were queried."""
 
     run: ChildStatus
     below: tuple["Below", ...] = ()

@@ -140,8 +140,6 @@ class Tasks(FrozenModel):
 
 
 def add_runs(server: MCPServer, site: McpSite) -> None:
-    """Add the tools to a server."""
-
     @server.tool(annotations=LOOKS)
     async def run_tasks(context: Context) -> Tasks:
         """The ready-made tasks that run_start takes, with their inputs."""

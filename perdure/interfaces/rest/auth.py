@@ -45,7 +45,6 @@ class Caller:
         return f"{self.token.name} ({self.token.id})"
 
     def has(self, scope: Scope) -> bool:
-        """Whether the token has a scope."""
         return scope in self.token.grants
 
     async def sees(self, site: ApiSite, run: str) -> bool:

@@ -1,4 +1,4 @@
-"""Loop definitions: those that can be named, and changing one without losing another's change."""
+"""Loop definitions: list them, and change one without overwriting another person's change."""
 
 from typing import Annotated
 

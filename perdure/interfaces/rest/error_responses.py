@@ -147,14 +147,14 @@ class Problem(FrozenModel):
 
 
 class Refused(HTTPException):
-    """A request that is refused at the interface, before anything of a run is asked.
+    """A request refused by the interface itself, before it reaches a run.
 
     Args:
         status: of HTTP.
         code: stable.
         detail: what happened, with the value found.
         cure: what to do next.
-        errors: what is wrong where.
+        errors: what is wrong, field by field.
         headers: of the response.
     """
 
@@ -175,7 +175,7 @@ class Refused(HTTPException):
 
 
 class WrongState(NotAllowed):
-    """What the run's state forbids; `state` names it."""
+    """A verb that the run's state forbids; `state` names that state."""
 
     def __init__(self, message: str, *, cure: str = "", state: str | None = None) -> None:
         super().__init__(message, cure=cure)
@@ -197,7 +197,7 @@ def unknown(what: str, name: str, names: Sequence[str]) -> str:
 
 
 def as_it_is(text: str) -> str:
-    """Return the text unchanged, because it holds no foreign words."""
+    """Return the text unchanged: the default for `hide`."""
     return text
 
 
@@ -237,7 +237,6 @@ def as_refusal(error: PerdureError) -> Refused:
 
 
 def handle_problems(app: FastAPI) -> None:
-    """Register the handlers."""
     app.add_exception_handler(Refused, _of_refusal)
     app.add_exception_handler(PerdureError, _of_our_tree)
     app.add_exception_handler(RequestValidationError, _of_validation)

@@ -187,7 +187,6 @@ class Streams:
         self._open[token] += 1
 
     def release(self, token: str) -> None:
-        """Release one stream of a token."""
         self._open[token] -= 1
         if self._open[token] <= 0:
             del self._open[token]

@@ -1,4 +1,4 @@
-"""Questions that wait for a person: all of them, and answering one."""
+"""Open questions to people: list them, read one, answer one."""
 
 from fastapi import APIRouter
 

@@ -1,4 +1,4 @@
-"""Whether the installation lives and can work, and its figures for Prometheus."""
+"""Health and readiness of the installation, and its figures for Prometheus."""
 
 import asyncio
 

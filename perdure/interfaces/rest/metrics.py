@@ -14,7 +14,6 @@ REJECTED = "rejected"
 def metrics_of(
     status: RunStatus, records: Sequence[IterationRecord], costs: CostReport
 ) -> RunMetrics:
-    """Compute the figures of one run."""
     counted = Counter((stage.role, stage.status) for one in records for stage in one.stages)
     stages: dict[str, dict[str, int]] = {}
     for (role, stands), count in sorted(counted.items()):

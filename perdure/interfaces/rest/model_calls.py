@@ -1,4 +1,4 @@
-"""The model calls of one iteration, with what was said and shown in them."""
+"""The model calls of one iteration, with prompts, replies and attachments."""
 
 from fastapi import APIRouter
 from fastapi.responses import Response

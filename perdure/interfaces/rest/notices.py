@@ -1,4 +1,4 @@
-"""Notices to people: what became of them, and sending them again."""
+"""Notices to people: list them with their state, and send them again."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""Steering one run; a refused verb says which state forbids it."""
+"""Steering one run; a refused verb names the state that forbids it."""
 
 from fastapi import APIRouter
 

@@ -1,4 +1,4 @@
-"""Schedules: a task that starts by the clock, within a budget of each month."""
+"""Schedules: tasks that start by the clock, within a monthly budget."""
 
 from typing import Annotated
 

@@ -22,7 +22,7 @@ Text = Annotated[str, Field(max_length=TEXT_LIMIT_BYTES)]
 class Body(FrozenModel):
     """A body of a request: a field that is not known is refused."""
 
-    # FastAPI hides a warning of pydantic while it builds a route, and only then.
+    # Built at once: FastAPI hides a warning of pydantic only while it builds a route.
     model_config = ConfigDict(defer_build=False)
 
 

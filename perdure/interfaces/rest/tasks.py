@@ -1,4 +1,4 @@
-"""Ready-made tasks: what there is, and each as the fields that start a run."""
+"""Ready-made tasks: the list, and each with the fields that start a run."""
 
 from fastapi import APIRouter
 from pydantic import ConfigDict, JsonValue

@@ -113,7 +113,6 @@ def script() -> bytes:
 
 @cache
 def style() -> bytes:
-    """The one stylesheet."""
     return (ASSETS / "page.css").read_bytes()
 
 

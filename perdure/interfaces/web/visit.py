@@ -116,7 +116,6 @@ def api_of(request: Request) -> ASGIApp:
 
 
 def site_of(request: Request) -> ApiSite:
-    """The installation."""
     site = request.app.state.site
     assert isinstance(site, ApiSite)
     return site

@@ -41,7 +41,6 @@ def memory_view(entries: Sequence[MemoryEntry], now: datetime, *, none: str) -> 
 
 
 def skills_view(skills: Sequence[Skill]) -> RenderableType:
-    """One row per skill."""
     if not skills:
         return line("No skills. Add one: perdure skills add FILE.md")
     columns = ("name", "version", "effectiveness", "uses", "categories", "from", "purpose")

@@ -27,7 +27,6 @@ NAMES_SHOWN = 8
 
 
 def plan_view(plan: RunPlan) -> RenderableType:
-    """The whole plan."""
     facts: list[tuple[str, Text | str | None]] = [
         ("kind", plan.kind),
         ("goal", one_line(plan.goal, 300)),

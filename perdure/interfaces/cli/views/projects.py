@@ -14,7 +14,6 @@ NO_PROJECTS = "No projects. A run of roles makes its own, named after its goal."
 
 
 def sessions_view(sessions: Sequence[Session], now: datetime) -> RenderableType:
-    """One row per session."""
     if not sessions:
         return line(NO_SESSIONS)
     rows = [

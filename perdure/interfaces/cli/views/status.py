@@ -207,7 +207,6 @@ def stage_line(status: RunStatus) -> Text | None:
 
 
 def step_line(status: RunStatus) -> Text | None:
-    """The step in flight."""
     return line(one_line(status.step.what)) if status.step else None
 
 
@@ -241,7 +240,7 @@ def parts_line(parts: tuple[Part, ...]) -> Text | None:
 
 
 def spend_line(budget: BudgetStatus) -> Text:
-    """Tokens, money and calls, each with its limit where there is one."""
+    """Tokens, money and calls, each with its limit if it has one."""
     limits = budget.limits
     token_limit = f" of {tokens(limits.tokens)}" if limits.tokens else ""
     cost_limit = f" of {money(limits.cost_usd)}" if limits.cost_usd else ""

@@ -55,7 +55,6 @@ class Row(NamedTuple):
 
     @property
     def differs(self) -> bool:
-        """Whether both values differ."""
         return self.left != self.right
 
 

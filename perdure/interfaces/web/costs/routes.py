@@ -81,7 +81,6 @@ async def show(visit: Here, by: str = "day", since: str = "", until: str = "") -
 
 @router.get("/costs.csv")
 async def download(visit: Here, by: str = "day", since: str = "", until: str = "") -> Response:
-    """Download the table as a file."""
     table = await _table(visit, by, since, until)
     named = {"content-disposition": f'attachment; filename="{csv_name(table)}"'}
     return Response(csv_text(table), media_type=CSV, headers=named)

@@ -82,7 +82,6 @@ async def create(visit: Here, fields: Fields) -> Response:
 
 @router.get("/schedules/{schedule}")
 async def show(visit: Here, schedule: str) -> Response:
-    """One schedule."""
     return await _shown(visit, schedule)
 
 
