@@ -21,7 +21,7 @@ class DeploymentGateway(Protocol):
         ...
 
     async def drain(self, build: str, *, move: bool = False) -> Drained:
-        """How many runs still need a build; with `move`, they go on in the current build."""
+        """Which runs still need a build; with `move`, they go on in the current build."""
         ...
 
 

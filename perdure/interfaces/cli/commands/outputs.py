@@ -158,7 +158,7 @@ def _written(path: Path, data: bytes, *, force: bool) -> str:
 
 
 async def find_patch(services: Services, run: str) -> str | None:
-    """The patch that a run delivers, or None if it wrote no files."""
+    """The patch that a run delivers; None while it is open, or if it wrote no files."""
     try:
         ended = await services.gateway.result(run, wait=False)
     except NotAllowed:
@@ -206,7 +206,7 @@ async def _address(services: Services, run: str, ref: str) -> str:
 
 
 async def _kept(services: Services, run: str, name: str) -> str:
-    """The content of a stored artifact, from a unique beginning of its id."""
+    """The address of a stored artifact, from a unique beginning of its id."""
     made = await services.artifacts.artifacts_of_run(run)
     exact = [item for item in made if item.id == name]
     fitting = exact or [item for item in made if item.id.startswith(name)]

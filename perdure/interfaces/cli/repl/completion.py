@@ -160,4 +160,4 @@ class Standing:
 
 
 def _silent(_: str) -> None:
-    """The session without progress output, for looks in the background."""
+    """Ignore the progress of a look in the background."""

@@ -48,7 +48,7 @@ def shown_tool_view(shown: ShownTool) -> RenderableType:
 
 
 def usage_line(tool: GeneratedTool) -> str:
-    """The line that names the tool in a task file; empty if no run may use it."""
+    """How a task file names the tool, or that no run may use it."""
     if tool.state == "rejected":
         return "No run may use it."
     return f"In a task file: tools: {{generated: {{{tool.name}: {tool.hash}}}}}"

@@ -85,7 +85,7 @@ def old_text_view(skill: Skill, old: OldText) -> RenderableType:
 
 
 def entry_data(entry: MemoryEntry, now: datetime) -> dict[str, object]:
-    """An entry as data, with its current confidence and state."""
+    """An entry as data, with its current confidence and whether runs may recall it."""
     return {
         **entry.model_dump(mode="json"),
         "confidence_left": round(confidence_left(entry, now), 4),
