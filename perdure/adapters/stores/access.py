@@ -71,7 +71,7 @@ class SqlAccess:
         new = self._database.insert(api_starts).values(wanted.model_dump())
         same = (api_starts.c.token == wanted.token, api_starts.c.key == wanted.key)
         async with self._database.write() as connection:
-            # Null keys never collide; of several equal ones at once the first row is the answer.
+            # NULL keys never conflict. Of several inserts with one key, the first row counts.
             await connection.execute(new.on_conflict_do_nothing())
             if wanted.key is None:
                 return wanted
@@ -116,7 +116,7 @@ def _lines(text: object) -> tuple[str, ...]:
 
 
 class SqlAudit:
-    """`AuditStore` over one table that only grows; the database refuses to change its rows."""
+    """`AuditStore` over one append-only table; the database refuses updates of its rows."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

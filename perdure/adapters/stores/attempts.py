@@ -1,7 +1,7 @@
 """Rows of the table `attempts`: reading, booking and summing them inside a transaction.
 
-What a row books is counted as confirmed when the provider reported it for an attempt that was used
-or failed, and as unconfirmed when it is an estimate or belongs to a reply that came second.
+Usage counts as confirmed if the provider reported it for an attempt that was used or that failed.
+It counts as unconfirmed if it is an estimate, or if another reply came first.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from perdure.domain.budget.journal import Attempt, AttemptRow, AttemptState
 from perdure.domain.foundation.tolerance import read
 from perdure.domain.llm.usage import AttemptTotals, Usage
 
-# What an attempt may use at most that never left this process.
+# The estimate of an attempt that was never sent; it also marks such a row (see `is_sent`).
 _NOTHING = Usage().model_dump_json()
 _STATE = TypeAdapter[AttemptState](AttemptState)
 ClosedState = Literal["answered", "failed", "duplicate"]
@@ -27,7 +27,7 @@ ClosedState = Literal["answered", "failed", "duplicate"]
 
 @dataclass(frozen=True, slots=True)
 class Booking:
-    """What an attempt used; `confirmed` where its provider reported that."""
+    """What an attempt used; `confirmed` if the provider reported it."""
 
     usage: Usage
     cost_usd: Decimal | None
@@ -60,7 +60,7 @@ class Row:
 
     @classmethod
     def of(cls, found: RowMapping) -> Self:
-        """Read a row of the table."""
+        """The row that a query found."""
         return cls(
             key=found["key"],
             attempt=found["attempt"],
@@ -84,12 +84,12 @@ class Row:
 
     @property
     def _was_lost(self) -> bool:
-        """Whether its worker was taken for dead; other estimates are of failures and of replies."""
+        """Whether its worker was taken for dead; failures and replies can be estimates too."""
         return self.at_estimate and (self.settled or self.state in {"lost", "duplicate"})
 
     @property
     def account(self) -> AttemptTotals:
-        """This row's part of a sum; an open attempt has used nothing that is known."""
+        """This row's part of a sum; the usage of an open attempt is not known yet."""
         if self.at_estimate or self.state == "duplicate":
             return AttemptTotals(
                 attempts=1,
@@ -174,7 +174,7 @@ def total(rows: Sequence[Row]) -> AttemptTotals:
 
 
 def latest_opening(rows: Sequence[Row], attempt: int) -> Row | None:
-    """The row of an attempt number that was opened last."""
+    """The newest row of an attempt number."""
     own = [row for row in rows if row.attempt == attempt]
     return max(own, key=lambda row: row.opening, default=None)
 
@@ -212,7 +212,7 @@ def open_row(connection: Connection, attempt: Attempt, *, opening: int, now: dat
 def close_row(
     connection: Connection, row: Row, *, state: ClosedState, booking: Booking | None
 ) -> None:
-    """Set the end of an attempt; without a booking, what was booked before stays."""
+    """Close an attempt; without a booking, its figures stay as they are."""
     numbered = {"its_key": row.key, "its_attempt": row.attempt, "its_opening": row.opening}
     booked: dict[str, JsonValue | Decimal] = {}
     if booking is not None:
@@ -232,7 +232,7 @@ def expect(
     usage: Usage,
     cost_usd: Decimal | None,
 ) -> None:
-    """Set what the open rows among these are booked at if they are lost."""
+    """Set the estimate at which the open rows among these are booked if they are lost."""
     connection.execute(
         update(attempts)
         .where(and_(condition, attempts.c.state == "started"))
@@ -240,7 +240,7 @@ def expect(
     )
 
 
-# An attempt of no time at all is one whose end nobody told.
+# A duration of 0 means that nobody reported the end of the attempt.
 LEAST_S = 0.001
 
 
@@ -260,14 +260,14 @@ def lose(connection: Connection, condition: ColumnElement[bool], *, seconds: flo
 
 
 def tell_end(connection: Connection, condition: ColumnElement[bool], *, seconds: float) -> None:
-    """Note how long lost attempts took whose worker lives: another one had given them up."""
+    """Note the duration of lost attempts whose worker is alive after all and reported their end."""
     open_still = and_(attempts.c.state == "lost", attempts.c.settled.is_not(True))
     untold = and_(condition, open_still, attempts.c.seconds == 0)
     connection.execute(update(attempts).where(untold).values(seconds=max(seconds, LEAST_S)))
 
 
 def mark_unsent(connection: Connection, condition: ColumnElement[bool]) -> None:
-    """Note of failed attempts that they were never sent, so that no sum counts them as calls."""
+    """Mark failed attempts as never sent, so that no sum counts them as calls."""
     connection.execute(
         update(attempts)
         .where(and_(condition, attempts.c.state == "failed"))
@@ -276,7 +276,7 @@ def mark_unsent(connection: Connection, condition: ColumnElement[bool]) -> None:
 
 
 def settle(connection: Connection, condition: ColumnElement[bool]) -> None:
-    """Fix the lost rows among these: their estimate was reported and is never corrected."""
+    """Make the lost rows among these final: their estimate was reported and must not change."""
     connection.execute(
         update(attempts).where(and_(condition, attempts.c.state == "lost")).values(settled=True)
     )

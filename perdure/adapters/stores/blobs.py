@@ -1,4 +1,4 @@
-"""The blob store: addresses, verification and encryption over a shelf that keeps the bytes."""
+"""The blob store: addresses, verification and encryption over a backend that keeps the bytes."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -11,7 +11,8 @@ from perdure.domain.foundation.errors import InvalidInput, NotFound, StoreError
 from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.foundation.tokens import TokenSizes, estimate
 
-# Half a millisecond of work at most; a thread costs a tenth of that to reach.
+# Hashing and encrypting so much takes half a millisecond at most, which the event loop can spare.
+# A switch to a thread costs a tenth of that.
 INLINE_BYTES = 16 * 1024
 
 P = ParamSpec("P")
@@ -22,19 +23,21 @@ class BlobBackend(Protocol):
     """Stores encrypted bytes under an address."""
 
     async def write(self, address: str, stored: bytes) -> None:
-        """Keep the bytes durably; all of them or nothing."""
+        """Keep the bytes durably and atomically."""
         ...
 
     async def keep(self, address: str, size: int, sealed: Callable[[], bytes]) -> None:
-        """Renew the bytes where `size` of them are there already, and write them elsewhere.
+        """Renew the bytes if `size` bytes are there already; otherwise write them.
 
         Args:
-            sealed: what makes the bytes, of which none are needed where they are there.
+            address: the address of the bytes.
+            size: how many there are.
+            sealed: makes the bytes; called only if they have to be written.
         """
         ...
 
     async def renew(self, address: str, size: int) -> bool:
-        """Set the time of last write when `size` bytes are there already; False when not."""
+        """Set the time of last write to now; False if there are no `size` bytes."""
         ...
 
     async def read(self, address: str) -> bytes | None:
@@ -46,19 +49,19 @@ class BlobBackend(Protocol):
         ...
 
     async def delete(self, addresses: Sequence[str], *, written_before: datetime) -> list[int]:
-        """Drop what was last written or renewed before a time; the sizes of what was dropped.
+        """Delete what was last written or renewed before a time; returns the deleted sizes.
 
-        Comparing and dropping are one step: no renewal or write falls between them.
+        The comparison and the deletion are atomic: no renewal or write can come between them.
         """
         ...
 
     def addresses(self) -> AsyncIterator[tuple[str, int, datetime]]:
-        """Everything that is kept, with stored size and time of last write."""
+        """All addresses, each with its stored size and the time of its last write."""
         ...
 
 
 class VerifiedBlobStore:
-    """`BlobStore` over a shelf; hashing, encryption and estimates of large blobs run in threads."""
+    """`BlobStore` over a backend; large blobs are hashed and encrypted in threads."""
 
     def __init__(self, shelf: BlobBackend, vault: Vault) -> None:
         self._shelf = shelf
@@ -108,14 +111,14 @@ class VerifiedBlobStore:
         return self._shelf.addresses()
 
     async def key_of(self, address: str) -> str | None:
-        """The id of the key that encrypted a blob; None where no key here did, or it is gone."""
+        """The id of the key that encrypted a blob; None if none of ours did, or it is gone."""
         stored = await self._shelf.read(address)
         if stored is None:
             return None
         return await asyncio.to_thread(self._vault.key_of, address, stored)
 
     async def rewrap(self, address: str) -> bool:
-        """Encrypt a blob again with the current key; False where nothing is to be done."""
+        """Encrypt a blob again with the current key; False if there is nothing to do."""
         stored = await self._shelf.read(address)
         if stored is None:
             return False
@@ -141,13 +144,13 @@ def encode(text: str) -> bytes:
 async def renewed_or_written(
     shelf: BlobBackend, address: str, size: int, sealed: Callable[[], bytes]
 ) -> None:
-    """`BlobBackend.keep` of shelves that need two looks for it."""
+    """`BlobBackend.keep` for backends that renew and write in two steps."""
     if not await shelf.renew(address, size):
         await shelf.write(address, await _beside(size, sealed))
 
 
 async def _beside(size: int, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Do it in a thread, unless there is so little of it that the thread would cost more."""
+    """Do the work in a thread if there is much of it; else here, as a thread would cost more."""
     if size <= INLINE_BYTES:
         return work(*args, **kwargs)
     return await asyncio.to_thread(work, *args, **kwargs)

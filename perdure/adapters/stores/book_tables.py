@@ -24,7 +24,7 @@ schedule_starts = Table(
     Column("limit_tokens", BigInteger),
     Column("lowered", Boolean),
     Column("refused", Text),
-    # Whether it may hold a part of the month: triggers of `runs` keep it.
+    # Whether the start may still spend from its month; triggers on `runs` maintain it.
     Column("open", Boolean, default=True),
     Column("spent_usd", Money, default=Decimal(0)),
     Column("spent_tokens", BigInteger, default=0),

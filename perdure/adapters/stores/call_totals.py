@@ -1,7 +1,7 @@
-"""What all model calls come to: each attempt is added once, when it can no longer change.
+"""Totals of all model calls: each attempt is added once, when it can no longer change.
 
-So no total ever falls, whatever the journal learns of an attempt later, and whoever asks reads a
-few rows. The table and the marks are of the store: processes that ask it share them.
+So no total ever falls, even if the journal corrects an attempt later, and reading the totals takes
+a few rows. The totals are kept in the store, so all processes share them.
 """
 
 from collections.abc import Sequence
@@ -34,21 +34,21 @@ _COUNTED = (
     .values(counted=True)
 )
 _UNCOUNTED = attempts.c.counted.is_(False)
-# A worker that was taken for dead may yet report: see the journal.
+# A worker that was taken for dead may still report: see the journal.
 _MAY_REPORT = and_(attempts.c.state == "lost", attempts.c.settled.is_not(True))
 
 
 class CallTotals:
-    """The tables `call_totals` and `attempts`, of which it marks what is counted."""
+    """Adds rows of `attempts` to `call_totals`, and marks them as counted."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def count(self, *, lost_before: datetime) -> bool:
-        """Add a page of attempts; whether that was all there is to add now.
+        """Add a page of attempts; returns whether nothing is left to add.
 
-        A lost attempt waits until its key has a reply or its sum was told, or until it began before
-        `lost_before`: what its worker may report after that is not counted.
+        A lost attempt is counted once its key has a reply, its sum was reported, or it began before
+        `lost_before`. What its worker reports later is not counted.
         """
         ended = and_(
             _UNCOUNTED,
@@ -57,7 +57,7 @@ class CallTotals:
         )
         waiting = and_(_UNCOUNTED, _MAY_REPORT, attempts.c.started_at >= lost_before)
         async with self._database.read() as connection:
-            # Mostly there is something; but a store that takes no writes now can be looked at.
+            # Read first: totals must also work while the store accepts no writes.
             some = await connection.scalar(select(attempts.c.key).where(ended).limit(1))
             answered = await _answered(connection, waiting)
         if some is None and not answered:
@@ -71,7 +71,7 @@ class CallTotals:
         return len(rows) < PAGE
 
     async def totals(self) -> list[CallSums]:
-        """All that is counted."""
+        """The totals of all counted attempts."""
         async with self._database.read() as connection:
             found = await connection.execute(select(call_totals))
             return [
@@ -91,8 +91,8 @@ class CallTotals:
             ]
 
     async def unsettled(self) -> list[CallSums]:
-        """Lost attempts that wait to be counted, by model, at their estimates."""
-        # Added up here: SQLite would read all of the journal by model instead of these alone.
+        """Lost attempts that are not counted yet, by model, at their estimates."""
+        # No GROUP BY: with one, SQLite would scan the whole journal in the order of models.
         query = select(attempts.c.model, attempts.c.cost_usd).where(_UNCOUNTED, _MAY_REPORT)
         async with self._database.read() as connection:
             lost = (
@@ -115,7 +115,7 @@ class CallTotals:
 
 
 async def _answered(connection: AsyncConnection, waiting: ColumnElement[bool]) -> list[str]:
-    """The keys of these that have a reply: their figures are fixed."""
+    """The keys among these that have a reply, so that their figures are final."""
     lost = list(await connection.scalars(select(attempts.c.key).where(waiting).limit(PAGE)))
     if not lost:
         return []
@@ -123,7 +123,7 @@ async def _answered(connection: AsyncConnection, waiting: ColumnElement[bool]) -
 
 
 async def _held(connection: AsyncConnection, wanted: ColumnElement[bool]) -> list[Row]:
-    # What a step is writing this moment is left for the next time, so that neither waits.
+    # Rows that a step is writing now are skipped and counted next time, so neither side waits.
     query = select(attempts).where(wanted).order_by(attempts.c.started_at).limit(PAGE)
     found = await connection.execute(query.with_for_update(skip_locked=True))
     return [Row.of(row) for row in found.mappings()]

@@ -1,4 +1,4 @@
-"""The kinds of columns that the tables of the stores are made of."""
+"""Column types of the stores' tables."""
 
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -25,7 +25,7 @@ class Money(TypeDecorator[Decimal]):
 
 
 class UtcTime(TypeDecorator[datetime]):
-    """An aware time kept as text of one width, so that text order is time order."""
+    """An aware time, kept as text of fixed width so that the order of texts is that of times."""
 
     impl = Text
     cache_ok = True
@@ -50,7 +50,7 @@ def texts(*names: str) -> list[SchemaItem]:
 
 
 def contents(table: str, *names: str) -> list[SchemaItem]:
-    """Columns that are encrypted where the installation has a key."""
+    """Columns that are encrypted if the installation has a key."""
     return [Column(name, Content(f"{table}.{name}")) for name in names]
 
 

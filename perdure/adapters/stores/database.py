@@ -23,7 +23,7 @@ from perdure.adapters.stores.postgresql import PostgresqlDialect
 from perdure.adapters.stores.sqlite import SqliteDialect
 from perdure.domain.foundation.errors import InvalidInput, PerdureError, StoreAway, StoreError
 
-# No name goes on with it: the last character that there is.
+# The last code point, which no name contains: it ends the range of texts with one prefix.
 LAST = "\U0010ffff"
 _SQLITE_DRIVER = "sqlite+aiosqlite"
 _POSTGRESQL_DRIVER = "postgresql+psycopg"
@@ -37,7 +37,7 @@ _DRIVERS = {
 
 
 class Database:
-    """A migrated database; made by `Database.open`, ended by `close`."""
+    """A migrated database; made by `Database.open`."""
 
     def __init__(
         self, *, url: URL, dialect: DatabaseDialect, engine: AsyncEngine, cells: Cells
@@ -52,13 +52,13 @@ class Database:
         """Connect and migrate.
 
         Args:
-            cells: seals texts with content.
+            cells: encrypts texts that hold content.
             url: `sqlite+aiosqlite:///path` or `postgresql+psycopg://user:password@host/name`; the
                 forms without driver name work too.
 
         Raises:
             InvalidInput: the URL names no database that Perdure can use.
-            StoreError: it cannot be reached, opened, written or migrated.
+            StoreError: the database cannot be reached, opened, written or migrated.
         """
         parsed = _parse(url)
         dialect = SqliteDialect() if parsed.drivername == _SQLITE_DRIVER else PostgresqlDialect()
@@ -81,7 +81,7 @@ class Database:
 
     @property
     def engine(self) -> AsyncEngine:
-        """The engine itself, for measurements and tests."""
+        """The engine, for measurements and tests."""
         return self._engine
 
     @property
@@ -97,34 +97,34 @@ class Database:
 
     @asynccontextmanager
     async def write(self) -> AsyncGenerator[AsyncConnection]:
-        """A transaction that may write: all of it is committed at the end, or nothing."""
+        """A transaction that may write; it is committed when the block ends."""
         with _Translated(self._dialect, self._place):
             async with self._dialect.writing(self._engine) as connection:
                 yield connection
 
     @asynccontextmanager
     async def read(self) -> AsyncGenerator[AsyncConnection]:
-        """A transaction that only reads; in SQLite it never waits for a writer."""
+        """A read-only transaction; with SQLite it never waits for a writer."""
         with _Translated(self._dialect, self._place):
             async with self._engine.connect() as connection:
                 yield connection
 
     async def write_whole(self, work: Work[R]) -> R:
-        """A whole transaction that may write, handed over at once; with SQLite far cheaper.
+        """Run a function in a transaction that may write; with SQLite far cheaper than `write`.
 
-        Whoever is cancelled meanwhile leaves when it has ended.
+        A caller that is cancelled still waits until the transaction has ended.
         """
         with _Translated(self._dialect, self._place):
             return await self._dialect.whole(self._engine, work, writes=True)
 
     async def read_whole(self, work: Work[R]) -> R:
-        """A whole transaction that only reads."""
+        """Run a function in a read-only transaction."""
         with _Translated(self._dialect, self._place):
             return await self._dialect.whole(self._engine, work, writes=False)
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncGenerator[AsyncConnection]:
-        """A transaction that only reads, and all of whose statements see the same moment."""
+        """A read-only transaction in which all statements see the same state of the database."""
         async with self.read() as connection:
             if self.dialect_name == "postgresql":
                 await connection.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"))
@@ -135,16 +135,16 @@ class Database:
         return self._dialect.insert(table)
 
     def number_in(self, column: Column[str], name: str) -> ColumnElement[int]:
-        """A number inside of a text column that holds a JSON object."""
+        """A number in a text column that holds a JSON object."""
         return self._dialect.number_in(column, name)
 
     def begins(self, column: Column[str], prefix: str) -> ColumnElement[bool]:
-        """Whether a text begins with `prefix`, case and all; an index finds it."""
+        """Whether a text begins with `prefix`, by case; an index can serve the condition."""
         in_bytes = self._dialect.in_bytes(column)
         return and_(in_bytes >= prefix, in_bytes < prefix + LAST)
 
     def is_below(self, column: Column[str], run: str) -> ColumnElement[bool]:
-        """Whether an id is that of a run below another one."""
+        """Whether a column holds the id of a run below `run`."""
         return self.begins(column, f"{run}.")
 
     async def lock(self, connection: AsyncConnection, name: str, *, shared: bool = False) -> None:
@@ -152,7 +152,7 @@ class Database:
         await self._dialect.lock(connection, name, shared=shared)
 
     def hold(self, connection: Connection, name: str, *, shared: bool = False) -> None:
-        """`lock` for whole transactions."""
+        """`lock` for `read_whole` and `write_whole`."""
         self._dialect.hold(connection, name, shared=shared)
 
     async def close(self) -> None:
@@ -163,7 +163,7 @@ class Database:
     async def _prepare(self) -> None:
         with _Translated(self._dialect, self._place):
             await self._dialect.prepare(self._engine)
-        # A store that is up to date can be looked at when the disk is full or read-only.
+        # Look before writing: an up-to-date store stays readable on a full or read-only disk.
         async with self.read() as connection:
             if await is_current(connection, self._dialect):
                 return
@@ -172,7 +172,7 @@ class Database:
 
 
 class _Translated:
-    """Turns the errors of drivers into `StoreError` or, for unusable text, `InvalidInput`."""
+    """Translates driver errors to `StoreError` or, for text it cannot store, `InvalidInput`."""
 
     def __init__(self, dialect: DatabaseDialect, place: str) -> None:
         self._dialect = dialect
@@ -223,7 +223,7 @@ def _place(url: URL) -> str:
 
 
 def _fact(error: Exception) -> str:
-    # SQLAlchemy's own text quotes the statement, which people have no use for.
+    # SQLAlchemy's own message quotes the statement, which does not help people.
     return str(error.orig if isinstance(error, DBAPIError) else error).strip()
 
 
@@ -232,7 +232,7 @@ def _parse(url: str | URL) -> URL:
     try:
         parsed = make_url(url)
     except ArgumentError as error:
-        # The text may hold a password, so it is not repeated.
+        # The URL may hold a password, so the message does not repeat it.
         raise InvalidInput("The database URL cannot be read.", cure=cure) from error
     driver = _DRIVERS.get(parsed.drivername)
     if driver is None:

@@ -1,4 +1,4 @@
-"""What differs between the databases; everything else in the stores is one query layer."""
+"""What differs between SQLite and PostgreSQL; all other code of the stores is shared."""
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -13,7 +13,7 @@ from perdure.domain.foundation.errors import StoreError
 
 R = TypeVar("R")
 Upsert = SqliteInsert | PostgresqlInsert
-# All that a transaction does.
+# The body of a transaction, run as one function.
 Work = Callable[[Connection], R]
 
 
@@ -32,19 +32,19 @@ class DatabaseDialect(Protocol):
         ...
 
     def plain_engine(self) -> Engine | None:
-        """The engine that whole transactions go through; None where it is that of all others."""
+        """The engine of whole transactions; None if it is the same as for all others."""
         ...
 
     async def whole(self, engine: AsyncEngine, work: Work[R], *, writes: bool) -> R:
-        """Do a whole transaction, in as few trips as this database allows."""
+        """Run a whole transaction with as few thread switches as this driver allows."""
         ...
 
     async def close(self) -> None:
-        """Close what was opened beside the engine."""
+        """Close everything that was opened besides the engine."""
         ...
 
     async def prepare(self, engine: AsyncEngine) -> None:
-        """Connect once, and set what lasts in the database itself."""
+        """Connect once, and make settings that persist in the database."""
         ...
 
     async def lock(self, connection: AsyncConnection, name: str, *, shared: bool = False) -> None:
@@ -52,7 +52,7 @@ class DatabaseDialect(Protocol):
         ...
 
     def hold(self, connection: Connection, name: str, *, shared: bool = False) -> None:
-        """`lock` for whole transactions."""
+        """`lock` for whole transactions, which use a synchronous connection."""
         ...
 
     def insert(self, table: Table) -> Upsert:
@@ -60,13 +60,13 @@ class DatabaseDialect(Protocol):
         ...
 
     def number_in(self, column: Column[str], name: str) -> ColumnElement[int]:
-        """A number inside of a text column that holds a JSON object."""
+        """A number in a text column that holds a JSON object."""
         ...
 
     def in_bytes(self, column: Column[str]) -> ColumnElement[str]:
-        """A text that is compared by its bytes, whatever the language of the database."""
+        """A text column that is compared by bytes, whatever the collation of the database."""
         ...
 
     def explain(self, error: Exception, *, place: str) -> StoreError | None:
-        """Say in plain words what a driver's error means, or None when it is not known."""
+        """What a driver's error means, in plain words; None for an unknown error."""
         ...

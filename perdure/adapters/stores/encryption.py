@@ -1,10 +1,10 @@
-"""Encryption at rest, of blobs and of text columns, when the store has a key.
+"""Encryption at rest of blobs and text columns, if the store has a key.
 
-The address of an encrypted blob is an HMAC of the plaintext: equal content keeps one address, and
+The address of an encrypted blob is an HMAC of the plaintext: equal content has one address, and
 without the key nobody can test whether a known text is stored.
 
-A sealed text is bound to its column. What must be looked up is kept as a keyed digest instead:
-equal values are equal, and without the key nobody can test whether a known one is there.
+An encrypted text is bound to its column. A value that queries look up is kept as a keyed digest
+instead: equal values have equal digests, and without the key nobody can test for a known value.
 """
 
 import base64
@@ -28,7 +28,7 @@ KEY_BYTES = 32
 NONCE_BYTES = 12
 ID_BYTES = 8
 FORMAT = b"\x01"
-# Encrypted again under another key than the one that named it.
+# Marks a blob that was encrypted again, with another key than the one its address comes from.
 REWRAPPED = b"\x02"
 OVERHEAD_BYTES = len(FORMAT) + NONCE_BYTES + 16
 PLAIN_BLOB = "sha256"
@@ -39,7 +39,7 @@ _ADDRESS = re.compile(rf"({PLAIN_BLOB}|{SEALED_BLOB}):[0-9a-f]{{64}}")
 
 @dataclass(frozen=True, slots=True)
 class _Lock:
-    """What one key is used for: naming content and sealing it."""
+    """One key in use: it makes addresses and encrypts content."""
 
     id: str
     naming: bytes
@@ -50,11 +50,11 @@ class _Lock:
 
 
 class Vault:
-    """Names, seals and opens the content of blobs.
+    """Makes addresses of blobs, and encrypts and decrypts their content.
 
     Args:
-        keys: 32 secret bytes each. The first seals, the others open what they sealed before; none
-            stores plainly. A store that got its key later still reads its plain blobs.
+        keys: 32 secret bytes each. The first one encrypts, the others decrypt older blobs. Without
+            keys, blobs are stored as plain bytes; they stay readable when a key is added later.
     """
 
     def __init__(self, *keys: bytes) -> None:
@@ -67,14 +67,14 @@ class Vault:
         return self._locks[0].address(data)
 
     def seal(self, address: str, data: bytes) -> bytes:
-        """What is written to the disk."""
+        """The bytes to store for this content."""
         if not self._locks:
             return data
         nonce = os.urandom(NONCE_BYTES)
         return FORMAT + nonce + self._locks[0].cipher.encrypt(nonce, data, address.encode())
 
     def open(self, address: str, stored: bytes) -> bytes:
-        """The content again, verified against its address; raises `StoreError`."""
+        """The content of stored bytes, verified against its address; raises `StoreError`."""
         if kind(address) == SEALED_BLOB:
             return self._decrypt(address, stored)
         if hashlib.sha256(stored).hexdigest() != address.partition(":")[2]:
@@ -82,7 +82,7 @@ class Vault:
         return stored
 
     def stored_size(self, size: int) -> int:
-        """Bytes on disk for `size` bytes of content."""
+        """How many bytes are stored for `size` bytes of content."""
         return size + OVERHEAD_BYTES if self._locks else size
 
     def _decrypt(self, address: str, stored: bytes) -> bytes:
@@ -98,19 +98,19 @@ class Vault:
                 cure="Set the key it was written with, or restore the blob from a backup.",
             )
         lock, data = found
-        # What was encrypted again keeps the name that its first key gave it; the cipher vouches
-        # for both.
+        # A blob that was encrypted again keeps the address that its first key gave it, which the
+        # current key cannot compute. The cipher has authenticated both content and address.
         if not stored.startswith(REWRAPPED) and lock.address(data) != address:
             raise _damaged(address)
         return data
 
     def key_of(self, address: str, stored: bytes) -> str | None:
-        """The id of the key that opens a sealed blob; None where no key here does."""
+        """The id of the key that decrypts a blob; None if none of ours does."""
         found = self._opened(address, stored)
         return None if found is None else found[0].id
 
     def rewrapped(self, address: str, stored: bytes) -> bytes | None:
-        """A sealed blob under the current key; None where it is, or where no key opens it."""
+        """A blob encrypted with the current key; None if it is already, or no key decrypts it."""
         found = self._opened(address, stored)
         if found is None or found[0] is self._locks[0]:
             return None
@@ -143,7 +143,7 @@ def _lock(key: bytes) -> _Lock:
 
 
 def kind(address: str) -> str:
-    """`sha256` or `hmac`; raises `NotFound` for anything that is not an address of a blob."""
+    """`sha256` or `hmac`; raises `NotFound` for anything that is no address of a blob."""
     if _ADDRESS.fullmatch(address) is None:
         raise NotFound(
             f"{address[:80]!r} is not an address of a blob.",
@@ -153,12 +153,12 @@ def kind(address: str) -> str:
 
 
 def public_id(key: bytes) -> str:
-    """The name of a key in messages and payloads, which reveals nothing about it."""
+    """The id of a key in messages and payloads; it reveals nothing about the key."""
     return derive(key, b"perdure payload key id")[:ID_BYTES].hex()
 
 
 def derive(key: bytes, purpose: bytes) -> bytes:
-    """A key for one purpose, from the installation's."""
+    """A key for one purpose, derived from the installation's key."""
     return HKDF(algorithm=SHA256(), length=KEY_BYTES, salt=None, info=purpose).derive(key)
 
 
@@ -181,11 +181,11 @@ class _Key:
 
 
 class Cells:
-    """Seals and opens the texts of one store.
+    """Encrypts and decrypts the texts of one store.
 
     Args:
-        keys: 32 secret bytes each. The first seals, all open; none leaves texts plain. What was
-            written before there was a key is read as it is.
+        keys: 32 secret bytes each. The first one encrypts, all decrypt. Without keys, texts stay
+            plain; texts that were written before there was a key are read as they are.
     """
 
     def __init__(self, *keys: bytes) -> None:
@@ -222,7 +222,7 @@ class Cells:
         return MARK + base64.b64encode(nonce + sealed).decode()
 
     def open(self, column: str, stored: str) -> str:
-        """A text as it was given; raises `StoreError` for one that no key opens."""
+        """Decrypt a stored text; raises `StoreError` if no key decrypts it."""
         if not stored.startswith(MARK):
             return stored
         if (found := self._opened(column, stored)) is not None:
@@ -234,7 +234,7 @@ class Cells:
         )
 
     def key_of(self, column: str, stored: str) -> str | None:
-        """The id of the key that opens a sealed text; None where no key here does."""
+        """The id of the key that decrypts a text; None if none of ours does."""
         found = self._opened(column, stored)
         return None if found is None else found[0].id
 
@@ -252,11 +252,11 @@ class Cells:
         return None
 
     def digest(self, text: str) -> str:
-        """The keyed digest that a text is looked up by; without a key, the text itself."""
+        """The keyed digest by which queries find a text; without a key, the text itself."""
         return self.digests(text)[0]
 
     def digests(self, text: str) -> list[str]:
-        """All forms in which a text may have been written, the current one first."""
+        """All digests under which a text may be stored, the current one first."""
         made = [
             hmac.digest(key.naming, text.encode(), "sha256").hex()[:DIGEST_CHARACTERS]
             for key in self._keys
@@ -269,15 +269,17 @@ _CELLS: WeakKeyDictionary[Dialect, Cells] = WeakKeyDictionary()
 
 
 def use_cells(dialect: Dialect, cells: Cells) -> None:
-    """Seal what goes through an engine's dialect from now on."""
+    """Encrypt all content that goes through an engine's dialect from now on."""
     _CELLS[dialect] = cells
 
 
 class Content(TypeDecorator[str]):
-    """A text column, encrypted if the store has a key; never compare it in a query.
+    """A text column, encrypted if the store has a key.
+
+    Never compare it in a query: equal texts have different ciphertexts.
 
     Args:
-        column: the table and column that a sealed text is bound to.
+        column: the table and column that an encrypted text is bound to.
     """
 
     impl = Text

@@ -1,4 +1,4 @@
-"""Erasing runs from the tables: tombstones first, then their rows and what memory has of them."""
+"""Erases runs from the tables: writes tombstones first, then deletes rows and memory entries."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -58,13 +58,13 @@ COUNTED = {
     "learning": "learnings", "episode": "episodes", "skill": "skills", "pattern": "patterns",
     "event": "events",
 }  # fmt: skip
-# Rows of one run; the journal and the savings are figures, which the books keep.
+# Tables with rows of one run. The journal and the savings are kept: they hold figures only.
 OF_A_RUN = (
     iterations, live_texts, live_watches, script_entries, sprints, artifacts, todos, notices,
 )  # fmt: skip
 
 
-# Rows of runs that hold ids and figures alone.
+# Tables whose rows hold only ids and figures.
 FIGURES = (attempts, tombstones, tree_seals, schedule_bookings, schedule_starts, memory_origins)
 ROOTS = 500
 _ROOT = (run_rows.c.id, run_rows.c.label, run_rows.c.outcome, run_rows.c.ended_at)
@@ -98,8 +98,8 @@ class SqlErasure:
 
     async def tree(self, root: str) -> Sequence[StoredRun]:
         named = select(run_rows).where(run_rows.c.id.in_((root, learn_run_id(root))))
-        # A query for each, since an index serves each. By id, not by `parent`: of an expiry that
-        # was broken off, a run between may be gone.
+        # Separate queries, since each has an index of its own. Look for ids, not for `parent`: an
+        # interrupted expiry may have deleted a run in between.
         below = select(run_rows).where(self._database.is_below(run_rows.c.id, root))
         found: list[StoredRun] = []
         async with self._database.read() as connection:
@@ -232,7 +232,7 @@ class SqlErasure:
     async def _came_from(
         self, connection: AsyncConnection, names: list[str], *, write: bool
     ) -> list[MemoryEntry]:
-        """What came from these runs, and what nobody noted so far."""
+        """Entries that came from these runs, and entries whose origin was never noted."""
         earlier = await unnoted(connection)
         entries = readable(earlier)[0]
         if write:
@@ -251,7 +251,7 @@ class SqlErasure:
     async def _drop_tools(
         self, connection: AsyncConnection, names: list[str], *, write: bool
     ) -> int:
-        """Tools that nobody else made; who else made one keeps it."""
+        """Drop tools that only these runs made; a tool that another run made too stays."""
         mine = made_tool_makers.c.run.in_(names)
         made = set(await connection.scalars(select(made_tool_makers.c.hash).where(mine)))
         others = select(made_tool_makers.c.hash).where(
@@ -264,7 +264,7 @@ class SqlErasure:
         return len(alone)
 
     async def _drop_verdicts(self, connection: AsyncConnection, names: list[str]) -> None:
-        """Cached verdicts that these runs paid for, and old ones that do not say who did."""
+        """Drop cached verdicts that these runs paid for, and old ones that name no run."""
         untold = select(verdicts.c.key, verdicts.c.reply).where(verdicts.c.run.is_(None))
         for key, reply in (await connection.execute(untold)).all():
             told = update(verdicts).where(verdicts.c.key == key).values(run=_whose(reply) or "")

@@ -162,7 +162,7 @@ class SqlExperiments:
         return found
 
     async def _unread(self, id: str) -> Sequence[Trial]:
-        """Trials that have no sums beside them."""
+        """Trials whose rows have no sums, because an earlier version wrote them."""
         trials = experiment_trials.c
         query = select(trials.trial).where(trials.experiment == id, trials.tokens.is_(None))
         async with self._database.read() as connection:
@@ -188,7 +188,7 @@ class SqlExperiments:
 
 
 def _spend(trial: Trial) -> dict[str, int | None]:
-    """What a trial has spent as whole numbers; no tokens where that would not be exact."""
+    """The spend of a trial as whole numbers; tokens are None if the sum would not be exact."""
     spent = trial.spent_usd
     if spent is None:
         return {"tokens": trial.spent_tokens, "pico_usd": None}

@@ -1,4 +1,4 @@
-"""Figures of the store for monitoring: totals that are kept up, and what is open."""
+"""Figures of the store for monitoring: running totals, and open runs."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -59,7 +59,7 @@ class SqlFigures:
             return await connection.scalar(select(func.count()).where(*given_up)) or 0
 
     async def refused_starts(self, *, since: datetime) -> Mapping[str, int]:
-        # Counted here: SQLite would read all starts by schedule instead of these alone.
+        # No GROUP BY: with one, SQLite would scan all starts in the order of schedules.
         refused = schedule_starts.c.refused.is_not(None), schedule_starts.c.at >= since
         async with self._database.read() as connection:
             return Counter(

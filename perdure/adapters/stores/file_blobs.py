@@ -1,7 +1,7 @@
-"""Blobs as files: written under another name, synced, then renamed, so none is ever half there.
+"""Blobs as files. A file is written under another name, synced and renamed, so none is partial.
 
-Who writes or renews a file shares a lock on its folder, who drops one holds it alone: a file that
-somebody is about to count on never disappears between a look at its age and its removal.
+Writers and renewals share a lock on the folder; a deletion takes the lock exclusively. So a file
+that was just renewed cannot be deleted between the check of its age and the deletion.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ class FileShelf:
         self._root = root
 
     def open(self) -> None:
-        """Make the folder, and drop what writers that were killed left behind (blocking)."""
+        """Make the folder, and delete what killed writers left behind (blocking)."""
         with _translated(self._root, "be opened"):
             unfinished = self._root / UNFINISHED
             unfinished.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -89,8 +89,10 @@ class FileShelf:
                 _write_synced(unfinished, stored)
                 _make_folder(target.parent)
                 with _locked(target.parent, fcntl.LOCK_SH) as folder:
+                    # The time of last write counts from now: the write may have taken long.
                     os.utime(unfinished)
                     unfinished.replace(target)
+                    # Without this sync, a power failure may undo the rename.
                     os.fsync(folder)
             finally:
                 unfinished.unlink(missing_ok=True)
@@ -103,8 +105,8 @@ class FileShelf:
                     if path.stat().st_size != size:
                         return False
                     os.utime(path)
-                    # Its first writer may not have come as far as this sync, and the caller counts
-                    # on the blob from now on.
+                    # The caller relies on the blob from now on, but the process that wrote it may
+                    # not have reached its own sync.
                     os.fsync(folder)
             except FileNotFoundError:
                 return False
@@ -137,7 +139,7 @@ class FileShelf:
 
 
 def try_file(path: Path, size: int) -> None:
-    """Write a file of so many bytes and drop it again (blocking); raises `StoreAway`."""
+    """Write a file of this size and delete it again (blocking); raises `StoreAway`."""
     with _translated(path, "be written"):
         try:
             _write_synced(path, bytes(size))
@@ -169,7 +171,7 @@ def _sync_folder(folder: Path) -> None:
 
 @contextmanager
 def _locked(folder: Path, operation: int) -> Generator[int]:
-    """The folder, open and locked; closing it lets go, as does the death of its holder."""
+    """The folder, open and locked; the lock ends when it is closed or its process dies."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, operation)

@@ -1,4 +1,4 @@
-"""Tools made at run time as rows: one a hash, and one for every run that made it."""
+"""Generated tools as rows: one row for each hash, and one for each run that made the tool."""
 
 from collections.abc import Sequence
 
@@ -128,7 +128,7 @@ async def _row(connection: AsyncConnection, hash: str) -> GeneratedTool | None:
 
 
 def _newer(known: GeneratedTool, tool: GeneratedTool) -> GeneratedTool:
-    """What stands: the newer validation, and what a person decided before."""
+    """The tool with the newer validation and the earlier decision of a person."""
     if tool.pipeline <= known.pipeline:
         return known
     decided = known.model_dump(include={"state", "decided_by", "decided_at", "made_at"})
@@ -136,7 +136,7 @@ def _newer(known: GeneratedTool, tool: GeneratedTool) -> GeneratedTool:
 
 
 def columns_of(tool: GeneratedTool, cells: Cells) -> dict[str, object]:
-    """The columns of a tool; it is looked up by a digest of its name where there is a key."""
+    """The columns of a tool; with a key, queries find it by a digest of its name."""
     return {
         "hash": tool.hash,
         "name": cells.digest(tool.name),

@@ -1,9 +1,9 @@
 """The journal: every attempt of a model call, and the one reply that counts.
 
-A row's figures can still change while the attempt is open, and a lost row's while its key is
-unfinished (a worker that was taken for dead may yet report). Once a sum was reported (the key has a
-reply, or was refused, reconciled or sealed) a lost row keeps its estimate, so that what a run was
-told and what the journal says never differ.
+The figures of a row can change while its attempt is open. Those of a lost row can change until its
+key is finished, since a worker that was taken for dead may still report. Once a sum was reported
+(the key has a reply, or was refused, reconciled or sealed), a lost row keeps its estimate: the
+journal must not contradict what the run was told.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -192,7 +192,7 @@ class SqlJournal:
     async def account(self, key: str) -> AttemptTotals:
         """The sum over all attempts of a key as they stand.
 
-        A sum that ends a key for good without a reply is asked of `reconcile`, which fixes it.
+        If no reply will come any more, call `reconcile` instead, which makes the sum final.
         """
         rows = await self._database.read_whole(lambda connection: of_key(connection, key))
         return total(rows)
@@ -242,7 +242,7 @@ class SqlJournal:
         )
 
         def sealed(connection: Connection) -> None:
-            # Every attempt of the tree holds this lock shared, so that none begins meanwhile.
+            # Every attempt of the tree holds this lock shared, so none can begin meanwhile.
             self._database.hold(connection, f"tree {root}")
             found = connection.scalars(select(attempts.c.execution).where(others).distinct())
             for execution in sorted({*found, before} - {current, ""}):
@@ -283,9 +283,11 @@ class SqlJournal:
         return await self._database.read_whole(lambda connection: find(connection, condition))
 
     async def _alone(self, attempt: Attempt, work: Work[R]) -> R:
-        """A transaction that is alone with its key and cannot overlap a seal of run or tree."""
+        """Run a transaction alone with its key; no seal of the run or tree can overlap it."""
 
         def locked(connection: Connection) -> R:
+            # Shared, so that calls of one run do not wait for each other; a seal takes its lock
+            # exclusively. All attempts take the three in this order, which avoids deadlocks.
             self._database.hold(connection, f"tree {attempt.root}", shared=True)
             self._database.hold(connection, f"execution {attempt.execution}", shared=True)
             self._database.hold(connection, f"key {attempt.key}")
@@ -294,15 +296,15 @@ class SqlJournal:
         return await self._database.write_whole(locked)
 
     def _open(self, connection: Connection, attempt: Attempt, own: Row | None) -> None:
-        # The same number twice is the same attempt, whose caller did not hear of the commit; only
-        # one that was closed in between gets a row of its own.
+        # An open row with this number is the same attempt: its caller did not learn of the commit.
+        # Only if that row was closed in between does the attempt get a row of its own.
         if own is not None and own.state == "started":
             return
         opening = 0 if own is None else own.opening + 1
         open_row(connection, attempt, opening=opening, now=self._now())
 
     def _own(self, connection: Connection, attempt: Attempt, rows: Sequence[Row]) -> Row:
-        # Money that was spent is booked even when nobody announced it.
+        # Spent money is booked even if nobody opened the attempt before.
         own = latest_opening(rows, attempt.attempt)
         if own is not None:
             return own
@@ -311,7 +313,7 @@ class SqlJournal:
 
 
 async def _last_state(connection: AsyncConnection, model: str, since: datetime) -> str | None:
-    # One step into an index for each model: the journal grows with every call that is ever made.
+    # One index lookup for each model, because the journal grows with every call.
     newest = (
         select(attempts.c.state)
         .where(attempts.c.model == model, attempts.c.started_at >= since)
@@ -322,7 +324,7 @@ async def _last_state(connection: AsyncConnection, model: str, since: datetime) 
 
 
 def _tried_enough(attempt: Attempt, rows: Sequence[Row]) -> bool:
-    """Whether the attempts of the key are used up; the one that is opened again is no new one."""
+    """Whether the key has no attempt left; reopening an attempt does not count as a new one."""
     if attempt.reservation_attempts is None:
         return False
     own = (attempt.attempt, "started")
@@ -351,7 +353,11 @@ def _is_sealed(connection: Connection, attempt: Attempt) -> bool:
 
 
 def _of_tree(root: str, run: str) -> ColumnElement[bool]:
-    """Attempts of a run, and of those below it; another root may have ids that begin the same."""
+    """Attempts of a run and of all runs below it.
+
+    The root is compared too, since ids below another root may have the same beginning.
+    """
+    # Not LIKE: SQLite's ignores case, and ids may hold its wildcards.
     below = f"{run}."
     named = or_(attempts.c.run == run, func.substr(attempts.c.run, 1, len(below)) == below)
     return and_(attempts.c.root == root, named)

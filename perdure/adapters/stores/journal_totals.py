@@ -1,8 +1,8 @@
-"""Rows of the journal whose runs are gone, added up: the sums of all runs stay as they are.
+"""Adds up journal rows whose runs are gone and deletes them; the sums of all runs stay the same.
 
-A row goes together with its reply, in the transaction that adds it to `spend_totals`. Only what can
-change no more goes: it is counted (see `call_totals`), its run and the root of its tree have no
-row, and it is older than the journal is kept.
+A row and its reply are deleted in the transaction that adds the row to `spend_totals`. Only final
+rows are deleted: the row is counted (see `call_totals`), its run and the root of its tree have no
+row any more, and it is older than the time for which the journal is kept.
 """
 
 import hashlib
@@ -52,24 +52,29 @@ class _Total:
     line: SpendLine = field(default_factory=SpendLine)
 
     def id(self, database: Database) -> str:
-        """The same for the same names; a label is a digest where the store has a key."""
+        """An id that depends only on the names; with a key, the label enters as a digest."""
         label = self.names["label"]
         told = {**self.names, "label": None if label is None else database.cells.digest(str(label))}
         return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
 
 
 class JournalTotals:
-    """The table `spend_totals`, and the rows of the journal that go into it."""
+    """Moves rows of the journal into the table `spend_totals`, and reads it."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def roll_up(self, *, before: datetime) -> int:
-        """Add rows that began before a moment and whose runs are gone; how many went."""
+        """Add up and delete rows that began before a moment and whose runs are gone.
+
+        Returns:
+            How many rows were deleted.
+        """
         rolled, last = 0, None
         while page := await self._page(before, last):
             last = page[-1]
             async with self._database.write() as connection:
+                # Each sum is read, raised and written back: two roll-ups at once would lose some.
                 await self._database.lock(connection, LOCK)
                 rolled += await self._take(connection, page, before)
         return rolled
@@ -77,13 +82,13 @@ class JournalTotals:
     async def lines(
         self, connection: AsyncConnection, by: str, *, since: date, until: date
     ) -> list[SpendLine]:
-        """What went, by a column, of calls that began on these days."""
+        """Sums of deleted rows by the values of one column, for calls that began on these days."""
         days = spend_totals.c.day >= since.isoformat(), spend_totals.c.day <= until.isoformat()
         found = await connection.execute(select(spend_totals).where(*days))
         return [_line(row, name=row[by]) for row in found.mappings()]
 
     async def cells(self, connection: AsyncConnection) -> list[SpendCell]:
-        """What went, by all that a cell tells."""
+        """Sums of deleted rows by all names of a cell."""
         found = await connection.execute(select(spend_totals))
         names = ("phase", "model", "day", "learning", "unconfirmed")
         return [
@@ -109,7 +114,7 @@ class JournalTotals:
     ) -> int:
         keys = [tuple(row[1:]) for row in page]
         own = tuple_(replies.c.key, replies.c.attempt, replies.c.opening)
-        # A run of this name may have begun since: then its rows stay, and their replies with them.
+        # Check again: a run of this name may have begun since. Then its rows and replies stay.
         still = select(*_KEY).where(tuple_(*_KEY).in_(keys), _gone(before))
         await connection.execute(delete(replies).where(own.in_(still)))
         gone = delete(attempts).where(tuple_(*_KEY).in_(keys), _gone(before)).returning(*attempts.c)
@@ -159,8 +164,8 @@ class JournalTotals:
 
 
 def _gone(before: datetime) -> ColumnElement[bool]:
-    """Rows of runs that are gone, and that can change no more."""
-    # A run that learns has no row of its own: it goes with the one that it learned from.
+    """Final rows of runs that are gone."""
+    # A learning run has no row of its own: it is gone when the run that it looks back at is.
     of = case(
         (
             attempts.c.root.startswith(LEARNING, autoescape=True),

@@ -1,4 +1,4 @@
-"""Which key encrypted which row and blob, and encrypting them again with the current one."""
+"""Finds which key encrypted which rows and blobs, and encrypts them again with the current one."""
 
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
@@ -23,7 +23,7 @@ Uses = Counter[str]
 
 
 def never() -> bool:
-    """Look at everything."""
+    """Never stop early."""
     return False
 
 
@@ -41,7 +41,7 @@ class KeyRegistry:
             return [KnownKey.model_validate(dict(row)) for row in rows]
 
     async def note(self, key: str, *, at: datetime) -> None:
-        """Remember that a key encrypts from now on; one that was retired is in use again."""
+        """Note that a key encrypts from now on; a retired key is in use again."""
         if any(one.id == key and one.retired_at is None for one in await self.known()):
             return
         new = self._database.insert(encryption_keys).values(id=key, first_used_at=at)
@@ -50,17 +50,17 @@ class KeyRegistry:
             await connection.execute(again)
 
     async def retire(self, key: str, *, at: datetime) -> None:
-        """Remember that nothing needs a key any more."""
+        """Note that nothing needs a key any more."""
         change = update(encryption_keys).where(encryption_keys.c.id == key).values(retired_at=at)
         async with self._database.write() as connection:
             await connection.execute(change)
 
 
 async def require_known(database: Database, *, now: datetime) -> None:
-    """Refuse to work without a key that content needs; note the current one.
+    """Require that all keys in use are configured, and note the current one.
 
     Raises:
-        InvalidInput: the settings lack a key that is in use and was not retired.
+        InvalidInput: the settings lack a key that encrypted something and was not retired.
     """
     registry, cells = KeyRegistry(database), database.cells
     known = await registry.known()
@@ -101,10 +101,10 @@ async def blobs_by_key(stores: Stores, *, stop: Stop = never) -> Uses:
 
 
 async def rewrap(stores: Stores) -> tuple[int, int]:
-    """Encrypt rows and blobs of older keys again with the current one; how many of each.
+    """Encrypt rows and blobs of older keys again with the current one; returns how many of each.
 
-    It may be broken off and repeated, and runs may go on meanwhile: each value is written only
-    where it is still what was read.
+    This can be interrupted and repeated while runs go on: a value is written only if it has not
+    changed since it was read.
     """
     rows = 0
     for table in metadata.sorted_tables:
@@ -167,7 +167,7 @@ async def _rewrap_column(database: Database, table: Table, column: Column[str]) 
 
 
 async def _redigest(database: Database) -> int:
-    """Bring the words that are looked up by keyed digests under the current key."""
+    """Make the keyed digests that queries look up with the current key again."""
     changed, cells = 0, database.cells
     async with database.write() as connection:
         entries = await connection.execute(select(memory.c.id, memory.c.entry))

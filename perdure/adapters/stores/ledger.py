@@ -1,7 +1,7 @@
-"""Sums over the journal of all runs: an aggregated query for each question, and what was rolled up.
+"""Sums over the journal of all runs: one aggregate query for each question, plus rolled-up rows.
 
-Labels may be encrypted, so the database adds up by run and the lines of one label are put together
-here. Costs are exact decimals, which SQLite cannot add: their texts are joined, and added here.
+Labels may be encrypted, so the database sums by run, and lines of one label are merged here. Costs
+are exact decimals, which SQLite cannot add: the query joins their texts, which are added here.
 """
 
 from collections.abc import Sequence
@@ -63,7 +63,7 @@ class SqlLedger:
             attempts.c.phase.label("phase"),
             attempts.c.model.label("model"),
             _day().label("day"),
-            # Runs that learn have no row of their own.
+            # Learning runs have no row of their own.
             _flag(and_(attempts.c.run.startswith(LEARNING), runs.c.id.is_(None))).label("learning"),
             _flag(_unconfirmed()).label("unconfirmed"),
         )
@@ -96,7 +96,7 @@ class SqlLedger:
         return InputSavings.model_validate({name: int(value) for name, value in row.items()})
 
     def _sums(self, by: SpendKey, period: Period) -> "Select[tuple[object, ...]]":
-        # Of a run that was dropped, a tombstone says what sums are grouped by.
+        # For a deleted run, its tombstone has the values to group by.
         top = attempts.outerjoin(runs, runs.c.id == attempts.c.root).outerjoin(
             tombstones, tombstones.c.run == attempts.c.root
         )
@@ -115,14 +115,14 @@ class SqlLedger:
                 labels = by_run.outerjoin(runs, runs.c.id == by_run.c.name).outerjoin(
                     tombstones, tombstones.c.run == by_run.c.name
                 )
-                # Both may be encrypted, each with the name of its column: they are not one value.
+                # Two columns, no COALESCE: each is decrypted under the name of its own column.
                 names = (runs.c.label.label("name"), tombstones.c.label.label("former"))
                 return select(*names, *figures).select_from(labels)
 
     def _grouped(self, key: ColumnElement[str], period: Period) -> "Select[tuple[object, ...]]":
         began = attempts.c.started_at
         within = and_(began >= period.begin, began < period.end)
-        # What types the columns have is told by no list of them.
+        # The type checker cannot infer column types from a list.
         return select(key.label("name"), *self._figures()).where(within).group_by(key)  # pyright: ignore[reportReturnType]
 
     def _figures(self) -> Sequence[ColumnElement[int] | ColumnElement[str] | ColumnElement[float]]:
@@ -172,7 +172,7 @@ def _line(row: RowMapping) -> SpendLine:
 
 
 def _together(cells: Sequence[SpendCell]) -> list[SpendCell]:
-    """One cell for all that share the same names."""
+    """Merge cells with the same names."""
     found: dict[tuple[object, ...], SpendCell] = {}
     for cell in cells:
         names = cell.phase, cell.model, cell.day, cell.learning, cell.unconfirmed

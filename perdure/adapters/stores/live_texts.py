@@ -1,4 +1,4 @@
-"""Text of model calls in flight, and who watches; nothing here is worth waiting for."""
+"""Text of model calls in flight, and who watches it. No step waits for this store."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
@@ -10,9 +10,10 @@ from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.tables import live_texts, live_watches
 from perdure.domain.run.live_text import LiveCall
 
-# What a worker or a watcher that died has left behind.
+# Rows that are older were left behind by a worker or a watcher that died.
 LEFT_AFTER = timedelta(hours=1)
-# Text of a model may hold what PostgreSQL or UTF-8 cannot keep; it is only looked at.
+# PostgreSQL cannot store NUL, and UTF-8 has no lone surrogates; a model's text may hold both. The
+# text is only for display, so replacing them does no harm.
 _UNSTORABLE = dict.fromkeys((0, *range(0xD800, 0xE000)), "\ufffd")
 _KEYS = ("run", "call")
 
@@ -28,7 +29,7 @@ class SqlLiveTexts:
         now = self._now()
         rows = [_row(call) | {"written_at": now} for call in calls]
         new = self._database.insert(live_texts).values(rows)
-        # An older attempt that does not know it was given up must not overwrite the current one.
+        # An older attempt may not know that it was given up; it must not overwrite the newer one.
         current = or_(
             live_texts.c.key != new.excluded.key, live_texts.c.attempt <= new.excluded.attempt
         )
@@ -41,7 +42,7 @@ class SqlLiveTexts:
             await connection.execute(replace)
 
     async def drop(self, calls: Sequence[LiveCall]) -> None:
-        # Of this attempt alone: the next one may have taken the row over.
+        # Only rows of this attempt: the next one may have taken the row over.
         gone = [
             and_(
                 live_texts.c.run == call.run,
@@ -61,7 +62,7 @@ class SqlLiveTexts:
             .where(
                 or_(
                     live_texts.c.run == run,
-                    # Not LIKE: it ignores case in one of the two databases.
+                    # Not LIKE: SQLite's ignores case.
                     func.substr(live_texts.c.run, 1, len(below)) == below,
                 )
             )
@@ -94,5 +95,5 @@ class SqlLiveTexts:
 
 
 def _row(call: LiveCall) -> dict[str, object]:
-    # One character for one: the offsets stay right.
+    # One character replaces one, so that offsets stay right.
     return {**call.model_dump(), "text": call.text.translate(_UNSTORABLE)}

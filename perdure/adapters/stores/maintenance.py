@@ -1,6 +1,6 @@
 """What garbage collection and the doctor ask of a store: named blobs, and whether writing works.
 
-Reading tells nothing of a full disk, a lock or a read-only server, which stop every run.
+Reading works with a full disk, a held lock or a read-only server, although these stop every run.
 """
 
 import asyncio
@@ -40,7 +40,8 @@ from perdure.adapters.stores.tables import (
 from perdure.domain.foundation.refs import addresses_in
 
 PAGE = 500
-# What is left out grows with the books and names no content. A table that is added later is read.
+# These tables grow without bound and name no blobs. Tables are excluded, not included, so that a
+# new table is searched by default.
 _NAMELESS = frozenset({
     api_starts, api_tokens, attempts, blob_objects, blobs, erased_blobs, erasures,
     memory_origins, replies, schedule_bookings, schedule_spend, schedule_starts, seals,
@@ -49,9 +50,9 @@ _NAMELESS = frozenset({
 
 
 async def named_by_rows(database: Database) -> set[str]:
-    """Every address in any row: runs, records, memory, made tools, artifacts, and all others.
+    """Every address in any row: runs, records, memory, generated tools, artifacts and all others.
 
-    Of the journal, which outlives its runs, the replies of runs that there are.
+    The journal outlives its runs: only replies of existing runs are searched.
     """
     named: set[str] = set()
     for table in metadata.sorted_tables:
@@ -86,24 +87,24 @@ TRIED_BYTES = 64 * 1024
 
 
 class _TakenBackError(Exception):
-    """Rolls the transaction back."""
+    """Rolls back the transaction of `_try_rows`."""
 
 
 async def try_writing(stores: Stores, home: Path) -> None:
-    """Write what a step would, and take it back.
+    """Write as a step would, and undo it.
 
     Args:
         stores: the open stores.
         home: the installation's folder.
 
     Raises:
-        StoreAway: a step could not write now; it says why.
+        StoreAway: a step could not write now; the message says why.
         StoreError: the store is damaged.
     """
     name = f"doctor-{secrets.token_hex(8)}"
     await _try_rows(stores.database, name)
     if stores.database.dialect_name == "sqlite":
-        # A transaction that is taken back may never have reached the disk; a synced file has.
+        # A transaction that is rolled back may never reach the disk; a synced file does.
         file = Path(stores.database.engine.url.database or home)
         for folder in (file.parent, home / BLOBS_FOLDER / UNFINISHED):
             await asyncio.to_thread(try_file, folder / f".{name}", TRIED_BYTES)

@@ -1,4 +1,4 @@
-"""Memory in the database: entries as JSON, with the columns they are looked up by."""
+"""Memory in the database: entries as JSON, with columns for lookups."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -42,7 +42,7 @@ CHANGEABLE = ("categories", "name", "learned", "fades_at", "terms", "length", "e
 
 
 def row_of(entry: MemoryEntry, cells: Cells) -> dict[str, object]:
-    """The columns of an entry; what it is looked up by is digests where the store has a key."""
+    """The columns of an entry; with a key, the lookup columns hold digests."""
     held = terms(searchable(entry))
     skill = entry if isinstance(entry, Skill) else None
     named = (entry.category or "", *(skill.categories if skill else ()))
@@ -61,7 +61,7 @@ def row_of(entry: MemoryEntry, cells: Cells) -> dict[str, object]:
 
 
 def entry_of(row: str, *, name: str) -> MemoryEntry:
-    """The entry of a row's JSON; raises `StoreError`, with the id, when it cannot be read."""
+    """The entry in a row's JSON; raises `StoreError` with the id if it cannot be read."""
     try:
         return read_as(MEMORY_ENTRY, row)
     except ValidationError as error:
@@ -72,7 +72,7 @@ def entry_of(row: str, *, name: str) -> MemoryEntry:
 
 
 def readable(rows: Iterable[tuple[str, str]]) -> tuple[list[MemoryEntry], list[str]]:
-    """The entries of rows of id and JSON, and the ids of those that cannot be read."""
+    """The entries in rows of id and JSON, and the ids of rows that cannot be read."""
     entries: list[MemoryEntry] = []
     unreadable: list[str] = []
     for name, row in rows:
@@ -95,7 +95,8 @@ def category_forms(name: str, cells: Cells) -> list[str]:
     return [f"\n{form}\n" for form in cells.digests(" ".join(name.split()).casefold())]
 
 
-# Rare terms first: a cut through thousands of entries that share a common word would be arbitrary.
+# Queries take rare terms first: a limited selection among the thousands of entries with a common
+# word would be arbitrary.
 _SQLITE_HOLDERS = "SELECT term, doc FROM memory_vocabulary WHERE term IN :terms"
 
 
@@ -110,7 +111,7 @@ _SQLITE_HOLDING = "SELECT rowid FROM memory_terms WHERE memory_terms MATCH :aske
 
 
 def holders(database: Database, terms: Sequence[str]) -> TextClause:
-    """A query for the terms that are known, each with the number of entries that hold it."""
+    """A query for the known ones among terms, each with the number of entries that hold it."""
     if database.dialect_name == "sqlite":
         expanded = bindparam("terms", list(terms), expanding=True)
         return text(_SQLITE_HOLDERS).bindparams(expanded)
@@ -118,7 +119,7 @@ def holders(database: Database, terms: Sequence[str]) -> TextClause:
 
 
 def holding(database: Database, terms: Sequence[str]) -> ColumnElement[bool]:
-    """The condition that an entry holds one of the terms at least."""
+    """The condition that an entry holds at least one of the terms."""
     terms = [form for term in terms for form in database.cells.digests(term)]
     if database.dialect_name == "sqlite":
         asked = " OR ".join(f'"{term}"' for term in terms)
@@ -248,14 +249,14 @@ class SqlMemory:
     async def forget_faded(self, now: datetime) -> int:
         faded = memory.c.learned & memory.c.kind.in_(FORGETFUL) & (memory.c.fades_at <= now)
         async with self._database.read() as connection:
-            # Looked at first: most often there is nothing to drop, and a look waits for no writer.
+            # Read first: mostly there is nothing to drop, and reading waits for no writer.
             if await connection.scalar(select(memory.c.id).where(faded).limit(1)) is None:
                 return 0
         async with self._database.write() as connection:
             return (await connection.execute(delete(memory).where(faded))).rowcount
 
     async def _known(self, connection: AsyncConnection, entry: MemoryEntry) -> MemoryEntry | None:
-        """The entry that a new one repeats: by id, by a skill's name, or as a near-duplicate."""
+        """The entry that a new one repeats: one with its id or skill name, or a near-duplicate."""
         same = await _entries(connection, memory.c.id == entry.id)
         if same:
             return same[0]
@@ -299,7 +300,7 @@ class SqlMemory:
         )
 
     async def _holders(self, connection: AsyncConnection, asked: Sequence[str]) -> dict[str, int]:
-        """How many entries hold each term, whichever key they were written under."""
+        """How many entries hold each term, under all keys."""
         meant = {form: term for term in asked for form in self._database.cells.digests(term)}
         counts: Counter[str] = Counter()
         for form, count in await connection.execute(holders(self._database, list(meant))):
@@ -325,7 +326,7 @@ class SqlMemory:
 async def note_origins(
     database: Database, connection: AsyncConnection, entry: MemoryEntry, *, id: str
 ) -> None:
-    """Write down who an entry came from; each change of its text asks for it anew."""
+    """Note which runs an entry came from; needed again after each change of its text."""
     runs = {origin.run for origin in entry.origins if origin.run}
     if isinstance(entry, Skill) and entry.proposed_by:
         runs.add(entry.proposed_by)
@@ -338,7 +339,7 @@ async def note_origins(
 
 
 async def entries_from(connection: AsyncConnection, runs: Sequence[str]) -> list[tuple[str, str]]:
-    """Ids and texts of what came from these runs."""
+    """Ids and texts of entries that came from these runs."""
     found: dict[str, str] = {}
     for start in range(0, len(runs), ORIGINS_AT_ONCE):
         named = select(memory_origins.c.entry).where(
@@ -351,7 +352,7 @@ async def entries_from(connection: AsyncConnection, runs: Sequence[str]) -> list
 
 
 async def unnoted(connection: AsyncConnection) -> list[tuple[str, str]]:
-    """Ids and texts of entries that an earlier version wrote."""
+    """Ids and texts of entries without noted origins, which an earlier version wrote."""
     query = select(memory.c.id, memory.c.entry).where(memory.c.noted.is_(False))
     return [(name, row) for name, row in await connection.execute(query)]
 

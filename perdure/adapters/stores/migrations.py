@@ -1,4 +1,4 @@
-"""Brings a database to the schema of this version: numbered SQL files and a version table.
+"""Migrates a database to the schema of this version, with numbered SQL files and a version table.
 
 A file is `NNNN_name.sql` for both databases, or `NNNN_name.sqlite.sql` and
 `NNNN_name.postgresql.sql`. Statements end with a semicolon and a blank line, so a trigger may hold
@@ -33,7 +33,7 @@ class Migration:
 
 @cache
 def migrations(dialect_name: str) -> tuple[Migration, ...]:
-    """All steps for one dialect, in order."""
+    """All migrations for one dialect, in order."""
     found: list[Migration] = []
     for file in resources.files("perdure.adapters.stores").joinpath("schema").iterdir():
         match = _FILE.fullmatch(file.name)
@@ -44,19 +44,19 @@ def migrations(dialect_name: str) -> tuple[Migration, ...]:
 
 
 async def is_current(connection: AsyncConnection, dialect: DatabaseDialect) -> bool:
-    """Whether nothing is left to do, found out without writing; raises like `migrate`."""
+    """Whether the schema is up to date; only reads, and raises like `migrate`."""
     if not await connection.run_sync(lambda inner: inspect(inner).has_table("schema_versions")):
         return False
     return not await _missing(connection, dialect)
 
 
 async def migrate(connection: AsyncConnection, dialect: DatabaseDialect) -> None:
-    """Apply what is missing inside the caller's write transaction.
+    """Apply missing migrations in the caller's write transaction.
 
-    Safe when several processes start at once: they queue at the lock, and the later ones find
-    nothing to do. Raises `StoreError` when the database is newer than this program.
+    Several processes may start at once: they queue at the lock, and the later ones find nothing to
+    do. Raises `StoreError` if the database is newer than this program.
     """
-    # In PostgreSQL even CREATE TABLE IF NOT EXISTS collides with itself; hence the lock first.
+    # The lock comes first: in PostgreSQL, concurrent CREATE TABLE IF NOT EXISTS can still fail.
     await dialect.lock(connection, "perdure schema")
     await connection.execute(text(_VERSIONS))
     for step in await _missing(connection, dialect):
@@ -64,7 +64,7 @@ async def migrate(connection: AsyncConnection, dialect: DatabaseDialect) -> None
 
 
 async def _missing(connection: AsyncConnection, dialect: DatabaseDialect) -> list[Migration]:
-    # Each number is looked for: the highest one does not tell that those below it were applied.
+    # Check every number: the highest one does not prove that all below it were applied.
     applied = set(await connection.scalars(text("SELECT number FROM schema_versions")))
     steps = migrations(dialect.name)
     current, newest = max(applied, default=0), steps[-1].number
@@ -86,6 +86,6 @@ async def _apply(connection: AsyncConnection, step: Migration, dialect: Database
 
 
 def split_statements(sql: str) -> tuple[str, ...]:
-    """The statements of a file, without comment lines and final semicolons."""
+    """The statements of a file, without comments and final semicolons."""
     lines = [line for line in sql.splitlines() if not line.startswith("--")]
     return tuple(part.strip() for part in _END.split("\n".join(lines)) if part.strip())

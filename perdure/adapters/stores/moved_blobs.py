@@ -1,4 +1,4 @@
-"""An installation that keeps its blobs elsewhere than it did: both places are one store."""
+"""Blobs of an installation that moved to an object store: the old and new place act as one."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import datetime, timedelta
@@ -15,11 +15,11 @@ TRIED_BYTES = 64 * 1024
 
 
 class MovedBlobs:
-    """Writes new blobs to the object store and reads older ones where they are until moved.
+    """Writes new blobs to the object store, and reads older ones from the former place.
 
     Args:
-        objects: where new ones go.
-        former: where they went before: files beside SQLite, or the table of PostgreSQL.
+        objects: the object store for new blobs.
+        former: the place of older blobs: files beside SQLite, or the table of PostgreSQL.
     """
 
     def __init__(self, objects: ObjectShelf, former: BlobBackend) -> None:
@@ -28,7 +28,7 @@ class MovedBlobs:
 
     @property
     def url(self) -> str:
-        """Where new blobs go."""
+        """The URL of the object store."""
         return self._objects.url
 
     async def write(self, address: str, stored: bytes) -> None:
@@ -43,7 +43,7 @@ class MovedBlobs:
         return await self._former.renew(address, size)
 
     async def read(self, address: str) -> bytes | None:
-        # The third look is for one that was moved between the first and the second.
+        # Look in the object store again: the blob may have moved between the first two looks.
         for shelf in (self._objects, self._former, self._objects):
             if (found := await shelf.read(address)) is not None:
                 return found
@@ -69,15 +69,15 @@ class MovedBlobs:
                 yield found
 
     async def is_moved(self) -> bool:
-        """Whether no blob is where they were before."""
+        """Whether the former place is empty."""
         async for _ in self._former.addresses():
             return False
         return True
 
     async def move(self, *, now: datetime) -> tuple[int, int]:
-        """Move all older blobs to the object store; return their number and bytes.
+        """Move all older blobs to the object store; returns their number and total bytes.
 
-        May be broken off and made again, beside runs that work.
+        This can be interrupted and repeated, while runs go on.
         """
         moved, size = 0, 0
         for address, _, _ in [found async for found in self._former.addresses()]:
@@ -86,24 +86,24 @@ class MovedBlobs:
                 continue
             if not await self._objects.renew(address, len(stored)):
                 await self._objects.write(address, stored)
-            # Whoever renewed it meanwhile finds it where it is now.
+            # Delete it even if it was renewed meanwhile: readers find it in the object store.
             await self._former.delete([address], written_before=now + timedelta(days=1))
             moved, size = moved + 1, size + len(stored)
         return moved, size
 
     async def sweep(self, *, written_before: datetime, now: datetime) -> list[int]:
-        """Delete what writers that died left in the object store; the sizes."""
+        """Delete what dead writers left in the object store; returns the deleted sizes."""
         return await self._objects.sweep(written_before=written_before, now=now)
 
     async def try_writing(self) -> None:
-        """Write something, read it and take it back; raises `StoreAway`."""
+        """Write, read and delete a test object; raises `StoreAway`."""
         await self._objects.try_writing(TRIED_BYTES)
 
 
 class UntoldObjects:
-    """A shelf of a process that does not know of the object store, where others may keep blobs.
+    """The store of a process without `PERDURE_BLOBS`, while others may use an object store.
 
-    Whoever needs such a blob waits, instead of taking it for lost.
+    A blob that is in the object store counts as away, not as lost, so that steps wait for it.
     """
 
     def __init__(self, database: Database, shelf: BlobBackend) -> None:

@@ -1,4 +1,4 @@
-"""Notices as rows, from which several workers deliver.
+"""Notices as rows; several workers deliver them.
 
 The port is `perdure.domain.run.notices.NoticeStore`.
 """
@@ -50,7 +50,7 @@ class SqlNotices:
             return [_notice(row) for row in (await connection.execute(query)).mappings()]
 
     async def claim(self, notice: Notice, *, until: datetime) -> bool:
-        # Each attempt has its number, so of two workers one finds the row as it was.
+        # The number of attempts is compared and raised, so of two workers only one succeeds.
         same = (notices.c.id == notice.id, notices.c.state == "waiting")
         change = (
             update(notices)

@@ -1,9 +1,9 @@
-"""Blobs as objects of an object store, with a row for each in the database, which decides.
+"""Blobs as objects of an object store; a row in the database decides whether a blob exists.
 
-An object's name is the blob's address and a random word: it is written once, and never again. So a
-collection that has dropped a row may delete its object at any later moment, however slowly, and
-cannot meet the object of a writer who puts the same content again. An object without a row was left
-by a writer that died, or replaced; `sweep` drops it once it is old.
+An object's name is the blob's address and a random suffix, so no name is ever written twice. A
+garbage collection that deleted a row can therefore delete the object at any later time: a writer
+that stores the same content again uses another name. An object without a row was replaced, or its
+writer died; `sweep` deletes it once it is old.
 """
 
 import asyncio
@@ -20,14 +20,14 @@ from perdure.adapters.stores.encryption import kind
 from perdure.adapters.stores.tables import blob_objects
 from perdure.domain.foundation.errors import StoreAway
 
-if TYPE_CHECKING:  # what it stands on is an extra
+if TYPE_CHECKING:  # the module needs an optional dependency
     from perdure.adapters.stores.objects import Objects
 
 PAGE = 500
 OWNER = "perdure-installation"
-# A row is written within so long after its object, or not at all.
+# The longest time between the write of an object and of its row; after it, the write fails.
 LONGEST_WRITE = timedelta(minutes=20)
-# An object without a row is left alone for so long: its writer may be about to write the row.
+# Younger objects without a row are kept, since their writer may be about to write the row.
 UNOWNED_FOR = timedelta(hours=1)
 
 _KEY = re.compile(r"(sha256|hmac)/([0-9a-f]{2})/([0-9a-f]{62})\.[0-9a-f]{16}")
@@ -39,12 +39,12 @@ class _Written(NamedTuple):
 
 
 class ObjectShelf:
-    """Rows of the table `blob_objects`, each with an object.
+    """Blobs as rows of the table `blob_objects`, each with an object.
 
     Args:
-        database: the installation's.
-        objects: where the content is.
-        installation: tells the id of the installation, which the place is marked with.
+        database: of the installation.
+        objects: the bucket or folder with the content.
+        installation: returns the id of the installation, which marks the bucket as its own.
         now: the clock.
     """
 
@@ -73,7 +73,7 @@ class ObjectShelf:
         key, began = _new_key(address), self._now()
         await self._objects.put(key, stored)
         if self._now() - began > LONGEST_WRITE:
-            # A process that was stopped or suspended here: the object may be swept by now.
+            # The process was suspended here; `sweep` may have deleted the object meanwhile.
             raise StoreAway(
                 f"Writing the blob {address} took longer than {LONGEST_WRITE}.",
                 cure="It is written again.",
@@ -101,7 +101,7 @@ class ObjectShelf:
         if renewed.rowcount != 1:
             return False
         await self._look()
-        # The caller counts on the content: what somebody took out of the bucket is written again.
+        # The caller relies on the content. If somebody deleted the object, it is written again.
         return await self._objects.size(found.object) == size
 
     async def read(self, address: str) -> bytes | None:
@@ -115,7 +115,8 @@ class ObjectShelf:
             newest = await self._row(address)
             if newest is not None and newest.object != found.object:
                 return await self._objects.get(newest.object)
-            # A bucket that was emptied or exchanged is away; an object that is missing is lost.
+            # Look whether this is still our bucket: if it was emptied or exchanged, the store is
+            # away, and `_look` raises. Otherwise the object is lost.
             await self._look(again=True)
         return content
 
@@ -136,6 +137,8 @@ class ObjectShelf:
                     old.returning(blob_objects.c.object, blob_objects.c.size)
                 )
                 dropped = found.all()
+            # After the commit: a row without an object would be a lost blob, while an object
+            # without a row is only swept later.
             if dropped:
                 await self._look()
                 await self._objects.delete([key for key, _ in dropped])
@@ -157,7 +160,7 @@ class ObjectShelf:
             last = rows[-1][0]
 
     async def sweep(self, *, written_before: datetime, now: datetime) -> list[int]:
-        """Delete objects that no row names, as writers that died leave; their sizes."""
+        """Delete old objects that no row names, such as those of dead writers; returns sizes."""
         await self._look()
         before = min(written_before, now - UNOWNED_FOR)
         sizes: list[int] = []
@@ -170,7 +173,7 @@ class ObjectShelf:
         return sizes
 
     async def try_writing(self, size: int) -> None:
-        """Write so many bytes, read and delete them; raises `StoreAway`."""
+        """Write, read and delete a test object of this size; raises `StoreAway`."""
         await self._look()
         key, content = f"tried/{secrets.token_hex(8)}", secrets.token_bytes(size)
         await self._objects.put(key, content)
@@ -190,7 +193,7 @@ class ObjectShelf:
         return None if row is None else _Written(*row)
 
     async def _named(self, keys: Sequence[str]) -> set[str]:
-        """Those of the objects that a row names."""
+        """The objects among these that a row names."""
         named: set[str] = set()
         for start in range(0, len(keys), PAGE):
             addresses = [_address(key) for key in keys[start : start + PAGE]]
@@ -200,7 +203,7 @@ class ObjectShelf:
         return named & set(keys)
 
     async def _look(self, *, again: bool = False) -> None:
-        """Once a process: the place is there and holds this installation's blobs."""
+        """Check once per process that the bucket exists and belongs to this installation."""
         async with self._looking:
             if self._ours and not again:
                 return

@@ -1,7 +1,7 @@
-"""An object store through obstore: whole objects, bounded requests, errors in plain words.
+"""An object store through obstore: whole objects, requests with time limits, plain errors.
 
-Every request is tried a few times within seconds. What stays away is `StoreAway`, for which a step
-waits as it does for its database.
+A failed request is retried a few times within seconds. If it still fails, `StoreAway` is raised,
+and the step waits for the store as it would for the database.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ AT_ONCE = 32
 LISTED = 1000
 STALLED = timedelta(seconds=10)
 
-# Plain HTTP is used where the operator's own variables name an endpoint with http:// alone.
+# Plain HTTP is used only if the operator's own variables name an endpoint with http://.
 _CLIENT: "ClientConfig" = {
     "allow_http": True,
     "connect_timeout": timedelta(seconds=5),
@@ -58,14 +58,14 @@ _VARIABLES = {
     "az": "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY",
     "file": "PERDURE_BLOBS",
 }
-# Without credentials the machine's own metadata service is asked for some, at these paths.
+# Without credentials, the client asks the cloud's metadata service for some, at these paths.
 _NO_CREDENTIALS = re.compile(
     r"latest/(api/token|meta-data)|computeMetadata|metadata/identity|token request", re.IGNORECASE
 )
 
 
 class Objects:
-    """What one bucket or folder holds below its prefix."""
+    """The objects below the prefix of one bucket or folder."""
 
     def __init__(self, place: BlobPlace) -> None:
         self.place = place
@@ -74,12 +74,12 @@ class Objects:
         self._turn = asyncio.Semaphore(AT_ONCE)
 
     async def put(self, key: str, data: bytes) -> None:
-        """Keep all the bytes durably, or none."""
+        """Write an object durably and atomically."""
         async with self._asked("be written"):
             await self._write(key, data)
 
     async def create(self, key: str, data: bytes) -> None:
-        """Keep the bytes unless there is such an object."""
+        """Write an object unless it exists."""
         async with self._asked("be written"):
             try:
                 await self._write(key, data, once=True)
@@ -87,7 +87,7 @@ class Objects:
                 return
 
     async def get(self, key: str) -> bytes | None:
-        """The bytes, or None."""
+        """The bytes of an object, or None."""
         async with self._asked("be read"):
             try:
                 found = await obstore.get_async(self._store, key)
@@ -96,7 +96,7 @@ class Objects:
                 return None
 
     async def size(self, key: str) -> int | None:
-        """How many bytes there are, or None."""
+        """The size of an object, or None."""
         async with self._asked("be read"):
             try:
                 return (await obstore.head_async(self._store, key))["size"]
@@ -104,13 +104,13 @@ class Objects:
                 return None
 
     async def delete(self, keys: Sequence[str]) -> None:
-        """Drop these; one that is not there is none too many."""
+        """Delete objects; a missing one is no error."""
         for start in range(0, len(keys), LISTED):
             async with self._asked("be deleted"):
                 await self._delete(keys[start : start + LISTED])
 
     async def pages(self) -> AsyncIterator[list[tuple[str, int, datetime]]]:
-        """All objects with size and time of last write, some at a time; slow."""
+        """All objects page by page, with size and time of last write; slow."""
         pages = obstore.list(self._store, chunk_size=LISTED)
         while True:
             async with self._asked("be listed"):
@@ -120,7 +120,7 @@ class Objects:
             yield [(meta["path"], meta["size"], meta["last_modified"]) for meta in page]
 
     async def _write(self, key: str, data: bytes, *, once: bool = False) -> None:
-        # In one request: an upload in parts may be left with some of them.
+        # In one request: an interrupted multipart upload would leave parts behind.
         mode = "create" if once else "overwrite"
         await obstore.put_async(self._store, key, data, mode=mode, use_multipart=False)
         if self._folder is not None:
@@ -130,14 +130,15 @@ class Objects:
         try:
             await obstore.delete_async(self._store, keys)
         except FileNotFoundError:
-            # Not every store takes this for done, and the others may not have had their turn.
+            # Some stores report a missing object as an error, and may have skipped the objects
+            # after it. So delete one by one.
             for key in keys:
                 with suppress(FileNotFoundError):
                     await obstore.delete_async(self._store, key)
 
     @asynccontextmanager
     async def _asked(self, verb: str) -> AsyncGenerator[None]:
-        """A block with a request, when it is its turn; its errors in plain words."""
+        """Limit concurrent requests, and translate errors of the request in the block."""
         async with self._turn:
             try:
                 yield
@@ -176,7 +177,7 @@ class Objects:
 
 
 def _open(place: BlobPlace) -> "ObjectStore":
-    """The store behind a place; nothing is connected yet."""
+    """The client for a place; it does not connect yet."""
     if place.scheme == "file":
         return _open_folder(place)
     try:
@@ -191,7 +192,7 @@ def _open(place: BlobPlace) -> "ObjectStore":
 
 
 def _open_folder(place: BlobPlace) -> "ObjectStore":
-    # Never made here: below a disk that is not mounted, blobs would go where nobody finds them.
+    # Never make the folder: if its disk is not mounted, blobs would go to the wrong disk.
     folder = Path(f"/{place.prefix}")
     if not folder.exists():
         raise StoreAway(
@@ -220,6 +221,6 @@ def _first_line(error: Exception) -> str:
 
 
 def _fact(error: Exception) -> str:
-    """What went wrong, without the library's own words, the server's page and signed queries."""
+    """What went wrong, without the library's wording, the server's HTML and signed URLs."""
     fact = _first_line(error).rpartition(" - ")[2].partition("<")[0]
     return re.sub(r"\?\S*", "", fact).strip(" .:")[:300] or type(error).__name__

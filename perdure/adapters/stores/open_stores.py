@@ -39,7 +39,7 @@ from perdure.domain.ports import BlobStore, LiveTexts, RecordStore, TranscriptSt
 from perdure.domain.projects.ports import ArtifactStore, ProjectStore, SessionStore, TodoStore
 from perdure.domain.run.audit import AuditStore
 
-if TYPE_CHECKING:  # read by few: commands start without it
+if TYPE_CHECKING:  # few commands need it, and importing it takes time
     from perdure.domain.experiments.store import ExperimentStore
     from perdure.domain.retention.erasure import ErasureStore
     from perdure.domain.run.figures import StoreFigures
@@ -52,7 +52,7 @@ BLOBS_FOLDER = "blobs"
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """What keeps an installation's content, spend and records."""
+    """The stores of an installation: content, spend and records."""
 
     blobs: BlobStore
     transcripts: TranscriptStore
@@ -80,11 +80,11 @@ class Stores:
 
     @property
     def digest(self) -> Callable[[str], str] | None:
-        """Where the store has a key, makes the keyed digest of a word."""
+        """Makes keyed digests of words; None if the store has no key."""
         return self.database.cells.digest if self.database.cells.sealing else None
 
     async def close(self) -> None:
-        """Give back connections and files; a second call does nothing."""
+        """Close connections and files; a second call does nothing."""
         await self.database.close()
 
 
@@ -95,16 +95,16 @@ async def open_stores(
     encryption_keys: Sequence[bytes] = (),
     blobs: str | None = None,
 ) -> Stores:
-    """Open (and make or migrate, where needed) the stores.
+    """Open the stores; make or migrate them if needed.
 
-    Blobs are files below `home` beside an SQLite database, and rows in PostgreSQL, which hosts
-    share, unless `blobs` names an object store. That one is first spoken to when it is needed.
+    With SQLite, blobs are files below `home`; with PostgreSQL, which several hosts can share, they
+    are rows. If `blobs` names an object store, they go there; it is contacted at first use.
 
     Args:
         home: the installation's folder (`PERDURE_HOME`).
         database_url: an SQLite or PostgreSQL URL; None means `perdure.sqlite` in `home`.
-        encryption_keys: 32 bytes each, the first encrypts content at rest, in blobs and in
-            rows; none leaves it plain.
+        encryption_keys: 32 bytes each. The first one encrypts content at rest, in blobs and in
+            rows. Without keys, content stays plain.
         blobs: where new blobs go (`PERDURE_BLOBS`), such as `s3://bucket/prefix`.
 
     Raises:
@@ -218,5 +218,5 @@ def _moved(url: str, database: Database, records: SqlRecords, former: BlobBacken
 
 
 def _default_url(home: Path) -> URL:
-    # Built by parts: a `?` or `%` in the path must not be read as part of the URL.
+    # Built from parts, so that `?` and `%` in the path are not read as URL syntax.
     return URL.create("sqlite", database=str(home / DATABASE_FILE))

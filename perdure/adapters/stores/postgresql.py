@@ -71,7 +71,7 @@ _MEANINGS = {
 }
 
 
-# What a server says before a connection stands comes without a state.
+# Errors of a server before the connection is made have no SQLSTATE, only a message.
 _AT_LOGIN = (
     ("too many connections", _NO_CONNECTION),
     ("too many clients", _NO_CONNECTION),
@@ -85,7 +85,7 @@ _FATAL = "FATAL:"
 
 
 class PostgresqlDialect:
-    """Read-committed transactions; what must be decided alone takes an advisory lock."""
+    """Read-committed transactions; decisions that must not overlap take an advisory lock."""
 
     name = "postgresql"
     bytes_type = "BYTEA"
@@ -144,7 +144,7 @@ class PostgresqlDialect:
         if not isinstance(error, DBAPIError):
             return None
         state: str | None = getattr(error.orig, "sqlstate", None)
-        # A connection that never came about, or broke, has no state of its own.
+        # An error without SQLSTATE, or of class 08, means that there is no connection.
         unconnected = state is None or state.startswith("08")
         known = _refused_with(str(error.orig)) if unconnected else _MEANINGS.get(state or "")
         if known is None:
@@ -154,7 +154,7 @@ class PostgresqlDialect:
 
 
 def _refused_with(said: str) -> tuple[str, str]:
-    """What a connection that did not come about met: a server that says why, or none."""
+    """Fact and hint for a connection that failed: what the server said, or that none answers."""
     words = said.rpartition(_FATAL)[2].strip().splitlines() if _FATAL in said else []
     if not words:
         return _AWAY

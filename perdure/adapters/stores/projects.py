@@ -31,13 +31,13 @@ def within(table: Table, reach: Reach) -> ColumnElement[bool]:
 
 
 def columns_of(thing: Artifact | Todo) -> dict[str, object]:
-    """The fields that both kinds of row keep under the same name."""
+    """The columns that artifacts and todos have in common."""
     kept = thing.model_dump(exclude={"belongs", "order", "by"})
     return {**kept, "scope": thing.belongs.scope, "owner": thing.belongs.owner}
 
 
 def fields_of(row: RowMapping) -> dict[str, object]:
-    """A row's columns as fields, with scope and owner as what it belongs to."""
+    """The fields of a row; scope and owner become its `belongs`."""
     fields: Mapping[str, object] = dict(row)
     belongs = {"scope": fields["scope"], "owner": fields["owner"]}
     kept = {name: value for name, value in fields.items() if name not in belongs}
@@ -52,7 +52,7 @@ async def require_room(
     limit: int | None,
     what: str,
 ) -> None:
-    """Raise `NotAllowed` when a scope holds as many rows as it may."""
+    """Raise `NotAllowed` if a scope holds as many rows as it may."""
     if limit is None:
         return
     held = await connection.scalar(
@@ -154,7 +154,7 @@ async def _session(connection: AsyncConnection, session: str) -> Session | None:
 
 
 async def _project(connection: AsyncConnection, name: str) -> Project | None:
-    """By id or slug; the id wins where one project is called like another's id."""
+    """A project by id or slug; an id comes before a slug that is equal to it."""
     named = or_(projects.c.id == name, projects.c.slug == name)
     found = await connection.execute(select(projects).where(named))
     rows = [Project.model_validate(dict(row)) for row in found.mappings()]
@@ -162,7 +162,7 @@ async def _project(connection: AsyncConnection, name: str) -> Project | None:
 
 
 async def _free_slug(connection: AsyncConnection, slug: str) -> str:
-    """The slug, or one with a number behind it; found in few looks however many are taken."""
+    """The slug, or the slug with a number; found in few queries however many are taken."""
     taken, free = 0, 1
     while await _is_taken(connection, numbered(slug, free)):
         taken, free = free, free * 2

@@ -46,12 +46,12 @@ from perdure.domain.run.status import StoredRun
 _Value = str | int | datetime | None
 INSTALLATION_BYTES = 4
 WORKSPACE_BYTES = 4
-# A use is told by the minute: starts of many runs in one folder write it once.
+# A use is noted once a minute at most, so that many starts in one folder do not all write it.
 USE_NOTED_AFTER = timedelta(minutes=1)
 
 
 _OPEN_RUNS = select(runs.c.id).where(runs.c.ended_at.is_(None))
-# Built once: every worker asks each second.
+# Built once: every worker runs this query each second.
 _WORKSPACE_USES = select(
     workspaces,
     or_(
@@ -62,7 +62,7 @@ _WORKSPACE_USES = select(
 
 
 class _Saved(BaseModel):
-    """What a row of savings needs of a result, which any version may have written."""
+    """The fields of a result that a row of savings needs; any version may have written it."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -75,7 +75,7 @@ class SqlRecords:
     def __init__(self, database: Database, *, now: Callable[[], datetime] = utc_now) -> None:
         self._database = database
         self._now = now
-        # Built once: one is written on every turn.
+        # Built once: every turn writes a record.
         self._record = self._upsert(iterations, ("run", "position", "record"))
 
     async def installation(self) -> str:
@@ -86,7 +86,7 @@ class SqlRecords:
             return known
         new = secrets.token_hex(INSTALLATION_BYTES)
         await self._add(installation, slot=1, id=new)
-        # Another process may have been first; its id is the one that counts.
+        # Read it back: another process may have been first, and then its id counts.
         async with self._database.read() as connection:
             return (await connection.execute(found)).scalar_one()
 
@@ -188,13 +188,13 @@ class SqlRecords:
     async def delete_run(self, run: str, *, stone: Tombstone | None = None) -> None:
         async with self._database.write() as connection:
             if stone is not None:
-                # A tombstone beside the row, or neither, would be wrong in the sums.
+                # In one transaction: with both tombstone and row, or neither, sums would be wrong.
                 await put_stone(self._database, connection, stone)
             await connection.execute(delete(iterations).where(iterations.c.run == run))
             await connection.execute(delete(live_texts).where(live_texts.c.run == run))
             await connection.execute(delete(script_entries).where(script_entries.c.run == run))
             await connection.execute(delete(sprints).where(sprints.c.run == run))
-            # Their contents are kept for the sake of the run; todos of a project stay with it.
+            # Artifacts go with their run; todos that belong to a project stay.
             await connection.execute(delete(artifacts).where(artifacts.c.run == run))
             own = (todos.c.scope == "run") & (todos.c.owner == run)
             await connection.execute(delete(todos).where(own))
@@ -272,15 +272,15 @@ def _done(
 
 
 def _savings(run: StoredRun) -> dict[str, _Value] | None:
-    """What a run's result says of the input that it saved; None where it says nothing.
+    """The input that a run saved, according to its result; None if the result does not say.
 
-    Results may be encrypted, so that no query can look into them.
+    This is kept in columns because results may be encrypted, and then no query can read them.
     """
     if run.result is None or run.ended_at is None:
         return None
     try:
         saved = _Saved.model_validate_json(run.result).savings
-    except ValidationError:  # the end of a run is kept, whatever its figures look like
+    except ValidationError:  # the end of a run must be stored even if its figures are odd
         return None
     if not saved.naive_input_tokens:
         return None

@@ -1,4 +1,4 @@
-"""Replies in the journal: the one of each key, read and taken inside a transaction."""
+"""Replies in the journal: one for each key, read and written in the caller's transaction."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ _TAKE = insert(replies)
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A row of the table: the attempt that got it, what it answers, and its address."""
+    """The reply of a key: its attempt, the hash of the request, and the text."""
 
     attempt: int
     opening: int
@@ -38,10 +38,10 @@ def reply_of(connection: Connection, key: str) -> Reply | None:
 
 
 def for_this(connection: Connection, attempt: Attempt, reply: Reply | None) -> Reply | None:
-    """The reply of a key, unless an earlier attempt got it for another request.
+    """The reply of a key, unless it answers another request than this attempt's.
 
-    That one is kept as a duplicate, and the key is asked anew: the question is put together by the
-    code of a worker, and another version may put it otherwise.
+    Workers build the request, and another version may build it differently. Such a reply becomes a
+    duplicate, and the model is called again.
     """
     if reply is None or reply.request_hash == attempt.request_hash:
         return reply
@@ -59,7 +59,7 @@ def for_this(connection: Connection, attempt: Attempt, reply: Reply | None) -> R
 def take(
     connection: Connection, attempt: Attempt, row: Row, reply: str, rows: Sequence[Row]
 ) -> None:
-    """Make this reply the one of its key, and book older attempts that are still open."""
+    """Make this the reply of its key, and book older attempts that are still open as lost."""
     taken = {
         "key": row.key,
         "attempt": row.attempt,

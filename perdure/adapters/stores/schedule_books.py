@@ -1,9 +1,9 @@
-"""What the months of schedules come to, kept up so that no start reads the calls of its month.
+"""The monthly spend of schedules, kept as running sums: a start need not read a month of calls.
 
-Triggers write each change of an attempt of a schedule's runs into `schedule_bookings`, in the
-transaction of the change: no call waits for another one. Under the lock of the schedule they are
-added to the quarter hours of `schedule_spend` and to the start's own sum. So the figures outlive
-the rows of the journal.
+Database triggers write each change of an attempt of a schedule's runs into `schedule_bookings`, in
+the transaction of the change, so no call waits for another. Later, under the lock of the schedule,
+the bookings are added to the quarter hours of `schedule_spend` and to the sum of the start. So the
+figures outlive the rows of the journal.
 """
 
 from collections import defaultdict
@@ -25,7 +25,7 @@ from perdure.domain.schedules.plan import SchedulePlan, month_of
 
 PAGE = 500
 QUARTER_MINUTES = 15
-# A start that was admitted and has no row yet is on its way; after this it never came.
+# An admitted start without a run row may still be on its way; after this time it never began.
 ON_ITS_WAY = timedelta(hours=1)
 
 _NO_ROW = ~exists().where(runs.c.id == schedule_starts.c.run)
@@ -57,7 +57,7 @@ class Books:
         self._database = database
 
     async def bring_up(self, connection: AsyncConnection, schedule: str) -> None:
-        """Add what was booked since; the caller holds the lock of the schedule."""
+        """Add new bookings to the sums; the caller holds the lock of the schedule."""
         its_own = schedule_bookings.c.schedule == schedule
         query = select(schedule_bookings).where(its_own).order_by(schedule_bookings.c.number)
         while page := (await connection.execute(query.limit(PAGE))).mappings().all():
@@ -66,7 +66,7 @@ class Books:
             await connection.execute(delete(schedule_bookings).where(done))
 
     async def give_up(self, connection: AsyncConnection, schedule: str, *, at: datetime) -> None:
-        """Note of starts that never came that they hold nothing."""
+        """Release what starts hold that never began."""
         never_came = (
             schedule_starts.c.schedule == schedule,
             schedule_starts.c.open.is_(True),
@@ -78,7 +78,7 @@ class Books:
     async def month(
         self, connection: AsyncConnection, plan: SchedulePlan, *, at: datetime, without: str = ""
     ) -> MonthlySpend:
-        """What the month of a moment has, with what is not brought up yet."""
+        """The spend in the month of a moment, with bookings that are not yet added to the sums."""
         began, ended = month_of(at, plan.times.zone)
         quarters = schedule_spend.c.began >= began, schedule_spend.c.began < ended
         query = select(schedule_spend).where(schedule_spend.c.schedule == plan.name, *quarters)
@@ -97,7 +97,7 @@ class Books:
         return spent.model_copy(update=held)
 
     async def forget(self, connection: AsyncConnection, *, before: datetime) -> None:
-        """Drop the quarter hours of months that nobody asks for any more."""
+        """Drop the quarter hours that began before a moment."""
         await connection.execute(delete(schedule_spend).where(schedule_spend.c.began < before))
 
     async def _held(
@@ -168,7 +168,7 @@ class Books:
 
 
 def _by_run(rows: Sequence[RowMapping]) -> dict[str, _Sum]:
-    """What runs spent of what they hold; those that learn from them have budgets of their own."""
+    """The spend of each started tree, without learning runs, which have budgets of their own."""
     found: dict[str, _Sum] = {}
     for row in rows:
         if row["root"] == row["run"]:

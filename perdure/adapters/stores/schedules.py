@@ -1,4 +1,4 @@
-"""Schedules as rows, and the books of each month: a start is admitted under a lock."""
+"""Schedules as rows, with the spend of each month; starts are admitted under a lock."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -71,8 +71,8 @@ class SqlSchedules:
         self, name: str, run: str, asked: BudgetLimits, *, at: datetime
     ) -> Admitted | TurnedAway | None:
         async with self._database.write() as connection:
-            # The sum and the row that adds to it are one step: two starts at once would both see
-            # the month as it was before either.
+            # Read the sum and add to it under one lock. Otherwise two starts at once could both
+            # see the month without the other.
             await self._lock(connection, name)
             known = await _row(connection, name)
             if known is None:
@@ -136,7 +136,7 @@ class SqlSchedules:
             await self._books.forget(connection, before=forget_before)
 
     async def _lock(self, connection: AsyncConnection, name: str) -> None:
-        # Workers of earlier versions lock all schedules; those of this one do not wait for others.
+        # Workers of earlier versions take this lock exclusively. Sharing it excludes only them.
         await self._database.lock(connection, LOCK, shared=True)
         await self._database.lock(connection, f"schedule {name}")
 
@@ -168,7 +168,7 @@ class SqlSchedules:
 
 
 async def _given(connection: AsyncConnection, run: str) -> Admitted | None:
-    """What a run was given before: it has a row by now, so that its limits count."""
+    """What an open run was admitted with before; None if it was refused or has no row."""
     query = (
         select(schedule_starts)
         .join(runs, runs.c.id == schedule_starts.c.run)

@@ -34,7 +34,7 @@ class TableShelf:
         await renewed_or_written(self, address, size, sealed)
 
     async def renew(self, address: str, size: int) -> bool:
-        # Most puts are new content; those are answered without the write lock.
+        # Read first: most content is new, and then no write lock is needed to say so.
         async with self._database.read() as connection:
             found = await connection.scalar(_size_of(address))
         if found != size:

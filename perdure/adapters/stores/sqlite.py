@@ -29,8 +29,10 @@ from perdure.adapters.stores.sqlite_connections import THREADS, WholeTransaction
 from perdure.domain.foundation.errors import InvalidInput, StoreAway, StoreError
 
 BUSY_TIMEOUT_MS = 10_000
-# Each of a dozen connections keeps pages of its own; the system's cache has them all anyway.
+# Small, since each of a dozen connections has its own cache, and the system caches the file too.
 CACHE_KIB = 512
+# A transaction that reads first and writes later fails at once with SQLITE_BUSY, whatever the
+# timeout, if another one has written meanwhile. So writers take the write lock at the beginning.
 IMMEDIATE = "BEGIN IMMEDIATE"
 WAL_TRIES = 100
 WAL_PAUSE_SECONDS = 0.1
@@ -68,7 +70,7 @@ _MEANINGS = {
 }
 
 
-# Waiting heals neither.
+# Errors that waiting cannot cure.
 _BROKEN = frozenset({"SQLITE_CORRUPT", "SQLITE_NOTADB"})
 
 
@@ -79,7 +81,7 @@ class SqliteDialect:
     bytes_type = "BLOB"
 
     def __init__(self) -> None:
-        # SQLite's own wait for a lock is a poll and unfair; within a process writers queue here.
+        # SQLite waits for a lock by polling, which is unfair. Writers of one process queue here.
         self._turn = asyncio.Lock()
         self._whole: WholeTransactions | None = None
 
@@ -134,8 +136,8 @@ class SqliteDialect:
         return self._whole
 
     async def prepare(self, engine: AsyncEngine) -> None:
-        # The first switch of a file to WAL fails at once, whatever the timeout, while another
-        # process makes the same switch.
+        # Retry: the first switch of a file to WAL fails at once, whatever the timeout, while
+        # another process makes the same switch.
         for _ in range(WAL_TRIES):
             try:
                 async with engine.connect():
@@ -172,7 +174,7 @@ class SqliteDialect:
 
 
 def _make_private(path: Path) -> None:
-    # Goals and replies are the user's own: other users of the machine get no access.
+    # Goals and replies are private: other users of the machine get no access.
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.touch(mode=0o600, exist_ok=True)
     for end in ("", "-wal", "-shm"):
@@ -183,9 +185,11 @@ def _make_private(path: Path) -> None:
 
 def _set_up(connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
     cursor = connection.cursor()
+    # The timeout comes first, since the switch to WAL needs a lock.
     cursor.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
     cursor.execute(f"PRAGMA cache_size=-{CACHE_KIB}")
     cursor.execute("PRAGMA journal_mode=WAL")
+    # In WAL mode, NORMAL could lose the newest commits in a power failure, such as a paid reply.
     cursor.execute("PRAGMA synchronous=FULL")
     cursor.execute("PRAGMA foreign_keys=ON")
     cursor.close()
@@ -196,7 +200,7 @@ def _begin(connection: Connection) -> None:
 
 
 def _code(error: BaseException) -> str:
-    """The primary result code behind an error, such as `SQLITE_FULL`; empty when there is none."""
+    """The primary result code of an error, such as `SQLITE_FULL`; empty if it has none."""
     origin = error.orig if isinstance(error, DBAPIError) else error
     name: str | None = getattr(origin, "sqlite_errorname", None)
     return "_".join(name.split("_")[:2]) if name else ""

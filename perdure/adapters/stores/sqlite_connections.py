@@ -1,9 +1,9 @@
-"""Connections to SQLite that cross to a thread as seldom as they can.
+"""Connections to SQLite that switch to a thread as seldom as possible.
 
-A crossing costs more processor time than most of our statements do. aiosqlite crosses to open a
-cursor, to execute, to fetch, and to close again: with `OneHopConnection` the four are one. What a
-step does on every turn of a loop is one transaction of many statements: `WholeTransactions` hands
-it over whole, to Python's own driver.
+A thread switch costs more processor time than most of our statements. aiosqlite switches to open a
+cursor, to execute, to fetch and to close; `OneHopConnection` does all four in one switch. What a
+step does on every turn of a loop is a transaction of many statements: `WholeTransactions` runs all
+of it in one switch, with Python's own driver.
 """
 
 import asyncio
@@ -22,10 +22,10 @@ R = TypeVar("R")
 
 AHEAD = 256
 ITER_CHUNK = 64
-# Writers take turns, so these are one writer and three readers.
+# One writer, since writers take turns, and three readers.
 THREADS = 4
 
-# SQLAlchemy chooses the options, so their types are its business.
+# SQLAlchemy chooses the options, so their types are not checked here.
 OPEN: Callable[..., sqlite3.Connection] = sqlite3.connect
 
 Row = Sequence[object]
@@ -34,7 +34,7 @@ Parameters = Sequence[object]
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """What a statement came to; `rest` is still open when there are more rows than `rows`."""
+    """The result of a statement; `rest` is the open cursor if there are more rows than `rows`."""
 
     description: object
     rowcount: int
@@ -44,9 +44,9 @@ class _Outcome:
 
 
 class OneHopConnection(AioConnection):
-    """An `aiosqlite` connection whose cursors do all of a statement at once.
+    """An `aiosqlite` connection whose cursors run a statement in one thread switch.
 
-    One that is opened for somebody who leaves meanwhile is closed: `aiosqlite` forgets it.
+    If the caller is cancelled while it opens, the connection is closed; `aiosqlite` would leak it.
     """
 
     def __init__(self, connector: Callable[[], sqlite3.Connection], chunk: int) -> None:
@@ -59,33 +59,33 @@ class OneHopConnection(AioConnection):
         super().__init__(opened, chunk)
 
     def stop(self) -> "asyncio.Future[None] | None":
-        """Close what was opened, and end the thread."""
+        """Close the connection, and end the thread."""
         self._tx.put_nowait((None, self._close))
         return super().stop()
 
     def _close(self) -> None:
         if self._opened is not None:
-            self._opened.close()  # once more where it is closed already, which does nothing
+            self._opened.close()  # does nothing if it is closed already
 
     async def rollback(self) -> None:
-        """Roll back; where no transaction is open, there is nothing to cross over for."""
+        """Roll back; without an open transaction, no thread switch is made."""
         if self._conn.in_transaction:
             await super().rollback()
 
     def cursor(self) -> "OneHopCursor":  # pyright: ignore[reportIncompatibleMethodOverride]
-        """A cursor; nothing is opened before it executes."""
+        """A cursor; SQLite's own cursor is opened only when it executes."""
         return OneHopCursor(self)
 
     async def run(self, sql: str, parameters: Parameters) -> _Outcome:
-        """Execute, and fetch what is not many rows."""
+        """Execute a statement, and fetch its first rows."""
         return await self._execute(partial(self._run, sql, parameters))
 
     async def run_many(self, sql: str, parameters: Iterable[Parameters]) -> int:
-        """Execute once for each of the parameters; the number of rows that changed."""
+        """Execute once for each of the parameters; returns the number of changed rows."""
         return await self._execute(partial(self._run_many, sql, parameters))
 
     async def more(self, cursor: sqlite3.Cursor, size: int | None) -> list[Row]:
-        """The next rows of an open cursor; None: all of them."""
+        """The next rows of an open cursor; all of them if `size` is None."""
         fetch = cursor.fetchall if size is None else partial(cursor.fetchmany, size)
         return await self._execute(fetch)
 
@@ -95,10 +95,10 @@ class OneHopConnection(AioConnection):
 
     def _run(self, sql: str, parameters: Parameters) -> _Outcome:
         cursor = self._conn.execute(sql, parameters)
-        # Of a statement that returns nothing, `fetchmany` gives nothing.
+        # For a statement without rows, `fetchmany` returns an empty list.
         rows = cursor.fetchmany(AHEAD)
         ended = len(rows) < AHEAD
-        # Counted once all rows were fetched: before, RETURNING has not changed them all.
+        # Read `rowcount` after the rows: with RETURNING, it is right only when all are fetched.
         outcome = _Outcome(
             description=cursor.description,
             rowcount=cursor.rowcount,
@@ -118,7 +118,7 @@ class OneHopConnection(AioConnection):
 
 
 class OneHopCursor:
-    """What SQLAlchemy asks of a cursor."""
+    """The cursor interface that SQLAlchemy needs."""
 
     arraysize = 1
 
@@ -153,11 +153,11 @@ class OneHopCursor:
         return self
 
     async def fetchall(self) -> list[Row]:
-        """All rows that were not fetched yet."""
+        """The remaining rows."""
         return await self._fetch(None)
 
     async def fetchmany(self, size: int | None = None) -> list[Row]:
-        """So many rows, or as many as there are."""
+        """The next `size` rows, or fewer at the end."""
         return await self._fetch(size or self.arraysize)
 
     async def fetchone(self) -> Row | None:
@@ -165,7 +165,7 @@ class OneHopCursor:
         return next(iter(await self._fetch(1)), None)
 
     async def close(self) -> None:
-        """Drop what was not fetched."""
+        """Drop rows that were not fetched."""
         self._rows = []
         if (rest := self._rest) is not None:
             self._rest = None
@@ -180,18 +180,18 @@ class OneHopCursor:
 
 
 def connect(database: str, **options: object) -> aiosqlite.Connection:
-    """A connection that is not open yet; what SQLAlchemy calls with the arguments of `sqlite3`."""
+    """Make a connection that is not open yet; SQLAlchemy calls it with arguments of `sqlite3`."""
     connection = OneHopConnection(partial(OPEN, database, **options), ITER_CHUNK)
-    # As SQLAlchemy does: a process may end with connections in its pool.
+    # SQLAlchemy sets this too: pooled connections must not keep the process from ending.
     connection._thread.daemon = True  # pyright: ignore[reportPrivateUsage]
     return connection
 
 
 class WholeTransactions:
-    """Runs functions of a connection, each in a transaction and a thread.
+    """Runs functions that take a connection, each in a transaction of its own, in threads.
 
     Args:
-        engine: of a synchronous driver, with a connection for each thread.
+        engine: a synchronous engine with one connection for each thread.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -199,18 +199,19 @@ class WholeTransactions:
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="perdure-sqlite")
 
     async def run(self, engine: Engine, work: Callable[[Connection], R]) -> R:
-        """The outcome of `work`; whoever is cancelled meanwhile leaves when it is done.
+        """Run `work` and return its result; a cancelled caller still waits until it has ended.
 
         Args:
-            engine: ours, or one that was made of it with other options.
-            work: what is committed when it returns, and rolled back when it raises.
+            engine: ours, or one derived from it with other execution options.
+            work: is committed when it returns, and rolled back when it raises.
         """
         loop = asyncio.get_running_loop()
         done = loop.run_in_executor(self._threads, partial(_transacted, engine, work))
         try:
             return await asyncio.shield(done)
         except asyncio.CancelledError:
-            # The writers' turn passes on only when this one has ended.
+            # The thread cannot be cancelled. Wait for it, because the caller holds the writers'
+            # lock and would let the next writer in too early.
             while not done.done():
                 try:
                     await asyncio.wait({done})

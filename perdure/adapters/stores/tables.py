@@ -31,8 +31,8 @@ attempts = Table(
     metadata,
     key("key"),
     key("attempt", Integer),
-    # An attempt number that comes back after it was closed opens a further row: nothing that was
-    # booked is written over.
+    # An attempt that begins again after it was closed gets another row, so that booked figures are
+    # never overwritten.
     key("opening", Integer),
     *texts("execution", "root", "run", "phase", "role"),
     Column("iteration", Integer),
@@ -44,7 +44,7 @@ attempts = Table(
     Column("settled", Boolean),
     Column("started_at", UtcTime),
     Column("seconds", Double),
-    # Whether `call_totals` has it.
+    # Whether `call_totals` includes it.
     Column("counted", Boolean),
 )
 
@@ -190,7 +190,7 @@ memory = Table(
     metadata,
     key("number", BigInteger),
     *texts("id", "kind"),
-    # Each category on a line of its own, so that one of many can be looked for.
+    # One category a line, so that a query can look for one among several.
     *texts("categories", "name"),
     Column("learned", Boolean),
     *times("created", "fades_at"),
@@ -230,7 +230,7 @@ api_tokens = Table(
 audit = Table(
     "audit",
     metadata,
-    # Rows of one id are one entry: the first says when it began, the last how it ended.
+    # Rows with one id are one entry: the first says when it began, the last how it ended.
     key("seq", Integer),
     Column("id", Text),
     Column("at", UtcTime),
@@ -367,7 +367,7 @@ experiment_trials = Table(
     key("number", Integer),
     Column("ended", Boolean),
     *contents("experiment_trials", "trial"),
-    # What the trial has spent, to be added up unread; no tokens: an earlier version wrote the row.
+    # The spend of the trial, so that sums need not read trials. NULL: of an earlier version.
     Column("tokens", BigInteger),
     Column("pico_usd", BigInteger),
 )

@@ -1,4 +1,4 @@
-"""Writing what stays of a run that was erased or dropped."""
+"""Writes tombstones, which stay of runs that were erased or expired."""
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -8,7 +8,7 @@ from perdure.domain.retention.erasure import Tombstone
 
 
 async def put_stone(database: Database, connection: AsyncConnection, stone: Tombstone) -> None:
-    """Write a tombstone; that of an erasure stays as it is, since it names nobody."""
+    """Write a tombstone; never overwrite that of an erasure, which must not get a label again."""
     row = stone.model_dump()
     new = database.insert(tombstones).values(row)
     changed = new.on_conflict_do_update(

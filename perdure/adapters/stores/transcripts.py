@@ -1,4 +1,4 @@
-"""The chain of messages over the blob store: one blob a link, named by its own content."""
+"""The chain of messages in the blob store: each link is a blob, addressed by its content."""
 
 import json
 from collections import OrderedDict
@@ -13,15 +13,15 @@ from perdure.domain.foundation.tolerance import read
 from perdure.domain.llm.transcript import Link, Message, TranscriptRef, message_tokens
 from perdure.domain.ports import BlobStore
 
-# Measured: a link with one short message is some 300 bytes of text and 4 KB of objects.
+# Measured: a link with one short message takes about 300 bytes as JSON and 4 KB in memory.
 OBJECTS_BYTES = 4 * 1024
 
 
 class LinkCache:
-    """Drops the link that was longest unused; a link is immutable, so it never goes stale.
+    """An LRU cache of links; a link is immutable, so an entry never goes stale.
 
     Args:
-        limit_bytes: about how much memory the links that are kept may take.
+        limit_bytes: about how much memory the links may take.
     """
 
     def __init__(self, limit_bytes: int) -> None:
@@ -30,7 +30,7 @@ class LinkCache:
         self._links: OrderedDict[str, tuple[Link, int]] = OrderedDict()
 
     def get(self, address: str) -> Link | None:
-        """The link, which thereby counts as used."""
+        """The link of an address, now the most recently used one; None if it is not here."""
         entry = self._links.get(address)
         if entry is None:
             return None
@@ -38,7 +38,7 @@ class LinkCache:
         return entry[0]
 
     def drop(self, address: str) -> Link | None:
-        """Take a link out, and return it."""
+        """Remove a link and return it."""
         entry = self._links.pop(address, None)
         if entry is None:
             return None
@@ -46,7 +46,7 @@ class LinkCache:
         return entry[0]
 
     def put(self, address: str, link: Link, *, size: int) -> None:
-        """Keep a link of `size` bytes as JSON, unless it is larger than the whole cache."""
+        """Keep a link that has `size` bytes as JSON, unless it is larger than the whole cache."""
         taken = size + OBJECTS_BYTES * max(1, len(link.messages))
         if address in self._links or taken > self._limit:
             return
@@ -57,8 +57,7 @@ class LinkCache:
             self._held -= dropped
 
 
-# A cache smaller than the conversations in progress is worse than none: each turn then reads every
-# link again.
+# If the cache is smaller than the conversations in progress, each turn reads every link again.
 CACHE_BYTES = 32 * 1024 * 1024
 
 
@@ -79,7 +78,7 @@ class LinkedTranscripts:
     ) -> TranscriptRef:
         if head is not None and not messages:
             return head
-        # The parent's own totals are taken, not the caller's: they are part of the link's name.
+        # Use the totals of the stored parent, not the caller's: they enter the link's address.
         parent = None if head is None else await self._link(head.hash)
         link = _next_link(None if head is None else head.hash, parent, tuple(messages))
         text = encode(_canonical(link))
@@ -91,7 +90,7 @@ class LinkedTranscripts:
         parts: list[tuple[Message, ...]] = []
         address: str | None = head
         while address is not None:
-            # Most are in the cache, and a long chain has thousands: none of those is awaited.
+            # Ask the cache first, without an await: a long chain has thousands of links.
             link = self._cache.get(address) or await self._link(address)
             parts.append(link.messages)
             address = link.parent
@@ -133,7 +132,7 @@ def _next_link(address: str | None, parent: Link | None, messages: tuple[Message
 
 
 def _canonical(link: Link) -> str:
-    # Fields at their default are left out, so a field that is added later changes no name.
+    # Leave out fields at their default, so that a new field does not change old addresses.
     plain = link.model_dump(mode="json", exclude_defaults=True)
     try:
         return json.dumps(

@@ -1,7 +1,7 @@
-"""Stores that are asked again while they are away, in steps that can wait with what they have.
+"""Stores that are tried again while they are away, in steps that can wait.
 
-A step that beats holds a paid reply or the only word of an effect: giving up would lose it, and a
-failed attempt would look like the provider's. Everything else fails at once and says why.
+A step with heartbeats may hold a paid reply or the only record of an effect. Giving up would lose
+it, and the failed attempt would look like the provider's. All other steps fail at once.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from perdure.domain.foundation.errors import StoreAway
 from perdure.domain.foundation.retry_policies import PATIENCE, Patience, no_work
 
 FIRST_PAUSE_S = 0.5
-# After an outage every waiting step goes on within this time.
+# After an outage, every waiting step continues within this time.
 LONGEST_PAUSE_S = 5.0
 
 R = TypeVar("R")
@@ -31,7 +31,7 @@ _log = structlog.get_logger(__name__)
 
 
 def patient(stores: Stores) -> Stores:
-    """The same stores, for a worker: each operation waits for its store where the step can."""
+    """The same stores, for a worker: each operation waits for its store if the step can wait."""
     return replace(
         stores,
         blobs=_patient(stores.blobs),
@@ -49,23 +49,23 @@ def patient(stores: Stores) -> Stores:
 
 
 async def in_store(operation: Callable[[], Awaitable[R]]) -> R:
-    """Run a store operation, waiting until the store answers. None of this counts as active time.
+    """Run a store operation, and wait until the store answers. None of it counts as active time.
 
-    The first try counts too: it may stand before a lock for as long as somebody holds it, and
-    succeed. Raises what `patiently` raises.
+    This includes a first try that succeeds: it may have waited long for a lock. Raises what
+    `patiently` raises.
     """
     with no_work(asyncio.get_running_loop().time):
         return await patiently(operation)
 
 
 async def patiently(operation: Callable[[], Awaitable[R]]) -> R:
-    """The outcome of an operation, once what it needs is there; until then the step waits.
+    """Run an operation, and wait and repeat it while what it needs is away.
 
-    Only operations that may be made twice are given here, which all of a step's are: the server
-    repeats whole steps.
+    The operation must be safe to repeat. All operations of a step are, since the server repeats
+    whole steps.
 
     Raises:
-        StoreAway: the step cannot wait, or the grace of its worker is over.
+        StoreAway: the step cannot wait, or the grace period of its worker is over.
     """
     patience = PATIENCE.get()
     if patience is None or not patience.can_wait:
@@ -76,7 +76,7 @@ async def patiently(operation: Callable[[], Awaitable[R]]) -> R:
         if _must_go():
             raise
         _log.warning("store_away", why=str(error))
-        # The tries are time of the wait too: each may take as long as a lock or a connection does.
+        # The tries count as waiting too: each may block on a lock or a connection.
         with patience.wait(str(error), asyncio.get_running_loop().time):
             outcome = await _once_back(operation, patience)
         _log.info("store_there", tried=patience.tried)
@@ -97,13 +97,13 @@ async def _once_back(operation: Callable[[], Awaitable[R]], patience: Patience) 
 
 
 def _must_go() -> bool:
-    """Whether the worker's grace is over: while it drains, the store may still come back."""
+    """Whether the grace period of the worker is over; until then the store may come back."""
     details = activity.cancellation_details()
     return details is not None and details.worker_shutdown
 
 
 async def once_there(operation: Callable[[], Awaitable[R]], stop: asyncio.Event) -> R:
-    """The outcome of what a starting process needs of its store, once the store is there.
+    """Run an operation that a starting process needs, and repeat it until the store is there.
 
     Raises:
         StoreAway: the process was told to stop while the store was away.
@@ -126,16 +126,16 @@ async def once_there(operation: Callable[[], Awaitable[R]], stop: asyncio.Event)
 
 
 def patient_disk(folders: T) -> T:
-    """The same working folders, for a worker: what finds no room on the disk is done again.
+    """The same working folders, for a worker: operations wait and repeat while the disk is full.
 
-    A step repeats whatever it does with them, and so does this.
+    They are safe to repeat, since the server repeats whole steps.
     """
-    # It has the methods of what it stands before, and no others.
+    # The proxy has the same methods as the folders.
     return cast(T, _PatientDisk(folders))
 
 
 class _PatientDisk:
-    """Stands before working folders; what is neither a coroutine nor a context passes through."""
+    """A proxy of working folders: coroutines and async contexts wait, all else passes through."""
 
     def __init__(self, folders: object) -> None:
         self._folders = folders
@@ -173,7 +173,7 @@ def _entered_patiently(entering: Entering) -> Entering:
 
 
 class _Patient:
-    """Stands before a store; what is no coroutine passes through."""
+    """A proxy of a store: coroutine methods wait, all else passes through."""
 
     def __init__(self, store: object) -> None:
         self._store = store
@@ -190,5 +190,5 @@ class _Patient:
 
 
 def _patient(store: T) -> T:
-    # It has the methods of the store that it stands before, and no others.
+    # The proxy has the same methods as the store.
     return cast(T, _Patient(store))
