@@ -1,6 +1,6 @@
 """The spend and the iterations of a run, from the journal and the records.
 
-This is the source of truth for a run that was terminated, or whose worker or server is away: its
+They are the source of truth for a run that was terminated, or whose worker or server is away: its
 row in the store was written at the start and does not say what happened since.
 """
 
@@ -17,7 +17,7 @@ from perdure.domain.turns.records import IterationRecord
 def with_books(
     status: RunStatus, rows: Sequence[AttemptRow], records: Sequence[IterationRecord]
 ) -> RunStatus:
-    """The status with what the store knows better; a figure never becomes smaller."""
+    """The status with newer figures from the store; no figure becomes smaller."""
     limits, account = status.budget.limits, booked(rows).account
     spent = spent_with(Budget(limits=limits), account)
     budget = status.budget
@@ -51,7 +51,7 @@ def with_books(
 def result_with_books(
     result: RunResult, rows: Sequence[AttemptRow], records: Sequence[IterationRecord]
 ) -> RunResult:
-    """The result of a run that could not hand over its own, with what it spent."""
+    """The result of a run that returned none itself, with its spend from the journal."""
     spend: SpendReport = booked_report(booked(rows))
     began, ended = result.started_at, result.ended_at
     took = (ended - began).total_seconds() if began and ended else 0.0
@@ -64,7 +64,7 @@ def result_with_books(
 
 
 def known_sentence(status: RunStatus) -> str:
-    """What the store knows of a run, for somebody who cannot follow it now."""
+    """What the store knows of a run, in a sentence for people who cannot follow it now."""
     budget = status.budget
     cost = "" if budget.cost_usd is None else f", {budget.cost_usd:.4f} USD"
     stands = status.outcome or status.lifecycle
@@ -76,7 +76,7 @@ def known_sentence(status: RunStatus) -> str:
 
 
 def best_of(records: Sequence[IterationRecord]) -> Mark | None:
-    """The best of the scored iterations; None without one."""
+    """The best of the scored iterations; None if none has a score."""
     scored = [record for record in records if record.score is not None]
     best = max(scored, key=lambda record: (record.score or 0.0, record.index), default=None)
     if best is None:

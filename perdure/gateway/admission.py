@@ -1,4 +1,4 @@
-"""Keeps starts back while as many runs are open as may be."""
+"""Holds starts back while the limit of open runs is reached."""
 
 import asyncio
 import random
@@ -18,11 +18,11 @@ from perdure.gateway.visibility import OURS, quoted
 
 OPEN_ROOTS = f"ExecutionStatus = 'Running' AND {OURS} AND ParentWorkflowId IS NULL"
 LOOK_S, LONGEST_LOOK_S, LONGER = 2.0, 15.0, 1.5
-# An answer serves all starts of this time.
+# For so long, all starts of this process share one answer of the server.
 SHARED_S = 1.0
-# After this time the server's index has a run that was started.
+# The server's visibility index includes a new run after this time.
 SETTLED_S = 3.0
-# Which limit keeps a start back, in words.
+# Returns the limit that holds a start back, in words, or None.
 Room = Callable[[], Awaitable[str | None]]
 _log = structlog.get_logger(__name__)
 
@@ -37,22 +37,23 @@ class Counting(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Full:
-    """A limit that keeps a start back; `known` says that the server's own figures reach it."""
+    """A limit that holds a start back; `known` means that the server's count alone reaches it."""
 
     words: str
     known: bool
 
 
 class Admission:
-    """Counts the open runs at the server, whose index is a second behind.
+    """Admits starts by the number of open runs at the server, whose index is a second behind.
 
-    Starts of one process share the server's answers and count each other, so that they keep a limit
-    together. Those of several processes at the same moment do not see each other, and may pass it.
+    Starts of one process share the server's answers and also count each other, so together they
+    keep the limit. Starts of several processes at the same moment do not see each other and may
+    exceed it.
 
     Args:
-        server: counts.
-        facts: the limits, and how a tenant is called at the server.
-        clock: in seconds; only differences count.
+        server: counts executions.
+        facts: the limits, and the name of a tenant at the server.
+        clock: a monotonic clock in seconds.
     """
 
     def __init__(
@@ -69,10 +70,10 @@ class Admission:
         self._begun = deque[tuple[float, str | None]]()
 
     async def admit(self, tenant: str | None, *, queue: str) -> None:
-        """Return when a run of this tenant may start on the queue of its installation's loops.
+        """Wait until a run of this tenant may start on the loops queue of its installation.
 
         Raises:
-            NoRoom: a limit is reached, and starts above it are refused.
+            NoRoom: a limit is reached, and the settings refuse starts above it.
         """
         told, pause = None, LOOK_S
         while (full := await self._full(tenant, queue)) is not None:
@@ -81,11 +82,11 @@ class Admission:
                 if full.words != told:
                     _log.warning("start_waits", because=full.words)
                 told, pause = full.words, min(pause * LONGER, LONGEST_LOOK_S)
-            # Apart from each other, so that those who wait do not ask all at once.
+            # Random pauses, so that waiting starts do not all ask at once.
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))
 
     async def obstacle(self, tenant: str | None, *, queue: str) -> str | None:
-        """Which limit keeps a run from starting now, in words; where there is none, it counts.
+        """The limit that holds a start back, in words; None admits the start and counts it.
 
         Raises:
             NoRoom: as for `admit`.
@@ -105,7 +106,7 @@ class Admission:
             )
 
     async def _full(self, tenant: str | None, queue: str) -> _Full | None:
-        """What keeps a start back; None where nothing does, and then the start counts at once."""
+        """The limit that holds a start back; None admits the start and counts it."""
         limits = self._limits
         asked = {"total": limits.runs is not None}
         asked["own"] = limits.per_tenant is not None and tenant is not None
@@ -118,7 +119,7 @@ class Admission:
         known = limits.reached(tenant, total=seen.get("total", 0), own=seen.get("own", 0))
         if known is not None:
             return _Full(known, known=True)
-        # No step in between: of two starts that come here, the second counts the first.
+        # No await from here to the append, so that the second of two starts counts the first.
         begun = self._begun_since(min(at for at, _ in answers) - SETTLED_S)
         words = limits.reached(
             tenant,
@@ -136,7 +137,7 @@ class Admission:
         return {"total": total, "own": f"{total} AND PerdureTenant = '{called}'"}
 
     def _begun_since(self, moment: float) -> list[str | None]:
-        """The tenants of the starts that the answers may not have counted yet."""
+        """The tenants of starts that the server's answers may not include yet."""
         old = self._clock() - SETTLED_S - 2 * SHARED_S
         while self._begun and self._begun[0][0] < min(old, moment):
             self._begun.popleft()
@@ -144,7 +145,7 @@ class Admission:
 
 
 class SharedCounts:
-    """Counts at the server; equal questions of a short time are one."""
+    """Counts executions at the server; equal queries within a short time share one request."""
 
     def __init__(self, server: Counting, *, clock: Callable[[], float]) -> None:
         self._server = server
@@ -152,18 +153,18 @@ class SharedCounts:
         self._asked: dict[str, tuple[float, asyncio.Task[int]]] = {}
 
     async def count(self, query: str) -> tuple[float, int]:
-        """When it was asked, and how many there are."""
+        """The time of the request, and the number of executions."""
         now = self._clock()
         self._asked = {name: one for name, one in self._asked.items() if _serves(*one, now=now)}
         if query not in self._asked:
             self._asked[query] = (now, asyncio.create_task(self._server.count(query)))
         at, asking = self._asked[query]
-        # Who gives up leaves the others their answer.
+        # Shielded: a caller that is cancelled must not cancel the request for the others.
         return at, await asyncio.shield(asking)
 
 
 def _serves(at: float, asking: asyncio.Task[int], *, now: float) -> bool:
-    """Whether an answer may still be given; one that is under way always may."""
+    """Whether an answer may be shared: a pending one always, another while it is recent."""
     if not asking.done():
         return True
     return now - at < SHARED_S and not asking.cancelled() and asking.exception() is None

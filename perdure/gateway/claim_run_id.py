@@ -1,8 +1,8 @@
 """Maps ids and idempotency keys to runs; the run's row in the store decides.
 
-The server forgets a run with its history. A client that repeats its request must still find the
-run, and not pay for it twice. Only a start that certainly had no effect may be repeated under the
-same id.
+The server forgets a run when it deletes the history. A client that repeats its request must still
+find the run, and not pay for it twice. A start may be repeated under the same id only if it
+certainly had no effect.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from perdure.domain.ports import RecordStore
 from perdure.domain.run.status import RunStatus, StoredRun
 from perdure.gateway.temporal_gateway import ExecutionInfo, TemporalGateway
 
-# Schedules of Temporal name runs by the time, with colons.
+# Colons are allowed because Temporal's schedules append the time to ids.
 _USABLE = re.compile(r"(?=.*[A-Za-z0-9])[A-Za-z0-9._:@+=-]{1,120}")
 
 
@@ -36,8 +36,8 @@ class Wish:
 class Standing:
     """What is known of a request already.
 
-    `done` is the run that it started, whatever became of it. Else `row` is the row of a start that
-    had no effect, which the next one takes over.
+    `done` is the run that the request started, open or ended. Otherwise, `row` is the row of a
+    start without effect, which the next start takes over.
     """
 
     done: str | None = None
@@ -45,7 +45,7 @@ class Standing:
 
 
 class Claims:
-    """Finds the run of a request, or claims its row; only one of several at once succeeds."""
+    """Finds the run of a request, or claims its row; of concurrent claims only one succeeds."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Claims:
         self._now = now
 
     async def standing(self, asked: Wish) -> Standing:
-        """What there is of an order; raises `NotAllowed` when another one has its id or key."""
+        """What is known of a request; raises `NotAllowed` if another one has its id or key."""
         row = None if asked.key is None else await self._records.run_of_key(asked.key)
         if row is not None:
             require_same(row.id, row.digest, asked, what="The idempotency key was used for the")
@@ -82,13 +82,13 @@ class Claims:
         return Standing(row=row)
 
     async def claim(self, row: StoredRun, *, seen: StoredRun | None) -> bool:
-        """Write the row of a start; False when somebody else was first."""
+        """Write the row of a start; False if another start was first."""
         return await self._records.claim_run(row, seen=seen)
 
     async def close(self, row: StoredRun, error: PerdureError) -> None:
-        """Close the row of a start that certainly did not happen; else the server is right.
+        """Close the row of a failed start, if the server certainly has no such run.
 
-        Whoever took the row over meanwhile keeps it open.
+        If another start took the row over meanwhile, the row stays open.
         """
         try:
             absent = await self._server.look(row.id) is None
@@ -103,32 +103,32 @@ class Claims:
             "outcome": "failed",
             "ended_at": self._now(),
             "status": told.model_dump_json(),
-            # The next order with this key is another start, whatever it asks for.
+            # Release the key, so that the next request with it is a new start.
             "start_key": None,
         }
         await self._records.claim_run(row.model_copy(update=ended), seen=row)
 
     async def _had_effect(self, row: StoredRun) -> bool:
-        """Whether the run of a row did anything: it ended by itself, or a model was asked."""
+        """Whether a run had an effect: it has a result, a model call or an iteration."""
         if row.result is not None or await self._journal.has_spent(row.id):
             return True
         return bool(await self._records.records(row.id))
 
 
 def key_digest(key: str) -> str:
-    """How an idempotency key is kept."""
+    """The digest under which an idempotency key is kept."""
     return hashlib.sha256(key.encode()).hexdigest()
 
 
 def same(known: ExecutionInfo, digest: str) -> str:
-    """The run that the server knows; raises `NotAllowed` when it is of another asked."""
+    """The id of an execution; raises `NotAllowed` if it has another specification."""
     if known.memo.get("spec") == digest:
         return known.id
     raise _other(f"The run {known.id} exists already, from another specification.")
 
 
 def require_same(run: str, digest: str | None, asked: Wish, *, what: str) -> None:
-    """Raise `NotAllowed` unless the run was started from what is asked for."""
+    """Raise `NotAllowed` unless the run was started from the requested specification."""
     if digest != asked.digest:
         raise _other(f"{what} run {run}, which was started from another specification.")
 
@@ -140,10 +140,10 @@ def _other(message: str) -> NotAllowed:
 
 
 def checked_id(run: str) -> str:
-    """A run id that a caller chose.
+    """A run id that a caller chose, if it is valid.
 
     Raises:
-        InvalidInput: it has characters that ids do not have, or is too long.
+        InvalidInput: it is too long or reserved, or has characters that are not allowed.
     """
     if not _USABLE.fullmatch(run):
         raise InvalidInput(
@@ -155,7 +155,7 @@ def checked_id(run: str) -> str:
 
 
 def unreserved(name: str) -> None:
-    """Raise `InvalidInput` for a word that an address has where the id would stand."""
+    """Raise `InvalidInput` for a word that URLs use in the place of an id."""
     if name in RESERVED_IDS:
         raise InvalidInput(
             f"{name!r} cannot be a name here: addresses of the page and the API have this word.",

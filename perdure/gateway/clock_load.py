@@ -1,4 +1,4 @@
-"""How what goes by the clock went: schedules that missed starts, and collections of garbage."""
+"""How scheduled work went: missed starts of schedules, and garbage collections."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -12,15 +12,15 @@ from perdure.gateway.temporal_gateway import TemporalGateway
 from perdure.gateway.types import UpkeepOutcome, UpkeepSchedule
 from perdure.gateway.upkeep import Upkeep
 
-# Each schedule is a question to the server, and monitoring asks several times a minute.
+# Each schedule takes a request to the server, and monitoring asks several times a minute.
 KNOWN_FOR_S = 60.0
 MOST_SCHEDULES = 500
-# One interval may be left out, as where a collection took longer than that.
+# One interval may pass without a start, for example because a collection took longer.
 LATE_AFTER_INTERVALS = 2
 
 
 class ClockReader:
-    """Asks the server about schedules; what it says is good for a minute."""
+    """Asks the server about schedules, and caches the answer for a minute."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class ClockReader:
         self._asked_at = 0.0
 
     async def read(self) -> ClockLoad:
-        """What the server says; nothing where it cannot be asked, as other questions say that."""
+        """The server's answer; an empty one if it cannot be asked, which other figures show."""
         clock = asyncio.get_running_loop().time()
         if self._known is not None and clock - self._asked_at < KNOWN_FOR_S:
             return self._known
@@ -76,7 +76,7 @@ class ClockReader:
 
 
 def overdue_s(stands: UpkeepSchedule, went: UpkeepOutcome, now: datetime) -> float:
-    """For how long there should have been another success; 0 while one is on time or at work."""
+    """For how many seconds a success has been overdue; 0 if it is on time or one is running."""
     last = went.succeeded_at or stands.last_at
     if last is None or stands.every_s is None or (went.open and went.failed is None):
         return 0.0

@@ -70,7 +70,7 @@ class Steering:
         """Send a verb to a run and audit request and answer; see `Gateway.verb`."""
         if self._audit is None:
             return await self._verb(run, message)
-        # Before sending: an audit trail that is written afterwards misses what crashed in between.
+        # Written before sending: afterwards, a crash in between would leave a verb unrecorded.
         entry = await self._audit.asked(run, message)
         try:
             receipt = await self._verb(run, message)
@@ -92,8 +92,7 @@ class Steering:
             receipt = await self._server.update(run, VERB_OF[type(message)], sent)
         except NotFound:
             raise await self._why_not(run) from None
-        # After the run has accepted them. The run is the judge of an edit; the stored copy only
-        # follows.
+        # Only after the run has accepted the edits: the run decides, the stored copy follows.
         if isinstance(sent, Amend) and sent.edits:
             await self._keep_edits(run, sent)
         return receipt
@@ -150,7 +149,7 @@ class Steering:
         try:
             rubric = Rubric.model_validate(given)
         except ValidationError:
-            return  # the run says what is wrong with it
+            return  # the run itself refuses it and says why
         if problems := self._rubric_problems(rubric):
             raise InvalidInput(
                 "; ".join(str(problem).rstrip(".") for problem in problems) + ".",

@@ -1,6 +1,6 @@
 """Worker deployments at the Temporal server: describe one, choose its builds, move a run.
 
-With `server`, `faults`, `dispatch` and `pollers`, all that calls the Temporal client.
+They send requests to the workflow service directly.
 """
 
 from datetime import UTC, datetime
@@ -28,18 +28,19 @@ _STATUSES: dict[int, BuildStatus] = {
     WorkerDeploymentVersionStatus.WORKER_DEPLOYMENT_VERSION_STATUS_DRAINING: "draining",
     WorkerDeploymentVersionStatus.WORKER_DEPLOYMENT_VERSION_STATUS_DRAINED: "drained",
 }
-# An older server does not know the call; where versioning is switched off, the call is refused.
+# An older server does not know the call; a server with versioning switched off refuses it.
 _WITHOUT = frozenset({RPCStatusCode.UNIMPLEMENTED, RPCStatusCode.PERMISSION_DENIED})
 
 
 class Unversioned(Exception):
-    """The server, or the namespace, keeps no versions of workers; the text is its own."""
+    """The server or namespace does not support worker versioning; the text is the server's."""
 
 
 class Described:
-    """A deployment as the server tells it.
+    """A deployment as the server describes it.
 
-    `token` guards a change against another one; `untouched`: nobody has chosen a build yet.
+    A change with `token` fails if another change came first. `untouched` means that nobody has
+    chosen a build yet.
     """
 
     def __init__(self, info: WorkerDeploymentInfo, token: bytes) -> None:
@@ -64,8 +65,8 @@ async def describe(client: Client, name: str) -> Described | None:
     """The deployment of a name; None while no worker has registered with it.
 
     Raises:
-        Unversioned: there is nothing to ask.
-        RPCError: the server failed otherwise.
+        Unversioned: the server does not support worker versioning.
+        RPCError: the request failed for another reason.
     """
     asked = DescribeWorkerDeploymentRequest(namespace=client.namespace, deployment_name=name)
     try:
@@ -80,7 +81,7 @@ async def describe(client: Client, name: str) -> Described | None:
 
 
 async def set_current(client: Client, name: str, build: str, *, token: bytes, by: str) -> None:
-    """Let a build begin all new runs; raises `RPCError` when the server refuses."""
+    """Let a build begin all new runs; raises `RPCError` if the server refuses."""
     await client.workflow_service.set_worker_deployment_current_version(
         SetWorkerDeploymentCurrentVersionRequest(
             namespace=client.namespace,
@@ -89,14 +90,15 @@ async def set_current(client: Client, name: str, build: str, *, token: bytes, by
             conflict_token=token,
             identity=by,
         ),
-        retry=True,  # a worker that has just registered its queues leaves the server no room
+        # The server may have no room for the request right after a worker registered its queues.
+        retry=True,
     )
 
 
 async def set_ramping(
     client: Client, name: str, build: str, percent: float, *, token: bytes, by: str
 ) -> None:
-    """Let a build begin a part of the new runs; an empty one ends that."""
+    """Let a build begin a percentage of the new runs; an empty build ends the ramp."""
     await client.workflow_service.set_worker_deployment_ramping_version(
         SetWorkerDeploymentRampingVersionRequest(
             namespace=client.namespace,
@@ -106,12 +108,12 @@ async def set_ramping(
             conflict_token=token,
             identity=by,
         ),
-        retry=True,  # a worker that has just registered its queues leaves the server no room
+        retry=True,  # as above
     )
 
 
 async def move(client: Client, name: str, build: str, *, run: str, execution: str) -> None:
-    """Give a run's next task to another build; from then on it is pinned there."""
+    """Move a run to another build with its next task; from then on it is pinned there."""
     target = WorkerDeploymentVersion(deployment_name=name, build_id=build)
     once = VersioningOverride.OneTimeOverride(target_deployment_version=target)
     await client.workflow_service.update_workflow_execution_options(

@@ -1,4 +1,4 @@
-"""Rolling versions of the workers: what serves, what begins new runs, what may end."""
+"""Rolling upgrades of workers: which builds serve, begin new runs, or may end."""
 
 import asyncio
 import time
@@ -28,18 +28,18 @@ UNNAMED = "PERDURE_DEPLOYMENT is not set: workers register no version, and any t
 NAME_IT = "Name a deployment, the same for all workers and commands of this installation."
 REGISTERED_WITHIN_S = 15.0
 REGISTERED_LOOK_S = 0.5
-# The server refuses a build that nobody serves, and a change that meets another one.
+# The server refuses a build without workers, and a change that conflicts with another one.
 _REFUSED = frozenset({RPCStatusCode.FAILED_PRECONDITION, RPCStatusCode.ABORTED})
 
 
 class Deployments:
-    """The worker deployment of one installation, on the server's own calls.
+    """The worker deployment of one installation.
 
     Args:
         server: the connection.
-        records: names the installation, whose queue shows its workers.
-        name: of the deployment, or None.
-        own: the build of this code.
+        records: has the id of the installation, and so the queue of its workers.
+        name: the name of the deployment, or None.
+        own: the build id of this code.
         why_not: says why this code does not replay a history.
         now: the clock.
     """
@@ -66,16 +66,18 @@ class Deployments:
 
         Raises:
             InvalidInput: the settings name no deployment.
-            ServiceUnavailable: the server keeps no versions of workers.
+            ServiceUnavailable: the server does not support worker versioning.
         """
         return await self._counted(await self._described())
 
     async def promote(self, build: str | None = None) -> Deployment:
-        """Let a build begin all new runs, and open ones move to it; without one, that of this code.
+        """Make a build the current one; by default, the build of this code.
+
+        New runs begin in it, and open runs move to it when they continue as new.
 
         Raises:
             NotFound: no such build has registered.
-            NotAllowed: nobody serves it, or somebody changed the deployment meanwhile.
+            NotAllowed: it has no workers, or somebody changed the deployment meanwhile.
         """
         wanted = build or self._own
 
@@ -90,7 +92,7 @@ class Deployments:
         return await self.status()
 
     async def ramp(self, build: str, percent: float) -> Deployment:
-        """Let a build begin a part of the new runs; 0 ends that. Raises as `promote`."""
+        """Let a build begin a percentage of the new runs; 0 ends it. Raises as `promote`."""
         if not 0 <= percent <= 100:
             raise InvalidInput(f"{percent:g} is no percentage.", cure="Give 0 to 100.")
 
@@ -111,9 +113,9 @@ class Deployments:
         return await self.status()
 
     async def drain(self, build: str, *, move: bool = False) -> Drained:
-        """How far a build is from its end; with `move`, its runs go on in the current build.
+        """Say how many runs still need a build; with `move`, move them to the current build.
 
-        Each is moved only if this code, which must be the current build, replays its history.
+        A run is moved only if this code, which must be the current build, replays its history.
 
         Raises:
             NotFound: no such build has registered.
@@ -142,7 +144,7 @@ class Deployments:
         return Drained(build=left, moved=tuple(moved), stays=stays)
 
     async def _moved(self, leaving: Build) -> tuple[list[str], dict[str, str]]:
-        """Runs that go on in the current build, and why others do not."""
+        """Move runs to the current build; returns those that moved, and why others stay."""
         client = await self._server.client()
         moved, stays = list[str](), dict[str, str]()
         with self._server.translated():
@@ -193,8 +195,8 @@ class Deployments:
 
     async def _change(self, change: Change, build: str) -> None:
         client, name = await self._server.client(), self._chosen_name()
-        # A worker registers one task queue after the other, and the server refuses a build that
-        # lacks a queue of the current one. Whoever promotes right after a start waits for that.
+        # A worker registers its task queues one by one, and the server refuses a build that lacks
+        # a queue of the current one. So wait a little: the workers may have just started.
         patient_until = time.monotonic() + REGISTERED_WITHIN_S
         with self._server.translated():
             while True:
@@ -243,7 +245,7 @@ def _only(deployment: Deployment, build: str) -> Build:
 
 
 def without_versions(error: Unversioned) -> ServiceUnavailable:
-    """The server cannot serve versions side by side."""
+    """The error for a server without worker versioning."""
     return ServiceUnavailable(
         f"The server keeps no versions of workers: {error}",
         cure="Upgrade it or let its administrator switch worker versioning on, or unset "

@@ -1,7 +1,4 @@
-"""What keeps an open run from making progress, according to the server.
-
-With `server` and `faults`, all that reads what the Temporal client returns.
-"""
+"""What keeps an open run from making progress, according to the server."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -39,20 +36,20 @@ STORE = "store"
 STORE_BACK = "the store answers again, and the run goes on"
 TOO_SLOW = "the worker did not finish a task in time"
 UNKNOWN_TYPE = "no worker on its queue knows the workflow type"
-# How the SDK's worker says so.
+# The words of the SDK's worker.
 _UNKNOWN_TYPE = re.compile(
     r"workflow class (\S+) is not registered on this worker, available workflows: (.+)",
     re.IGNORECASE | re.DOTALL,
 )
-_UNDECODED = "Failed decoding arguments"  # of the SDK; what could not be decoded is its cause
-# A value of its history that was kept in the store, in the words of the worker that looked for it.
+_UNDECODED = "Failed decoding arguments"  # the SDK's words; the reason is in the cause
+# Our worker's words for a large value of a history whose blob is missing.
 _LOST = re.compile(r"kept elsewhere, and is not there: The blob (\S+) is not in this store")
 NEWEST_EVENTS = 20
-NEWEST_STEPS = 200  # a run that waits for its store asks for few steps more
-CERTAIN_ATTEMPTS = 3  # of a task, after which it is no accident
+NEWEST_STEPS = 200  # enough: a run that waits for its store schedules few steps more
+CERTAIN_ATTEMPTS = 3  # a workflow task that failed so often did not fail by accident
 MESSAGE_CHARACTERS = 300
 _REPORTED = SearchAttributeKey.for_keyword_list(REPORTED)
-# The server's own housekeeping; the next attempt of the task goes through.
+# Failures that are part of the server's normal work; the next attempt of the task succeeds.
 _HARMLESS = frozenset(
     {
         WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_UNHANDLED_COMMAND,
@@ -76,9 +73,9 @@ class RunProblem:
     """What keeps a run from making progress.
 
     Args:
-        mark: the same for as long as it is the same trouble; a new attempt is a new one.
-        found: for people.
-        cure: what to do, where somebody has to do something.
+        mark: identifies the problem; a new attempt of a step is a new problem.
+        found: what is wrong, for people.
+        cure: what to do, if somebody has to do something.
     """
 
     mark: str
@@ -94,7 +91,7 @@ class RunProblem:
 async def trouble_of(
     client: Client, described: WorkflowExecutionDescription, *, now: datetime
 ) -> RunProblem | None:
-    """The trouble of one run: its code, then its store, then its steps."""
+    """The problem of one run: first of its code, then of its store, then of its steps."""
     converter, pending = converter_for(client, described.id), described.raw_description
     trouble = await _code_of(client, described, converter)
     if trouble is not None:
@@ -103,7 +100,7 @@ async def trouble_of(
     begun = await _begun(client, described, made_again(steps))
     waiting = await waiting_steps(steps, converter, begun)
     if waiting:
-        # One trouble, whatever steps and tries it goes through: people are told once.
+        # One mark for all steps and attempts, so that people are told once.
         return RunProblem(mark=STORE, found=in_words(waiting, now=now))
     return repeated_step(steps, now=now)
 
@@ -111,7 +108,7 @@ async def trouble_of(
 async def _begun(
     client: Client, described: WorkflowExecutionDescription, steps: frozenset[str]
 ) -> dict[str, datetime]:
-    """When these steps were asked for, as the end of the history says; it has each step once."""
+    """When these steps were scheduled, by the end of the history, which has each step once."""
     if not steps:
         return {}
     newest = await _end_of_history(client, described, events=NEWEST_STEPS)
@@ -173,21 +170,22 @@ def failing_code(
     reported: Sequence[str] = (),
     unfetched: bool = False,
 ) -> RunProblem | None:
-    """The trouble of a run whose own code fails again and again.
+    """The problem of a run whose workflow code fails again and again.
 
     Args:
         newest: the end of its history, the newest event first.
         run: its id.
-        attempt: of the workflow task that is pending.
-        reported: the server's search attribute on problems; later attempts leave no event.
-        unfetched: whether no worker takes that task. A worker that died leaves the same trace as
-            one that was too slow: then the run waits for the next one, and its code is sound.
+        attempt: the attempt of the pending workflow task.
+        reported: the values of the server's search attribute on problems. It is needed because
+            later attempts write no event to the history.
+        unfetched: whether no worker takes the task. A dead worker leaves the same trace as a slow
+            one; then the run only waits for a worker, and its code is sound.
     """
     why = _task_failure(newest) or _reported(reported)
     if unfetched and why in {None, TOO_SLOW}:
         return None
     if why is None and attempt >= CERTAIN_ATTEMPTS:
-        why = "why is in the worker's log"  # what came since hides the one event that says it
+        why = "why is in the worker's log"  # newer events hide the one with the reason
     if why is None:
         return None
     unknown = _UNKNOWN_TYPE.search(why)
@@ -215,7 +213,7 @@ def _of_unknown_type(run: str, name: str, known: str) -> RunProblem:
 
 
 def lost_value(why: str) -> str | None:
-    """The blob that a value of a history was kept in, if that it is gone is the reason."""
+    """The address of the missing blob, if a failure says that a value's blob is missing."""
     found = _LOST.search(why)
     return found and found[1]
 
@@ -231,7 +229,7 @@ def _of_lost_value(run: str, blob: str) -> RunProblem:
 
 
 def reported_trouble(run: str, problems: Sequence[str] | None) -> RunProblem | None:
-    """The trouble that a list knows of: the server notes it after some attempts."""
+    """The problem that the server reports in a list, after some failed attempts."""
     why = _reported(problems or ())
     if why is None:
         return None
@@ -240,7 +238,7 @@ def reported_trouble(run: str, problems: Sequence[str] | None) -> RunProblem | N
 
 
 def repeated_step(pending: Iterable[PendingActivityInfo], *, now: datetime) -> RunProblem | None:
-    """The trouble of a run whose steps failed and are tried again."""
+    """The problem of a run whose steps failed and are retried."""
     troubled = [step for step in pending if step.attempt > 1 and step.HasField("last_failure")]
     if not troubled:
         return None
@@ -273,7 +271,7 @@ def _task_failure(newest: Iterable[HistoryEvent]) -> str | None:
 
 
 def _reported(problems: Sequence[str]) -> str | None:
-    """The cause in the attribute's values, such as `cause=WorkflowTaskFailedCause…`."""
+    """The cause in the values of the attribute, such as `cause=WorkflowTaskFailedCause…`."""
     causes = (value.partition("cause=")[2] for value in problems if value.startswith("cause="))
     cause = next(causes, None)
     if cause is None or cause.startswith("WorkflowTaskTimedOut"):
@@ -282,7 +280,7 @@ def _reported(problems: Sequence[str]) -> str | None:
 
 
 def _why(failure: Failure) -> str:
-    # The server wraps a failure that is too long for its tables, and cuts it below.
+    # If a failure is too long, the server wraps it in one of its own and shortens the cause.
     wrapped = failure.HasField("server_failure_info") or failure.message == _UNDECODED
     if wrapped and failure.HasField("cause"):
         return _why(failure.cause)
@@ -290,7 +288,7 @@ def _why(failure: Failure) -> str:
         return _TIMEOUTS.get(failure.timeout_failure_info.timeout_type, "it took too long")
     said = " ".join(failure.message.split()) or "no reason was given"
     words = said_in_words(said, otherwise="it failed inside")[:MESSAGE_CHARACTERS]
-    # A sentence of ours goes on in the middle of another; names of types keep their capitals.
+    # A sentence of ours is put into another, so it begins in lower case; type names do not.
     first, _, _ = words.partition(" ")
     return words[0].lower() + words[1:] if first.istitle() and first.isalpha() else words
 

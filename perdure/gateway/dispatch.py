@@ -1,7 +1,4 @@
-"""Whether workers fetch the tasks of a run.
-
-With `server`, `faults` and `troubles`, all that reads what the Temporal client returns.
-"""
+"""Whether workers fetch the tasks of a run."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,14 +15,14 @@ from temporalio.api.workflowservice.v1 import DescribeWorkflowExecutionResponse
 PENDING = "pending"
 DISPATCHED = "dispatched"
 PATIENCE_S = 5.0  # as long as the readiness probe waits for an answer
-STARTED_ONLY = 2  # events of a run that no worker has looked at
+STARTED_ONLY = 2  # the number of events of a run before a worker takes its first task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unfetched:
-    """A task that no worker has fetched: its queue, its kind, and since when it waits.
+    """A task that no worker has fetched: its queue, what it is, and how long it waits.
 
-    `build`: the version of the workers that its run is pinned to.
+    `build` is the build that its run is pinned to.
     """
 
     queue: str
@@ -35,7 +32,7 @@ class Unfetched:
 
 
 def unfetched(described: DescribeWorkflowExecutionResponse, *, now: datetime) -> Unfetched | None:
-    """The oldest work of a run that no worker has taken, whatever its age."""
+    """The oldest task of a run that no worker has fetched, however young it is."""
     build = _pinned(described)
     lying = [
         _step(step, now, build) for step in described.pending_activities if _waits(step, build)
@@ -55,13 +52,13 @@ def dispatch_of(
     folders: Mapping[str, str],
     worker_command: Callable[[str | None], str],
 ) -> str:
-    """`pending`, `dispatched`, or what is wrong with how to set it right.
+    """`pending`, `dispatched`, or what is wrong and what to do.
 
     Args:
-        lying: the oldest work that nobody has taken.
-        history_length: events of the newest execution.
+        lying: the oldest task that no worker has fetched.
+        history_length: the number of events of the newest execution.
         folders: the workspace folder of each tools queue that has one.
-        worker_command: says how to start the worker of a folder.
+        worker_command: returns the command that starts the worker of a folder.
     """
     if lying is None or lying.seconds < PATIENCE_S:
         return PENDING if history_length <= STARTED_ONLY else DISPATCHED
@@ -79,32 +76,32 @@ def dispatch_of(
 
 
 def lies(task: PendingWorkflowTaskInfo) -> bool:
-    """Whether a workflow task is in its queue, and with no worker."""
+    """Whether a workflow task waits in its queue."""
     return task.state == PendingWorkflowTaskState.PENDING_WORKFLOW_TASK_STATE_SCHEDULED
 
 
 def lies_long(task: PendingWorkflowTaskInfo, now: datetime) -> bool:
-    """Whether no worker has taken a workflow task for longer than one takes that is there."""
+    """Whether a workflow task waits longer than it would if a worker were there."""
     return lies(task) and _age(_put_there(task), now) >= PATIENCE_S
 
 
 def _put_there(task: PendingWorkflowTaskInfo) -> datetime:
-    """Since when this attempt waits: the server puts a task that failed back at once."""
+    """When this attempt was put into the queue."""
     again = task.attempt > 1 and task.HasField("scheduled_time")
     since = task.scheduled_time if again else task.original_scheduled_time
     return since.ToDatetime(tzinfo=UTC)
 
 
 def _waits(step: PendingActivityInfo, build: str) -> bool:
-    # A step that is tried again is trouble of another kind: somebody had taken it. With a build
-    # that nobody serves any more, it is this kind.
+    # A step that is retried was fetched before, so its trouble is of another kind. But if the run
+    # is pinned to a build, the workers of that build may be gone.
     scheduled = PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED
     pauses = step.HasField("next_attempt_schedule_time")
     return step.state == scheduled and (step.attempt <= 1 or (build != "" and not pauses))
 
 
 def _pinned(described: DescribeWorkflowExecutionResponse) -> str:
-    """The build that the run is pinned to; empty without one."""
+    """The build that the run is pinned to, or an empty text."""
     info = described.workflow_execution_info.versioning_info
     pinned = info.behavior == VersioningBehavior.VERSIONING_BEHAVIOR_PINNED
     return info.deployment_version.build_id if pinned else ""

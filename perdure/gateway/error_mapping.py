@@ -1,4 +1,4 @@
-"""Turns errors of the Temporal client into Perdure's."""
+"""Maps errors of the Temporal client to Perdure's errors."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -25,8 +25,8 @@ from perdure.domain.foundation.errors import (
 from perdure.domain.foundation.names import attributes_command
 from perdure.domain.foundation.plain_text import said_in_words
 
-# A query that no worker takes ends in one of these: at our deadline, or at once when the server
-# has not seen a poller for minutes.
+# A query that no worker takes ends with one of these: at our deadline, or at once if the server has
+# seen no poller for minutes.
 _NO_WORKER = frozenset(
     {
         RPCStatusCode.DEADLINE_EXCEEDED,
@@ -35,7 +35,7 @@ _NO_WORKER = frozenset(
     }
 )
 
-# Only these say that nobody is there; whoever refuses, answers.
+# Only these mean that the server is away; a server that refuses a request is there.
 _AWAY = frozenset(
     {
         RPCStatusCode.UNAVAILABLE,
@@ -53,9 +53,9 @@ def translated(
     """Raise `PerdureError`s in place of RPC errors.
 
     Args:
-        address: the server, for the message.
-        run: the run that the call was about; without one the namespace is what is missing.
-        namespace: of the call, for the message.
+        address: the address of the server, for the message.
+        run: the run that the call is about. Without one, NOT_FOUND means the namespace.
+        namespace: the namespace of the call, for the message.
     """
     try:
         yield
@@ -70,7 +70,7 @@ def translated(
 
 @contextmanager
 def update_translated(run: str, verb: str) -> Generator[None]:
-    """Raise `PerdureError`s for what comes of a verb that is sent to a run."""
+    """Raise `PerdureError`s in place of the errors of an update."""
     try:
         yield
     except WorkflowUpdateFailedError as error:
@@ -79,7 +79,7 @@ def update_translated(run: str, verb: str) -> Generator[None]:
         raise no_answer(run, asked=f" Whether `{verb}` was taken shows in its status.") from error
     except StoreAway:
         raise
-    except StoreError as error:  # this process has not got its key or codec
+    except StoreError as error:  # this process lacks the key or codec
         raise StoreError(
             f"The run {run} answered `{verb}`, and its answer cannot be opened here: "
             f"{error.message}",
@@ -88,7 +88,7 @@ def update_translated(run: str, verb: str) -> Generator[None]:
 
 
 def unreachable(address: str, why: str) -> ServiceUnavailable:
-    """The Temporal server does not answer."""
+    """The error for a Temporal server that does not answer."""
     return ServiceUnavailable(
         f"The Temporal server at {address} does not answer: {why}.",
         cure="Start it with `perdure up --detach`, or correct TEMPORAL_ADDRESS.",
@@ -96,12 +96,12 @@ def unreachable(address: str, why: str) -> ServiceUnavailable:
 
 
 def unknown_run(run: str, hint: str = "") -> NotFound:
-    """Neither server nor store knows the run."""
+    """The error for a run that neither server nor store knows."""
     return NotFound(f"There is no run {run}.{hint}", cure="`perdure list` lists all runs.")
 
 
 def no_answer(run: str, *, asked: str = "") -> NoReadyWorker:
-    """A worker did not take a query or an update in time."""
+    """The error for a query or update that no worker took in time."""
     return NoReadyWorker(
         f"No worker answers for run {run}.{asked}",
         cure="Start one with `perdure worker` (or `perdure up --detach`); the run is not lost.",
@@ -109,7 +109,7 @@ def no_answer(run: str, *, asked: str = "") -> NoReadyWorker:
 
 
 def sentence(error: BaseException | None) -> str:
-    """What a validator or handler said, without the class names around it."""
+    """The message of a validator or handler, without the names of error classes."""
     if isinstance(error, ApplicationError):
         return error.message
     return str(error) if error is not None else "no reason was given"

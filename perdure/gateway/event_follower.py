@@ -22,9 +22,9 @@ from perdure.gateway.stored_status import stored_status, torn_status
 from perdure.gateway.temporal_gateway import ExecutionInfo, TemporalGateway
 from perdure.gateway.types import Waits
 
-# The client tries a call again for ten seconds by itself.
+# Shorter than the ten seconds for which the client retries a call by itself.
 LOOK_S = 5.0
-KEPT = 1_000  # events by which a reset is recognised
+KEPT = 1_000  # newest events that are remembered, to find where a reset run differs
 
 
 class Pace:
@@ -88,7 +88,7 @@ class Follower:
                 away = None
             except ServiceUnavailable as error:
                 away = away or monotonic()
-                # The store may know of the end although the server is away.
+                # The store may know that the run has ended, although the server is away.
                 if monotonic() - away > self._waits.outage or await self._is_over():
                     raise await self._given_up(error) from error
                 await self._sleep()
@@ -110,16 +110,16 @@ class Follower:
             await self._sleep()
 
     async def _until_closed(self, look: ExecutionInfo | None) -> None:
-        """Wait until the execution has closed, and go on reporting trouble meanwhile.
+        """Wait until the execution has closed, and keep reporting problems.
 
-        A client that hears of the end asks for the result, which is stored only then.
+        After the `ended` event, a client asks for the result, which is stored only then.
         """
         while look is not None and look.open and look.execution == self._execution:
             await self._sleep()
             try:
                 look = await self._look()
             except ServiceUnavailable:
-                return  # whoever asks for the result is told
+                return  # the request for the result will report it
             self._tell_trouble(look)
             self._pace.quiet()
 
@@ -140,24 +140,25 @@ class Follower:
 
     async def _fresh(self, look: ExecutionInfo | None, since: int) -> tuple[list[Event], int]:
         """The events that were not yielded yet, and the number after which they begin."""
-        # A describe call is cheap and needs no worker. A query needs one, and replays the run there
-        # if it has left the cache.
+        # A describe call is cheap and needs no worker. A query needs one, which replays the run if
+        # it is not in its cache.
         mark = _mark(look)
         if look is None or mark == self._seen:
             self._pace.quiet()
             return [], since
-        # Continue-as-new keeps counting; a reset run counts again from the reset on.
+        # Event numbers go on after continue-as-new, but repeat after a reset. So read all events
+        # of another execution.
         other = self._execution not in {None, look.execution}
         try:
             events = await self._server.query(
                 self._run, "events", list[Event], given=EventsQuery(since=0 if other else since)
             )
         except (NoReadyWorker, ServiceUnavailable, NotFound):
-            # Its worker is away, or its history just left: the next look tells.
+            # The worker is away, or the history was just deleted; the next look shows which.
             self._pace.quiet()
             return [], since
         except StoreError as error:
-            # It answers, and this process cannot open that; the end is in the store all the same.
+            # This process cannot decrypt the answer. The end of the run is still in the store.
             self._tell_sealed(error)
             self._pace.quiet()
             return [], since
@@ -172,7 +173,7 @@ class Follower:
         return fresh, since
 
     def _common(self, events: list[Event], since: int) -> int:
-        """The last number up to which a reset run agrees with the events yielded so far."""
+        """The last event number up to which a reset run agrees with the yielded events."""
         anew = [event.seq for event in events if self._told.get(event.seq, event.at) != event.at]
         return min([since, events[-1].seq, *(seq - 1 for seq in anew)])
 
@@ -192,7 +193,7 @@ class Follower:
             self._on_trouble(STORE_BACK)
 
     async def _tell_unserved(self, look: ExecutionInfo | None) -> None:
-        """Say once of each piece of work that no worker takes it, unless there is more to say."""
+        """Report once for each task that no worker takes it, unless there is another problem."""
         told = await self._unserved(look) if look and look.trouble is None else ""
         lying = look.unfetched if look is not None and told else None
         mark = f"{lying.queue} {lying.what}" if lying is not None else None
@@ -206,7 +207,7 @@ class Follower:
         self._told_sealed = True
 
     async def _last_word(self, look: ExecutionInfo | None, since: int) -> Event:
-        """An `ended` event for a run whose own cannot be read any more."""
+        """An `ended` event for a run whose own event can no longer be read."""
         row = await self._records.run(self._run)
         if row is None and look is None:
             raise unknown_run(self._run)

@@ -1,4 +1,4 @@
-"""Experiments at Temporal: start, look, pause, stop, take up again, add inputs."""
+"""Experiments at Temporal: start, read, pause, stop, resume, add inputs."""
 
 import hashlib
 from collections.abc import Callable, Sequence
@@ -39,14 +39,14 @@ KNOWN = 1_000
 class Experiments:
     """The experiments of one installation.
 
-    Every method raises `NotFound` for an unknown experiment and `ServiceUnavailable` when the
-    server does not answer; reading needs no server.
+    Every method raises `NotFound` for an unknown experiment and `ServiceUnavailable` if the server
+    does not answer; reading needs no server.
 
     Args:
         store: plans, inputs and trials.
         server: the connection to Temporal.
-        starter: tells where runs live, and whether workers are there.
-        records: the installation.
+        starter: places runs, and checks for workers.
+        records: has the id of the installation.
         now: the clock.
     """
 
@@ -92,14 +92,14 @@ class Experiments:
         return id
 
     async def stored(self, id: str) -> StoredExperiment:
-        """The experiment as its row says."""
+        """The stored experiment."""
         found = await self._store.get(id)
         if found is None:
             raise NotFound(f"There is no experiment {id}.", cure="perdure experiment list")
         return found
 
     async def resolve(self, name: str) -> str:
-        """The id that a unique beginning or `@last` means."""
+        """The id for a unique prefix or `@last`."""
         known = [one.id for one in await self._store.list(limit=KNOWN)]
         if name == LAST and known:
             return known[0]
@@ -118,19 +118,19 @@ class Experiments:
     async def list(
         self, *, limit: int = 100, after: Place | None = None
     ) -> Sequence[ExperimentStatus]:
-        """The newest experiments first, or those behind a place; nobody is asked what runs now."""
+        """Stored experiments, the newest first; neither server nor workers are asked."""
         found = await self._store.list(limit=limit, after=after)
         totals = await self._store.totals([one.id for one in found])
         return [_status(one, totals[one.id], None) for one in found]
 
     async def status(self, id: str) -> ExperimentStatus:
-        """How an experiment stands."""
+        """The status of an experiment."""
         stored = await self.stored(id)
         progress = None if stored.ended_at else await self._progress(id)
         return _status(stored, await self._totals(id), progress)
 
     async def trials(self, id: str) -> Sequence[Trial]:
-        """What became of its trials so far."""
+        """Its trials so far."""
         return await self._store.trials(id)
 
     async def entries(self, id: str) -> Sequence[Entry]:
@@ -138,15 +138,15 @@ class Experiments:
         return await self._store.entries(id)
 
     async def pause(self, id: str) -> None:
-        """Start no further trial; runs that are open go on."""
+        """Start no further trial; open runs go on."""
         await self._signal(id, "pause")
 
     async def stop(self, id: str, *, now: bool = False) -> None:
-        """Start no further trial and end after the open ones, or `now` with what they have."""
+        """End after the open trials, or with `now` at once, with what they have."""
         await self._signal(id, "stop", "now" if now else "graceful")
 
     async def resume(self, id: str, *, cost_usd: Money | None = None) -> None:
-        """Go on after a pause, a stop or a spent budget; trials that ended are not run again.
+        """Continue after a pause, a stop or a spent budget; ended trials are not repeated.
 
         Raises:
             NotAllowed: all its trials have ended.
@@ -165,10 +165,10 @@ class Experiments:
         await self._again(stored)
 
     async def extend(self, id: str, entries: Sequence[Entry], *, after: int) -> ExperimentStatus:
-        """Run further inputs too; an experiment that has ended goes on with them.
+        """Add inputs; an ended experiment continues with them.
 
         Raises:
-            NotAllowed: there are not just `after` inputs, as somebody has added others.
+            NotAllowed: the number of inputs is not `after`: somebody else has added some.
         """
         await self.stored(id)
         if not await self._store.add_entries(id, entries, after=after):
@@ -183,7 +183,7 @@ class Experiments:
         return await self.status(id)
 
     async def delete(self, id: str) -> None:
-        """Forget an experiment that has ended; its runs stay.
+        """Delete an ended experiment; its runs stay.
 
         Raises:
             NotAllowed: it is open.
@@ -196,7 +196,7 @@ class Experiments:
         await self._store.delete(id)
 
     async def _ready(self, plan: Plan, first: Entry) -> None:
-        """Every arm can be run: its models are known, and somebody works on its queues."""
+        """Check that every arm can run: its models are known, and its queues have workers."""
         served = await self._starter.served()
         for arm in plan.arms:
             spec = RUN_SPEC.validate_python(trial_task(arm, first, label=plan.name))
@@ -217,12 +217,12 @@ class Experiments:
         return stored.model_copy(update={"plan": plan})
 
     async def _again(self, stored: StoredExperiment) -> None:
-        """Open it once more."""
+        """Start its workflow again."""
         await self._store.note(stored.id, "running", at=self._now())
         await self._begin(stored)
 
     async def _begin(self, stored: StoredExperiment) -> None:
-        """An execution that goes on at the first trial that has not ended."""
+        """Start an execution that continues at the first trial that has not ended."""
         trials = await self._store.trials(stored.id)
         done = {trial.number for trial in trials if trial.ended}
         following = next(
@@ -276,7 +276,7 @@ class Experiments:
                 ) from None
 
     async def _progress(self, id: str) -> Progress | None:
-        """How far its workflow is; None where no worker says."""
+        """The progress that its workflow reports; None if no worker answers."""
         try:
             with self._server.translated():
                 handle = await self._handle(id)
@@ -316,7 +316,7 @@ def _status(
 
 
 def _failing(described: WorkflowExecutionDescription) -> str:
-    """Why a step is tried again and again; empty where none is."""
+    """Why a step is retried again and again; empty if none is."""
     for step in described.raw_description.pending_activities:
         if step.attempt >= TRIED and step.last_failure.message:
             told = step.last_failure.message[:WORDS]
@@ -325,7 +325,7 @@ def _failing(described: WorkflowExecutionDescription) -> str:
 
 
 def _shapes(plan: Plan) -> tuple[TrialShape, ...]:
-    """What scheduling needs to know of the trials of one input, in order."""
+    """The facts about the trials of one input that scheduling needs, in order."""
     found: list[TrialShape] = []
     for number in range(plan.trials_per_input):
         arm, beside = plan.arm(plan.position(number).arm), plan.beside(number)

@@ -1,6 +1,6 @@
 """Forks: a new run that continues from an iteration of another run, with changed settings.
 
-Everything comes from the store, so the other run may be open or ended, even without a history.
+Everything comes from the store, so the other run may be open or ended, and needs no history.
 """
 
 from collections.abc import Callable
@@ -51,12 +51,12 @@ class Forking:
         """Start the fork; see `Gateway.fork`."""
         row = await self._states.row(run)
         state, records = await self._states.after(row, iteration)
-        # The stored specification may name another rubric than the one that scored this iteration.
+        # The rubric may have been amended since this iteration was scored.
         before = _in_force(await self._states.spec(row), state)
         _require_fitting(run, before, spec, state, records)
         origin = Origin(run=run, iteration=iteration)
         first = _first_state(state, spec, before=before, now=self._now(), origin=origin)
-        # Copied, not linked: the other run may be deleted while the fork goes on.
+        # Records are copied, since the other run may be deleted while the fork goes on.
         taken = inherited(records, run)
         beginning = Beginning(state=with_records(first, taken), records=taken)
         return await self._starter.start(spec, run=fork_id, key=key, beginning=beginning)
@@ -128,7 +128,7 @@ def _require_told_once(before: AgentSpec, spec: AgentSpec) -> None:
 def _require_files(
     run: str, before: AgentSpec, state: LoopState, records: tuple[IterationRecord, ...]
 ) -> None:
-    """The files of an agent run are kept as it ends; before that only its conversation is."""
+    """Refuse a fork that needs files: an agent run keeps its files only when it ends."""
     if before.tools.access == "full" and state.base_tree is None:
         raise NotAllowed(
             f"{run} may write files, and those after iteration {records[-1].index} were not kept: "

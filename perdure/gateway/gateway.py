@@ -55,35 +55,35 @@ if TYPE_CHECKING:
 
 
 async def as_they_are(spec: Spec, _served: ServedModels | None = None, /) -> Spec:
-    """Resolves nothing: the models stay as the specification names them."""
+    """Resolve nothing: the models stay as the specification names them."""
     return spec
 
 
 def utc_now() -> datetime:
-    """The clock of interfaces."""
+    """The current time, aware."""
     return datetime.now(UTC)
 
 
 class Gateway:
-    """What every interface calls; none of them talks to Temporal directly.
+    """Everything that interfaces ask of runs; no interface talks to Temporal directly.
 
     Args:
-        connect: makes the Temporal client, at first need; its data converter comes with it.
-        blobs: texts that are too long for a message, and outputs.
+        connect: makes the Temporal client with its data converter, at first use.
+        blobs: outputs, and texts that are too long for a message.
         records: rows of runs, for answers without server or worker.
-        journal: what was spent.
-        facts: the installation.
+        journal: the spend of runs.
+        facts: facts about the installation.
         resolve: fills in and checks the models of a specification; raises `InvalidInput`.
         settle: gives a run its session and project, by its id.
-        rubric_problems: finds what cannot be used in a rubric that a person amends.
-        waits: bounds in time.
+        rubric_problems: finds unusable patterns and schemas in an amended rubric.
+        waits: time limits.
         now: the clock.
-        audit: writes down what runs are asked.
-        why_not: says why a history does not replay, None where it does.
-        prepare: adds what the namespace lacks, where that is allowed; raises `RuntimeUnavailable`.
+        audit: records the verbs that people send.
+        why_not: says why a history does not replay; None if it does.
+        prepare: adds what the namespace lacks, if that is allowed; raises `RuntimeUnavailable`.
 
-    Every method raises `ServiceUnavailable` when the server does not answer and the store cannot
-    stand in, and `NotFound` for an unknown run.
+    Every method raises `ServiceUnavailable` if the server does not answer and the store cannot
+    replace it, and `NotFound` for an unknown run.
     """
 
     def __init__(
@@ -131,8 +131,8 @@ class Gateway:
     ) -> str:
         """Start a run and return its id.
 
-        The same id or key starts one run however often and however fast it is asked for, also when
-        its history is gone. `by` is who starts it, for the audit trail.
+        The same id or key starts only one run, even if requests are concurrent or the history is
+        gone. `by` is who starts it, for the audit trail.
 
         Raises:
             InvalidInput: the specification cannot be run here.
@@ -146,39 +146,39 @@ class Gateway:
     def opening(
         self, read: "ReadSpec", *, lacks: Callable[[], Mapping[str, str]], admit: "Admit"
     ) -> "TaskOpening":
-        """What opens runs that Temporal clients started with their task alone.
+        """The service that opens runs which Temporal clients started with only a task.
 
         Args:
-            read: makes a specification of the fields of a task.
-            lacks: families of models that this worker cannot call, with why.
+            read: makes a specification from the fields of a task.
+            lacks: families of models that this worker cannot call, with the reasons.
             admit: says what a run of a schedule may spend.
         """
         return self._parts.opening(read, lacks=lacks, admit=admit)
 
     def deployments(self, name: str | None, own: str) -> "Deployments":
-        """The worker deployment of that name, seen from the build of this code."""
+        """The worker deployment of that name; `own` is the build of this code."""
         return self._parts.deployments(name, own)
 
     def experiments(self, store: "ExperimentStore") -> "Experiments":
-        """The experiments of this installation, over their store."""
+        """The experiments of this installation."""
         return self._parts.experiments(store)
 
     def schedules(self, store: "ScheduleStore") -> "Schedules":
-        """The schedules of this installation, over their store."""
+        """The schedules of this installation."""
         return self._parts.schedules(store)
 
     def fresh_id(self, kind: str, goal: str) -> str:
-        """An id that no run has; without words of the goal where there is an encryption key."""
+        """An id that no run has; it contains no words of the goal if there is an encryption key."""
         return new_id(kind, self._facts.words(goal), uuid.uuid4().hex)
 
     async def check(self, spec: Spec) -> Spec:
-        """The specification as it would run here: models, access, the loop that it names.
+        """The specification as it would run here, with its models, access and loop filled in.
 
-        Asks the workers only where it would be refused by what is known here.
+        Asks the workers only if it would be refused by what is known here.
 
         Raises:
-            InvalidInput: it names models, tools or checks that are not there, or has patterns or
-                schemas that cannot be used.
+            InvalidInput: it names missing models, tools or checks, or has unusable patterns or
+                schemas.
         """
         try:
             return await self._parts.resolve(spec, await self._parts.starter.served(ask=False))
@@ -188,19 +188,19 @@ class Gateway:
             return await self._parts.resolve(spec, served)
 
     async def default_model(self) -> str | None:
-        """What a run without a model uses where the workers are; None when none has said."""
+        """The workers' default model; None if no worker has reported one."""
         served = await self._served()
         return served.default or None if served is not None else None
 
     async def _served(self) -> ServedModels | None:
-        """What workers say of models; None too when there is nobody to ask."""
+        """What the workers report about models; None if nobody answers."""
         try:
             return await self._parts.starter.served()
         except PerdureError:
             return None
 
     async def fork_spec(self, run: str, iteration: int) -> Spec:
-        """What a fork from an iteration of a run is told, before anything is changed.
+        """The specification that a fork from an iteration starts from, before any change.
 
         Raises:
             InvalidInput: the run has no such iteration; the message says which it has.
@@ -218,16 +218,16 @@ class Gateway:
         idempotency_key: str | None = None,
         by: str = "",
     ) -> str:
-        """Start a new run that goes on from an iteration of another, and return its id.
+        """Start a new run that continues from an iteration of another, and return its id.
 
         It has a budget and an account of its own; the other run is not touched.
 
         Args:
             run: the other run, open or ended.
-            iteration: the one that it goes on from.
-            spec: what `fork_spec` gave, with the wanted changes.
-            run_id: the id it gets; the same id twice is one run.
-            idempotency_key: the same key is one run, whenever it is sent.
+            iteration: the iteration after which the new run begins.
+            spec: the result of `fork_spec`, with the wanted changes.
+            run_id: the id of the new run; the same id starts only one run.
+            idempotency_key: the same key starts only one run, whenever it is sent.
             by: who starts it, for the audit trail.
 
         Raises:
@@ -243,16 +243,16 @@ class Gateway:
         return await self._parts.witnessed(starting, run=named, by=by, about=about)
 
     async def readiness(self, spec: Spec) -> tuple[QueueState, ...]:
-        """Whether somebody answers on each queue that a specification needs."""
+        """Whether a worker answers on each queue that a specification needs."""
         site = await self._parts.starter.site(await self.check(spec))
         return await self._parts.starter.readiness.of(site)
 
     async def status(self, run: str) -> RunStatus:
-        """One look at a run; `source` is `store` when its worker did not answer."""
+        """The status of a run; `source` is `store` if its worker did not answer."""
         return await self._parts.looking.status(run)
 
     async def result(self, run: str, *, wait: bool = True) -> RunResult:
-        """The end of a run, with all records and the whole output.
+        """The result of a run, with all records and the whole output.
 
         Raises:
             NotAllowed: it has not ended, and `wait` is off.
@@ -260,11 +260,11 @@ class Gateway:
         return await self._parts.looking.result(run, wait=wait)
 
     async def records(self, run: str) -> list[IterationRecord]:
-        """The iterations that are written to the store, in order."""
+        """The stored iterations, in order."""
         return await self._parts.looking.records(run)
 
     async def costs(self, run: str | None = None) -> CostReport:
-        """Spend by phase, model and day of one run, or of all that the store knows."""
+        """Spend by phase, model and day, of one run or of the newest stored runs."""
         return await self._parts.looking.costs(run)
 
     def events(
@@ -272,56 +272,56 @@ class Gateway:
     ) -> AsyncGenerator[Event]:
         """Events after `since` as they come, up to and including `ended`.
 
-        `on_trouble` is told in words, once for each attempt, what keeps the run from moving.
+        `on_trouble` is called with a description of each problem that keeps the run from moving.
         """
         return self._parts.follower(run, on_trouble).events(since)
 
     async def verb(self, run: str, message: AnyMessage) -> Receipt:
-        """Ask a run to do something.
+        """Send a control verb to a run.
 
         Raises:
-            InvalidInput: a rubric with patterns or schemas that cannot be used.
-            NotAllowed: its state forbids it; the message is the reason alone.
+            InvalidInput: the message has a rubric with unusable patterns or schemas.
+            NotAllowed: the state of the run forbids it; the message is only the reason.
             NoReadyWorker: no worker took it in time.
         """
         return await self._parts.steering.verb(run, message)
 
     async def failing(self, *, limit: int) -> FailingRuns:
-        """Open runs whose tasks keep failing: those the server names, and the newest `limit`."""
+        """Open runs whose tasks keep failing, among those the server names and the newest."""
         return await self._parts.failing.find(limit=limit)
 
     async def load(self) -> "ServerLoad":
-        """What waits at the server: runs for people, tasks for workers."""
+        """What waits at the server: runs that wait for people, and tasks for workers."""
         return await self._parts.load.read()
 
     async def repair(self, run: str) -> Repaired:
-        """Take a run whose tasks keep failing back to where it was sound; send what came since.
+        """Reset a run whose tasks keep failing to its last good point; send later messages again.
 
         Raises:
-            NotAllowed: nothing of it fails, it fails for another cause, or no worker is there.
+            NotAllowed: none of its tasks fails, a reset does not help, or no worker is there.
         """
         return await self._parts.repairing.repair(run)
 
     async def verb_all(
         self, message: AnyMessage, *, kind: LoopKind | None = None, root: str | None = None
     ) -> BulkReport:
-        """Ask all open runs, those of one kind, or those of one tree; each is looked at first."""
+        """Send a verb to all open runs, or to those of one kind or tree."""
         return await self._parts.steering.verb_all(message, kind=kind, root=root)
 
     async def gates(self) -> OpenGates:
-        """All questions that wait for a person, oldest first."""
+        """All open questions to people, oldest first."""
         return await self._parts.open_gates.read()
 
     async def list(self, wanted: RunFilter | None = None) -> RunPage:
-        """One page of root runs: the server's, then those that only the store remembers."""
+        """One page of root runs: first those at the server, then those only in the store."""
         return await self._parts.listing.page(wanted or RunFilter())
 
     async def count(self, wanted: RunFilter) -> int:
-        """How many of this installation's runs the server lists; the newest may be missing."""
+        """How many runs of this installation the server lists; the newest may be missing."""
         return await self._parts.listing.count(wanted)
 
     async def delete(self, run: str) -> None:
-        """Drop what server and store keep of an ended run; its spend stays in the journal.
+        """Delete what server and store keep of an ended run; its spend stays in the journal.
 
         Raises:
             NotAllowed: it has not ended.
@@ -329,22 +329,22 @@ class Gateway:
         await self._parts.deleting.delete(run)
 
     async def expire(self, stones: Sequence["Tombstone"], *, dry_run: bool = False) -> None:
-        """Drop what server and store keep of a tree of ended runs, and keep their tombstones.
+        """Delete what server and store keep of a tree of ended runs, and write tombstones.
 
-        With `dry_run` it is only asked whether they have all ended.
+        With `dry_run`, only check that all of them have ended.
 
         Raises:
-            NotAllowed: one of them has not ended, as after a reset; if that is seen at the
-                beginning, nothing was dropped, and no run that is still there has a tombstone.
+            NotAllowed: one of them has not ended, for example after a reset. If this is seen at
+                the beginning, nothing was deleted. No run that is still there has a tombstone.
         """
         await self._parts.deleting.expire(stones, dry_run=dry_run)
 
     async def resolve(self, name: str) -> str:
-        """The run id that a unique prefix or `@last` means.
+        """The run id for a unique prefix or `@last`.
 
         Raises:
-            InvalidInput: it is the beginning of several ids, which the message lists.
-            NotFound: it is the beginning of none; the message names the nearest.
+            InvalidInput: several ids have this prefix; the message lists them.
+            NotFound: no id has this prefix; the message names the nearest ids.
         """
         return await self._parts.listing.resolve(name)
 
@@ -353,7 +353,7 @@ class Gateway:
         return self._parts.upkeep(duty)
 
     async def mine(self) -> MineReport:
-        """Look for patterns once, now; raises `NoReadyWorker` when nobody can."""
+        """Look for patterns once, now; raises `NoReadyWorker` if there is no worker."""
         from perdure.gateway.upkeep import mine_now
 
         readiness = self._parts.starter.readiness
@@ -364,15 +364,15 @@ class Gateway:
         return (await self._parts.server.history(run)).encode()
 
     def retained(self, runs: Collection[str] | None = None) -> AsyncIterator[Retained]:
-        """What the server keeps of each of this installation's executions, or of these runs' alone.
+        """What the server keeps of this installation's executions, or only of those of `runs`.
 
         Raises:
-            StoreError: something is sealed with a key that is not known here.
+            StoreError: something is encrypted with a key that is not known here.
         """
         return self._parts.retaining.executions(runs)
 
     def web_url(self, run: str) -> str | None:
-        """The page of a run in Temporal's Web UI, where there is one."""
+        """The URL of a run in Temporal's Web UI; None without a Web UI."""
         if self._facts.ui_url is None:
             return None
         base = self._facts.ui_url.rstrip("/")

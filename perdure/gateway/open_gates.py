@@ -15,7 +15,7 @@ WAITING = f"ExecutionStatus = 'Running' AND {OURS} AND PerdureLifecycle IN ('wai
 
 
 class GateReader:
-    """Asks each run that waits what it waits for."""
+    """Asks each waiting run for its open questions."""
 
     def __init__(self, *, server: TemporalGateway, records: RecordStore) -> None:
         self._server = server
@@ -23,7 +23,7 @@ class GateReader:
 
     async def read(self) -> OpenGates:
         """The open questions, oldest first, and the runs that did not answer."""
-        # Others in this namespace have people of their own, who answer them.
+        # Only this installation's runs: others in the namespace have people of their own.
         queue = loops_queue(await self._records.installation())
         query = f"{WAITING} AND TaskQueue = {quoted(queue)}"
         waiting = [look async for look in every(self._server, query)]
@@ -51,5 +51,5 @@ class GateReader:
 
 
 def is_sealed(error: PerdureError) -> bool:
-    """Whether a run answered, and this process has not got the key or codec to open that."""
+    """Whether a run answered, but this process lacks the key or codec to decrypt the answer."""
     return isinstance(error, StoreError) and not isinstance(error, StoreAway)

@@ -1,7 +1,7 @@
-"""Opening a run that a Temporal client started with its task alone.
+"""Opens a run that a Temporal client started with only a task.
 
-The execution is there already, so nothing is started and nobody is asked whether workers are: the
-task is checked, its row claimed, and its workflow told where to go on.
+The execution exists already, so nothing is started and no queue is probed. The task is checked, the
+row of the run is claimed, and the workflow gets the input with which it goes on.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -50,35 +50,35 @@ REASONS: Mapping[type[PerdureError], str] = {MonthSpent: MONTH_SPENT, NoRoom: NO
 
 
 class Admit(Protocol):
-    """Takes a start of a schedule into the books of its month."""
+    """Admits a start of a schedule within its monthly budget."""
 
     async def __call__(self, schedule: str, run: str, spec: Spec, *, room: Room | None) -> Spec:
-        """The specification with what the month leaves of its budget.
+        """The specification, its budget lowered to what is left of the month.
 
         Args:
             schedule: the id of the Temporal schedule that started the run.
-            run: the run.
-            spec: what it was started with.
-            room: asked first, where the run has no place among the open ones yet.
+            run: the id of the run.
+            spec: the specification that it was started with.
+            room: checks the limit of open runs; None if the run is admitted already.
 
         Raises:
             MonthSpent: nothing is left of the month.
-            NoRoom: as many runs are open as may be.
-            ServiceUnavailable: so they are, and the start waits.
+            NoRoom: the limit of open runs is reached, and the settings refuse more.
+            ServiceUnavailable: the limit of open runs is reached, and the start has to wait.
         """
         ...
 
 
 class TaskOpening:
-    """Opens runs of tasks.
+    """Opens runs that were started with only a task.
 
     Args:
-        starter: places runs and writes their rows.
+        starter: places runs and makes their rows.
         records: rows of runs.
-        read: makes a specification of the fields of a task, or raises what is wrong with them.
-        resolve: fills in models and tools, as this worker has them.
-        settle: finds the run's session and project.
-        lacks: families of models that this worker cannot call, with why.
+        read: makes a specification from the fields of a task, or raises what is wrong with them.
+        resolve: fills in the models and tools of this worker.
+        settle: finds the session and project of the run.
+        lacks: families of models that this worker cannot call, with the reasons.
         admit: says what a run of a schedule may spend.
         now: the clock.
     """
@@ -105,7 +105,7 @@ class TaskOpening:
         self._now = now
 
     async def open(self, run: str, asked: OpenTaskRequest) -> OpenTaskReport:
-        """The run's input, or the result of one that has nothing to do."""
+        """The input of the run, or its result if it was refused or ran before."""
         try:
             checked_id(run)
             spec = await self._read(_fields(asked))
@@ -115,7 +115,7 @@ class TaskOpening:
             return await self._refused(run, asked, error)
 
     async def _opened(self, run: str, spec: Spec, asked: Wish, *, schedule: str) -> OpenTaskReport:
-        """Claim the row, unless a run of this id has been there before."""
+        """Claim the row of the run, unless there was a run with this id before."""
         for _ in range(TRIES):
             row = await self._records.run(run)
             if row is not None and row.start_key != asked.key and not was_refused(row):
@@ -126,7 +126,7 @@ class TaskOpening:
                 raise uncallable(without)
             settled = await self._settle(ready, run)
             if schedule:
-                # A repeat of the step, whose first attempt took the place.
+                # A retry of this step: its first attempt has admitted the run already.
                 placed = row is not None and not was_refused(row)
                 room = partial(
                     self._starter.admission.obstacle, ready.metadata.payer, queue=site.loops
@@ -149,7 +149,7 @@ class TaskOpening:
     async def _refused(
         self, run: str, asked: OpenTaskRequest, error: PerdureError
     ) -> OpenTaskReport:
-        """The run as a failed one that cost nothing; lists show it, and its id stays free."""
+        """Store the run as failed without cost: lists show it, and its id stays free."""
         now = self._now()
         reason = REASONS.get(type(error), INVALID_TASK)
         result = RunResult(
@@ -174,23 +174,23 @@ class TaskOpening:
             ended_at=now,
             result=told,
         )
-        # Where a run has this id already, its row stays as it is.
+        # If another run has this id already, its row stays as it is.
         await self._records.claim_run(row, seen=None)
         return OpenTaskReport(result=told)
 
 
 def _by_step(site: Placement) -> Placement:
-    """The execution is there already, and the server lets no one give it another turn."""
+    """Set priority and fairness on each step: those of an existing execution cannot be changed."""
     if site.turn is None:
         return site
     return site.model_copy(update={"turn": site.turn.model_copy(update={"by_step": True})})
 
 
 def _fields(asked: OpenTaskRequest) -> Mapping[str, JsonValue]:
-    """The fields of a task, with the kind that its workflow type says.
+    """The fields of a task, with the kind of its workflow type.
 
     Raises:
-        InvalidInput: it is no object, or of another kind.
+        InvalidInput: the task is no object, or names another kind.
     """
     task, kind = asked.task, asked.kind
     if not isinstance(task, dict):
@@ -210,7 +210,7 @@ def _fields(asked: OpenTaskRequest) -> Mapping[str, JsonValue]:
 
 
 def was_refused(row: StoredRun) -> bool:
-    """Whether a run ended before it began: it did nothing, and its id is free."""
+    """Whether a run was refused before it began; then its id is free."""
     return row.result is not None and read(RunResult, row.result).reason in {
         INVALID_TASK,
         *REASONS.values(),
@@ -218,10 +218,10 @@ def was_refused(row: StoredRun) -> bool:
 
 
 def result_of_same(row: StoredRun, asked: Wish) -> str:
-    """The result of the run that had this id before: the same task is not paid for twice.
+    """The result of an earlier run with this id, so that the same task is not paid for twice.
 
     Raises:
-        NotAllowed: it was another task, or the run left no result.
+        NotAllowed: the run had another task, or left no result.
     """
     require_same(row.id, row.digest, asked, what="The id belongs to the")
     if row.result is None:
@@ -233,5 +233,5 @@ def result_of_same(row: StoredRun, asked: Wish) -> str:
 
 
 def _chain_key(asked: OpenTaskRequest) -> str:
-    """What tells a repeat of the step, and a reset of the run, from another run of this id."""
+    """A key that is the same for a retried step or a reset run, but not for another run."""
     return key_digest(f"chain:{asked.chain}")

@@ -1,7 +1,7 @@
 """The parts of the gateway, each imported and built at its first use.
 
-A command uses one or two parts, and each imports much of the domain. `pause` should not wait for
-the code that forks and repairs runs.
+A command uses one or two parts, and each imports much of the domain. `pause` should not have to
+load the code that forks and repairs runs.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -64,7 +64,7 @@ class GatewayParts:
     async def witnessed(
         self, starting: Awaitable[str], *, run: str | None, by: str, about: str
     ) -> str:
-        """The run that a start leads to; the audit trail learns of it, and of a refusal."""
+        """Await a start and return its run; the start or its refusal goes into the audit trail."""
         try:
             started = await starting
         except PerdureError as error:
@@ -103,7 +103,7 @@ class GatewayParts:
     def opening(
         self, read: "ReadSpec", *, lacks: Callable[[], Mapping[str, str]], admit: "Admit"
     ) -> "TaskOpening":
-        """Opens runs that Temporal clients started."""
+        """Opens runs that Temporal clients started with only a task."""
         from perdure.gateway.open_task import TaskOpening
 
         return TaskOpening(
@@ -119,7 +119,7 @@ class GatewayParts:
 
     @cached_property
     def states(self) -> "StoredStates":
-        """What runs left in the store, to go on from."""
+        """Reads stored specifications and states of runs."""
         from perdure.gateway.saved_states import StoredStates
 
         return StoredStates(blobs=self.blobs, records=self.records)
@@ -162,7 +162,7 @@ class GatewayParts:
 
     @cached_property
     def retrying(self) -> "Retrying":
-        """Takes failed runs up again."""
+        """Retries failed runs."""
         from perdure.gateway.retry import Retrying
 
         return Retrying(
@@ -190,7 +190,7 @@ class GatewayParts:
         return GateReader(server=self.server, records=self.records)
 
     def upkeep(self, duty: "Duty") -> "Upkeep":
-        """Mines patterns or collects garbage by the clock."""
+        """Schedules pattern mining or garbage collection."""
         from perdure.gateway.upkeep import Upkeep
 
         return Upkeep(duty, server=self.server, records=self.records)
@@ -204,7 +204,7 @@ class GatewayParts:
         )
 
     def deployments(self, name: str | None, own: str) -> "Deployments":
-        """Rolls versions of the workers."""
+        """Manages rolling upgrades of workers."""
         from perdure.gateway.deployments import Deployments
 
         return Deployments(
@@ -217,7 +217,7 @@ class GatewayParts:
         )
 
     def schedules(self, store: "ScheduleStore") -> "Schedules":
-        """Starts tasks by the clock."""
+        """Manages schedules."""
         from perdure.gateway.schedules import Schedules
 
         return Schedules(
@@ -260,21 +260,21 @@ class GatewayParts:
 
     @cached_property
     def repairing(self) -> "Repairing":
-        """Takes such runs back to where they were sound."""
+        """Resets failing runs to their last good point."""
         from perdure.gateway.repair import Repairing
 
         return Repairing(server=self.server, why_not=self.why_not)
 
     @cached_property
     def deleting(self) -> "Deleting":
-        """Drops ended runs."""
+        """Deletes ended runs."""
         from perdure.gateway.retention import Deleting
 
         return Deleting(server=self.server, records=self.records)
 
     @cached_property
     def retaining(self) -> "Retaining":
-        """Says what the server keeps."""
+        """Reads what the server keeps of executions."""
         from perdure.gateway.retention import Retaining
 
         return Retaining(server=self.server, records=self.records)

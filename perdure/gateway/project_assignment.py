@@ -1,4 +1,4 @@
-"""The session and project of a run: those that it names, or new ones."""
+"""Assigns the session and project of a run: those that it names, or new ones."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -14,10 +14,10 @@ class Settling:
     """Gives a run of roles the ids of its session and project.
 
     Args:
-        sessions: sittings that runs are started from.
-        projects: goals that runs work on.
+        sessions: the session store.
+        projects: the project store.
         now: the clock.
-        words: what of a goal may stand in the name of a project, which is kept in clear.
+        words: the words of a goal that may enter the name of a project, which is not encrypted.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class Settling:
         self._words = words
 
     async def settle(self, spec: Spec, run: str) -> Spec:
-        """The specification with both ids; a repeat for the same run gives the same ones.
+        """The specification with both ids; a repeat for the same run returns the same ids.
 
         Raises:
             NotFound: the named session or project does not exist.
@@ -43,7 +43,7 @@ class Settling:
         if not isinstance(spec, RolesSpec):
             return spec
         named = spec.roles
-        # Both are looked for before either is made: a refused start leaves nothing behind.
+        # Look for both before making either, so that a refused start leaves nothing behind.
         session = (
             None if named.session is None else await open_session(self._sessions, named.session)
         )
@@ -69,7 +69,7 @@ class Settling:
 
 
 async def open_session(sessions: SessionStore, name: str) -> Session:
-    """The session of that id; raises `NotFound`, and `NotAllowed` for a closed one."""
+    """A session by id; raises `NotFound`, or `NotAllowed` if it is closed."""
     session = await sessions.session(name)
     if session is None:
         raise NotFound(
@@ -85,7 +85,7 @@ async def open_session(sessions: SessionStore, name: str) -> Session:
 
 
 async def known_project(projects: ProjectStore, name: str) -> Project:
-    """The project of that id or short name; raises `NotFound`."""
+    """A project by id or slug; raises `NotFound`."""
     project = await projects.project(name)
     if project is None:
         raise NotFound(
@@ -97,5 +97,5 @@ async def known_project(projects: ProjectStore, name: str) -> Project:
 
 
 async def as_it_is(spec: Spec, run: str) -> Spec:
-    """Leaves the specification unchanged, for clients without project stores."""
+    """Leave the specification unchanged, for clients without project stores."""
     return spec

@@ -85,13 +85,13 @@ class Readiness:
             return self._keep(state.model_copy(update={"cure": cure, "unasked": seen}))
         if report is not None:
             return self._keep(_answered(state, report))
-        # A poller that died a moment ago still counts, so this cannot prove that a worker lives. It
-        # only tells a busy queue from one that nobody serves.
+        # A poller that has just died still counts, so this does not prove that a worker is alive.
+        # It only tells a busy queue from one without workers.
         busy = await self._server.polled(state.queue)
         return state.model_copy(update={"cure": cure, "busy": busy})
 
     async def _seen(self, queue: str) -> bool:
-        """Whether the server sees a poller; waits as long as a probe for one that just started."""
+        """Whether the server sees a poller; waits as long as a probe, as one may just start."""
         deadline = self._clock() + self._waits.ready
         while not await self._server.polled(queue):
             if self._clock() >= deadline:
@@ -104,7 +104,7 @@ class Readiness:
 
         Args:
             queue: the queue.
-            ask: put the question where no answer is known yet.
+            ask: ask the workers if no answer is cached.
         """
         state = self._answer(queue)
         if state is None and ask:
@@ -138,8 +138,8 @@ class Readiness:
         return state if state and self._clock() - at < self._waits.known else None
 
     async def _patiently(self, state: QueueState) -> QueueState:
-        # A worker that was killed a moment ago counts as busy: a run that waits is better than one
-        # that was refused.
+        # A worker that was just killed counts as busy: it is better to let a run wait than to
+        # refuse it.
         if not state.busy:
             return state
         report = await self._report(state.queue, self._waits.patience)
@@ -159,7 +159,7 @@ class Readiness:
     def _asked(self, key: Question, done: "asyncio.Task[ReadyReport | None]") -> None:
         del self._asking[key]
         if not done.cancelled():
-            done.exception()  # seen here, where nobody is left to see it
+            done.exception()  # retrieve it, or asyncio warns if no caller is left to do so
 
 
 def _queues(site: Placement) -> tuple[QueueState, ...]:
@@ -185,7 +185,7 @@ def _answered(state: QueueState, report: ReadyReport) -> QueueState:
 
 def _nobody(missing: Sequence[QueueState], *, of: int) -> NoReadyWorker:
     lines = "\n".join(f"  {_where(state)}" for state in missing)
-    # The most precise one says it all: one worker serves all of them.
+    # One worker serves all the queues, so the longest, most precise hint is enough.
     cure = max((state.cure for state in missing), key=len)
     return NoReadyWorker(
         f"Nobody works on {len(missing)} of the {of} queues that this run needs:\n{lines}\n"
@@ -206,7 +206,7 @@ def _require_near(state: QueueState, ours: str) -> None:
 
 
 def _older_notes(states: Sequence[QueueState], ours: str) -> list[str]:
-    """Notes that older workers ignore what only this version knows."""
+    """A note for each older version of workers, which ignore what only this version knows."""
     versions = {one.version for one in states if one.version}
     return [
         f"the workers are of version {version}, older than {ours}: what only {ours} knows is left "
@@ -217,7 +217,7 @@ def _older_notes(states: Sequence[QueueState], ours: str) -> list[str]:
 
 
 def uncallable(without: Sequence[str]) -> ModelUnavailable:
-    """What to say of a run whose models no worker can call."""
+    """The error for a run whose models no worker can call."""
     lines = "\n".join(f"  {one}." for one in without)
     return ModelUnavailable(
         f"The run needs models that no worker can call:\n{lines}\nNothing was started.",

@@ -28,7 +28,7 @@ from perdure.gateway.diagnostics import FAILING, UNKNOWN_TYPE, lost_value
 from perdure.gateway.temporal_gateway import ExecutionInfo, TemporalGateway
 from perdure.gateway.types import Repaired
 
-# Why a history (JSON) of the named run does not replay; None where it does.
+# Returns why a history (JSON) of the named run does not replay; None if it does.
 WhyNot = Callable[[str, bytes], Awaitable[str | None]]
 Sent = WorkflowExecutionSignaledEventAttributes
 
@@ -42,23 +42,22 @@ class Sound:
 
 
 async def nothing_known(_run: str, _history: bytes) -> str | None:
-    """Replay nothing, and take every task for a good point."""
+    """Replay nothing: every successful task counts as a good point."""
     return None
 
 
 async def sound(run: str, events: Sequence[HistoryEvent], why_not: WhyNot) -> Sound:
-    """The newest task that succeeded and that this code replays, and the signals after it.
+    """The newest successful task up to which this code replays, and the signals after it.
 
     Raises:
-        NotAllowed: there is none: the run cannot go on from anywhere.
+        NotAllowed: there is no such task, so the run cannot go on.
     """
     done = completed(run, events)
     first, why = 0, await _fails_to(run, events, done[-1], why_not)
     if why is not None:
-        # What a replay cannot pass at one task it does not pass at any later one.
+        # If a replay fails up to one task, it fails up to every later one. So a binary search
+        # works, and it is needed: a replay takes time, and there may be thousands of tasks.
         first, beyond = -1, len(done) - 1
-        # A binary search: a replay costs time in proportion to the history, and there may be
-        # thousands of tasks.
         while beyond - first > 1:
             middle = (first + beyond) // 2
             found = await _fails_to(run, events, done[middle], why_not)
@@ -78,12 +77,12 @@ async def sound(run: str, events: Sequence[HistoryEvent], why_not: WhyNot) -> So
 
 
 def newest(run: str, events: Sequence[HistoryEvent]) -> int:
-    """The event of the newest task that succeeded; raises `NotAllowed` where none did."""
+    """The event id of the newest successful task; raises `NotAllowed` if there is none."""
     return events[completed(run, events)[-1]].event_id
 
 
 def completed(run: str, events: Sequence[HistoryEvent]) -> list[int]:
-    """Where in the history tasks succeeded, oldest first; raises `NotAllowed` where none did."""
+    """Positions of successful tasks, oldest first; raises `NotAllowed` if there are none."""
     done = [
         number
         for number, event in enumerate(events)
@@ -100,7 +99,7 @@ def completed(run: str, events: Sequence[HistoryEvent]) -> list[int]:
 async def _fails_to(
     run: str, events: Sequence[HistoryEvent], done: int, why_not: WhyNot
 ) -> str | None:
-    """Why the history does not replay up to a task, with what that task asked for."""
+    """Why the history does not replay up to a task and the events of its commands."""
     end = done + 1
     while end < len(events) and _asked_in(events[end]) == events[done].event_id:
         end += 1
@@ -108,7 +107,7 @@ async def _fails_to(
 
 
 def _asked_in(event: HistoryEvent) -> int | None:
-    """The task whose command made an event."""
+    """The event id of the task whose command made this event."""
     name = event.WhichOneof("attributes")
     return getattr(getattr(event, name), "workflow_task_completed_event_id", None) if name else None
 
@@ -141,7 +140,7 @@ class Repairing:
     async def repair(self, run: str) -> Repaired:
         """See `Gateway.repair`."""
         look = await self._failing(run)
-        # Found out before anything is changed: a reset that helps nobody undoes work.
+        # Check before changing anything: a reset that does not help would only undo work.
         last = await sound(run, await self._events(run, look), self._why_not)
         await self._reset(run, look.execution, last.event)
         if not await self._moves(run):
@@ -153,7 +152,7 @@ class Repairing:
                 f"`perdure fork {run} --from-iteration N`. It is not lost.",
             )
         left_out: list[str] = []
-        # One at a time, each awaited: only so is it known which message breaks the run.
+        # Send one at a time and wait, to find out which message breaks the run.
         for sent in last.sent:
             at = await self._length(run)
             await self._send(run, sent)
@@ -183,7 +182,7 @@ class Repairing:
                 cure=f"`perdure status {run}` says what it waits for.",
             )
         if look.trouble.mark.startswith(f"{FAILING}{UNKNOWN_TYPE}"):
-            # Nothing in its history is at fault: to go back in it would help nobody.
+            # The history is sound, so a reset would not help.
             raise NotAllowed(look.trouble.found, cure=look.trouble.cure)
         return look
 
@@ -194,7 +193,7 @@ class Repairing:
             return (await handle.fetch_history()).events
 
     async def _length(self, run: str) -> int:
-        """The event to come back to: the newest task that succeeded."""
+        """The event id to return to: that of the newest successful task."""
         look = await self._server.look(run)
         if look is None:
             raise NotFound(f"There is no run {run}.", cure="`perdure list` lists all runs.")
@@ -217,7 +216,8 @@ class Repairing:
                     reason="perdure repair: its tasks kept failing",
                     workflow_task_finish_event_id=event,
                     request_id=uuid4().hex,
-                    # Updates are in the history only when the code took them: they stay.
+                    # The server would send signals again by itself, the bad one too. Updates are
+                    # kept: they are in the history only if the code accepted them.
                     reset_reapply_exclude_types=[
                         ResetReapplyExcludeType.RESET_REAPPLY_EXCLUDE_TYPE_SIGNAL
                     ],
@@ -240,7 +240,7 @@ class Repairing:
             )
 
     async def _moves(self, run: str) -> bool:
-        """Whether the run's newest task succeeds; the run may also end."""
+        """Wait until the newest task succeeds or the run ends; False if the task fails."""
         for _ in range(LOOKS):
             try:
                 look = await self._server.look(run)
@@ -261,6 +261,6 @@ class Repairing:
 
 def _named(sent: Sent) -> str:
     """A message that was left out, so that a person can correct and send it."""
-    # Sealed payloads stay sealed here; then only the name of the signal helps.
+    # Encrypted payloads stay encrypted here; then only the name of the signal helps.
     values = [payload.data.decode(errors="replace") for payload in sent.input.payloads]
     return f"{sent.signal_name} {' '.join(values)}".strip()[:TOLD_CHARACTERS]

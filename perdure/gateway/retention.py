@@ -1,7 +1,7 @@
 """What the server still keeps of this installation's runs: the decoded content of histories.
 
-Garbage collection starts here: a blob that any kept execution names may be needed by its next
-step, by a replay, or by a reset.
+Garbage collection starts here: a blob that a kept execution names may be needed by its next step, a
+replay or a reset.
 """
 
 from collections.abc import AsyncIterator, Collection, Iterator, Sequence
@@ -25,20 +25,21 @@ from perdure.gateway.temporal_gateway import ExecutionInfo, TemporalGateway
 from perdure.gateway.types import Retained
 from perdure.gateway.visibility import every, quoted
 
-# As payloads name their key.
+# The metadata field in which payloads name their key.
 KEY_ID = "encryption-key-id"
-# What is written without a codec, or was opened.
+# Encodings of payloads that are readable: no codec was used, or ours has decoded them.
 READ = frozenset({
     b"json/plain", b"json/protobuf", b"binary/plain", b"binary/null", b"binary/protobuf",
     b"json/external-storage-reference",
 })  # fmt: skip
-# What workers write. Messages come from anywhere, and garbage among them keeps nothing alive.
+# Events that workers write; their payloads must be readable. Signals come from anywhere, so an
+# unreadable one must not stop a collection.
 OF_WORKERS = frozenset({
     EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED, EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED,
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW,
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED,
 })  # fmt: skip
-# A collection that a schedule of another namespace starts is known to its server, and says nothing.
+# Workflows that are no runs. That a server knows them does not prove that it has our runs.
 UPKEEP = frozenset({COLLECTION_WORKFLOW, MINING_WORKFLOW})
 
 
@@ -56,17 +57,18 @@ class Retaining:
         self._records = records
 
     async def executions(self, runs: Collection[str] | None = None) -> AsyncIterator[Retained]:
-        """Every execution that the server lists, or that a row or a parent says is open.
+        """Every execution that the server lists, or that is open by a row or its parent.
 
-        Visibility is eventually consistent, so a new run may be missing from the server's list.
+        Rows and parents are needed because visibility is eventually consistent: a new run may be
+        missing from the server's list.
 
         Args:
-            runs: only the executions of these; others are not read. None: of all.
+            runs: read only the executions of these runs; None reads all.
 
         Raises:
             ServiceUnavailable: the server does not answer.
-            NotAllowed: it knows none of the runs that the store calls open, so it is another one.
-            StoreError: something is sealed with a key that is not known here.
+            NotAllowed: the server knows none of the open runs of the store: it is another server.
+            StoreError: something is encrypted with a key that is not known here.
         """
         client = await self._server.client()
         known = self._known() if runs is None else self._of(runs)
@@ -80,7 +82,7 @@ class Retaining:
                 except RPCError as error:
                     if error.status != RPCStatusCode.NOT_FOUND:
                         raise
-                    missing.append(execution.run)  # dropped meanwhile, or it never began
+                    missing.append(execution.run)  # deleted meanwhile, or never started
                     continue
             if runs is None:
                 waiting += [_Execution(child, None) for child in children]
@@ -107,7 +109,7 @@ class Retaining:
         self, client: Client, execution: _Execution, seen: set[str]
     ) -> tuple[Retained | None, Sequence[str]]:
         handle = client.get_workflow_handle(execution.run, run_id=execution.id)
-        # In this order: a step that ends between the two is in the history.
+        # Describe first, then read the history: a step that ends in between is in the history.
         described = await handle.describe()
         if described.run_id in seen:
             return None, ()
@@ -124,7 +126,7 @@ class Retaining:
                 _all_read(found, execution.run)
             content |= {payload.data for payload in found}
         raw = described.raw_description
-        # Heartbeat details and last failures are not in the history, and may name blobs as well.
+        # Heartbeat details and last failures are not in the history, but may name blobs too.
         for step in raw.pending_activities:
             content |= {payload.data for payload in await _opened(step, codec, keys)}
         retained = Retained(
@@ -162,7 +164,7 @@ def _busy_since(described: WorkflowExecutionDescription) -> datetime | None:
 
 
 def _all_read(payloads: Sequence[Payload], run: str) -> None:
-    """Refuse a collection that cannot see what a run needs, as under a codec of somebody else."""
+    """Refuse a collection that cannot read what a run needs, for example for lack of a codec."""
     for payload in payloads:
         encoding = payload.metadata.get("encoding", b"")
         if encoding not in READ:
@@ -183,8 +185,8 @@ async def _opened(
         for payload in payloads
         if KEY_ID in payload.metadata
     }
-    # Decoded, because a sealed payload hides the addresses that it names. A key that is missing
-    # must end the collection, not shorten its list.
+    # Decode, because an encrypted payload hides the addresses in it. A missing key must end the
+    # collection; to skip the payload would delete blobs that are needed.
     return payloads if codec is None else await codec.decode(payloads)
 
 
@@ -214,22 +216,22 @@ class Deleting:
         self._records = records
 
     async def delete(self, run: str) -> None:
-        """Drop an ended run; see `Gateway.delete`."""
+        """Delete an ended run; see `Gateway.delete`."""
         look = await self._ended(run)
         if look is None and await self._records.run(run) is None:
             raise unknown_run(run)
         await self._drop(run, look, [found async for found in every(self._server, _all_of(run))])
 
     async def expire(self, stones: Sequence[Tombstone], *, dry_run: bool) -> None:
-        """Drop a tree of ended runs; see `Gateway.expire`."""
+        """Delete a tree of ended runs; see `Gateway.expire`."""
         looks = {stone.run: await self._ended(stone.run) for stone in stones}
         if dry_run:
             return
-        # The root last: while it is there, a collection that was broken off finds the others.
+        # The root goes last: an interrupted collection finds the rest of the tree through it.
         for stone in sorted(stones, key=lambda stone: stone.run == stone.root):
             look = looks[stone.run]
             listed = [found async for found in every(self._server, _all_of(stone.run))]
-            # It ended days ago, so that what is listed as open was begun since it was looked at.
+            # The run ended days ago, so an execution that is listed as open has begun since then.
             if any(found.open and found.execution != (look and look.execution) for found in listed):
                 raise _not_ended(stone.run)
             await self._drop(stone.run, look, listed, stone)
@@ -247,7 +249,7 @@ class Deleting:
         listed: Sequence[ExecutionInfo],
         stone: Tombstone | None = None,
     ) -> None:
-        # The list may not know the newest execution yet; `look` does.
+        # The list may not include the newest execution yet, but `look` does.
         for execution in {found.execution for found in (*listed, look) if found is not None}:
             with suppress(NotFound):
                 await self._server.delete(run, execution)

@@ -66,11 +66,11 @@ class Retrying:
             try:
                 return await self._server.update(run, "retry", message)
             except NotFound:
-                look = await self._server.look(run)  # it ended between the two
+                look = await self._server.look(run)  # it has ended in between
         row = await self._records.run(run)
         if row is None:
             raise unknown_run(run) if look is None else _not_ours(run)
-        # A repeated request finds its id in the state that the first one started from.
+        # The state of an earlier retry contains the id of its request, so a repeat is found.
         state, _ = await self._states.newest(row)
         if state is not None and message.request_id in state.control.requests:
             return Receipt(verb="retry", lifecycle=row.lifecycle, note=HAD_EFFECT)
@@ -82,14 +82,13 @@ class Retrying:
         self, row: StoredRun, look: ExecutionInfo | None, message: Retry, state: LoopState | None
     ) -> None:
         spec = _forgiven(await self._states.spec(row), state)
-        # Asked before anything is changed: without a worker the run stays as it failed.
+        # Check for workers before changing anything: without one, the run stays failed.
         site, busy = await self._starter.ready_site(spec)
         ended_at = row.ended_at or (look.closed_at if look else None) or self._now()
         if look is not None:
-            # Nothing that the failed execution left behind may still spend.
+            # Seal the failed execution, so that none of its steps can still spend.
             await self._journal.seal_and_sum(look.execution)
-        # Children of the failed execution may still be at work; the new one numbers its own after
-        # them.
+        # Children of the failed execution may still be open, so new children get higher numbers.
         children = await self._closed_children(row.id)
         following = retry_of(
             _usable(state) or _fresh(spec, row.started_at, state),
@@ -103,11 +102,11 @@ class Retrying:
         following = following.model_copy(update={"children_started": started})
         digest = row.digest or (look.memo.get("spec", "") if look is not None else "")
         order = order_of(spec, row.id, site, digest=digest, state=following, again=True)
-        # The row first, under its old end time: of several retries at once only one can change it.
+        # Claim the row first, by its old end time: of concurrent retries, only one succeeds.
         await self._reopen(row, spec, busy=busy)
         try:
             started = await self._server.start(order)
-        # Nothing was started, so the row must say again how the run ended.
+        # Nothing was started, so restore the row of the failed run.
         except PerdureError:
             await self._records.put_run(row)
             raise
@@ -126,7 +125,7 @@ class Retrying:
         return booked(await self._journal.tree(root=run, run=run))
 
     async def _reopen(self, row: StoredRun, spec: Spec, *, busy: str | None) -> None:
-        """Mark the row as running; of several retries at once, only one succeeds."""
+        """Mark the row as running; of concurrent retries, only one succeeds."""
         status = first_status(spec, row.id, now=row.started_at, dispatch=busy)
         reopened = row.model_copy(
             update={
@@ -162,7 +161,7 @@ def _require_failed(row: StoredRun, look: ExecutionInfo | None) -> None:
 
 
 def _forgiven(spec: Spec, state: LoopState | None) -> Spec:
-    """The specification with iterations added for those that the failure cost."""
+    """The specification with extra iterations for those that the failure cost."""
     if isinstance(spec, AgentSpec):
         lost = isinstance(state, AgentState) and state.turn.iteration > 0
         return forgiving_agent(spec) if lost else spec

@@ -1,4 +1,4 @@
-"""Lists of runs: from the server, then from the store for those that the server forgot."""
+"""Lists of runs: first from the server, then from the store for runs that the server forgot."""
 
 import base64
 import binascii
@@ -27,7 +27,7 @@ from perdure.gateway.visibility import (
 
 LAST = "@last"
 STORED_RUNS = 1_000
-"""How many runs of the store are looked at for one page, or for names like one not found."""
+"""How many stored runs are read for one page, or to find ids similar to an unknown one."""
 LEAST_BATCH = 50
 CANDIDATES = 10
 MAX_LIMIT = 500
@@ -43,7 +43,7 @@ class Cursor:
     offset: int | None = None
 
     def text(self) -> str:
-        """The text form of the cursor."""
+        """The cursor as text."""
         if self.offset is not None:
             return f"store.{self.offset}"
         return "run." + base64.urlsafe_b64encode(self.token or b"").decode()
@@ -75,7 +75,7 @@ class Listing:
         self._facts = facts
 
     async def _query(self, wanted: RunFilter) -> str:
-        """The filter in the words that the server knows."""
+        """The visibility query of a filter."""
         told = wanted.model_copy(update={"label": self._facts.marked(wanted.label)})
         return query_of(told, loops=await self._loops(), task_queue=self._facts.task_queue)
 
@@ -100,7 +100,7 @@ class Listing:
         if len(found) == limit and wanted.root is None:
             return RunPage(runs=rows, cursor=Cursor(offset=0).text())
         if wanted.root is not None:
-            return RunPage(runs=rows)  # the store knows no trees
+            return RunPage(runs=rows)  # the store cannot list a tree
         rest = await self._stored(wanted, limit=limit - len(rows), offset=0, note="")
         return rest.model_copy(update={"runs": (*rows, *rest.runs)})
 
@@ -110,7 +110,7 @@ class Listing:
         return await self._server.count(f"{await self._query(wanted)} AND {opened}")
 
     async def _current(self, found: Sequence[ExecutionInfo]) -> list[ExecutionInfo]:
-        """Each run once, by its newest execution: a retry and a reset leave older ones behind."""
+        """Each run once, with its newest execution; retries and resets leave older ones."""
         newest: dict[str, ExecutionInfo] = {}
         for look in [*found, *await self._others(found)]:
             known = newest.get(look.id)
@@ -119,7 +119,7 @@ class Listing:
         return [look for look in found if newest[look.id].execution == look.execution]
 
     async def _others(self, found: Sequence[ExecutionInfo]) -> list[ExecutionInfo]:
-        """Executions of the closed ones among these that may be on another page."""
+        """Other executions of the closed runs among these, which may be on another page."""
         closed = [look.id for look in found if not look.open]
         if not closed:
             return []
@@ -130,7 +130,7 @@ class Listing:
         return looks
 
     async def resolve(self, name: str) -> str:
-        """The id that a prefix or `@last` means; see `Gateway.resolve`."""
+        """The id for a prefix or `@last`; see `Gateway.resolve`."""
         if name == LAST:
             return await self._last()
         if not _ID.fullmatch(name):
@@ -168,7 +168,7 @@ class Listing:
         except ServiceUnavailable:
             looks = []
         named = dict.fromkeys([*found, *(look.id for look in looks)])
-        # Runs below one that is meant are not meant by the beginning of its id.
+        # Ids of child runs begin with that of their parent; a prefix means the parent alone.
         return [name for name in named if not any(is_below(name, other) for other in named)]
 
     async def _unknown(self, name: str) -> NotFound:
@@ -178,9 +178,9 @@ class Listing:
         return NotFound(f"There is no run {name}.{hint}", cure="`perdure list` lists all runs.")
 
     async def _stored(self, wanted: RunFilter, *, limit: int, offset: int, note: str) -> RunPage:
-        """Ended runs that the server does not list any more; all of them while it is away.
+        """Ended runs that the server no longer lists; all stored runs while it is away.
 
-        A filter that fits few of very many runs gives short pages, each with a cursor.
+        If few of very many runs fit the filter, pages are short, but each has a cursor.
         """
         rows: list[RunRow] = []
         size, last = max(limit, LEAST_BATCH), offset + STORED_RUNS
@@ -195,7 +195,7 @@ class Listing:
                 if not fits(row, wanted) or not _of_tree(row.id, wanted.root):
                     continue
                 if look is not None and look.parent is not None:
-                    # Its parent is no run of ours, so it is a root to us and not to the server.
+                    # A workflow of somebody else started it: a root for us, but not for the server.
                     rows.append(row_of(look))
                 elif (look is None or _never_began(look)) and (row.ended_at or note):
                     rows.append(row_of_stored(row))
@@ -207,7 +207,7 @@ class Listing:
     async def _of_the_list(
         self, wanted: RunFilter, *, limit: int, offset: int
     ) -> Sequence[StoredRun]:
-        """Runs that work for nobody; of one tree all whose ids begin with that of its root."""
+        """Stored root runs; for one tree, all runs whose ids begin with that of its root."""
         if wanted.root is None:
             return await self._records.find_runs(limit=limit, offset=offset, roots=True)
         return await self._records.find_runs(prefix=wanted.root, limit=limit, offset=offset)
@@ -226,7 +226,7 @@ class Listing:
 
 
 def _never_began(look: ExecutionInfo) -> bool:
-    """Whether a run was refused as it was opened: then the server's lists do not name it ours."""
+    """Whether a run was refused when it was opened; the server's lists do not include those."""
     return look.text("PerdureKind") is None
 
 

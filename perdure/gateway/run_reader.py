@@ -1,4 +1,4 @@
-"""Reads a run's status, result, records and costs: from its worker, else from the store."""
+"""Reads a run's status, result, records and costs, from its worker or else from the store."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -86,7 +86,7 @@ class Looking:
             return await self._torn(run, "unknown", "the server no longer knows it")
 
     async def _stored_soon(self, run: str, look: ExecutionInfo) -> RunResult:
-        """The result of a run that says that it ended, which is stored a moment later."""
+        """The result of a run that reports its end; it is stored a moment later, so wait for it."""
         follow = f"Follow it: perdure watch {run}"
         if not look.text("PerdureOutcome"):
             raise NotAllowed(f"The run {run} has not ended yet.", cure=follow)
@@ -99,7 +99,7 @@ class Looking:
             ) from None
 
     async def known(self, run: str) -> str:
-        """What the store alone knows of a run, as a sentence behind another; empty for nothing."""
+        """What the store knows of a run, as a sentence to append; empty if it knows nothing."""
         row = await self._records.run(run)
         if row is None:
             return ""
@@ -124,7 +124,7 @@ class Looking:
         return report.model_copy(update={"source": status.source})
 
     async def _tree(self, run: str) -> list[AttemptRow]:
-        """The rows of a run and of all below it; its id says which runs may be its root."""
+        """The rows of a run and of all runs below it; its id says which runs may be its root."""
         for root in lineage(run):
             rows = await self._journal.tree(root=root, run=run)
             if rows:
@@ -158,7 +158,7 @@ class Looking:
         return await self._of_look(run, look, row)
 
     async def _without_store(self, run: str, away: StoreAway) -> RunStatus:
-        """What the run itself says while the store is away; its worker has it in memory."""
+        """The status from the worker, which has the run in memory, while the store is away."""
         try:
             look = await self._server.look(run)
             if look is None or not look.open:
@@ -172,15 +172,15 @@ class Looking:
     async def _of_look(self, run: str, look: ExecutionInfo, row: StoredRun | None) -> RunStatus:
         status = await self._open_status(run, look, row)
         if status.source == "run":
-            return status  # its worker spoke, and knows best
+            return status  # the worker's own answer is the best one
         if not look.open:
             await self._close_books(look)
         return await self._accounted(status)
 
     async def _newer_life(self, row: StoredRun) -> ExecutionInfo | None:
-        """The execution that goes on with a run which ended: somebody reset it in the server.
+        """The open execution of a run whose row has ended: somebody reset it at the server.
 
-        Whoever asks does not wait long for a server that is away: the row has an answer.
+        The time limit is short: if the server is away, the row has an answer.
         """
         try:
             async with asyncio.timeout(NEWER_S):
@@ -191,11 +191,11 @@ class Looking:
         return look if look and look.open and ended and look.started_at > ended else None
 
     async def _close_books(self, look: ExecutionInfo) -> None:
-        """Let nothing spend for an execution that the server closed, so that the sum is final."""
+        """Seal a closed execution, so that nothing can still spend and its sum is final."""
         await self._journal.seal_and_sum(look.execution)
 
     async def _accounted(self, status: RunStatus) -> RunStatus:
-        """A status that nobody at work tells, with what the store knows of spend and iterations."""
+        """A status that is not from a worker, with spend and iterations from the store."""
         rows, records = await self._tree(status.id), await self.records(status.id)
         return with_books(status, rows, records)
 
@@ -210,7 +210,7 @@ class Looking:
                 trouble = trouble or str(sealed)
             dispatch = await self._dispatch(look)
             if dispatch == PENDING and known.source == "store":
-                dispatch = known.dispatch or dispatch  # why it waits, as its start told
+                dispatch = known.dispatch or dispatch  # at the start, its workers were busy
             return known.model_copy(update={"trouble": trouble, "dispatch": dispatch})
         if live is not None and live.phase == "ended":
             return live
@@ -222,7 +222,7 @@ class Looking:
         return torn_status(live or away_status(look, row), look)
 
     async def _asked(self, run: str) -> tuple[RunStatus | None, StoreError | None]:
-        """The status that a run itself tells, or why what it tells cannot be opened here."""
+        """The status from the worker, or the error if this process cannot decrypt it."""
         try:
             return await self._server.query(run, "status", RunStatus), None
         except StoreAway:
@@ -233,7 +233,7 @@ class Looking:
             return None, None
 
     async def unserved(self, look: ExecutionInfo) -> str:
-        """That no worker takes the work of a run, and how to set it right; else empty."""
+        """That no worker takes the tasks of a run, and what to do; empty if one does."""
         told = await self._dispatch(look) if look.open and look.unfetched else DISPATCHED
         return "" if told in {PENDING, DISPATCHED} else told
 
@@ -267,8 +267,8 @@ class Looking:
         return await self._whole(result_with_books(result, await self._tree(run), records))
 
     async def _whole(self, result: RunResult) -> RunResult:
-        """Put back what was left out of the workflow's own return value."""
-        # The stored records are the whole ones: only they say where a fork can start.
+        """Add what the workflow left out of its return value."""
+        # Only the stored records are complete: they say where a fork can start.
         kept = await self.records(result.id)
         iterations = kept if len(kept) >= len(result.iterations) else result.iterations
         output = result.output
@@ -286,7 +286,7 @@ class Looking:
 
 
 def _ended_dispatch(status: RunStatus) -> RunStatus:
-    """What an ended run's work came to: taken, unless its start failed."""
+    """The status of an ended run, marked as dispatched unless its start failed."""
     if status.phase != "ended" or status.dispatch not in {"", PENDING}:
         return status
     return status.model_copy(update={"dispatch": DISPATCHED})

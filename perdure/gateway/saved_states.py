@@ -1,4 +1,4 @@
-"""Stored specifications and states of runs, from which others can continue."""
+"""Stored specifications and states of runs, from which forks and retries continue."""
 
 import json
 from collections.abc import Sequence
@@ -43,7 +43,7 @@ class StoredStates:
         return found
 
     async def spec(self, row: StoredRun) -> Spec:
-        """What a run was started with; raises `NotAllowed` for one of an older version."""
+        """The specification of a run; raises `NotAllowed` if the store does not have it."""
         if row.spec is None:
             raise NotAllowed(
                 f"The store does not have the specification of {row.id}: "
@@ -63,8 +63,8 @@ class StoredStates:
         """The state after an iteration, and the records up to it.
 
         Raises:
-            InvalidInput: there is no such iteration; the message says which there are.
-            NotAllowed: it has no state.
+            InvalidInput: there is no such iteration; the message lists those that exist.
+            NotAllowed: the iteration has no stored state.
         """
         records = await self.records(row.id)
         upto = tuple(record for record in records if record.index <= iteration)
@@ -82,10 +82,10 @@ class StoredStates:
         return _with(state, upto), upto
 
     async def newest(self, row: StoredRun) -> tuple[LoopState | None, tuple[IterationRecord, ...]]:
-        """The state that a run ended in, or else that after its newest iteration that has one.
+        """The state in which a run ended, or the state after its newest iteration that has one.
 
-        In a store that was restored to an earlier time a state may name what is not there: the
-        newest one that is whole counts.
+        In a store that was restored from a backup, a state may name missing blobs. Then the newest
+        complete state is used.
         """
         records = tuple(await self.records(row.id))
         if row.ended_at is not None and row.state is not None and await self._is_whole(row.state):
@@ -119,7 +119,7 @@ def _state(model: type[S], data: bytes) -> S:
 
 
 def _read(kind: str, address: str, data: bytes, iteration: int, at: datetime) -> LoopState:
-    """A stored state; for an agent's turn the link of its transcript says everything."""
+    """Decode a stored state; after an agent's turn, it may be just the link of its transcript."""
     if kind == "refine":
         return _state(RefineState, data)
     if kind == "delegation":

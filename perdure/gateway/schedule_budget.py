@@ -1,7 +1,7 @@
-"""Room and the budget of the month for a run that a schedule started, where it is opened.
+"""Checks the limit of open runs and the monthly budget when a worker opens a run of a schedule.
 
-A worker asks, not the server: whatever started the run, at whichever host it is opened, the store's
-books decide. A start that is refused is told to people; the schedule goes on.
+The worker checks, since the server knows no money. The store decides, so it does not matter on
+which host the run is opened. People are told of a refused start; the schedule goes on.
 """
 
 from collections.abc import Awaitable, Callable
@@ -23,12 +23,12 @@ Tell = Callable[[dict[str, JsonValue]], Awaitable[bool]]
 
 
 class Admitting:
-    """Takes starts into the books of their schedule.
+    """Admits starts of schedules.
 
     Args:
         store: the schedules.
-        records: the installation.
-        tell: keeps a notice and tells people, where a channel is set; raises `StoreError` alone.
+        records: has the id of the installation.
+        tell: stores a notice and tells people, if a channel is set; raises only `StoreError`.
         now: the clock.
     """
 
@@ -46,9 +46,9 @@ class Admitting:
         self._now = now
 
     async def admit(self, schedule: str, run: str, spec: Spec, *, room: Room | None) -> Spec:
-        """The specification with what the month leaves of its budget: see `Admit`.
+        """The specification, its budget lowered to what is left of the month; see `Admit`.
 
-        A run of somebody else's Temporal schedule is not counted.
+        A run of a Temporal schedule that is not ours is not counted.
         """
         name = scheduled_name(schedule, await self._records.installation())
         if name is None:
@@ -70,7 +70,7 @@ class Admitting:
         return spec.model_copy(update={"budget": limits})
 
     async def _has_room(self, name: str, run: str, room: Room) -> None:
-        """Before the books are asked: a start that waits holds nothing of its month."""
+        """Check the limit of open runs; before the budget, so that a waiting start holds none."""
         try:
             full = await room()
         except NoRoom as error:
@@ -81,7 +81,7 @@ class Admitting:
             await self._told(name, run, refused)
             raise refused from None
         if full is not None:
-            # The server repeats the step.
+            # The server retries the step.
             raise ServiceUnavailable(
                 f"The schedule {name} starts this run when there is room: {full}.",
                 cure="End runs that nobody needs, or raise the limit of its workers.",
@@ -99,6 +99,6 @@ class Admitting:
             "schedule": name,
             "text": f"{refused.message}\n{refused.cure}",
         }
-        # It waits in the store until a channel takes it. A store that cannot keep it ends the step,
-        # whose next attempt refuses and tells the same.
+        # The notice waits in the store until a channel takes it. If the store cannot keep it, the
+        # step fails, and its next attempt refuses and tells again.
         await self._tell(notice)

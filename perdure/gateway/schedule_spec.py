@@ -1,4 +1,4 @@
-"""From a schedule of ours to one of Temporal's, and from what the server says of it to words."""
+"""Translates our schedules to Temporal's, and reads the server's description of a schedule."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -34,12 +34,12 @@ OVERLAPS: dict[Overlap, ScheduleOverlapPolicy] = {
 def temporal_schedule(
     plan: SchedulePlan, *, task_queue: str, turn: Turn, state: ScheduleState
 ) -> Schedule:
-    """The schedule as the server keeps it: it starts the task as any Temporal client would.
+    """The Temporal schedule of a plan; it starts the task as any Temporal client would.
 
     Args:
         plan: the schedule.
-        task_queue: where runs are started with their task alone.
-        turn: how the workflow tasks of its runs are ordered; their steps name their own.
+        task_queue: the queue on which runs are started with only a task.
+        turn: priority and fairness of the workflow tasks of its runs; their steps set their own.
         state: whether it is paused, and why.
     """
     times, goal = plan.times, " ".join(plan.goal.split())
@@ -56,7 +56,7 @@ def temporal_schedule(
         action=ScheduleActionStartWorkflow(
             WORKFLOW_TYPES[plan.kind],
             plan.task,
-            # The server appends the moment, so that each start is a run of its own.
+            # The server appends the time, so that each start has an id of its own.
             id=plan.name,
             task_queue=task_queue,
             static_summary=f"{plan.kind}: {goal[:SUMMARY_CHARACTERS]}",
@@ -77,12 +77,12 @@ def temporal_schedule(
 
 
 def next_starts(described: ScheduleDescription, *, count: int = 5) -> tuple[datetime, ...]:
-    """The next times, the nearest first; those of a paused schedule, as if it were not."""
+    """The next start times, the nearest first, also for a paused schedule."""
     return tuple(sorted(described.info.next_action_times)[:count])
 
 
 def open_runs(described: ScheduleDescription) -> tuple[str, ...]:
-    """The ids of its runs that the server knows to be open."""
+    """The ids of its open runs, according to the server."""
     return tuple(
         action.workflow_id
         for action in described.info.running_actions
@@ -93,7 +93,7 @@ def open_runs(described: ScheduleDescription) -> tuple[str, ...]:
 def with_recent(
     starts: Sequence[ScheduledStart], described: ScheduleDescription
 ) -> tuple[ScheduledStart, ...]:
-    """The starts in the books, with those that were refused before the books were asked."""
+    """The booked starts, and recent starts at the server that are not booked."""
     booked = {start.run for start in starts}
     others = [
         ScheduledStart(run=item.action.workflow_id, at=item.started_at)
@@ -105,7 +105,7 @@ def with_recent(
 
 
 def recent_runs(described: ScheduleDescription) -> dict[str, str]:
-    """The runs that it started of late, by the id of their first execution, the newest last."""
+    """Its recent runs by the id of their first execution, the newest last."""
     return {
         item.action.first_execution_run_id: item.action.workflow_id
         for item in described.info.recent_actions

@@ -1,8 +1,8 @@
-"""Schedules at Temporal: create, look, pause, take up again, trigger, delete.
+"""Schedules at Temporal: create, read, pause, resume, trigger, delete.
 
-A schedule's action is what any Temporal client could start: the loop's type, with its task as JSON,
-on the queue of tasks. The task is a copy: a task file that changes or goes away later changes
-nothing until the schedule is created anew from it.
+A schedule starts what any Temporal client could start: the loop's workflow type, with the task as
+JSON, on the queue of tasks. The task is a copy: later changes to the task file have no effect until
+the schedule is created again from it.
 """
 
 import asyncio
@@ -41,7 +41,8 @@ from perdure.gateway.start import Starter
 from perdure.gateway.temporal_gateway import TemporalGateway
 
 T = TypeVar("T")
-# What is longer would become a blob that nothing but the server's schedule names.
+# A longer task would be kept as a blob, which only the server's schedule would name: garbage
+# collection would not see that.
 LONGEST_TASK = 200_000
 LOOKS, LOOK_PAUSE_S = 40, 0.25
 MISSING = "The server has no such schedule any more, so it starts nothing."
@@ -52,15 +53,15 @@ _RESUME_NOTE = "taken up again with perdure"
 class Schedules:
     """The schedules of one installation.
 
-    Every method raises `NotFound` for an unknown schedule and `ServiceUnavailable` when the server
+    Every method raises `NotFound` for an unknown schedule and `ServiceUnavailable` if the server
     does not answer.
 
     Args:
-        store: plans, and the books of their months.
+        store: plans and their monthly spend.
         server: the connection to Temporal.
         starter: checks whether the task can be run here.
-        records: the installation.
-        task_queue: where runs are started with their task alone.
+        records: has the id of the installation.
+        task_queue: the queue on which runs are started with only a task.
         now: the clock.
     """
 
@@ -84,13 +85,13 @@ class Schedules:
     async def create(
         self, plan: SchedulePlan, *, paused: bool = False, replace: bool = False
     ) -> ScheduleStatus:
-        """Start a task by the clock from now on; the same schedule again is that schedule.
+        """Create a schedule; creating the same schedule again changes nothing.
 
-        With `replace`, a schedule of that name changes: its runs go on, its books stay, and it is
-        paused if it was.
+        With `replace`, an existing schedule of that name is changed: its runs go on, its spend is
+        kept, and it stays paused if it was.
 
         Raises:
-            InvalidInput: the task cannot be run here, or the times are none.
+            InvalidInput: the task cannot be run here, or the times never come.
             Conflict: there is another schedule of that name.
         """
         unreserved(plan.name)
@@ -110,8 +111,8 @@ class Schedules:
                 cure="Choose another name, or change it with --replace.",
             )
         await self._at_server(plan, turn=self._starter.turn(spec) or Turn(), paused=paused)
-        # After the server took it: bad times leave no row. A crash in between leaves a schedule
-        # without books, which the same command completes.
+        # Write the row after the server has accepted the schedule, so that bad times leave no row.
+        # After a crash in between, the same command completes it.
         if not await self._store.put(plan, at=self._now(), replace=replace):
             raise Conflict(
                 f"Somebody else has just made a schedule {plan.name}.",
@@ -124,25 +125,25 @@ class Schedules:
         return await asyncio.gather(*(self._status(one) for one in await self._store.list()))
 
     async def status(self, name: str) -> ScheduleStatus:
-        """How a schedule stands."""
+        """The status of a schedule."""
         return await self._status(await self._stored(name))
 
     async def pause(self, name: str, *, note: str = "") -> ScheduleStatus:
-        """Start nothing until it is taken up again; open runs go on."""
+        """Start nothing until it is resumed; open runs go on."""
         handle = await self._handle((await self._stored(name)).plan.name)
         with self._server.translated():
             await _of(name, handle.pause(note=note or _PAUSE_NOTE))
         return await self.status(name)
 
     async def resume(self, name: str, *, note: str = "") -> ScheduleStatus:
-        """Start its task by the clock again; what it missed meanwhile is not made up for."""
+        """Start its task on schedule again; starts that were missed meanwhile are not made up."""
         handle = await self._handle((await self._stored(name)).plan.name)
         with self._server.translated():
             await _of(name, handle.unpause(note=note or _RESUME_NOTE))
         return await self.status(name)
 
     async def trigger(self, name: str) -> Triggered:
-        """Start its task once, now, whether it is paused or not; its overlap policy counts."""
+        """Start its task once, now, even if it is paused; its overlap policy applies."""
         handle = await self._handle((await self._stored(name)).plan.name)
         with self._server.translated():
             before = await _of(name, handle.describe())
@@ -155,7 +156,7 @@ class Schedules:
         return Triggered(schedule=name, why="the server has taken it, and not said yet what came")
 
     async def delete(self, name: str) -> None:
-        """End a schedule; its runs stay, and those that are open go on."""
+        """Delete a schedule; its runs stay, and open ones go on."""
         stored = await self._stored(name)
         handle = await self._handle(stored.plan.name)
         with self._server.translated():
@@ -167,7 +168,7 @@ class Schedules:
         await self._store.mark_deleted(name, at=self._now())
 
     async def _at_server(self, plan: SchedulePlan, *, turn: Turn, paused: bool) -> None:
-        """Make or change the server's schedule; one whose time never comes is taken back."""
+        """Make or change the server's schedule; undo it if its times never come."""
         new = temporal_schedule(
             plan,
             task_queue=self._task_queue,
@@ -244,7 +245,7 @@ class Schedules:
         )
 
     async def _described(self, name: str) -> tuple[ScheduleDescription | None, str]:
-        """What the server says of it, or why it says nothing."""
+        """The server's description of a schedule, or None with the reason."""
         try:
             handle = await self._handle(name)
             with self._server.translated():
@@ -258,7 +259,7 @@ class Schedules:
 
 
 async def _of(name: str, asked: Awaitable[T]) -> T:
-    """What the server answers about a schedule; one that it does not know is told as such."""
+    """Await a request about a schedule; raises `NotFound` if the server does not know it."""
     try:
         return await asked
     except RPCError as error:
@@ -273,8 +274,8 @@ async def _of(name: str, asked: Awaitable[T]) -> T:
 def _came_of(
     name: str, before: ScheduleDescription, after: ScheduleDescription
 ) -> Triggered | None:
-    """What a start by hand led to; None while the server has not come to it."""
-    # By execution: the id of a run is its second, and two starts of one second are one run.
+    """The outcome of a manual start; None while the server has not handled it."""
+    # Compare executions: ids of runs contain the second, so two starts within one are equal.
     known = recent_runs(before)
     new = [run for execution, run in recent_runs(after).items() if execution not in known]
     if new:

@@ -1,4 +1,4 @@
-"""What waits at the server: runs for people, and tasks for workers."""
+"""What waits at the server: runs that wait for people, and tasks for workers."""
 
 import asyncio
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from perdure.gateway.temporal_gateway import TemporalGateway
 from perdure.gateway.visibility import quoted
 from perdure.gateway.worker_probe import Backlog
 
-# Of the workspaces that open runs use: each is a question to the server.
+# The greatest number of workspaces in use that are read: each takes a request to the server.
 WORKSPACES = 50
 LOOPS, MODELS, TOOLS = "loops", "models", "tools"
 
@@ -23,7 +23,7 @@ LOOPS, MODELS, TOOLS = "loops", "models", "tools"
 class LoadReader:
     """Asks the server for counts and backlogs: a bounded number of requests, none of them billed.
 
-    A worker's answer would be surer than the server's memory of who fetched, but the question is an
+    To probe the workers would be more reliable than the server's list of pollers. But a probe is an
     activity, and monitoring asks several times a minute.
     """
 
@@ -81,7 +81,7 @@ class LoadReader:
         )
 
     async def _workspaces(self) -> list[str]:
-        """Those in use; none while the store is away, which says nothing of the server."""
+        """Workspaces in use; none while the store is away, as that must not hide the server."""
         try:
             uses = await self._records.workspace_uses()
         except StoreError:
@@ -89,7 +89,7 @@ class LoadReader:
         return [use.id for use in uses if use.busy][:WORKSPACES]
 
     async def _failing(self, running: str) -> int | None:
-        """How many the server names; None where it has no such attribute."""
+        """How many failing runs the server reports; None if it lacks the search attribute."""
         try:
             return await self._server.count(f"{running} AND {REPORTED} IS NOT NULL")
         except ServiceUnavailable:
@@ -101,13 +101,13 @@ class LoadReader:
         return ClockLoad() if self._clock is None else await self._clock.read()
 
     async def _stranded(self) -> int | None:
-        """How many wait for a build that nobody serves; None without versions of workers."""
+        """How many runs wait for a build without workers; None without worker versioning."""
         if self._deployments is None:
             return None
         try:
             return sum(build.runs for build in (await self._deployments.status()).stranded)
         except PerdureError:
-            return None  # whether the server is there, the other questions say
+            return None  # the other requests show whether the server is there
 
 
 def _together(name: str, backlogs: Sequence[Backlog]) -> QueueLoad:

@@ -1,4 +1,4 @@
-"""Starting a run: resolve models, probe every queue, write the row, start exactly once."""
+"""Starts a run: resolve models, probe every queue, write the row, start exactly once."""
 
 import hashlib
 import uuid
@@ -83,7 +83,7 @@ def loop_input(spec: Spec, run: str, site: Placement, state: LoopState | None = 
     """The input of the workflow that runs this specification, fresh or from a state.
 
     Raises:
-        InvalidInput: this build has no loop of that kind.
+        InvalidInput: there is no loop of that kind.
     """
     make = LOOP_INPUTS.get(spec.kind)
     if make is None:
@@ -104,7 +104,7 @@ TRIES = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beginning:
-    """What a forked or retried run begins with: its first state, and the records before it."""
+    """The first state of a forked run, and the records before it."""
 
     state: LoopState
     records: tuple[IterationRecord, ...] = ()
@@ -145,9 +145,9 @@ class Starter:
         Raises:
             InvalidInput: no loop of this kind, or an unknown model.
             NoReadyWorker: a queue that the run needs has no worker; nothing was started.
-            ModelUnavailable: its workers have no key for a model of the run, or not the model.
+            ModelUnavailable: its workers cannot call a model of the run.
             NotAllowed: the id or key belongs to another specification, the session is closed, or
-                as many runs are open as may be.
+                the limit of open runs is reached.
             NotFound: the session or project is unknown.
         """
         asked = Wish(
@@ -158,21 +158,19 @@ class Starter:
         standing = await self.claims.standing(asked)
         if standing.done is not None:
             return standing.done
-        # The workers' answer first: keys live where they run, and the default model is theirs to
-        # know.
+        # Ask the workers first: they have the keys, and know the default model.
         ready = await self._resolve(spec, await self.served())
         site, busy = await self.ready_site(ready)
         await self.admission.admit(ready.metadata.payer, queue=site.loops)
-        # Several clients may send the same key at once. One claims the row; the others come round
-        # again and find its run.
+        # Several clients may send the same key at once. One claims the row; the others try again
+        # and find its run.
         for _ in range(TRIES):
             chosen = self._id_of(spec, asked, standing)
-            # After the id is known: a new project is named by the run that made it, so a repeat
-            # finds it.
+            # This needs the id: a new project is named after its run, so that a repeat finds it.
             settled = await self._settle(ready, chosen)
             order = order_of(settled, chosen, site, digest=asked.digest, state=_state_of(beginning))
-            # Written before the workflow starts. The other way round, a crash in between would
-            # leave a run that spends and that no list of ours shows.
+            # The row is written before the workflow starts. Otherwise a crash in between would
+            # leave a run that spends money and is in none of our lists.
             row = await self.row(settled, order.id, beginning, asked, busy=busy)
             if await self.claims.claim(row, seen=standing.row) and await self._begin(
                 row, order, beginning
@@ -192,15 +190,15 @@ class Starter:
         return await self.readiness.served(queue, ask=ask)
 
     async def resolved(self, spec: Spec, served: ServedModels | None) -> Spec:
-        """A specification with its models filled in as the workers have them."""
+        """A specification with its models filled in by what the workers report."""
         return await self._resolve(spec, served)
 
     def _id_of(self, spec: Spec, asked: Wish, standing: Standing) -> str:
         """The run's id: the requested one, one derived from the key, or a new one."""
         if standing.row is not None:
             return standing.row.id
-        # With a key the id is a function of it, so two hosts that start at once collide at the
-        # server.
+        # With a key, the id is derived from it, so that concurrent starts of two hosts collide at
+        # the server.
         seed = uuid.uuid4().hex if asked.key is None else f"key:{asked.key}"
         return asked.run or run_id(spec.kind, self._facts.words(spec.goal), seed)
 
@@ -230,20 +228,20 @@ class Starter:
         )
 
     def turn(self, spec: Spec) -> Turn | None:
-        """How the run's tasks are ordered; None for one that says nothing of it."""
+        """Priority and fairness of the run's tasks; None if the specification has neither."""
         key = self._facts.fairness(spec.metadata.payer)
         if key is None and spec.priority is None:
             return None
         return Turn(priority=spec.priority, fairness=key)
 
     async def _workspace(self, spec: Spec) -> str:
-        """The id of the folder, noting that it is in use; empty if the run has none."""
+        """The id of the run's folder, which is noted as in use; empty if it has none."""
         return "" if spec.workspace is None else await self._records.workspace(spec.workspace)
 
     async def _begin(
         self, row: StoredRun, order: StartRequest, beginning: Beginning | None
     ) -> bool:
-        # Before the start, for the same reason: the fork's history must be complete once it runs.
+        # Written before the start: the records of a fork must be complete once it runs.
         for record in beginning.records if beginning else ():
             await self._records.put_record(order.id, record.index, record.model_dump_json())
         try:
@@ -287,8 +285,8 @@ def _state_of(beginning: Beginning | None) -> LoopState | None:
 
 def digest_of(spec: Spec, beginning: Beginning | None) -> str:
     """The digest of a request: its specification and, for a fork, its origin."""
-    # Of the specification as it was sent, not as it was resolved: the default model may change
-    # between two sends of the same request.
+    # Use the specification as it was sent, before models are filled in: the default model may
+    # change between two requests.
     told = spec.model_dump_json()
     state = _state_of(beginning)
     if state is not None and state.forked_from is not None:
@@ -310,7 +308,7 @@ def order_of(
     state: LoopState | None = None,
     again: bool = False,
 ) -> StartRequest:
-    """The workflow to start for a run, fresh or from a state; `again` under the same id."""
+    """The workflow to start for a run, fresh or from a state; `again` for a retry."""
     goal = " ".join(spec.goal.split())
     label = spec.metadata.label
     keywords = {

@@ -1,7 +1,7 @@
-"""Which steps of a run wait for the store, decrypted if need be.
+"""Which steps of a run wait for the store.
 
-A step that waits with a result in hand says so in its heartbeats. A bookkeeping step says so in the
-failure of its newest attempt.
+A step that can wait says so in its heartbeats. A bookkeeping step says so in the failure of its
+newest attempt. Both may be encrypted.
 """
 
 from collections.abc import Mapping, Sequence
@@ -72,22 +72,22 @@ async def waiting_steps(
     """The steps that wait for their store now.
 
     Args:
-        pending: the run's steps.
-        converter: opens what they say.
-        begun: when steps that are made again were asked for first, by id; of another step the
-            server knows its newest attempt alone.
+        pending: the pending steps of the run.
+        converter: decrypts heartbeats and failures.
+        begun: when retried steps were first scheduled, by id. The server's description has only
+            the time of the newest attempt.
     """
     found = [await _waiting(step, converter, begun or {}) for step in pending]
     return [step for step in found if step is not None]
 
 
 def made_again(pending: Sequence[PendingActivityInfo]) -> frozenset[str]:
-    """The ids of steps whose newest attempt failed for their store."""
+    """The ids of steps that are retried because their store was away."""
     return frozenset(step.activity_id for step in pending if _failed_for_store(step))
 
 
 def in_words(steps: Sequence[WaitingStep], *, now: datetime) -> str:
-    """What a run waits for, in one sentence; of several steps the one that waits longest."""
+    """What a run waits for, in one sentence, by the step that waits longest."""
     longest = min(steps, key=lambda step: step.since)
     why = longest.why.strip().rstrip(".")
     times = "once" if longest.tried == 1 else f"{longest.tried} times"
@@ -116,7 +116,7 @@ async def _waiting(
         return None
     told = await opened(details[0], StoreWait, converter)
     if told is None:
-        return None  # it says something else, or nobody here can open it
+        return None  # a heartbeat of another kind, or one that cannot be decrypted here
     since = step.last_heartbeat_time.ToDatetime(tzinfo=UTC) - timedelta(seconds=told.waited_s)
     return WaitingStep(why=told.waits, tried=told.tried, since=since)
 

@@ -1,4 +1,4 @@
-"""What a specification names that must lie in the stores already: content, a session, a project."""
+"""Checks that the stores have what a specification names: content, a session, a project."""
 
 from typing import Protocol
 
@@ -13,7 +13,7 @@ from perdure.gateway.project_assignment import known_project, open_session
 
 
 class ReferenceStores(Protocol):
-    """Where references lead: transcripts, images and PDFs; sessions; projects."""
+    """The stores that references point to: blobs, sessions, projects."""
 
     @property
     def blobs(self) -> BlobStore: ...
@@ -26,13 +26,13 @@ class ReferenceStores(Protocol):
 
 
 class StoredReferences:
-    """Looks up what a specification refers to, before anything is started."""
+    """Looks up the references of a specification before anything is started."""
 
     def __init__(self, stores: ReferenceStores) -> None:
         self._stores = stores
 
     async def problems(self, spec: Spec, /) -> list[str]:
-        """Each reference that leads nowhere, as `path: what is wrong`."""
+        """A line `path: what is wrong` for each reference that points to nothing."""
         found = [await self._unless_stored(*named) for named in _addresses(spec).items()]
         if isinstance(spec, RolesSpec):
             found += await self._of_roles(spec)
@@ -41,7 +41,7 @@ class StoredReferences:
     async def _unless_stored(self, path: str, address: str) -> str:
         try:
             stored = await self._stores.blobs.exists(address)
-        except NotFound as error:  # it is no address
+        except NotFound as error:  # malformed address
             return f"{path}: {error}"
         return "" if stored else f"{path}: the store has no content {address}"
 
@@ -61,7 +61,7 @@ class StoredReferences:
 
 
 def _addresses(spec: Spec) -> dict[str, str]:
-    """The addresses of content that a specification names, by the place that names them."""
+    """The addresses that a specification names, by the path of the field."""
     shown = {f"context.{name}": attachment_in(value) for name, value in spec.context.items()}
     found = {path: attachment.ref for path, attachment in shown.items() if attachment is not None}
     if isinstance(spec, AgentSpec) and spec.agent.transcript is not None:

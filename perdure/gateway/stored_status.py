@@ -1,4 +1,4 @@
-"""Statuses and results of runs whose worker does not answer, from store and server."""
+"""Statuses and results of runs whose worker does not answer, built from store and server."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -27,7 +27,7 @@ UNLIMITED = BudgetLimits(tokens=None, cost_usd=None, active_time=None, wall_time
 
 
 def first_status(spec: Spec, run: str, *, now: datetime, dispatch: str | None = None) -> RunStatus:
-    """The status of a run that is about to start; `dispatch` where its workers are busy."""
+    """The status of a run that is about to start; `dispatch` is a note if workers are busy."""
     return RunStatus(
         id=run,
         kind=spec.kind,
@@ -77,7 +77,7 @@ def stored_status(row: StoredRun) -> RunStatus:
 
 
 def away_status(look: ExecutionInfo, row: StoredRun | None) -> RunStatus:
-    """The status of an open run whose worker is away: the row, moved on to what the server says."""
+    """The status of an open run whose worker is away: its row, updated from the server."""
     base = stored_status(row) if row is not None else _of_look(look)
     known: dict[str, object] = {
         "lifecycle": _lifecycle(look.text("PerdureLifecycle") or base.lifecycle),
@@ -92,7 +92,7 @@ def away_status(look: ExecutionInfo, row: StoredRun | None) -> RunStatus:
 
 
 def torn_status(base: RunStatus, look: ExecutionInfo | None) -> RunStatus:
-    """The status of a run that ended without saying so."""
+    """The status of a run that ended without a result."""
     stands, explanation, outcome, reason = "failed", NEVER_STARTED, base.outcome, base.reason
     if look is not None and look.ending is not None:
         stands = torn_lifecycle(look.ending)
@@ -121,7 +121,7 @@ def torn_status(base: RunStatus, look: ExecutionInfo | None) -> RunStatus:
 
 
 def _over(child: ChildStatus) -> ChildStatus:
-    """A child of a run that is gone: it was told to end."""
+    """A child of a closed run; an open one is shown as stopped, since it was told to end."""
     if not child.open:
         return child
     return child.model_copy(
@@ -130,12 +130,12 @@ def _over(child: ChildStatus) -> ChildStatus:
 
 
 def torn_end(ending: str) -> tuple[Outcome, str]:
-    """Outcome and reason of a run that the server closed in this way, without a result."""
+    """Outcome and reason of a run that was closed this way, without a result."""
     return ("stopped", "stopped") if torn_lifecycle(ending) == "stopped" else ("failed", "internal")
 
 
 def torn_lifecycle(ending: str) -> Lifecycle:
-    """The lifecycle of a run that the server closed without a result."""
+    """The lifecycle of a run that was closed this way, without a result."""
     return "stopped" if ending in {"terminated", "canceled", "cancelled"} else "failed"
 
 
@@ -147,7 +147,7 @@ def torn_sentence(ending: str) -> str:
 def torn_result(
     row: StoredRun, records: Sequence[IterationRecord], *, ending: str, why: str
 ) -> RunResult:
-    """The best that is known of a run that left no result: its records, and why it ended."""
+    """The result of a run that left none: its records, and why it ended."""
     outcome, reason = torn_end(ending)
     scored = [record for record in records if record.score is not None]
     best = max(scored, key=lambda record: (record.score or 0.0, record.index), default=None)
@@ -171,7 +171,7 @@ def torn_result(
 
 
 def of_result(result: RunResult, *, goal: str = "", label: str | None = None) -> RunStatus:
-    """The status of an ended run of which only the result is left."""
+    """The status of an ended run, from its result alone."""
     base = RunStatus(
         id=result.id,
         kind=result.kind,

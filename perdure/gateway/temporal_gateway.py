@@ -1,6 +1,6 @@
-"""A typed client of the Temporal server, as the gateway needs it.
+"""A typed client of the Temporal server, for the gateway.
 
-Nothing here decides anything: every call has a time limit, a typed answer, and Perdure's errors.
+It decides nothing: it adds time limits, typed answers and Perdure's errors to each call.
 """
 
 import asyncio
@@ -58,10 +58,10 @@ Connect = Callable[[], Awaitable[Client]]
 Prepare = Callable[[Client], Awaitable[None]]
 
 KINDS_BY_TYPE = {workflow: kind for kind, workflow in WORKFLOW_TYPES.items()}
-# An interpreter that ends right after it used the client crashes now and then; a short pause at
-# the end heals it (measured: 6 of 50 without, none with).
+# An interpreter that exits right after it has used the client sometimes crashes; a short pause at
+# exit prevents that (measured: 6 crashes in 50 exits without it, none with it).
 EXIT_PAUSE_S = 0.2
-# One that says nothing for so long is not asked again at once: a command asks several times.
+# A server that was silent for so long is not tried again at once, as a command asks several times.
 SILENT_S = 2.0
 AWAY_KNOWN_S = 10.0
 ATTRIBUTE_TRIES = 12
@@ -72,7 +72,7 @@ _REPORTED = SearchAttributeKey.for_keyword_list(REPORTED)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartRequest:
-    """A workflow to start; `again` takes the id of one that ended badly, and of no other."""
+    """A workflow to start; with `again`, under the id of one that failed."""
 
     id: str
     kind: str
@@ -89,10 +89,10 @@ class StartRequest:
 class ExecutionInfo:
     """What the server knows of one run without asking any worker.
 
-    `ending` is how the newest execution closed, in the server's words (`completed`, `failed`,
+    `ending` is how the execution closed, in the server's words (`completed`, `failed`,
     `terminated`, `canceled`, `timed_out`), or None while it is open. `trouble` is what keeps it
-    from moving, which a list knows only in part; `unfetched` work that no worker has taken and
-    `task_pending` a task that is due are known to a look at one run alone.
+    from moving; in a list it is incomplete. `unfetched` is a task that no worker has fetched, and
+    `task_pending` says whether a workflow task is due; lists have neither.
     """
 
     id: str
@@ -111,7 +111,7 @@ class ExecutionInfo:
 
     @property
     def open(self) -> bool:
-        """Whether it still runs."""
+        """Whether the execution is still open."""
         return self.ending is None
 
     def text(self, name: str) -> str | None:
@@ -135,7 +135,7 @@ class Ended(Exception):
 
 
 class TemporalGateway:
-    """Connects at first use, so that interfaces can read the store while the server is away."""
+    """Connects at first use, so that the store stays readable while the server is away."""
 
     def __init__(
         self, connect: Connect, *, address: str, waits: Waits, prepare: Prepare | None = None
@@ -149,9 +149,9 @@ class TemporalGateway:
         self._connecting = asyncio.Lock()
 
     async def start(self, order: StartRequest) -> bool:
-        """Start a workflow; False when its id is, or was, in use.
+        """Start a workflow; False if its id is or was in use.
 
-        A namespace without the search attributes gets them first, where that is allowed.
+        If the namespace lacks the search attributes, they are added first, where that is allowed.
         """
         client = await self._connected()
         for left in reversed(range(ATTRIBUTE_TRIES)):
@@ -162,7 +162,7 @@ class TemporalGateway:
                 if not left:
                     raise
                 await self._prepare(client)
-                # A cluster reads them anew every few seconds.
+                # A cluster loads new attributes only every few seconds.
                 await asyncio.sleep(0 if left == ATTRIBUTE_TRIES - 1 else ATTRIBUTE_PAUSE_S)
         raise AssertionError("unreachable")
 
@@ -173,19 +173,19 @@ class TemporalGateway:
             return await probe(client, queue, seconds=seconds)
 
     async def polled(self, queue: str) -> bool:
-        """Whether workers fetch from a queue, as the server has seen of late."""
+        """Whether the server has seen workers poll a queue recently."""
         client = await self._connected()
         with translated(self._address):
             return await polled(client, queue, now=datetime.now(UTC))
 
     async def backlog(self, queue: str, *, workflows: bool = False) -> Backlog:
-        """What waits on a queue and who fetches from it."""
+        """The backlog and the pollers of a queue."""
         client = await self._connected()
         with translated(self._address):
             return await backlog(client, queue, workflows=workflows, now=datetime.now(UTC))
 
     async def look(self, run: str, execution: str | None = None) -> ExecutionInfo | None:
-        """What the server knows of a run, of its newest execution unless one is named; or None."""
+        """What the server knows of a run or None; the newest execution, unless one is named."""
         handle = await self._handle(run)
         if execution is not None:
             handle = (await self._connected()).get_workflow_handle(run, run_id=execution)
@@ -204,11 +204,11 @@ class TemporalGateway:
     async def query(
         self, run: str, name: str, result_type: type[T], *, given: BaseModel | None = None
     ) -> T:
-        """Ask a run's worker.
+        """Query a run through its worker.
 
         Raises:
-            NoReadyWorker: none answers in time.
-            StoreError: it answers, and this process has not got the key or codec to open that.
+            NoReadyWorker: no worker answers in time.
+            StoreError: this process lacks the key or codec to decrypt the answer.
         """
         handle, wait = await self._handle(run), timedelta(seconds=self._waits.query)
         with translated(self._address, run=run):
@@ -220,10 +220,10 @@ class TemporalGateway:
         """Send a verb and wait for the receipt.
 
         Raises:
-            NotAllowed: the validator said no; its sentence only.
+            NotAllowed: the validator refused it; the message is only its reason.
             NoReadyWorker: no worker took it in time.
-            NotFound: the server has no open run of that id.
-            StoreError: it was taken or refused, by an answer that this process cannot open.
+            NotFound: the server has no open run with that id.
+            StoreError: this process lacks the key or codec to decrypt the answer.
         """
         handle = await self._handle(run)
         with update_translated(run, verb), translated(self._address, run=run):
@@ -236,7 +236,7 @@ class TemporalGateway:
             )
 
     async def outcome(self, run: str) -> RunResult:
-        """Wait for the end of a run; raises `Ended` when it left no result."""
+        """Wait for the result of a run; raises `Ended` if it left none."""
         handle = (await self._connected()).get_workflow_handle(run, result_type=RunResult)
         with translated(self._address, run=run):
             try:
@@ -262,7 +262,7 @@ class TemporalGateway:
             return (await client.count_workflows(query)).count
 
     async def delete(self, run: str, execution: str) -> None:
-        """Drop one execution with its history; the server does so a moment later."""
+        """Delete one execution with its history; the server does so a moment later."""
         client = await self._connected()
         with translated(self._address, run=run):
             await client.workflow_service.delete_workflow_execution(
@@ -273,7 +273,7 @@ class TemporalGateway:
             )
 
     async def history(self, run: str) -> str:
-        """The newest execution's history as JSON."""
+        """The history of the newest execution as JSON."""
         handle = await self._handle(run)
         with translated(self._address, run=run):
             return (await handle.fetch_history()).to_json()
@@ -283,7 +283,7 @@ class TemporalGateway:
         return await self._connected()
 
     def translated(self) -> AbstractContextManager[None]:
-        """Raise errors of our own tree in place of the client's."""
+        """Raise Perdure's errors in place of the client's."""
         return translated(self._address)
 
     async def _handle(self, run: str) -> "WorkflowHandle[object, object]":
@@ -297,7 +297,7 @@ class TemporalGateway:
             return self._client
 
     async def _first_client(self) -> Client:
-        """Connect; a server that kept the last one waiting in vain does not keep the next one."""
+        """Connect; if the server was silent a moment ago, raise the same error at once."""
         began = time.monotonic()
         if self._away is not None and began < self._away[0]:
             raise self._away[1]
@@ -318,7 +318,7 @@ class TemporalGateway:
 
 
 async def as_it_is(client: Client) -> None:
-    """Prepares nothing: the namespace stays as its operator made it."""
+    """Prepare nothing: the namespace stays as it is."""
 
 
 async def _begin(client: Client, order: StartRequest) -> bool:
@@ -332,7 +332,7 @@ async def _begin(client: Client, order: StartRequest) -> bool:
             static_summary=order.summary,
             memo=dict(order.memo),
             search_attributes=_keywords(order.keywords),
-            # Steps and child runs inherit it.
+            # Activities and child workflows inherit the priority.
             priority=Priority(priority_key=order.turn.priority, fairness_key=order.turn.fairness),
             id_reuse_policy=reuse.ALLOW_DUPLICATE_FAILED_ONLY
             if order.again
@@ -375,7 +375,7 @@ async def _look(execution: WorkflowExecution) -> ExecutionInfo:
 
 
 async def _memo(execution: WorkflowExecution) -> Mapping[str, object]:
-    """What a run was started for; a run sealed with another key does not hide all the others."""
+    """The memo of a run; one that cannot be decrypted must not make a whole list fail."""
     try:
         return await execution.memo()
     except (KeyError, PerdureError):

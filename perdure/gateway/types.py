@@ -23,7 +23,7 @@ LABEL_MARK = "sealed:"
 
 
 class ResolveModels(Protocol):
-    """Fills in the models that a specification leaves open, by what the workers report."""
+    """Fills in the models that a specification leaves open, from what the workers report."""
 
     def __call__(self, spec: Spec, served: ServedModels | None = None, /) -> Awaitable[Spec]: ...
 
@@ -36,22 +36,23 @@ def worker_command(folder: str | None) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstallationInfo:
-    """The installation.
+    """Facts about the installation.
 
     Args:
-        address: the Temporal server, as people know it.
+        address: the address of the Temporal server.
         namespace: the namespace of all runs.
-        ui_url: where Temporal's Web UI answers, or None.
-        timing: the figures that each run is started with.
-        version: of the interface, which workers must go together with; empty: not looked at.
+        ui_url: the URL of Temporal's Web UI, or None.
+        timing: the time limits that each run is started with.
+        version: the version of the interface, which workers must be compatible with; empty skips
+            the check.
         notifies: whether a channel is configured that tells people of gates.
-        worker_command: says how to start the worker of a workspace folder (None: of no folder in
-            particular); follows "Start one with".
-        digest: where there is an encryption key, makes the keyed digest that stands for a word that
-            the server has to be told; ids then have no words of goals.
-        task_queue: where Temporal clients start runs with their task alone.
+        worker_command: returns the command that starts the worker of a workspace folder, or of no
+            folder in particular (None). It follows "Start one with".
+        digest: with an encryption key, makes the keyed digest that replaces a word which the server
+            has to know. Ids then contain no words of goals.
+        task_queue: the queue on which Temporal clients start runs with only a task.
         limits: how many runs may be open at once.
-        rates: patterns of models that are limited in rate, each with a queue of its own.
+        rates: patterns of models with a rate limit, each of which has a queue of its own.
         deployment: the name under which workers register their builds, or None.
     """
 
@@ -75,11 +76,11 @@ class InstallationInfo:
         return f"{LABEL_MARK}{self.digest(label)}"
 
     def fairness(self, tenant: str | None) -> str | None:
-        """The fairness key of a tenant, which is how the server knows it."""
+        """The fairness key of a tenant, which is its name at the server."""
         return fairness_key(self.marked(tenant))
 
     def words(self, goal: str) -> str:
-        """What of a goal may stand in an id."""
+        """The words of a goal that may enter an id."""
         return goal if self.digest is None else ""
 
 
@@ -87,8 +88,8 @@ class InstallationInfo:
 class Waits:
     """How long the gateway waits, in seconds.
 
-    `patience`: for a worker that is there but busy. `known`: so long an answer of a worker counts
-    for the next starts too.
+    `patience` is the time for a worker that is there but busy. For `known` seconds, an answer of a
+    worker also serves later starts.
     """
 
     ready: float = 5.0
@@ -291,11 +292,11 @@ class BulkReport(FrozenModel):
 class Retained:
     """One execution that the server keeps.
 
-    `content` is the bytes of every value in its history and of its steps' heartbeats. `busy_since`
-    is when the oldest of its steps that are under way began: what such a step has stored is named
-    nowhere yet. `steps` are the keys of all its steps that have not ended.
-    `keys` are the ids of the encryption keys that its values name. `upkeep` says that it is no run,
-    but a collection or a look for patterns.
+    `content` has the bytes of every value in its history and in the heartbeats of its steps.
+    `busy_since` is when the oldest running step began: blobs that such a step has stored are named
+    nowhere yet. `steps` are the keys of all steps that have not ended. `keys` are the ids of the
+    encryption keys of its values. `upkeep` means that it is no run, but garbage collection or
+    pattern mining.
     """
 
     run: str

@@ -1,4 +1,4 @@
-"""Upkeep of an installation: pattern mining and garbage collection, by the clock or right now."""
+"""Upkeep of an installation: pattern mining and garbage collection, scheduled or on demand."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -47,7 +47,7 @@ Duty = Literal["mining", "collection"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Work:
-    """What the schedule of a duty starts."""
+    """The workflow that the schedule of a duty starts."""
 
     workflow: str
     id: str
@@ -58,7 +58,7 @@ class _Work:
 
 
 class Upkeep:
-    """One duty of one installation, done by the clock."""
+    """The schedule of one duty of one installation."""
 
     def __init__(self, duty: Duty, *, server: TemporalGateway, records: RecordStore) -> None:
         self._duty = duty
@@ -66,7 +66,7 @@ class Upkeep:
         self._records = records
 
     async def state(self) -> UpkeepSchedule | None:
-        """The schedule as it stands, or None."""
+        """The schedule, or None."""
         handle = await self._handle()
         with self._server.translated():
             try:
@@ -77,7 +77,7 @@ class Upkeep:
                 raise
 
     async def outcome(self) -> UpkeepOutcome:
-        """How it went the last times: of the few that the schedule remembers."""
+        """How the last executions went, of the few that the server remembers."""
         handle = await self._handle()
         with self._server.translated():
             try:
@@ -88,7 +88,7 @@ class Upkeep:
                 raise
         newest_first = sorted(recent, key=lambda one: one.started_at, reverse=True)
         actions = [one.action for one in newest_first]
-        # By execution: the id of one is its second, and two of one second have one id.
+        # With the execution id: workflow ids contain the second, so two within one are equal.
         started = [
             (one.workflow_id, one.first_execution_run_id)
             for one in actions
@@ -128,7 +128,7 @@ class Upkeep:
         return look.ending or ""
 
     async def every(self, interval: timedelta) -> UpkeepSchedule:
-        """Do it at this interval from now on; a schedule that is there is changed.
+        """Do the duty at this interval from now on; an existing schedule is changed.
 
         Raises:
             InvalidInput: the interval is under a minute or over a year.
@@ -149,7 +149,7 @@ class Upkeep:
             return _state_of(await handle.describe())
 
     async def off(self) -> bool:
-        """End the schedule; False when there is none."""
+        """Delete the schedule; False if there is none."""
         handle = await self._handle()
         with self._server.translated():
             try:
@@ -161,7 +161,7 @@ class Upkeep:
         return True
 
     async def work(self) -> _Work:
-        """What is started each time."""
+        """The workflow that is started each time."""
         installation = await self._records.installation()
         queue = loops_queue(installation)
         if self._duty == "mining":
@@ -187,10 +187,10 @@ class Upkeep:
 
 
 async def mine_now(mining: Upkeep, *, server: TemporalGateway, readiness: Readiness) -> MineReport:
-    """Look for patterns once and wait for what it gave; two looks at once are one.
+    """Look for patterns once and return the report; concurrent calls share one execution.
 
     Raises:
-        NoReadyWorker: nobody works on the queue of the loops.
+        NoReadyWorker: the loops queue has no worker.
     """
     work = await mining.work()
     found = await readiness.ask(QueueState(queue=work.given.queue, serves="loops"))
@@ -214,7 +214,7 @@ async def mine_now(mining: Upkeep, *, server: TemporalGateway, readiness: Readin
 
 
 def _own_words(error: BaseException) -> str:
-    """What a failed step said; the layers around it only say where the error passed."""
+    """The message of a failed step, without the errors that Temporal wraps around it."""
     while isinstance(error, WorkflowFailureError | ActivityError) and error.__cause__ is not None:
         error = error.__cause__
     return error.message if isinstance(error, FailureError) else str(error)
@@ -231,7 +231,7 @@ def _schedule(work: _Work, interval: timedelta) -> Schedule:
             static_summary=work.summary,
         ),
         spec=ScheduleSpec(intervals=[ScheduleIntervalSpec(every=interval)]),
-        # Each sees everything there is, so that one that was missed need not be made up for.
+        # Each execution looks at everything, so missed ones need not be made up for.
         policy=SchedulePolicy(
             overlap=ScheduleOverlapPolicy.SKIP, catchup_window=timedelta(minutes=10)
         ),

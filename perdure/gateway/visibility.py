@@ -1,8 +1,8 @@
-"""Queries to the server's list of runs, their rows, and the runs whose tasks keep failing.
+"""Visibility queries, rows of run lists, and runs whose tasks keep failing.
 
-The server names a run in a search attribute after a minute of failures, wherever it is among the
-open ones. Younger failures, and a server that lacks the attribute, are found by looking at each
-run; that is bounded, and told.
+After a minute of failures, the server reports a run in a search attribute. Younger failures, or all
+of them if the server lacks the attribute, are found by looking at each run. The number of looks is
+bounded, and the answer says how many runs were looked at.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from perdure.gateway.temporal_gateway import ExecutionInfo, TemporalGateway
 from perdure.gateway.types import LABEL_MARK, FailingRun, FailingRuns, RunFilter, RunRow
 
 OURS = "PerdureKind IS NOT NULL"
-# A run that continued as new is one run, listed by its newest execution.
+# A run that continued as new is listed once, with its newest execution.
 ONE_EACH = "ExecutionStatus != 'ContinuedAsNew'"
 NO_WORKER_YET = "waiting for a worker"
 PAGE = 200
@@ -43,7 +43,7 @@ def quoted(text: str) -> str:
 
 
 def unopened(task_queue: str) -> str:
-    """Runs that a Temporal client started, and that no worker has looked at."""
+    """The condition for runs that a Temporal client started and no worker has opened yet."""
     types = ", ".join(quoted(WORKFLOW_TYPES[kind]) for kind in KINDS)
     return (
         f"(ExecutionStatus = 'Running' AND TaskQueue = {quoted(task_queue)} "
@@ -52,13 +52,13 @@ def unopened(task_queue: str) -> str:
 
 
 def ours(loops: str, task_queue: str) -> str:
-    """Runs of this installation that have told the server of themselves.
+    """The condition for runs of this installation that have set their search attributes.
 
     Several installations may share a namespace; their runs have other keys, stores and workers.
 
     Args:
-        loops: the queue on which the runs of this installation live.
-        task_queue: where Temporal clients start them, and where they are until they are opened.
+        loops: the queue of this installation's runs.
+        task_queue: the queue on which Temporal clients start runs, until they are opened.
     """
     return f"({OURS} AND TaskQueue IN ({quoted(loops)}, {quoted(task_queue)}))"
 
@@ -67,8 +67,8 @@ def query_of(wanted: RunFilter, *, loops: str, task_queue: str = TASK_QUEUE) -> 
     """The visibility query of a filter: root runs, each chain of executions once.
 
     Args:
-        wanted: the filter. What it asks of a run is not known of one that waits for a worker, so
-            such runs are there only where at most `running` is asked for.
+        wanted: the filter. A run that waits to be opened has no search attributes yet, so it is
+            included only if the filter asks for nothing but `running`.
         loops: as for `ours`.
         task_queue: as for `ours`.
     """
@@ -83,7 +83,7 @@ def query_of(wanted: RunFilter, *, loops: str, task_queue: str = TASK_QUEUE) -> 
 
 
 def _asked(wanted: RunFilter) -> list[str]:
-    """What a filter asks of runs that have told the server of themselves."""
+    """The conditions of a filter on search attributes."""
     parts, status = list[str](), lifecycle_of(wanted)
     if status is not None:
         parts.append(f"PerdureLifecycle = {quoted(status)}")
@@ -100,12 +100,12 @@ def _asked(wanted: RunFilter) -> list[str]:
 
 
 def lifecycle_of(wanted: RunFilter) -> str | None:
-    """The lifecycle that is asked for; `cancelled` is a synonym of `stopped`."""
+    """The lifecycle that a filter asks for; `cancelled` is a synonym of `stopped`."""
     return "stopped" if wanted.status == "cancelled" else wanted.status
 
 
 def label_of(look: ExecutionInfo) -> str | None:
-    """The label; where the server was told a mark, the sealed memo has it."""
+    """The label; if the search attribute holds only a digest, the label is in the memo."""
     told = look.text("PerdureLabel")
     if told is None or not told.startswith(LABEL_MARK):
         return told
@@ -113,7 +113,7 @@ def label_of(look: ExecutionInfo) -> str | None:
 
 
 def row_of(look: ExecutionInfo) -> RunRow:
-    """One run as the server lists it."""
+    """The row of a run from the server's list."""
     lifecycle = look.text("PerdureLifecycle") or "running"
     if look.ending is not None and lifecycle in OPEN:
         lifecycle = torn_lifecycle(look.ending)
@@ -145,7 +145,7 @@ def _trouble(look: ExecutionInfo) -> str | None:
 
 
 def row_of_stored(row: StoredRun) -> RunRow:
-    """One run as the store keeps it."""
+    """The row of a run from the store."""
     return RunRow(
         id=row.id,
         kind=row.kind,
@@ -195,8 +195,8 @@ class Failing:
     async def find(self, *, limit: int) -> FailingRuns:
         """See `Gateway.failing`."""
         queue = loops_queue(await self._records.installation())
-        # A run of a type that no worker knows, or with an input that none can read, has no
-        # attributes of ours: its queue says whose it is.
+        # A run with an unknown type or an unreadable input has none of our search attributes, so
+        # its queue has to show that it is ours.
         theirs = f"TaskQueue = {quoted(queue)} OR {unopened(self._task_queue)}"
         running = f"ExecutionStatus = 'Running' AND ({theirs})"
         named = await self._named(running, limit=limit)
@@ -215,7 +215,7 @@ class Failing:
         )
 
     async def _named(self, running: str, *, limit: int) -> list[ExecutionInfo] | None:
-        """Those that the server names; None where it has no such attribute."""
+        """Runs that the server reports; None if it lacks the search attribute."""
         try:
             return await self._pages(f"{running} AND {REPORTED} IS NOT NULL", limit=limit)
         except ServiceUnavailable:

@@ -1,6 +1,6 @@
-"""Probes the workers of a queue by a standalone activity, if the server supports those.
+"""Probes the workers of a queue with a standalone activity, and reads the server's list of them.
 
-With `server`, `faults`, `dispatch`, `pollers` and `troubles`, all that calls the Temporal client.
+A probe needs a server with standalone activities.
 """
 
 import uuid
@@ -26,7 +26,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from perdure.domain.foundation.names import READY_ACTIVITY
 from perdure.domain.run.bookkeeping_messages import ReadyReport
 
-# A question that nobody waits for goes after this time.
+# The time limit of a probe whose answer nobody awaits.
 ASKED_S = 2.0
 
 
@@ -38,7 +38,7 @@ async def probe(client: Client, queue: str, *, seconds: float) -> ReadyReport | 
     """Ask the workers of a queue to report; None if none did in time.
 
     Raises:
-        NothingToAskWith: the server cannot put the question.
+        NothingToAskWith: the server has no standalone activities.
     """
     wait = timedelta(seconds=seconds)
     try:
@@ -50,7 +50,7 @@ async def probe(client: Client, queue: str, *, seconds: float) -> ReadyReport | 
             schedule_to_start_timeout=wait,
             start_to_close_timeout=wait,
             retry_policy=RetryPolicy(maximum_attempts=1),
-            # Ahead of the work that waits: a busy worker is a worker.
+            # Ahead of other waiting work, so that busy workers answer too.
             priority=Priority(priority_key=1),
         )
         return await handle.result()
@@ -65,10 +65,10 @@ async def probe(client: Client, queue: str, *, seconds: float) -> ReadyReport | 
 async def server_time(
     client: Client, queue: str, *, now: Callable[[], datetime]
 ) -> tuple[datetime, datetime]:
-    """When the server took a question to the workers of a queue, by its clock; and then by ours.
+    """Start a probe; returns the server's time when it took it, and our time after that.
 
     Raises:
-        NothingToAskWith: the server cannot put the question.
+        NothingToAskWith: the server has no standalone activities.
     """
     wait = timedelta(seconds=ASKED_S)
     try:
@@ -93,7 +93,7 @@ async def server_version(client: Client) -> str:
     return (await client.workflow_service.get_system_info(asked)).server_version
 
 
-# An idle worker asks again each minute; one that is busy in every slot reports each minute.
+# An idle worker polls again each minute, and a fully busy one sends a heartbeat each minute.
 LIVELY = timedelta(seconds=75)
 
 
@@ -106,7 +106,7 @@ _LEAVING = frozenset(
 
 
 async def polled(client: Client, queue: str, *, now: datetime) -> bool:
-    """Whether a worker that has not said goodbye fetched steps from a queue of late."""
+    """Whether a worker that has not shut down polled a queue for steps recently."""
     kind = TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY
     described = await _described(client, queue, kind)
     return alive(described.pollers, await _heartbeats(client, queue), now=now)
@@ -114,7 +114,7 @@ async def polled(client: Client, queue: str, *, now: datetime) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What waits on one half of a queue, as the server estimates it, and who fetched of late."""
+    """The server's estimate of waiting tasks of one type on a queue, and the recent pollers."""
 
     tasks: int
     age_s: float
@@ -141,7 +141,7 @@ async def backlog(client: Client, queue: str, *, workflows: bool, now: datetime)
 
 
 async def workflow_pollers(client: Client, queue: str, *, now: datetime) -> tuple[str, ...]:
-    """The identities of workers that fetched workflow tasks from a queue of late."""
+    """The identities of workers that polled a queue for workflow tasks recently."""
     described = await _described(client, queue, TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW)
     oldest = now - LIVELY
     return tuple(
@@ -150,7 +150,7 @@ async def workflow_pollers(client: Client, queue: str, *, now: datetime) -> tupl
 
 
 async def workers_by_build(client: Client, queue: str, *, now: datetime) -> Counter[str]:
-    """How many workers of each build fetched workflow tasks from a queue of late."""
+    """How many workers of each build polled a queue for workflow tasks recently."""
     described = await _described(client, queue, TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW)
     gone = _gone(await _heartbeats(client, queue))
     return Counter(
@@ -163,7 +163,7 @@ async def workers_by_build(client: Client, queue: str, *, now: datetime) -> Coun
 def alive(
     pollers: Iterable[PollerInfo], heartbeats: Sequence[WorkerHeartbeat], *, now: datetime
 ) -> bool:
-    """Whether one of the pollers, or of the workers that report themselves, is still there."""
+    """Whether any worker is still there, by its polls or its heartbeats."""
     oldest = now - LIVELY
     if any(
         beat.status not in _LEAVING and _when(beat.heartbeat_time) >= oldest for beat in heartbeats
@@ -174,7 +174,7 @@ def alive(
 
 
 def _gone(heartbeats: Iterable[WorkerHeartbeat]) -> dict[str, datetime]:
-    """When workers said goodbye, by identity."""
+    """When workers reported their shutdown, by identity."""
     gone: dict[str, datetime] = {}
     for beat in heartbeats:
         if beat.status in _LEAVING:
@@ -200,7 +200,7 @@ async def _described(
 
 
 async def _heartbeats(client: Client, queue: str) -> list[WorkerHeartbeat]:
-    """What the workers of a queue report; nothing from a server that does not collect it."""
+    """The heartbeats of the workers of a queue; empty if the server does not collect them."""
     asked = ListWorkersRequest(
         namespace=client.namespace, query=f"TaskQueue = '{queue}'", page_size=100
     )
