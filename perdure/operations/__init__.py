@@ -1,1 +1,1 @@
-"""What a person does to an installation as a whole: diagnose, set up, collect, replay."""
+"""Operations on an installation as a whole: diagnose, set up, collect garbage, replay."""

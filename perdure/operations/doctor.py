@@ -1,4 +1,4 @@
-"""`doctor`: looks at everything a run needs, one check after the other, each with its cure."""
+"""`doctor`: checks everything that a run needs, and gives a hint for each problem."""
 
 import platform
 import sys
@@ -56,7 +56,7 @@ Look = Callable[[], Check | Awaitable[Check] | AsyncIterator[Check]]
 async def diagnose(settings: Settings, connect: Connect) -> AsyncIterator[Check]:
     """Run all checks independently: a check that cannot run says so, and the others continue.
 
-    None of them starts or changes anything; what the store is tried with is taken back.
+    No check starts or changes anything; what is written to test the store is undone.
     """
     for name, look in _of_this_host(settings):
         async for check in _alone(name, look):
@@ -117,7 +117,7 @@ def _of_runs(settings: Settings, connect: Connect) -> Iterator[tuple[str, Look]]
 
 
 async def _alone(name: str, look: Look) -> AsyncIterator[Check]:
-    """What one look finds; where it breaks, that it did."""
+    """The results of one check; if it fails itself, a result that says so."""
     try:
         found = look()
         if isinstance(found, Check):
@@ -131,13 +131,13 @@ async def _alone(name: str, look: Look) -> AsyncIterator[Check]:
         found = f"not to be seen: {error.message}"
         yield Check(name=name, state="warning", found=found, cure=error.cure)
     except Exception as error:
-        # A look that breaks is a finding of its own, and hides none of the others.
+        # A check that fails is a finding of its own, and must not hide the others.
         why = said_in_words(f"{type(error).__name__}: {error}", otherwise="it failed inside")
         yield Check(name=name, state="warning", found=f"not to be seen: {why}", cure=BROKEN_LOOK)
 
 
 def _python() -> Check:
-    # An older interpreter cannot even import this: what is of use is which one runs.
+    # An older interpreter cannot even import this module, so only say which one runs.
     found = f"{platform.python_version()} at {sys.executable}"
     return Check(name="python", state="ok", found=found)
 
@@ -160,7 +160,7 @@ def _versions() -> Check:
 
 
 async def _sandbox(settings: Settings) -> Check:
-    """Whether programs of rubrics are kept apart from the machine."""
+    """Whether programs of rubrics run in a sandbox."""
     obstacle = await LocalCommands(Allowance(search=search_path())).sandbox_obstacle()
     if not obstacle:
         return Check(name="sandbox", state="ok", found="bubblewrap works")
@@ -247,7 +247,7 @@ async def _services(settings: Settings) -> Check:
 
 
 async def _attributes(settings: Settings) -> Check:
-    """What the namespace lacks: every start would be refused."""
+    """Whether the namespace has the search attributes; without them, every start is refused."""
     name = "search attributes"
     state = await EmbeddedRuntime(settings).state()
     found = settings if state is None else settings.at(state.endpoints)

@@ -51,7 +51,7 @@ def disk(settings: Settings) -> Check:
 
 
 def is_new(settings: Settings) -> bool:
-    """Whether nothing was ever kept here."""
+    """Whether the installation has no store yet."""
     return settings.database_url is None and not (settings.home / DATABASE_FILE).exists()
 
 
@@ -98,7 +98,7 @@ async def blobs(settings: Settings) -> AsyncIterator[Check]:
 
 @asynccontextmanager
 async def stores_of(settings: Settings) -> AsyncGenerator[Stores]:
-    """The stores of an installation, for a look at them."""
+    """Open the stores of an installation for a check."""
     keys = encryption_keys(settings)
     opened = await open_stores(
         settings.home,
@@ -160,7 +160,7 @@ AT_ONCE = 8
 
 
 async def failing_runs(connect: Connect) -> AsyncIterator[Check]:
-    """Open runs whose code keeps failing in the worker: nobody else would say so."""
+    """Open runs whose code keeps failing in the worker; nothing else reports them."""
     with suppress(ServiceUnavailable):  # an absent server was told already
         async with connect(start=False, on_progress=lambda _: None) as services:
             failing = await services.gateway.failing(limit=LOOKED_AT)
@@ -170,7 +170,7 @@ async def failing_runs(connect: Connect) -> AsyncIterator[Check]:
 
 
 def how_far(failing: FailingRuns) -> Check:
-    """How many open runs were looked at for a failure of their code, and who looks at the rest."""
+    """How many open runs were checked for failing code, and whether the server reports the rest."""
     name, unseen = "failing runs", max(0, failing.open - failing.looked_at)
     found = f"{len(failing.runs)} of {failing.open} open runs"
     if not unseen:
@@ -188,7 +188,7 @@ def how_far(failing: FailingRuns) -> Check:
 
 
 async def task_queue(settings: Settings, connect: Connect) -> AsyncIterator[Check]:
-    """Whether the queue for tasks of any Temporal client is this installation's alone."""
+    """Whether only this installation serves the queue on which any Temporal client starts tasks."""
     with suppress(ServiceUnavailable):  # an absent server was told already
         own, client = await own_server(settings, connect)
         found = await workflow_pollers(client, settings.task_queue, now=utc_now())
@@ -197,10 +197,10 @@ async def task_queue(settings: Settings, connect: Connect) -> AsyncIterator[Chec
 
 
 async def own_server(settings: Settings, connect: Connect) -> tuple[str, Client]:
-    """The name of this installation, and a client of the server that it uses.
+    """The id of this installation, and a client of its server.
 
     Raises:
-        ServiceUnavailable: it has none; whatever listens at the usual port belongs to others.
+        ServiceUnavailable: it has no server; one that listens at the usual port is not ours.
     """
     state = await EmbeddedRuntime(settings).state()
     if state is None and settings.temporal.address is None:
@@ -230,7 +230,7 @@ def _shared(queue: str, others: list[str], *, served: bool) -> Check:
 
 
 async def model_rates(settings: Settings, connect: Connect) -> AsyncIterator[Check]:
-    """Whether the calls of each model that is limited in rate find a worker."""
+    """Whether each queue of a model with a rate limit has a worker."""
     rates = settings.model_rates
     if not rates:
         found = "no model is limited by itself (PERDURE_MODEL_RATES)"
@@ -298,7 +298,7 @@ async def waiting_runs(connect: Connect) -> AsyncIterator[Check]:
 
 
 async def _statuses(gateway: RunGateway, runs: list[str]) -> list[RunStatus]:
-    """A look at each; one that was deleted meanwhile is no longer open."""
+    """The status of each run; a run that was deleted meanwhile is left out."""
     found: list[RunStatus] = []
     for start in range(0, len(runs), AT_ONCE):
         looks = [gateway.status(run) for run in runs[start : start + AT_ONCE]]
@@ -311,7 +311,7 @@ async def _statuses(gateway: RunGateway, runs: list[str]) -> list[RunStatus]:
 
 
 def _waits(status: RunStatus) -> list[Check]:
-    """What a run waits for that somebody can do something about."""
+    """Why a run waits, if somebody can do something about it."""
     name, checks = f"run {status.id}", list[Check]()
     if (status.trouble or "").startswith(WAITS_FOR_STORE):
         found = status.trouble or ""

@@ -1,4 +1,4 @@
-"""The check of `doctor` on versions of the workers that serve side by side."""
+"""The check of `doctor` on worker versions."""
 
 from collections.abc import AsyncIterator
 

@@ -17,7 +17,7 @@ LOOKS_FOR = timedelta(seconds=10)
 
 
 async def encryption(settings: Settings, connect: Connect) -> Check:
-    """Look at rows, blobs and histories, for as long as people wait for an answer."""
+    """Search rows, blobs and histories for uses of the keys, with a time limit."""
     if is_new(settings):
         return Check(name=NAME, state="ok", found="nothing is kept yet")
     late = utc_now() + LOOKS_FOR
@@ -33,7 +33,7 @@ async def encryption(settings: Settings, connect: Connect) -> Check:
         try:
             async with connect(start=False, on_progress=lambda _: None) as services:
                 uses = await key_uses(stores, services.gateway, stop=lambda: utc_now() > late)
-        except ServiceUnavailable:  # told already; histories cannot be looked at
+        except ServiceUnavailable:  # another check reports it; do without histories
             uses = await key_uses(stores, None, stop=lambda: utc_now() > late)
             uses = [use.model_copy(update={"whole": False}) for use in uses]
     return _rotating(uses)

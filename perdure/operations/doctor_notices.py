@@ -1,4 +1,4 @@
-"""A check of `doctor`: whether people are told, and what no channel took."""
+"""A check of `doctor`: whether notices reach people."""
 
 from perdure.adapters.settings.variables import Settings
 from perdure.interfaces.services import Check
@@ -8,7 +8,7 @@ NAME = "notices"
 
 
 async def notices(settings: Settings) -> Check:
-    """How many notices wait to be tried again, and how many are dead."""
+    """How many notices wait for another attempt, and how many were given up."""
     if is_new(settings):
         return Check(name=NAME, state="ok", found="none yet")
     async with stores_of(settings) as stores:

@@ -17,7 +17,7 @@ AT_WORKER = "Workers that run elsewhere may reach it all the same."
 
 
 async def providers(settings: Settings) -> AsyncIterator[Check]:
-    """A check for each provider that is set up here; none of them costs anything."""
+    """A check for each provider that is set up here; none costs money."""
     access = access_from(settings)
     for family in set_up(access):
         lacking = lacking_package(family) or lacking_key(access, family)
@@ -56,7 +56,7 @@ async def _compatible(name: str, server: CompatibleServer, key: str | None) -> C
     except httpx2.HTTPError as error:
         found = f"{server.url} does not answer ({type(error).__name__})"
         return Check(name=name, state="warning", found=found, cure=AT_WORKER)
-    # A server without that list is still one; only a refused key is sure to fail calls, too.
+    # A server may lack the list of models and still work; a refused key would also fail calls.
     if answer.status_code in {401, 403}:
         cure = f"Check {server.key_variable or 'its `key`'}."
         return Check(name=name, state="warning", found=f"{server.url} refuses the key", cure=cure)

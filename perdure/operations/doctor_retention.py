@@ -1,4 +1,4 @@
-"""The check of `doctor` whether collections run: that there is a schedule says nothing of it."""
+"""The check of `doctor` on garbage collections: a schedule alone does not mean that they run."""
 
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -19,9 +19,9 @@ ERROR_CHARACTERS = 400
 
 
 async def retention(settings: Settings, connect: Connect) -> AsyncIterator[Check]:
-    """Whether something applies the rules of retention, how that went, and erasures to complete.
+    """Whether collections apply the retention rules, how they went, and unfinished erasures.
 
-    Nothing is told where there are neither rules nor a schedule.
+    Without rules and schedule, there is nothing to report.
     """
     with suppress(ServiceUnavailable):  # an absent server was told already
         async with connect(start=False, on_progress=lambda _: None) as services:
@@ -46,7 +46,7 @@ async def retention(settings: Settings, connect: Connect) -> AsyncIterator[Check
 
 
 def erasing(left: Pending) -> Check | None:
-    """What is to be said of erasures that were begun and are not complete."""
+    """The finding on erasures that were begun and are not complete."""
     told, cures = list[str](), list[str]()
     if left.roots:
         told.append(
@@ -66,7 +66,7 @@ def erasing(left: Pending) -> Check | None:
 
 
 def collecting(stands: UpkeepSchedule, went: UpkeepOutcome) -> Check:
-    """What is to be said of a schedule of collections and the last of them."""
+    """The finding on a schedule of collections and the newest of them."""
     every_s = stands.every_s or 0.0
     told, cures = f"garbage is collected every {duration(every_s)}", list[str]()
     if stands.paused:

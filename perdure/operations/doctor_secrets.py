@@ -1,4 +1,4 @@
-"""Checks of `doctor`: whether every reference of the settings leads to a secret."""
+"""Checks of `doctor`: whether every secret reference in the settings can be resolved."""
 
 from collections.abc import Iterator
 
@@ -15,7 +15,7 @@ NAME = "secrets"
 
 
 def references(settings: Settings) -> Check:
-    """Follow each reference; commands are run."""
+    """Resolve each reference; this runs commands that references name."""
     wrong: list[InvalidInput] = []
     count = 0
     for place, reference in _references(settings):
@@ -32,7 +32,7 @@ def references(settings: Settings) -> Check:
 
 
 def _references(settings: Settings) -> Iterator[tuple[str, str]]:
-    """Each setting that may refer to a secret and does, with the reference."""
+    """Each setting that holds a secret reference, with the reference."""
     for name in sorted(SECRETS | REFERENCES | {"database_url"}):
         value: object = getattr(settings, name)
         text = value.get_secret_value() if isinstance(value, SecretStr) else str(value or "")

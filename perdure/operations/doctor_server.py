@@ -1,4 +1,4 @@
-"""Checks of `doctor` on the Temporal server: does it go by tenants, and whose clock is wrong."""
+"""Checks of `doctor` on the Temporal server: fairness between tenants, and clocks."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
@@ -22,7 +22,7 @@ STORE, SERVER = "the database", "the Temporal server"
 
 
 async def fairness(settings: Settings, connect: Connect) -> AsyncIterator[Check]:
-    """Whether tenants share the workers: where nothing tells, it says what decides about it."""
+    """Whether tenants share the workers; if the server does not say, what decides it."""
     if settings.temporal.address is None:
         found = "the embedded server gives each tenant its part of the workers"
         yield Check(name=FAIRNESS, state="ok", found=found)
@@ -34,12 +34,12 @@ async def fairness(settings: Settings, connect: Connect) -> AsyncIterator[Check]
 
 
 def unsaid(host: str, version: str) -> Check:
-    """What decides about fairness at a server that does not say whether it is on."""
+    """The finding on a server that does not say whether fairness is on."""
     if host.endswith(CLOUD):
         decides = "unless it is switched on in the settings of the namespace"
     else:
         decides = f"unless server {version} has `matching.enableFairness: true`"
-    # Not a warning: it may well be on, and nothing here could make the line go away.
+    # Not a warning: fairness may be on, and nobody could make the warning go away.
     found = f"cannot be told from here; {decides}, `metadata.tenant` and labels order nothing"
     return Check(name=FAIRNESS, state="ok", found=found)
 
@@ -59,12 +59,12 @@ async def clocks(settings: Settings, connect: Connect) -> AsyncIterator[Check]:
 
 
 def ahead(began: datetime, theirs: datetime, ended: datetime) -> float:
-    """By how many seconds their clock is ahead at least; below 0: behind.
+    """The least number of seconds by which another clock is ahead; negative if it is behind.
 
     Args:
-        began: by our clock, before theirs was asked.
-        theirs: what theirs said.
-        ended: by our clock, after it was asked.
+        began: our time before the other clock was read.
+        theirs: the time of the other clock.
+        ended: our time after the other clock was read.
     """
     if theirs > ended:
         return (theirs - ended).total_seconds()
@@ -72,7 +72,7 @@ def ahead(began: datetime, theirs: datetime, ended: datetime) -> float:
 
 
 def compared(apart: Mapping[str, float]) -> Check:
-    """What the differences mean; those that could not be measured are not among them."""
+    """The finding on measured differences between clocks."""
     wrong = [
         f"{name} is {duration(abs(seconds))} {'ahead of' if seconds > 0 else 'behind'} this host"
         for name, seconds in apart.items()

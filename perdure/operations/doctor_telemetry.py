@@ -1,4 +1,4 @@
-"""Check of `doctor`: where traces and metrics of this host go, and whether somebody takes them."""
+"""Check of `doctor`: where traces and metrics of this host go, and whether they arrive."""
 
 import asyncio
 import socket
@@ -16,7 +16,7 @@ PORTS = {"http": 80, "https": 443}
 
 
 async def telemetry(settings: Settings) -> Check:
-    """Whether what the settings and the standard variables ask for can be sent."""
+    """Whether telemetry can be sent as the settings and the standard variables ask."""
     signals = wanted(inherited_environment())
     if signals.unspoken is not None:
         return _warning(
@@ -56,7 +56,7 @@ def _traces(signals: Signals) -> str | None:
 
 
 async def _unreachable(url: str) -> str | None:
-    """Why no connection can be made; None where one can."""
+    """Why no connection can be made; None if one can."""
     parsed = urlsplit(url)
     port = parsed.port or PORTS.get(parsed.scheme, 0)
     address = parsed.hostname or "", port
@@ -69,7 +69,7 @@ async def _unreachable(url: str) -> str | None:
 
 
 def _place(url: str) -> str:
-    """The host and port alone: the rest may hold a credential."""
+    """Only the host and port of a URL, since the rest may hold a credential."""
     parsed = urlsplit(url)
     return f"{parsed.hostname}:{parsed.port or PORTS.get(parsed.scheme, '')}"
 

@@ -1,10 +1,13 @@
-"""Erasing runs: their content, what memory has of them, and what the server keeps.
+"""Erases runs: their content, their traces in memory, and what the server keeps.
 
-In an order that a kill may break off anywhere, and that a repeat or a collection completes: what is
-to go is noted first, then tree by tree tombstones and the list of its content are written, the
-server is told, and rows go. Then content goes, in one look at the whole installation for all trees.
-What of it something else names stays. What somebody wrote or renewed within the hour stays too, as
-a step may be about to name it; it is on the list, and the next collection drops it.
+The order allows an interruption anywhere; a repeat or the next collection completes the erasure:
+
+1. Note the roots that are to be erased.
+2. For each tree, write tombstones and the list of its blobs, delete it at the server, delete rows.
+3. For all trees at once, search the whole installation, and delete blobs that nothing else names.
+
+A blob that was written or renewed within the last hour stays, as a step may be about to name it. It
+is still on the list, so the next collection deletes it.
 """
 
 import asyncio
@@ -31,8 +34,8 @@ class Eraser:
     """Erases runs of one installation.
 
     Args:
-        stores: what is erased from.
-        gateway: tells what the server keeps, and deletes it there.
+        stores: the stores of the installation.
+        gateway: reads and deletes what the server keeps.
     """
 
     def __init__(self, stores: Stores, gateway: RunGateway) -> None:
@@ -48,10 +51,10 @@ class Eraser:
         label: str | None = None,
         tell: OnProgress = lambda _: None,
     ) -> list[str]:
-        """Root runs with this label, or whose rows or content mention a text; case is ignored.
+        """Root runs with this label, or whose rows or content mention a text in any case.
 
         Raises:
-            InvalidInput: the text is too short to mean anybody.
+            InvalidInput: the text is too short to identify somebody.
         """
         if subject is not None and len(subject.strip()) < SHORTEST_SUBJECT:
             raise InvalidInput(
@@ -78,10 +81,10 @@ class Eraser:
             page = await self._rows.roots(after=page[-1].id)
 
     async def ask(self, roots: Sequence[str], *, now: datetime) -> None:
-        """Note what is to be erased, so that a collection completes it after a kill.
+        """Note runs that are to be erased, so that a collection completes it after a crash.
 
         Raises:
-            NotFound: there is no such run, and was none; nothing was noted.
+            NotFound: there is and was no such run; nothing was noted.
             NotAllowed: one of them has not ended, or it is below another run; nothing was noted.
         """
         for root in roots:
@@ -89,11 +92,11 @@ class Eraser:
         await self._rows.ask(roots, at=now)
 
     async def pending(self) -> Pending:
-        """What is left of erasures that were begun."""
+        """Erasures that were begun and are not complete."""
         return await self._rows.pending()
 
     async def drop(self, root: str, *, now: datetime, dry_run: bool = False) -> Erased:
-        """Erase a tree but for its content, which `sweep` drops; see `TreeEraser`."""
+        """Erase a tree except for its content, which `sweep` deletes; see `TreeEraser`."""
         return await (self._trees.plan(root) if dry_run else self._trees.drop(root, now=now))
 
     async def sweep(
@@ -104,9 +107,9 @@ class Eraser:
         young: timedelta = YOUNG,
         tell: OnProgress = lambda _: None,
     ) -> Erased:
-        """Drop the content of trees that were erased, in one look at the whole installation.
+        """Delete the content of erased trees, with one search of the whole installation.
 
-        What something else names, or what is too young, stays: a collection looks again.
+        Blobs that something else names stay, and so do young ones, for the next collection.
         """
         going, names = set[str](), set[str]()
         for root in roots:
@@ -133,12 +136,12 @@ class Eraser:
     async def erase(
         self, root: str, *, now: datetime, dry_run: bool = False, young: timedelta = YOUNG
     ) -> Erased:
-        """Erase a run with those below it and what was learned from it; a repeat completes it.
+        """Erase a run, the runs below it and what memory learned; a repeat completes it.
 
         Raises:
-            NotFound: there is no such run, and was none.
+            NotFound: there is and was no such run.
             NotAllowed: one of them has not ended, or it is below another run.
-            ServiceUnavailable: the server does not answer; nothing was dropped.
+            ServiceUnavailable: the server does not answer; nothing was deleted.
         """
         if dry_run:
             return await self._trees.plan(root)
@@ -149,7 +152,7 @@ class Eraser:
     async def _kept_by_server(
         self, gone: set[str], tell: OnProgress
     ) -> tuple[set[str], list[datetime]]:
-        """What histories of other runs name, and when steps under way began."""
+        """The addresses in histories of other runs, and when running steps began."""
         others, busy, read = set[str](), list[datetime](), 0
         async for found in self._gateway.retained():
             read += 1
@@ -163,7 +166,7 @@ class Eraser:
         return others, busy
 
     async def _mentions(self, root: str, subject: str) -> bool:
-        """Whether rows of a tree, or what they lead to, hold a text."""
+        """Whether rows of a tree, or blobs that they lead to, contain a text."""
         names = [row.id for row in await self._rows.tree(root)]
         needles = {subject.casefold(), json.dumps(subject)[1:-1].casefold()}
         texts = await self._rows.texts(names)

@@ -1,8 +1,8 @@
-"""Erasing one tree of runs: its rows, what memory has of it, and its executions at the server.
+"""Erases one tree of runs: its rows, its traces in memory, and its executions at the server.
 
-All of it is found by indexes and by the ids of the tree, so it does not grow with the installation.
-What the tree named is written down; whether something else names it too is found out in one look at
-the whole, for however many trees: see `erase` and `gc`.
+All of it is found by indexes and by the ids of the tree, so the cost does not grow with the
+installation. The blobs of the tree are only listed here. Whether something else names them needs a
+search of the whole installation, which `erase` and `gc` make once for all trees.
 """
 
 from collections.abc import Sequence
@@ -19,11 +19,11 @@ from perdure.operations.following import reachable
 
 
 class TreeEraser:
-    """Erases trees of one installation, but for content that others may name.
+    """Erases trees of one installation, except for content, which other runs may name.
 
     Args:
-        stores: what is erased from.
-        gateway: tells what the server keeps of a tree, and deletes it there.
+        stores: the stores of the installation.
+        gateway: reads and deletes what the server keeps of a tree.
     """
 
     def __init__(self, stores: Stores, gateway: RunGateway) -> None:
@@ -32,10 +32,10 @@ class TreeEraser:
         self._rows = stores.erasure()
 
     async def plan(self, root: str) -> Erased:
-        """What would go.
+        """What would be erased.
 
         Raises:
-            NotFound: there is no such run, and was none.
+            NotFound: there is and was no such run.
             NotAllowed: one of them has not ended, or it is below another run.
             ServiceUnavailable: the server does not answer.
         """
@@ -44,15 +44,15 @@ class TreeEraser:
         return Erased(runs=tuple(names), blobs=len(going), memory=memory, dry_run=True)
 
     async def check(self, root: str) -> None:
-        """Raise like `plan` where a tree cannot be erased."""
+        """Raise like `plan` if a tree cannot be erased."""
         _require(root, await self._rows.tree(root), await self._rows.tombstones(root))
 
     async def drop(self, root: str, *, now: datetime) -> Erased:
-        """Drop a tree; raises like `plan`. A kill anywhere leaves what a repeat completes."""
+        """Erase a tree; raises like `plan`. After an interruption, a repeat completes it."""
         names, rows, going = await self._look(root)
         stones = [stone_of(row, root, now, "erased") for row in rows]
         await self._rows.mark(stones, sorted(going), root=root, at=now)
-        # The server first: the rows name what is to be deleted there.
+        # Delete at the server first: without the rows, nobody would know what to delete there.
         executions = 0
         for name in names:
             try:
@@ -65,7 +65,7 @@ class TreeEraser:
         return Erased(runs=tuple(names), executions=executions, memory=memory)
 
     async def _look(self, root: str) -> tuple[list[str], list[StoredRun], set[str]]:
-        """The ids of a tree, its rows, and what all of them lead to."""
+        """The ids of a tree, its rows, and the blobs that rows and histories lead to."""
         rows = list(await self._rows.tree(root))
         stones = list(await self._rows.tombstones(root))
         _require(root, rows, stones)
@@ -78,7 +78,7 @@ class TreeEraser:
 
 
 async def go_on(stores: Stores, gateway: RunGateway, *, now: datetime) -> list[tuple[str, str]]:
-    """Complete erasures that were broken off; those that cannot be, each with the reason.
+    """Complete interrupted erasures; returns those that cannot be completed, with the reasons.
 
     Raises:
         ServiceUnavailable: the server does not answer.
@@ -90,7 +90,7 @@ async def go_on(stores: Stores, gateway: RunGateway, *, now: datetime) -> list[t
         try:
             await eraser.drop(root, now=now)
         except NotFound:
-            await rows.done(root)  # a run that was dropped before anything was written of it
+            await rows.done(root)  # the run was deleted before the erasure wrote anything
         except NotAllowed as error:
             left.append((root, error.message))
     return left

@@ -1,7 +1,7 @@
-"""Dropping runs that the rules of retention keep no longer, one tree after the other.
+"""Deletes runs that the retention rules no longer keep, one tree after the other.
 
-Each tree is dropped for itself: a kill loses nothing, and the next attempt finds those that are
-left. Whatever keeps one of them from being dropped concerns that one alone.
+Each tree is deleted on its own: after an interruption, the next attempt finds the rest. A tree that
+cannot be deleted does not stop the others.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -21,14 +21,14 @@ MOST_NAMED = 20
 
 @dataclass(slots=True)
 class Expired:
-    """How many root runs were dropped, how many could not be, and the first of these by name."""
+    """How many root runs were deleted, how many could not be, and the first of those."""
 
     dropped: int = 0
     left: int = 0
     named: list[LeftRun] = field(default_factory=list)
 
     def leave(self, run: str, why: str) -> None:
-        """Count a run that could not be dropped."""
+        """Count a run that could not be deleted."""
         self.left += 1
         if len(self.named) < MOST_NAMED:
             self.named.append(LeftRun(run=run, why=why))
@@ -42,11 +42,11 @@ async def expire(
     now: datetime,
     dry_run: bool,
 ) -> Expired:
-    """Drop runs that are kept no longer, with those below them; what memory learned stays.
+    """Delete expired runs with the runs below them; what memory learned stays.
 
     Raises:
         ServiceUnavailable: the server does not answer.
-        StoreAway: the store does not.
+        StoreAway: the store does not answer.
     """
     found, rows = Expired(), stores.erasure()
     async for root in _ended(rows, due_by(rules, now)):
@@ -55,14 +55,14 @@ async def expire(
         try:
             found.dropped += await _drop(rows, gateway, root.id, now=now, dry_run=dry_run)
         except (ServiceUnavailable, StoreAway):
-            raise  # so it would be with all others
+            raise  # all other runs would fail too
         except PerdureError as error:
             found.leave(root.id, error.message)
     return found
 
 
 async def _ended(rows: ErasureStore, by: datetime | None) -> AsyncIterator[RootRun]:
-    """Root runs that ended by then, oldest first, some at a time however many there are."""
+    """Root runs that ended by a time, oldest first, read page by page."""
     page = [] if by is None else await rows.ended(by=by)
     while by is not None and page:
         for root in page:
@@ -73,20 +73,20 @@ async def _ended(rows: ErasureStore, by: datetime | None) -> AsyncIterator[RootR
 async def _drop(
     rows: ErasureStore, gateway: RunGateway, root: str, *, now: datetime, dry_run: bool
 ) -> bool:
-    """Drop a tree; False where it went with another one, such as a run with what it learned."""
+    """Delete a tree; False if it was deleted with another one, as a learning run is."""
     tree = await rows.tree(root)
     if not tree:
         return False
     if still := next((row.id for row in tree if row.ended_at is None), None):
         raise NotAllowed(f"The run {still} has not ended; only ended runs can be deleted.")
-    # The server's word counts: the row of a run that was reset says ended until it ends again.
+    # The gateway asks the server too: after a reset, a row says ended although the run is open.
     stones = [stone_of(row, root, now, "expired") for row in tree]
     await gateway.expire(stones, dry_run=dry_run)
     return True
 
 
 def stone_of(row: StoredRun, root: str, now: datetime, why: TombstoneReason) -> Tombstone:
-    """What stays of a run; after an erasure without its label, which may name somebody."""
+    """The tombstone of a run; after an erasure, without the label, which may name somebody."""
     return Tombstone(
         run=row.id,
         root=root,

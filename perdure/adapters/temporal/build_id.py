@@ -1,4 +1,4 @@
-"""The build id of this code: what two workers must share to replay each other's runs."""
+"""The build id of this code: workers with the same id can replay each other's runs."""
 
 import hashlib
 import importlib.util
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from perdure.about import VERSION
 
-# What a loop decides is in both: workflows await, the domain says what comes next.
+# Both packages decide what a loop does: workflows await, the domain chooses the next step.
 DECIDING = ("perdure.workflows", "perdure.domain")
 DIGITS = 12
 

@@ -1,4 +1,4 @@
-"""Connecting to Temporal: address, profile, converter and plugins in one place."""
+"""Connects to Temporal, with address, profile, converter and plugins."""
 
 import asyncio
 
@@ -21,7 +21,7 @@ _log = structlog.get_logger(__name__)
 
 
 def address_of(settings: Settings, fallback: str) -> str:
-    """The server's address: the named one, else the embedded one."""
+    """The address of the named server, or else of the embedded one."""
     return settings.temporal.address or fallback
 
 
@@ -36,15 +36,15 @@ async def connect(
     """Connect with the profile's TLS and key.
 
     Args:
-        settings: whose profile names the server.
-        fallback: the embedded server's address, used when no server is named.
-        blobs: where large payloads are kept.
-        telemetry: plugins and runtime that send traces and metrics, or nothing.
-        tolerant: hand on values that cannot be opened, as a worker must.
+        settings: their profile names the server.
+        fallback: the address of the embedded server, used if no server is named.
+        blobs: the store for large payloads.
+        telemetry: plugins and a runtime for traces and metrics, or none.
+        tolerant: pass values on that cannot be decrypted, as a worker must.
 
     Raises:
-        ServiceUnavailable: nobody answers there.
-        InvalidInput: the key or the codec that a setting names cannot be had.
+        ServiceUnavailable: the server does not answer.
+        InvalidInput: the key or codec that a setting names is not available.
     """
     address = address_of(settings, fallback)
     options: ClientConnectConfig = settings.temporal.to_client_connect_config()
@@ -52,12 +52,12 @@ async def connect(
     options["namespace"] = settings.namespace
     codec = None
     if settings.payload_codec is not None:
-        # Loaded on demand: few have a codec of their own.
+        # Imported on demand, since few installations have a codec of their own.
         from perdure.adapters.temporal.payload_codec import payload_codec
 
         codec = payload_codec(settings)
     try:
-        # The client itself asks a server that says nothing again and again.
+        # Without this limit, the client would retry a silent server again and again.
         async with asyncio.timeout(CONNECT_WITHIN_S):
             return await Client.connect(
                 **options,

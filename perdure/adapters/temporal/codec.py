@@ -1,8 +1,8 @@
 """Encrypts everything that Temporal stores: AES-GCM payloads that name their key.
 
-The server, its database and its Web UI see sealed bytes alone; who has the key reads them by a
-codec server (`perdure codec`). Old keys open what was sealed with them, and seal nothing any more.
-Where a key is set, what comes without one is refused: who reaches the server orders nothing.
+The server, its database and its Web UI see only encrypted bytes. Whoever has the key reads them
+through a codec server (`perdure codec`). Old keys only decrypt. If a key is set, unencrypted values
+are refused, so access to the server alone is not enough to control runs.
 """
 
 import os
@@ -38,7 +38,7 @@ _SCHEDULED = re.compile(r"-\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
 
 @dataclass(frozen=True, slots=True)
 class _Key:
-    """A key for payloads and its public name, both made from the installation's key."""
+    """A key for payloads and its public id, both derived from the installation's key."""
 
     id: str
     cipher: AESGCM
@@ -56,22 +56,22 @@ class _Place:
         return f"{self.namespace}/{self.workflow}"
 
     def holds(self, name: str) -> bool:
-        """Whether a payload that was encrypted for this place may be read here."""
-        # A schedule seals under the beginning of the ids of the runs that it starts.
+        """Whether a payload that was encrypted for the workflow `name` may be read here."""
+        # A schedule encrypts the task for its workflow id; the server appends the time to that.
         return name in {self.name, f"{self.namespace}/{_SCHEDULED.sub('', self.workflow)}"}
 
 
 class EncryptionCodec(PayloadCodec, WithSerializationContext):
-    """Seals payloads with the first key, and opens those of any.
+    """Encrypts payloads with the first key, and decrypts with any.
 
-    What Temporal hands over in the context of a workflow is sealed for that workflow alone, and is
-    read strictly: a payload of another workflow is refused, and so is one that nobody sealed.
-    Without a context (tools that look at histories from outside) all is opened that can be.
+    In the context of a workflow, a payload is encrypted for that workflow alone. A payload of
+    another workflow is refused there, and so is an unencrypted one. Without a context, as in tools
+    that read histories from outside, everything is decrypted if possible.
 
     Args:
         keys: 32 secret bytes each, the current one first.
-        plain: read what nobody sealed too, as in runs from before there was a key.
-        placed: refuse what was sealed for another workflow.
+        plain: read unencrypted payloads too, for runs from before there was a key.
+        placed: refuse payloads that were encrypted for another workflow.
     """
 
     def __init__(self, keys: Sequence[bytes], *, plain: bool = False, placed: bool = True) -> None:
@@ -100,7 +100,7 @@ class EncryptionCodec(PayloadCodec, WithSerializationContext):
         """Decrypt payloads.
 
         Raises:
-            StoreError: another key sealed one of them, it is damaged, or it must not be read here.
+            StoreError: one is damaged, has an unknown key, or must not be read here.
         """
         return [self._open(payload) for payload in payloads]
 
@@ -137,7 +137,7 @@ class EncryptionCodec(PayloadCodec, WithSerializationContext):
             ) from error
 
     def _plain(self, payload: Payload) -> Payload:
-        """A payload that nobody sealed: one without content tells nothing, and orders nothing."""
+        """An unencrypted payload, if it may be read; an empty one is harmless."""
         foreign = not self._reads_plain and self._place is not None
         if foreign and payload.data:
             raise StoreError(
@@ -148,7 +148,7 @@ class EncryptionCodec(PayloadCodec, WithSerializationContext):
         return payload
 
     def _check_place(self, payload: Payload) -> None:
-        # What the codec server sealed, or an older version, belongs to no workflow in particular.
+        # Payloads from the codec server or an older version are not bound to a workflow.
         meant = payload.metadata.get(BOUND_TO)
         if meant is None or self._place is None or not self._placed:
             return
@@ -167,7 +167,7 @@ def place_of(payload: Payload) -> str | None:
 
 
 def _associated(key: _Key, metadata: Mapping[str, bytes]) -> bytes:
-    """What is authenticated beside the content: the key, and the place where there is one."""
+    """The associated data of the cipher: the key, and the workflow if there is one."""
     place = metadata.get(BOUND_TO)
     return key.id.encode() if place is None else key.id.encode() + b"\n" + place
 

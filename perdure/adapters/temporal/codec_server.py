@@ -1,9 +1,8 @@
 """The codec server: decrypts payloads for the Temporal Web UI and the `temporal` command.
 
-It speaks Temporal's remote codec protocol on loopback, to who has its token: as a bearer token, or
-as the first part of the path, which is how a Web UI that knows only an address sends it. A browser
-may ask from the pages of the Web UI alone, and for the namespace of this installation alone. What
-is opened is logged.
+It speaks Temporal's remote codec protocol on loopback, and requires its token: as a bearer token,
+or as the first part of the path, for a Web UI that knows only a URL. A browser may ask only from
+the pages of the Web UI. Only the namespace of this installation is served. All requests are logged.
 """
 
 import asyncio
@@ -32,14 +31,14 @@ _log = structlog.get_logger(__name__)
 
 
 class CodecServer:
-    """Answers on a port of loopback while `serve` runs.
+    """Answers on a loopback port while `serve` runs.
 
     Args:
         keys: 32 secret bytes each, the current one first.
-        token: what a caller must show.
-        namespace: the one that may be asked for.
-        origins: the pages that a browser may ask from, such as `http://127.0.0.1:8233`.
-        port: where to listen; 0 takes a free one.
+        token: the token that callers must send.
+        namespace: the namespace that is served.
+        origins: the origins that a browser may ask from, such as `http://127.0.0.1:8233`.
+        port: the port; 0 takes a free one.
     """
 
     def __init__(
@@ -60,7 +59,7 @@ class CodecServer:
         self._opened = _Opened()
 
     async def serve(self, on_ready: Callable[[str], None]) -> None:
-        """Answer until cancelled; `on_ready` gets the address.
+        """Answer until cancelled; `on_ready` gets the URL.
 
         Raises:
             ServiceUnavailable: the port is taken.
@@ -92,7 +91,7 @@ class CodecServer:
         try:
             found = await self._converted(request, connection, origin)
         except Refusal as refusal:
-            # With the headers for pages, so that the Web UI can show why.
+            # With CORS headers, or the browser would hide the reason from the Web UI.
             await connection.answer(refusal.status, {"message": str(refusal)}, headers)
         else:
             content = MessageToDict(Payloads(payloads=found))
@@ -151,7 +150,7 @@ class CodecServer:
         return places or ["?"]
 
     def _welcome_origin(self, request: Request) -> str | None:
-        """The origin of a page that may ask; None for programs, which send none."""
+        """The origin of an allowed page; None for programs, which send none."""
         origin = request.header("origin")
         if origin is None or _bare(origin) in self._origins:
             return origin
@@ -162,14 +161,14 @@ class CodecServer:
 
 
 class _Opened:
-    """The log of what was opened: a page asks several times a second, so lines are summed up."""
+    """The log of requests, one line a minute, since a page asks several times a second."""
 
     def __init__(self) -> None:
         self._since: dict[tuple[str, str], float] = {}
         self._places: dict[tuple[str, str], Counter[str]] = {}
 
     def note(self, verb: str, *, origin: str | None, places: Sequence[str]) -> None:
-        """Count payloads, and write what came together in the last minute."""
+        """Count payloads, and log the sums once a minute."""
         asker = (verb, origin or "a program")
         counted = self._places.setdefault(asker, Counter())
         counted.update(places)

@@ -1,9 +1,9 @@
-"""How values travel through Temporal: JSON by pydantic, small, and never above a limit.
+"""Converts values for Temporal: pydantic JSON, compact, and never above a size limit.
 
-Step messages leave out fields that hold their default; inputs and states travel whole, because a
-default that changes later must not change a run that is under way. What is above 256 KiB is kept
-in the blob store and fetched back: a net below the rule that content travels by reference. With
-keys, everything is sealed before it leaves the process.
+Step messages leave out fields with default values. Inputs and states keep them, because a later
+change of a default must not change a run in progress. Content normally travels by reference; as a
+safety net, payloads above 256 KiB are kept in the blob store. With keys, everything is encrypted
+before it leaves the process.
 """
 
 import json
@@ -68,9 +68,9 @@ class CompactConverter(PydanticJSONPlainPayloadConverter):
         return super().to_payload(value)
 
     def from_payload(self, payload: Payload, type_hint: type | None = None) -> object:
-        """Decode one value; what another version of Perdure added to it is left out.
+        """Decode one value; fields that only another version of Perdure knows are left out.
 
-        Messages of people, and inputs that they write, stay strict: theirs are typing errors.
+        What people write stays strict, since unknown fields there are typing errors.
         """
         try:
             return super().from_payload(payload, type_hint)
@@ -83,11 +83,11 @@ class CompactConverter(PydanticJSONPlainPayloadConverter):
             try:
                 return super().from_payload(known, type_hint)
             except ValidationError:
-                raise error from None  # it says what is not known, not that it is missing
+                raise error from None  # the first error names the unknown fields
 
 
 def _by_hand(payload: Payload, type_hint: type | None) -> bool:
-    """Whether people may have written it: a verb, or an input that no interface checked."""
+    """Whether a person may have written the value: a verb, or an input that nobody checked."""
     if not isinstance(type_hint, type):
         return False
     if issubclass(type_hint, LoopInput):
@@ -99,7 +99,7 @@ def _by_hand(payload: Payload, type_hint: type | None) -> bool:
 
 @cache
 def _tell(type_hint: type | None, unknown: tuple[str, ...]) -> None:
-    """Say it once: a replay reads the same input many times."""
+    """Log unknown fields once, since a replay reads the same input many times."""
     what = getattr(type_hint, "__name__", str(type_hint))
     _log.warning("unknown_fields_left_out", what=what, fields=unknown)
 
@@ -115,15 +115,15 @@ _ENCODINGS = _encodings()
 
 
 class PerdurePayloadConverter(CompositePayloadConverter):
-    """The default converters, with ours in the place of JSON."""
+    """The default converters, with our JSON converter."""
 
     def __init__(self) -> None:
-        # The SDK makes several converters for each task: they share what reads types, and keep it.
+        # Shared, with their caches of types: the SDK makes several converters for each task.
         self.converters = _ENCODINGS
 
 
 class ClientPayloads(PerdurePayloadConverter):
-    """What clients read by: a value that is sealed in a way that they lack is refused in words."""
+    """The converter of clients; it says why an encrypted value cannot be read."""
 
     def from_payloads(
         self, payloads: Sequence[Payload], type_hints: list[type] | None = None
@@ -131,7 +131,7 @@ class ClientPayloads(PerdurePayloadConverter):
         """Decode values.
 
         Raises:
-            StoreError: a key or a codec that this process does not have sealed one of them.
+            StoreError: one is encrypted with a key or codec that this process lacks.
         """
         for payload in payloads:
             if payload.metadata.get("encoding", b"") not in self.converters:
@@ -160,19 +160,19 @@ def _name(told: bytes) -> str:
 
 
 class TolerantPayloads(PerdurePayloadConverter):
-    """What workflows read by: whatever was sent arrives, and is refused in words.
+    """The converter of workflows: a value that cannot be read must not fail the workflow's task.
 
-    A value whose type nobody declared, and that cannot be read, is handed on as `Unreadable`, an
-    input of a workflow as `Misread`.
+    An unreadable value without a declared type becomes `Unreadable`, an unreadable workflow input
+    becomes `Misread`, and the workflow refuses it with a reason.
     """
 
     def from_payloads(
         self, payloads: Sequence[Payload], type_hints: list[type] | None = None
     ) -> list[object]:
-        """Decode values; one of a declared type must be readable.
+        """Decode values; those with a declared type must be readable.
 
         Raises:
-            RuntimeError: a value of a declared type could not be opened.
+            RuntimeError: a value with a declared type could not be decrypted or fetched.
         """
         if type_hints is None:
             return [self._read(payload) for payload in payloads]
@@ -182,12 +182,12 @@ class TolerantPayloads(PerdurePayloadConverter):
         ]
 
     def _declared(self, payload: Payload, hint: type) -> object:
-        """One value of a declared type; a workflow says itself what is wrong with its input."""
+        """Decode one value with a declared type."""
         why = why_unreadable(payload)
         if why is not None and _is_request(hint) and why_lost(payload) is not None:
             return Misread(why)
         if why is not None and hint is not RawValue:
-            # No error of ours: those end a run, and this one waits for a key or a blob.
+            # Not a `PerdureError`: that would end the run, which should wait for the key or blob.
             raise RuntimeError(why)
         try:
             (value,) = super().from_payloads([payload], [hint])
@@ -209,7 +209,7 @@ class TolerantPayloads(PerdurePayloadConverter):
 
 
 def _is_request(hint: object) -> bool:
-    """Whether a step is given it; what a step gave is a report, for which its run waits."""
+    """Whether a type is the request of a step, not its report."""
     if not isinstance(hint, type) or not issubclass(hint, ActivityMessage):
         return False
     return hint.__name__.endswith("Request")
@@ -220,7 +220,7 @@ def _is_input(hint: object) -> bool:
 
 
 def _wrong(payload: Payload, error: Exception) -> str:
-    """What is wrong with an input that is none of its type."""
+    """What is wrong with an input that does not fit its type."""
     try:
         value: object = from_json(payload.data)
     except ValueError as no_json:
@@ -233,7 +233,7 @@ def _wrong(payload: Payload, error: Exception) -> str:
 
 
 def _unread(payload: Payload) -> Unreadable | None:
-    """What to say of a value that no converter takes; an empty one says nothing at all."""
+    """The stand-in for a value that no converter takes; None for an empty value."""
     if not payload.data:
         return None
     encoding = _name(payload.metadata.get("encoding", b""))
@@ -242,10 +242,10 @@ def _unread(payload: Payload) -> Unreadable | None:
 
 
 class BlobDriver(PlacelessDriver):
-    """Keeps large payloads in the blob store, by content.
+    """Keeps large payloads in the blob store, addressed by content.
 
-    The store seals its content itself, so a sealed payload is opened first: equal ones keep one
-    address, and what they name can be found when the store is cleaned up.
+    Payloads are decrypted first, since the store encrypts by itself. So equal payloads have one
+    address, and garbage collection can find the addresses in them.
     """
 
     def __init__(self, blobs: BlobStore, codec: EncryptionCodec | None = None) -> None:
@@ -259,7 +259,7 @@ class BlobDriver(PlacelessDriver):
     async def store(
         self, context: StorageDriverStoreContext, payloads: Sequence[Payload]
     ) -> list[StorageDriverClaim]:
-        """Store payloads and return where they are."""
+        """Store payloads and return their claims."""
         if self._codec is not None:
             payloads = await self._codec.decode(payloads)
         return [
@@ -272,11 +272,11 @@ class BlobDriver(PlacelessDriver):
     async def retrieve(
         self, context: StorageDriverRetrieveContext, claims: Sequence[StorageDriverClaim]
     ) -> list[Payload]:
-        """Fetch payloads back, verified by the store."""
+        """Fetch payloads; the store verifies them."""
         found = [
             Payload.FromString(await self._blobs.get(claim.claim_data[ADDRESS])) for claim in claims
         ]
-        # The converter opens what it fetched, and takes nothing that is not sealed.
+        # The converter decrypts what it fetched, and refuses unencrypted payloads.
         return found if self._codec is None else await self._codec.encode(found)
 
 
@@ -292,12 +292,12 @@ def data_converter(
     """The converter of clients, workers and replays.
 
     Args:
-        blobs: where large payloads are kept; without a store nothing is offloaded.
-        keys: seal what Temporal is told, the current key first; without any it is plain.
-        tolerant: hand on what cannot be opened, with the reason, as workers and replays must.
-        plain: with keys, read what nobody sealed too.
-        placed: with keys, refuse what was sealed for another workflow.
-        codec: seals what Temporal is told, where there are no keys.
+        blobs: the store for large payloads; without it, they stay in the messages.
+        keys: encrypt all payloads, the current key first; without keys, payloads are plain.
+        tolerant: pass on what cannot be decrypted, with the reason, as workers and replays must.
+        plain: with keys, also read unencrypted payloads.
+        placed: with keys, refuse payloads that were encrypted for another workflow.
+        codec: encodes payloads if there are no keys.
     """
     ours = EncryptionCodec(keys, plain=plain, placed=placed) if keys else None
     used = ours or codec

@@ -1,4 +1,4 @@
-"""Encryption keys, by reference: the setting names where the key is, never the key."""
+"""Encryption keys by reference: a setting says where the key is, never the key itself."""
 
 import base64
 import binascii
@@ -24,10 +24,10 @@ CURE = (
 def encryption_keys(settings: Settings) -> tuple[bytes, ...]:
     """The 32-byte keys behind their references (base64), the current one first.
 
-    Without a current key there are none: old ones alone would leave new content open.
+    Without a current key, old keys are not used either: new content would not be encrypted.
 
     Raises:
-        InvalidInput: a reference leads nowhere, or to something that is no key.
+        InvalidInput: a reference leads to nothing, or to something that is no key.
     """
     if settings.encryption_key is None:
         return ()
@@ -37,10 +37,10 @@ def encryption_keys(settings: Settings) -> tuple[bytes, ...]:
 
 
 def codec_token(settings: Settings) -> str:
-    """What a caller of the codec server must show: the operator's, else one made for this home.
+    """The token of the codec server: from the settings, or else made for this home folder.
 
     Raises:
-        InvalidInput: the setting leads to nothing that could be one.
+        InvalidInput: the setting does not lead to a usable token.
         StoreError: the home folder cannot be written.
     """
     if settings.codec_token is None:

@@ -1,7 +1,7 @@
-"""How failures travel through Temporal: without secrets, and short enough to be kept whole.
+"""Converts failures for Temporal: without secrets, and short enough for the server to keep whole.
 
-A step's failure above 4 KiB is cut by the server while the step is retried, wherever that falls.
-A long chain of causes, each with its traceback, is well above that; the log keeps all of it.
+While a step is retried, the server cuts its failure at 4 KiB, often in the middle of the cause. A
+chain of causes with tracebacks is longer than that, so it is shortened here; the log has all of it.
 """
 
 import json
@@ -13,7 +13,7 @@ from temporalio.exceptions import ApplicationError
 
 from perdure.adapters.logging.redacting import told
 
-# The server cuts a failure above 4 KiB wherever that falls, often in the middle of the cause.
+# Safely below the server's limit of 4 KiB.
 KEPT_BYTES = 3_500
 MESSAGE_BYTES = 2_000
 STACK_BYTES = 500
@@ -23,10 +23,10 @@ ENCODED = "Encoded failure"
 
 
 class ShortFailures(FailureConverter):
-    """The default conversion, with what is too long shortened.
+    """The default conversion, without secrets and shortened.
 
     Args:
-        encoded: words and traceback travel as a payload, which a codec can encrypt.
+        encoded: send message and traceback as a payload, which a codec can encrypt.
     """
 
     def __init__(self, *, encoded: bool = False) -> None:
@@ -51,12 +51,12 @@ class ShortFailures(FailureConverter):
                 _encode(link, payload_converter)
 
     def from_failure(self, failure: Failure, payload_converter: PayloadConverter) -> BaseException:
-        """The exception that a failure describes, in plain or encoded words."""
+        """The exception that a failure describes, encoded or not."""
         return self._default.from_failure(failure, payload_converter)
 
 
 class EncodedFailures(ShortFailures):
-    """Short failures whose words a codec can encrypt."""
+    """Short failures whose message and traceback a codec can encrypt."""
 
     def __init__(self) -> None:
         super().__init__(encoded=True)
@@ -84,7 +84,7 @@ def _chain(failure: Failure) -> Iterator[Failure]:
 
 
 def _cut(text: str, size: int) -> str:
-    """The beginning of a text; in JSON, as sealed words travel, it has at most `size` bytes."""
+    """The beginning of a text, with at most `size` bytes as JSON, which encoded failures use."""
     used = 0
     for index, character in enumerate(text):
         used += len(json.dumps(character)) - 2
@@ -94,7 +94,7 @@ def _cut(text: str, size: int) -> str:
 
 
 def _printable(exception: BaseException) -> BaseException:
-    """The same failure, with question marks for what no text of the wire can hold."""
+    """The same failure, with question marks for characters that UTF-8 cannot encode."""
     message = str(exception).encode(errors="replace").decode()
     if isinstance(exception, ApplicationError):
         message = exception.message.encode(errors="replace").decode()

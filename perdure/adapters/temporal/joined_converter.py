@@ -1,7 +1,7 @@
-"""Perdure's converter inside the client of somebody else: their codec and their types stay theirs.
+"""Perdure's converter for a client with a converter of its own.
 
-What is a model of ours travels as our workers write it. Everything else is converted as before, by
-the very converter that the client was given.
+Models of Perdure are converted as our workers write them. Everything else is converted by the
+converter that the client was given, and its codec is kept.
 """
 
 from collections.abc import Sequence
@@ -36,10 +36,10 @@ from perdure.domain.ports import BlobStore
 from perdure.domain.run.message_forms import Misread
 from perdure.domain.run.task_start import TaskInput
 
-# Between loops and what they are given, ours reads and writes all that these do.
+# For loops, our converter can replace these: it reads and writes all that they do.
 PLAIN = (DefaultPayloadConverter, PydanticPayloadConverter)
 PACKAGE = "perdure."
-LEVELS = 8  # of lists and objects in which models of ours are looked for
+LEVELS = 8  # how deep lists and objects are searched for models of ours
 
 
 def joined(
@@ -53,14 +53,14 @@ def joined(
     """The converter of a client that starts loops and has work of its own.
 
     Args:
-        theirs: what the client was given; its codec and external storage are kept.
-        keys: of the installation; they seal what the client sends too.
-        plain: with keys, read what nobody sealed too.
-        codec: of the settings; it seals where theirs has none.
-        placed: with keys, refuse what was sealed for another workflow.
+        theirs: the client's own converter; its codec and external storage are kept.
+        keys: the keys of the installation; they also encrypt what the client sends.
+        plain: with keys, also read unencrypted payloads.
+        codec: the codec of the settings, used if theirs has none.
+        placed: with keys, refuse payloads that were encrypted for another workflow.
 
     Raises:
-        InvalidInput: their codec and our keys both want to seal.
+        InvalidInput: there are both keys and a codec of their own.
     """
     if keys and theirs.payload_codec is not None:
         raise InvalidInput(
@@ -80,17 +80,17 @@ def joined(
 
 
 def is_joined(converter: DataConverter) -> bool:
-    """Whether `joined` made it."""
+    """Whether a converter was made by `joined`."""
     return issubclass(converter.payload_converter_class, Beside)
 
 
 def of_loops(converter: DataConverter, blobs: BlobStore) -> DataConverter:
-    """The converter of the workers that run the loops, from that of the client beside them."""
+    """The converter of the workers that run loops, made from that of the client."""
     return _tolerant(converter, _storage(converter, blobs))
 
 
 def of_replays(converter: DataConverter) -> DataConverter:
-    """The converter that replays loops, from that of the replayer; it has no store."""
+    """The converter for replays of loops, made from that of the replayer; it has no blob store."""
     return _tolerant(converter, converter.external_storage)
 
 
@@ -106,7 +106,7 @@ def _tolerant(converter: DataConverter, storage: ExternalStorage | None) -> Data
 
 
 def _storage(converter: DataConverter, blobs: BlobStore) -> ExternalStorage:
-    """Ours keeps what the loops send; theirs only fetch what their client has sent."""
+    """Our driver stores what loops send; theirs only fetch what their client has sent."""
     codec, given = converter.payload_codec, converter.external_storage
     ours = BlobDriver(blobs, codec if isinstance(codec, EncryptionCodec) else None)
     theirs: Sequence[StorageDriver] = () if given is None else given.drivers
@@ -118,9 +118,10 @@ def _storage(converter: DataConverter, blobs: BlobStore) -> ExternalStorage:
 
 
 class Beside(PayloadConverter, WithSerializationContext):
-    """Converts our models itself and leaves the rest to another converter, a class of its own.
+    """Converts our models itself, and leaves all else to another converter.
 
-    The other one sees the same calls as without us, unless a value or a declared type is ours.
+    The other converter gets the same calls as without this one, unless a value or a declared type
+    is ours.
     """
 
     theirs: type[PayloadConverter] = DefaultPayloadConverter
@@ -131,14 +132,14 @@ class Beside(PayloadConverter, WithSerializationContext):
         self._other = other or self.theirs()
 
     def with_context(self, context: SerializationContext) -> Self:
-        """The same, with theirs in this context; ours needs none."""
+        """The same converter, with the other one bound to the context; ours needs none."""
         if not isinstance(self._other, WithSerializationContext):
             return self
         bound = self._other.with_context(context)
         return self if bound is self._other else type(self)(bound)
 
     def to_payloads(self, values: Sequence[object]) -> list[Payload]:
-        """Encode values, each by the converter that it belongs to."""
+        """Encode values: our models with our converter, others with theirs."""
         if not any(_has_ours(value) for value in values):
             return self._other.to_payloads(values)
         return [
@@ -150,7 +151,7 @@ class Beside(PayloadConverter, WithSerializationContext):
     def from_payloads(
         self, payloads: Sequence[Payload], type_hints: list[type] | None = None
     ) -> list[object]:
-        """Decode values, each by the converter that its declared type belongs to."""
+        """Decode values: types of ours with our converter, others with theirs."""
         marked = any(why_unreadable(payload) is not None for payload in payloads)
         if not marked and not any(_names_ours(hint) for hint in type_hints or ()):
             return self._other.from_payloads(payloads, type_hints)
@@ -167,7 +168,7 @@ class Beside(PayloadConverter, WithSerializationContext):
         return value
 
     def _task(self, payload: Payload) -> object:
-        """A task as their client wrote it, where that is no JSON of ours."""
+        """Decode a task with our converter, or with theirs if it is not our JSON."""
         (read,) = self._ours.from_payloads([payload], [TaskInput])
         if not isinstance(read, Misread) or self.theirs in PLAIN:
             return read
@@ -179,9 +180,9 @@ class Beside(PayloadConverter, WithSerializationContext):
 
 @cache
 def beside(theirs: type[PayloadConverter]) -> type[Beside]:
-    """The class for one of theirs: a converter's class alone says what it does."""
+    """The class of a joined converter; the SDK takes a class, so theirs is bound to it."""
     if issubclass(theirs, Beside):
-        return theirs  # of a client that has the plugin twice
+        return theirs  # the client has the plugin twice
     return type("Beside", (Beside,), {"theirs": theirs})
 
 
@@ -200,7 +201,7 @@ def _has_ours(value: object, levels: int = LEVELS) -> bool:
 
 
 def _names_ours(hint: object) -> bool:
-    """Whether a declared type is ours, or one such as `list[RunResult]` that names one."""
+    """Whether a declared type is ours or, like `list[RunResult]`, contains one of ours."""
     if isinstance(hint, type) and hint.__module__.startswith(PACKAGE):
         return True
     return any(_names_ours(one) for one in get_args(hint))

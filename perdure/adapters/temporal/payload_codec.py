@@ -1,4 +1,4 @@
-"""The payload codec of one's own clients and workers, which a setting names."""
+"""The user's own payload codec, which a setting names."""
 
 import importlib
 
@@ -13,11 +13,11 @@ CURE = f"Set {VARIABLE} to PACKAGE.MODULE:NAME of a function that returns your c
 
 
 def payload_codec(settings: Settings) -> PayloadCodec | None:
-    """What the function that the setting names returns; None where it is not set.
+    """The codec that the function in the setting returns; None if the setting is empty.
 
     Raises:
-        InvalidInput: it cannot be imported, fails or returns no codec, or our keys want to seal
-            as well.
+        InvalidInput: the function cannot be imported, fails or returns no codec, or an encryption
+            key is set too.
     """
     place = settings.payload_codec
     if place is None:
@@ -30,7 +30,7 @@ def payload_codec(settings: Settings) -> PayloadCodec | None:
     module, _, name = place.partition(":")
     try:
         made: object = getattr(importlib.import_module(module), name)()
-    except Exception as error:  # code of their own
+    except Exception as error:  # the user's code may raise anything
         raise InvalidInput(
             f"{VARIABLE} names {place}, which fails: {type(error).__name__}: {told(error)}.",
             cure=f"{CURE} Its package must be installed wherever Perdure runs.",
