@@ -1,4 +1,4 @@
-"""Check of `doctor`: where traces and metrics of this host go, and whether they arrive."""
+"""Check of `doctor`: where traces and metrics of this host go, and whether a receiver is there."""
 
 import asyncio
 import socket

@@ -1,8 +1,8 @@
-"""What was said, in the spans of steps, where the operator wants it (`PERDURE_TRACE_CONTENT=on`).
+"""Adds the content of requests and replies to spans, if `PERDURE_TRACE_CONTENT=on`.
 
 The attributes are those of OpenTelemetry's GenAI conventions, so that viewers show a conversation:
 https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans/. Known secrets are masked in each
-text before it becomes JSON, in which they would be spelled otherwise.
+text before it becomes JSON, because JSON's escapes would hide them.
 """
 
 import json
@@ -105,7 +105,7 @@ class TracedTools:
 
 
 def written(items: Sequence[object]) -> str:
-    """The items as a JSON list within `ATTRIBUTE_BYTES`, without the first ones where needed."""
+    """The items as a JSON list of at most `ATTRIBUTE_BYTES`; the first are left out if needed."""
     kept: list[str] = []
     room = ATTRIBUTE_BYTES
     for item in reversed(items):
@@ -131,7 +131,7 @@ def _part(block: Block) -> dict[str, object]:
         case TextBlock():
             return _text(block.text)
         case ThinkingBlock():
-            # A provider's own form, signed and often unreadable: that it thought is enough.
+            # Only the fact: reasoning has a form of the provider, signed and often unreadable.
             return {"type": "reasoning", "content": ""}
         case ToolUseBlock():
             given = _arguments(block.arguments)
@@ -143,7 +143,7 @@ def _part(block: Block) -> dict[str, object]:
             )
             return {"type": "tool_call_response", "id": block.call_id, "response": response}
         case AttachmentBlock():
-            # In words: a trace is no place for the content.
+            # A description: files do not belong in a trace.
             return _text(block.file.words)
 
 

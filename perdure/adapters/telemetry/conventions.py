@@ -1,7 +1,7 @@
 """Attribute names of our spans: OpenTelemetry's GenAI conventions, and a few of our own.
 
-They are spelled here because the constants of the semantic-conventions package are deprecated and
-their new home has no package yet.
+They are defined here because the constants of the semantic-conventions package are deprecated, and
+there is no package yet that replaces them.
 """
 
 OPERATION = "gen_ai.operation.name"

@@ -1,7 +1,7 @@
-"""Brings the metrics of Temporal's core, and of workflow code, to our meter provider.
+"""Copies the metrics of Temporal's core, and of workflow code, to our meter provider.
 
-The core has an exporter of its own, but only one: with it, Prometheus and OTLP could not both carry
-everything. Its buffer has to be emptied all the time, or it drops updates.
+The core can export by itself, but only to one place, so Prometheus and OTLP could not both get all
+metrics. It writes to a buffer instead, which must be emptied often, or it drops updates.
 """
 
 import threading
@@ -26,12 +26,12 @@ _Note: TypeAlias = Callable[[_Value, Mapping[str, str | int | float | bool]], No
 
 
 def new_buffer() -> MetricBuffer:
-    """A buffer for the runtime's configuration; durations are seconds."""
+    """A buffer for the configuration of the runtime, with durations in seconds."""
     return MetricBuffer(BUFFER_SIZE, MetricBufferDurationFormat.SECONDS)
 
 
 class CoreMetrics:
-    """Empties the buffer into instruments of the same names, from a thread of its own."""
+    """Copies the buffer to instruments of the same names, in a thread of its own."""
 
     def __init__(self, buffer: MetricBuffer, meter: Meter) -> None:
         self._buffer = buffer
@@ -43,13 +43,13 @@ class CoreMetrics:
         self._thread.start()
 
     def close(self) -> None:
-        """Take what is left, and end."""
+        """Copy what is left, and end the thread."""
         self._ended.set()
         self._thread.join()
         self.empty()
 
     def empty(self) -> None:
-        """Bring over what is in the buffer now."""
+        """Copy what is in the buffer now."""
         with self._emptying:
             for update in self._buffer.retrieve_updates():
                 note = self._notes.get(update.metric.name)

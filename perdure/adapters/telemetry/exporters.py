@@ -1,4 +1,4 @@
-"""Exporters over OTLP, which read `OTEL_EXPORTER_OTLP_*`, and follow references in its headers."""
+"""OTLP exporters, set up by `OTEL_EXPORTER_OTLP_*`, whose headers may be secret references."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -18,12 +18,12 @@ _log = structlog.get_logger(__name__)
 
 
 def span_exporter() -> OTLPSpanExporter | None:
-    """For traces; None, and a line in the log, where their headers refer to nothing."""
+    """The exporter of traces; None, with a log line, if a reference in its headers fails."""
     return _made(TRACES, lambda headers: OTLPSpanExporter(headers=headers))
 
 
 def metric_exporter() -> OTLPMetricExporter | None:
-    """For metrics, as for traces."""
+    """The exporter of metrics; None as for traces."""
     return _made(METRICS, lambda headers: OTLPMetricExporter(headers=headers))
 
 
@@ -35,6 +35,6 @@ def _made(signal: str, make: Callable[[dict[str, str]], Exporter]) -> Exporter |
         _log.warning("telemetry_off", signal=signal, found=error.message, cure=error.cure)
         return None
     headers = dict(parse_env_headers(secrets.get(own) or secrets.get(general, ""), liberal=True))
-    # The exporter adds what the variables say, and would take the words of a reference for headers.
+    # Hide the variables: the exporter reads them too, and would send the reference as a header.
     with hidden((own, general)):
         return make(headers)

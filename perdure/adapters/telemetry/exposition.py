@@ -1,4 +1,4 @@
-"""Prometheus reads the instruments of a meter provider: the same ones that OTLP carries."""
+"""Serves the instruments of a meter provider to Prometheus, the same ones that OTLP gets."""
 
 import threading
 from collections.abc import Callable
@@ -13,23 +13,23 @@ _log = structlog.get_logger(__name__)
 
 
 class Exposition:
-    """A reader for a meter provider, and what it has read as text."""
+    """A metric reader that returns its metrics as text."""
 
     def __init__(self) -> None:
-        # A registry of its own: the library's global one would mix the instruments of a process.
+        # A registry of its own: the global one of the library would mix several providers.
         self.registry = CollectorRegistry()
         self.reader = PrometheusMetricReader(
             disable_target_info=True, scope_info_enabled=False, registry=self.registry
         )
 
     def text(self) -> bytes:
-        """All metrics in the text format."""
+        """All metrics in Prometheus's text format."""
         return generate_latest(self.registry)
 
     def serve(self, address: str) -> tuple[str, Callable[[], None]] | None:
-        """Answer `GET /metrics` at `HOST:PORT` from threads; returns the URL and what ends it.
+        """Answer `GET /metrics` at `HOST:PORT` in threads; returns the URL and a stop function.
 
-        None where nothing can listen there, which is logged: a worker works without.
+        If the address cannot be used, log it and return None: a worker works without metrics.
         """
         host, _, port = address.rpartition(":")
         try:

@@ -1,4 +1,4 @@
-"""How the installation stands, as instruments: for Prometheus at the API, and over OTLP."""
+"""Metrics of the installation: for Prometheus at the API, and over OTLP."""
 
 import asyncio
 import math
@@ -22,7 +22,7 @@ INTERVAL_VARIABLE, INTERVAL_MS = "OTEL_METRIC_EXPORT_INTERVAL", 60_000.0
 
 
 class InstallationMetrics:
-    """Observes the newest look at an installation."""
+    """Instruments with the newest figures of an installation."""
 
     def __init__(
         self, look: Callable[[], Awaitable[Figures]], *, sent: MetricReader | None = None
@@ -39,13 +39,13 @@ class InstallationMetrics:
             self._observe(self._provider.get_meter(METER), metric)
 
     async def exposition(self) -> tuple[bytes, str]:
-        """All metrics as they are now, with their media type."""
+        """All current metrics as text, with the media type."""
         self._figures = await self._look()
         return await asyncio.to_thread(self._exposition.text), CONTENT_TYPE
 
     @asynccontextmanager
     async def sending(self) -> AsyncGenerator[None]:
-        """Look and send by OTLP every `OTEL_METRIC_EXPORT_INTERVAL` ms, where that is wanted."""
+        """Read and send figures over OTLP every `OTEL_METRIC_EXPORT_INTERVAL` ms, if set up."""
         task = None if self._sent is None else asyncio.create_task(self._send())
         try:
             yield
@@ -76,11 +76,11 @@ class InstallationMetrics:
 
 
 def installation_metrics(look: Callable[[], Awaitable[Figures]]) -> InstallationMetrics:
-    """With OTLP where the environment names an endpoint for metrics."""
+    """Metrics of the installation, with OTLP if the environment names an endpoint for metrics."""
     sent = wanted(inherited_environment()).metrics_url is not None
     if not sent or (exporter := metric_exporter()) is None:
         return InstallationMetrics(look)
-    # Its own clock would send what was seen at the last scrape; `sending` looks first.
+    # Its own timer is off: it would send the figures of the last scrape. `sending` reads new ones.
     reader = PeriodicExportingMetricReader(exporter, export_interval_millis=math.inf)
     return InstallationMetrics(look, sent=reader)
 

@@ -29,7 +29,7 @@ UNNAMED_SERVICE = "unknown_service"
 def start_outlets(
     signals: Signals, *, service: str, metrics_address: str | None = None
 ) -> Telemetry:
-    """Telemetry that goes where the environment says, with metrics served at an address."""
+    """Telemetry for the endpoints of the environment, and metrics served at an address."""
     readers: list[MetricReader] = []
     closers: list[Callable[[], None]] = []
     url: str | None = None
@@ -60,14 +60,14 @@ def start_with(
     closers: Sequence[Callable[[], None]] = (),
     service: str = METER,
 ) -> Telemetry:
-    """Telemetry into the given ends; a tracer provider is set where there is none.
+    """Telemetry with the given outputs; a tracer provider is set if there is none.
 
     Args:
-        spans: where spans go.
-        metrics: what reads the metrics.
-        core: a buffer for those of Temporal's core and of workflow code, which join the others.
-        closers: what else is to be ended.
-        service: who sends, unless the environment says.
+        spans: the processor that gets spans.
+        metrics: the readers of metrics.
+        core: the buffer with the metrics of Temporal's core and of workflow code.
+        closers: further functions to call at the end.
+        service: the service name, unless the environment has one.
     """
     resource = resource_of(service)
     plugins: list[SimplePlugin] = []
@@ -90,7 +90,7 @@ def start_with(
 def _metrics_end(
     provider: MeterProvider, core: MetricBuffer | None, meter: Meter
 ) -> Callable[[], None]:
-    """Begins to empty the core's buffer; returns what takes the rest, sends it and ends."""
+    """Start to copy the core's buffer; returns a function that copies the rest and sends it."""
     emptied = None if core is None else CoreMetrics(core, meter)
 
     def end() -> None:
@@ -102,14 +102,14 @@ def _metrics_end(
 
 
 def resource_of(service: str) -> Resource:
-    """Who sends; `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` win over our names."""
+    """The resource; `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` override our names."""
     found = Resource({SERVICE_VERSION: version("perdure")}).merge(Resource.create())
     named = not str(found.attributes.get(SERVICE_NAME)).startswith(UNNAMED_SERVICE)
     return found if named else found.merge(Resource({SERVICE_NAME: service}))
 
 
 def temporal_runtime(buffer: MetricBuffer) -> Runtime:
-    """Temporal's core, which leaves its metrics and those of workflow code in a buffer."""
+    """A runtime of Temporal's core that writes its metrics, and those of workflows, to a buffer."""
     return Runtime(
         telemetry=TelemetryConfig(metrics=buffer, logging=core_logging(), attach_service_name=False)
     )

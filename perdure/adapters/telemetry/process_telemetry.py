@@ -1,4 +1,4 @@
-"""The telemetry of a process: its signals, and what its clients and workers are given."""
+"""The telemetry of a process: its signals, and the plugins of its clients and workers."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ CLOSE_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Signals:
-    """Which signals leave the process; `unspoken` names a protocol that we do not speak."""
+    """Which signals are sent; `unspoken` names a requested protocol that is not supported."""
 
     traces: bool = False
     metrics_url: str | None = None
@@ -22,10 +22,10 @@ class Signals:
 
 @dataclass(frozen=True, slots=True)
 class Telemetry:
-    """What to hand to `Client.connect(plugins=…, runtime=…)`; workers inherit both.
+    """Arguments for `Client.connect(plugins=…, runtime=…)`; workers inherit both.
 
-    `metrics_url` is where Prometheus reads. Empty without an endpoint: no plugin, no runtime
-    (Temporal's default is used), nothing to close.
+    `metrics_url` is the URL for Prometheus. Without an endpoint there are no plugins, Temporal's
+    default runtime is used, and there is nothing to close.
     """
 
     plugins: tuple[SimplePlugin, ...] = ()
@@ -34,9 +34,9 @@ class Telemetry:
     closers: Sequence[Callable[[], None]] = ()
 
     def close(self, *, within_s: float = CLOSE_S) -> None:
-        """Send what is left and end; bounded, since a collector may be away.
+        """Send what is left and end, with a time limit, since a collector may be away.
 
-        Entry points that leave with `os._exit` must call it, exit handlers do not run there.
+        Entry points that leave with `os._exit` must call it, because that skips exit handlers.
         """
         threads = [threading.Thread(target=closer, daemon=True) for closer in self.closers]
         for thread in threads:

@@ -1,7 +1,7 @@
-"""The tracer provider of this process: what is sampled, and redacted before it is sent.
+"""The tracer provider of this process: samples spans, and redacts them before they are sent.
 
-Health checks and the polls of everybody who follows a run come several times a second, for as long
-as a page is open. A trace each would bury those of the runs.
+Health checks and polls of open pages come several times a second. If each had a trace, they would
+hide the traces of runs.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,13 +28,13 @@ from perdure.domain.foundation.names import READY_ACTIVITY
 
 
 class CleanSpans(SpanProcessor):
-    """Stands before a processor and hands it each finished span as it may be told."""
+    """Passes spans to another processor; finished spans without secrets."""
 
     def __init__(self, target: SpanProcessor) -> None:
         self._target = target
 
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
-        """Pass on; what is written into the span later is looked at when it ends."""
+        """Pass the span on; secrets are removed when it ends."""
         self._target.on_start(span, parent_context)
 
     def on_end(self, span: ReadableSpan) -> None:
@@ -51,7 +51,7 @@ class CleanSpans(SpanProcessor):
 
 
 def cleaned(span: ReadableSpan) -> ReadableSpan:
-    """A copy of a finished span whose texts hold no secret."""
+    """A copy of a finished span, with secrets removed from its texts."""
     description = span.status.description
     return ReadableSpan(
         name=told(span.name),
@@ -89,7 +89,7 @@ PROBES = frozenset({f"StartActivity:{READY_ACTIVITY}", f"RunActivity:{READY_ACTI
 
 
 class WorkSampler(Sampler):
-    """Drops looks at runs and questions to workers; the rest is for another sampler to say."""
+    """Drops spans of polls and probes; another sampler decides about the others."""
 
     def __init__(self, otherwise: Sampler) -> None:
         self._otherwise = otherwise
@@ -112,12 +112,12 @@ class WorkSampler(Sampler):
         )
 
     def get_description(self) -> str:
-        """As the SDK names samplers."""
+        """The name of the sampler, for the SDK."""
         return f"WorkSampler({self._otherwise.get_description()})"
 
 
 def sampler_of(environment: dict[str, str]) -> WorkSampler:
-    """The sampler that `OTEL_TRACES_SAMPLER` names, for what is worth a trace."""
+    """The sampler that `OTEL_TRACES_SAMPLER` names, without polls and probes."""
     named = environment.get("OTEL_TRACES_SAMPLER", "parentbased_always_on")
     base = named.removeprefix("parentbased_")
     share = {"always_on": 1.0, "always_off": 0.0}.get(base, _share(environment))
@@ -136,7 +136,7 @@ _log = structlog.get_logger(__name__)
 
 
 class SpanSlot(SpanProcessor):
-    """Stands in the provider for good, since a processor cannot be taken out of one."""
+    """A permanent processor with an exchangeable target: providers cannot remove processors."""
 
     target: SpanProcessor | None = None
     provider: ReplaySafeTracerProvider | None = None
@@ -152,7 +152,7 @@ class SpanSlot(SpanProcessor):
             self.target.on_end(span)
 
     def shutdown(self) -> None:
-        """Send what is left; later spans go nowhere."""
+        """Send what is left; later spans are dropped."""
         target, self.target = self.target, None
         if target is not None:
             target.shutdown()
@@ -166,10 +166,10 @@ _slot = SpanSlot()
 
 
 def trace_into(spans: SpanProcessor, *, resource: Resource) -> SpanProcessor | None:
-    """Send this process's spans to `spans`; returns what to shut down at the end.
+    """Send the spans of this process to `spans`; returns the processor to shut down at the end.
 
-    None when the process has a provider that Temporal does not take: it accepts only its own
-    replay-safe kind, and a provider can be set but once.
+    Returns None if the process has a provider that Temporal does not accept: it must be Temporal's
+    own replay-safe kind, and OpenTelemetry lets a process set its provider only once.
     """
     present = trace.get_tracer_provider()
     if isinstance(present, trace.ProxyTracerProvider):

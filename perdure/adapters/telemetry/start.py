@@ -1,4 +1,4 @@
-"""Starts telemetry where the environment asks for it, once for each process."""
+"""Starts telemetry if the environment asks for it, once for each process."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -15,7 +15,7 @@ SPOKEN_PROTOCOL = "http/protobuf"
 
 
 def wanted(environment: Mapping[str, str]) -> Signals:
-    """Read endpoint, exporter and protocol variables, the specific ones before the general."""
+    """Read the variables for endpoint, exporter and protocol; specific ones override general."""
     traces, metrics = _url(environment, TRACES), _url(environment, METRICS)
     if environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true" or not (
         traces or metrics
@@ -32,7 +32,7 @@ def wanted(environment: Mapping[str, str]) -> Signals:
 
 
 def traces_url(environment: Mapping[str, str]) -> str | None:
-    """Where traces go; None where they are not sent."""
+    """The URL for traces; None if they are not sent."""
     return _url(environment, TRACES)
 
 
@@ -50,7 +50,7 @@ def _specific(environment: Mapping[str, str], name: str, signal: str) -> str:
 
 
 class Shared:
-    """Counts the users of one telemetry; made at the first need, and again after the last left."""
+    """Shares one telemetry between users; it is made for the first and closed after the last."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -58,7 +58,7 @@ class Shared:
         self._users = 0
 
     def enter(self, make: Callable[[], Telemetry]) -> Telemetry:
-        """The process's telemetry, whose `close` takes one user away."""
+        """The telemetry of the process; its `close` removes one user."""
         with self._lock:
             if self._current is None:
                 self._current = make()
@@ -93,16 +93,16 @@ def start_telemetry(
     environment: Mapping[str, str] | None = None,
     metrics_address: str | None = None,
 ) -> Telemetry:
-    """Send traces and metrics by OTLP over HTTP where `OTEL_EXPORTER_OTLP_*` name an endpoint.
+    """Send traces and metrics with OTLP over HTTP if `OTEL_EXPORTER_OTLP_*` name an endpoint.
 
-    A wrong setting is logged and never ends a run. A process has one telemetry: a second start
-    joins it, and the last `close` ends it.
+    A wrong setting is only logged, and never ends a run. A process has one telemetry: a second
+    start shares it, and the last `close` ends it.
 
     Args:
-        service: the `service.name`, unless `OTEL_SERVICE_NAME` says another.
-        environment: where to look for endpoints; None means this process's environment, which
-            the exporters read in any case.
-        metrics_address: `HOST:PORT` where Prometheus reads the metrics of this process.
+        service: the `service.name`, unless `OTEL_SERVICE_NAME` has another.
+        environment: the variables with the endpoints; None means those of this process, which the
+            exporters read in any case.
+        metrics_address: the `HOST:PORT` at which metrics are served to Prometheus.
     """
     signals = wanted(inherited_environment() if environment is None else environment)
     if signals.unspoken is not None:
@@ -111,7 +111,7 @@ def start_telemetry(
         )
     if not signals.traces and signals.metrics_url is None and metrics_address is None:
         return Telemetry()
-    # Loaded on demand: the exporters take longer to import than the rest of a client.
+    # Imported on demand: the exporters take longer to import than the rest of a client.
     from perdure.adapters.telemetry.outlets import start_outlets
 
     return _shared.enter(

@@ -1,4 +1,4 @@
-"""Adds what a step's messages say to the span that Temporal opened for it, and counts it."""
+"""Adds facts from a step's request and report to its span, and counts them in metrics."""
 
 import time
 
@@ -31,7 +31,7 @@ from perdure.domain.run.activity_messages import (
 )
 from perdure.domain.run.metrics import Metric
 
-# From a local store to a person who answers the next day.
+# From a call of a local store to a person who answers the next day.
 SECONDS_BUCKETS = (
     0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200, 86400,
 )  # fmt: skip
@@ -40,7 +40,7 @@ CACHE_READ, CACHE_CREATION = "cache_read", "cache_creation"
 
 
 class Meters:
-    """The instruments of the activity side; workflow code counts its own."""
+    """The instruments for activities; workflow code has its own."""
 
     def __init__(self, meter: Meter) -> None:
         self._tokens = _counter(meter, metrics.TOKENS)
@@ -49,11 +49,11 @@ class Meters:
         self._tools = _counter(meter, metrics.TOOL_CALLS)
 
     def model_call(self, *, model: str, step: str, status: str, seconds: float) -> None:
-        """One attempt of a model call."""
+        """Count one attempt of a model call."""
         self._seconds.record(seconds, {"model": model, "step": step, "status": status})
 
     def account(self, account: AttemptTotals, *, model: str) -> None:
-        """What all attempts of one logical call used; to be counted once for each call."""
+        """Count the usage of all attempts of a call; to be called once for each call."""
         usage = account.usage
         written = usage.cache_write_5m_tokens + usage.cache_write_1h_tokens
         lost = account.unconfirmed
@@ -70,7 +70,7 @@ class Meters:
             self._cost.add(float(account.total_cost_usd), {"model": model})
 
     def tool_call(self, *, tool: str, outcome: str) -> None:
-        """One attempt of a tool call."""
+        """Count one attempt of a tool call."""
         self._tools.add(1, {"tool": tool, "outcome": outcome})
 
 
@@ -91,7 +91,10 @@ BROKEN = "failed"
 
 
 class StepTelemetryPlugin(SimplePlugin):
-    """Worker side only; registered on the client after Temporal's plugin, workers inherit it."""
+    """Traces and counts the steps of workers.
+
+    Register it on the client, after Temporal's own plugin; workers inherit it.
+    """
 
     def __init__(self, meters: Meters) -> None:
         super().__init__("perdure.step_telemetry", interceptors=[_Observing(meters)])
@@ -148,7 +151,7 @@ class _ObservedActivity(ActivityInboundInterceptor):
         failure = _model_failure(error)
         if failure is not None:
             span.set_attributes(account_attributes(failure.account))
-            # An account covers all attempts so far: the one that ends the call is counted.
+            # An account covers all attempts so far, so count only that of the last attempt.
             if _is_last(error):
                 self._meters.account(failure.account, model=asked.model)
 
@@ -158,7 +161,7 @@ class _ObservedActivity(ActivityInboundInterceptor):
 
 
 def _call(message: object) -> object:
-    """The model call inside a judgement, else the message itself."""
+    """The model call in the message of a judge, or else the message itself."""
     return message.call if isinstance(message, JudgeRequest | JudgeReport) else message
 
 
@@ -179,7 +182,7 @@ def _model_failure(error: BaseException) -> ModelFailure | None:
 
 
 def _is_last(error: BaseException) -> bool:
-    """Whether the server will not repeat the attempt that raised `error`."""
+    """Whether the server will not retry after this error."""
     info = activity.info()
     policy = info.retry_policy
     used_up = policy is not None and 0 < policy.maximum_attempts <= info.attempt

@@ -1,7 +1,7 @@
-"""Reads attributes and evaluation events for a span out of the messages of its step.
+"""Makes attributes and evaluation events of a span from the request and report of its step.
 
-Content stays out: no prompt, no reply, no tool argument; an evaluation's explanation is the gap
-that the rubric asked for, cut short.
+They contain no prompts, replies or tool arguments. The explanation of an evaluation is its gap,
+shortened.
 """
 
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ PASS, FAIL, UNSCORED = "pass", "fail", "unscored"
 
 
 def request_attributes(request: object) -> Attributes:
-    """What is known before the step runs."""
+    """The attributes that are known before the step runs."""
     match request:
         case ModelCallRequest():
             return {
@@ -53,7 +53,7 @@ def request_attributes(request: object) -> Attributes:
 
 
 def report_attributes(request: object, report: object) -> Attributes:
-    """What a step brought back; a reply without a model's name is of the one that was asked."""
+    """The attributes of a report; if a reply names no model, it is the requested one."""
     match report:
         case ModelCallReport():
             asked = request.model if isinstance(request, ModelCallRequest) else ""
@@ -65,7 +65,7 @@ def report_attributes(request: object, report: object) -> Attributes:
             call = request.call if isinstance(request, JudgeRequest) else None
             return report_attributes(call, report.call) | problems
         case ToolCallReport():
-            # A failed tool is a result of the step, so the span itself is no error.
+            # A failed tool call is a result of the step, so the span is no error.
             failed: Attributes = (
                 {} if report.outcome == "ok" else {names.ERROR_TYPE: report.outcome}
             )
@@ -78,7 +78,7 @@ def account_attributes(account: AttemptTotals) -> Attributes:
     """Usage and cost of all attempts of a call; an unknown cost is left out, never 0."""
     usage = account.usage
     attributes: Attributes = {
-        names.INPUT_TOKENS: usage.prompt_tokens,  # the conventions count cached tokens in
+        names.INPUT_TOKENS: usage.prompt_tokens,  # the conventions include cached tokens
         names.OUTPUT_TOKENS: usage.output_tokens,
         names.CACHE_READ_TOKENS: usage.cache_read_tokens,
         names.CACHE_CREATION_TOKENS: usage.cache_write_5m_tokens + usage.cache_write_1h_tokens,
