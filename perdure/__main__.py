@@ -1,4 +1,4 @@
-"""The console script: builds the context, runs one command, and leaves with its exit code."""
+"""The console script: builds the context, runs one command, and exits with its code."""
 
 import signal
 import sys
@@ -10,17 +10,17 @@ from perdure.domain.foundation.plain_text import printable
 
 def main() -> None:
     """Run the command line of this process."""
-    # Nothing is open yet: until a command listens itself, Ctrl-C simply ends the process.
+    # Nothing is open yet, so Ctrl-C may end the process until a command handles it itself.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     if sys.argv[1:] == ["--version"]:
         sys.stdout.write(f"{VERSION}\n")
         return
-    # Imported here so that a broken setting is told as a sentence, not as a traceback.
+    # Imported here, so that a wrong setting gives a sentence and not a traceback.
     from perdure.cli_wiring import app_context, bare_context
     from perdure.interfaces.cli import app
 
     try:
-        # What is wrong with a file of settings must not keep `config` from mending it.
+        # A wrong settings file must not keep `config` from correcting it.
         mends = sys.argv[1:2] == ["config"]
         context = bare_context() if mends else app_context()
     except PerdureError as error:

@@ -1,4 +1,4 @@
-"""What this program is."""
+"""Name and version of this program."""
 
 from importlib.metadata import version
 

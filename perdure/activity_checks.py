@@ -55,10 +55,10 @@ def activity_check(
 
 
 def placed_check(made: CustomCheck, served: Served) -> CustomCheck:
-    """The check with the queue of the worker that has its activity; any other as it is.
+    """The check with the queue of the worker that has its activity; other checks are unchanged.
 
     Raises:
-        InvalidInput: no worker has it.
+        InvalidInput: no worker has the activity.
     """
     if made.activity is None:
         return made

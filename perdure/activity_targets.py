@@ -1,4 +1,4 @@
-"""Activities of somebody else's worker: which they are, where they are served, how they are run."""
+"""Activities of the user's own workers: their type, their queue, and their options."""
 
 import inspect
 from collections.abc import Callable, Iterable
@@ -15,7 +15,7 @@ Served = Iterable[tuple[str, frozenset[str]]]
 
 
 def activity_type(function: object) -> str | None:
-    """The name under which an activity is registered; None for what has none."""
+    """The name under which an activity is registered; None if it is no named activity."""
     definition: object = inspect.getattr_static(_function(function), DEFINITION, None)
     name: object = getattr(definition, "name", None)
     return name if isinstance(name, str) else None
@@ -30,14 +30,15 @@ def activity_target(
     heartbeat_timeout: timedelta | None,
     retry_policy: RetryPolicy,
 ) -> ActivityTarget:
-    """What the loop schedules of an activity.
+    """The type and options with which a loop schedules an activity.
 
     Args:
-        function: with `@activity.defn`; a method of an object too.
-        instead: what takes a plain function, such as `perdure.tool`.
-        task_queue: where it runs; None is the queue of the worker that has it.
-        schedule_to_close_timeout: of all attempts, and the wait for a worker; None for no limit.
-        heartbeat_timeout: after which a silent attempt counts as lost.
+        function: a function or method with `@activity.defn`.
+        instead: the decorator for plain functions, such as `perdure.tool`, for the error message.
+        task_queue: the queue; None is the queue of the worker that has the activity.
+        schedule_to_close_timeout: the time for all attempts and the wait for a worker; None for no
+            limit.
+        heartbeat_timeout: the time after which a silent attempt counts as lost.
         retry_policy: how often it is tried.
 
     Raises:
@@ -65,16 +66,16 @@ def activity_target(
 def placed_target(
     target: ActivityTarget, served: Served, *, what: str, maker: str
 ) -> ActivityTarget:
-    """The target with the queue of the worker that has it; one that names its queue stays.
+    """The target with the queue of the worker that has it; one that names a queue is unchanged.
 
     Args:
         target: the activity.
-        served: the queues of the workers, each with the types of its activities.
-        what: it is, for people, such as `the tool refund`.
-        maker: the function that takes `task_queue`.
+        served: the queues of the workers, each with its activity types.
+        what: a description for people, such as `the tool refund`.
+        maker: the function that takes `task_queue`, for the error message.
 
     Raises:
-        InvalidInput: none of them has it.
+        InvalidInput: no worker has the activity.
     """
     if target.queue:
         return target
@@ -89,7 +90,7 @@ def placed_target(
 
 
 def _function(given: object) -> object:
-    """Of a method the function, of an object that is called its `__call__`: what is decorated."""
+    """The decorated function: that of a bound method, or the object itself if it is callable."""
     plain: object = getattr(given, "__func__", given)
     return plain if callable(plain) else given
 

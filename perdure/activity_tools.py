@@ -67,10 +67,10 @@ def activity_tool(
 
 
 def placed_tool(made: Tool[..., object], served: Served) -> Tool[..., object]:
-    """The tool with the queue of the worker that has its activity; any other as it is.
+    """The tool with the queue of the worker that has its activity; other tools are unchanged.
 
     Raises:
-        InvalidInput: no worker has it.
+        InvalidInput: no worker has the activity.
     """
     target = made.fact.activity
     if target is None:

@@ -46,7 +46,7 @@ class CheckResult:
 
 @dataclass(frozen=True, slots=True)
 class CheckActivity:
-    """The activity that a check is, and how long one attempt of it may take, in seconds."""
+    """The activity behind a check, and the time limit of one attempt in seconds."""
 
     target: ActivityTarget
     timeout_s: float
@@ -150,7 +150,7 @@ def custom_check(function: Callable[..., object], *, name: str) -> CustomCheck:
 
 @dataclass(frozen=True, slots=True)
 class FunctionParameters:
-    """What a function takes after its first parameter; `adaptation_name` is not given by tasks."""
+    """The parameters of a function after its first; tasks do not give `adaptation_name`."""
 
     model: type[BaseModel]
     adaptation_name: str | None = None
@@ -162,10 +162,10 @@ def parameters_of(
     """Read the parameters of a check or hook.
 
     Args:
-        function: what is decorated.
-        name: what tasks call it.
+        function: the decorated function.
+        name: the name that tasks use.
         noun: what it is, for people.
-        first: what its first parameter takes.
+        first: what its first parameter takes, for people.
 
     Raises:
         InvalidInput: it has no first parameter, or another one has no annotation.

@@ -41,14 +41,14 @@ people."""
 
 @dataclass(slots=True)
 class _Loop:
-    """A loop that is awaited, with what answers its gates; one task for each gate that it asked."""
+    """An awaited loop with the function that answers its gates, and one task for each open gate."""
 
     on_gate: OnGate
     asked: dict[tuple[str, datetime], asyncio.Task[None]] = field(default_factory=dict)
 
 
 class ChildGates:
-    """Hears what the loops of one workflow ask, and answers for it."""
+    """Receives the open gates of the loops of one workflow, and answers them."""
 
     def __init__(self) -> None:
         self._loops: dict[str, _Loop] = {}
@@ -65,23 +65,23 @@ class ChildGates:
                 task.cancel()
 
     def hear(self, *told: object) -> None:
-        """Take the whole list of what a loop asks now; whatever cannot be read is no question."""
+        """Handle the signal with all open gates of a loop; ignore it if it cannot be read."""
         message = _read(told)
         loop = self._loops.get(message.run) if message is not None else None
         if message is None or loop is None:
             return
-        # By the time too: a loop that was reset may ask anew under the same name.
+        # The time is part of the key: after a reset, a loop may open a gate with the same name.
         asks = {(gate.key, gate.opened_at): gate for gate in message.questions}
         for known, task in loop.asked.items():
             if known not in asks:
-                task.cancel()  # somebody else was faster
+                task.cancel()  # somebody else has answered
         for asked, gate in asks.items():
             if asked not in loop.asked:
                 loop.asked[asked] = asyncio.create_task(_answer(loop.on_gate, gate))
 
 
 def gates_of_children() -> ChildGates:
-    """The one that hears for the current workflow: made at first use, found again afterwards."""
+    """The `ChildGates` of the current workflow, made and registered at first use."""
     known = getattr(workflow.get_signal_handler(TOLD), "__self__", None)
     if isinstance(known, ChildGates):
         return known
@@ -95,7 +95,7 @@ async def _answer(on_gate: OnGate, gate: OpenGate) -> None:
         given = on_gate(gate)
         reply = await given if inspect.isawaitable(given) else given
     except Exception:
-        # The gate stays open, so people can answer it, and its deadline holds.
+        # The gate stays open: people can answer it, and its deadline applies.
         workflow.logger.exception("on_gate failed for gate %s; it is left to people", gate.key)
         return
     if reply is None:
@@ -105,7 +105,7 @@ async def _answer(on_gate: OnGate, gate: OpenGate) -> None:
         handle = workflow.get_external_workflow_handle(gate.run)
         await handle.signal("answer", _message(gate, reply))
     except FailureError:
-        return  # it ended in this very moment
+        return  # the loop has just ended
 
 
 def _message(gate: OpenGate, reply: Reply | str) -> dict[str, JsonValue]:
@@ -113,7 +113,7 @@ def _message(gate: OpenGate, reply: Reply | str) -> dict[str, JsonValue]:
         reply = Reply(choice=reply) if gate.choices else Reply(text=reply)
     me = workflow.info().workflow_id
     return {
-        # Its whole name: an approval holds for the arguments that were shown, and no others.
+        # The full name, since an approval is only for the arguments that were shown.
         "gate": gate.gate,
         "choice": reply.choice,
         "text": reply.text,
@@ -122,7 +122,7 @@ def _message(gate: OpenGate, reply: Reply | str) -> dict[str, JsonValue]:
 
 
 def _read(told: Sequence[object]) -> GatesBelow | None:
-    """A report, or None for what is none: a signal must never fail the workflow's task."""
+    """The report in a signal, or None: a bad signal must never fail the workflow task."""
     try:
         (message,) = told
         return GatesBelow.model_validate(message)

@@ -1,6 +1,6 @@
-"""What the command line is handed, built from settings.
+"""Builds what the command line needs from settings.
 
-What only some commands need is imported where they use it: each import costs all commands time.
+Modules that only some commands need are imported where they are used, since imports take time.
 """
 
 import asyncio
@@ -56,7 +56,7 @@ def app_context(settings: Settings | None = None) -> AppContext:
     own = settings or Settings.found(folder=Path.cwd())
     installation = _Installation(own)
     runtime = EmbeddedRuntime(own)
-    # A command speaks for itself: without being asked for, only warnings of its parts are shown.
+    # A command prints its own output, so by default only warnings are logged.
     told = own.log_level if "log_level" in own.model_fields_set else "warning"
     configure_logging(level=told, json={"json": True, "console": False}.get(own.log_format))
     return AppContext(
@@ -103,7 +103,7 @@ def app_context(settings: Settings | None = None) -> AppContext:
 
 
 def bare_context() -> AppContext:
-    """The context without any file of settings, for looking at one that is wrong."""
+    """The context without settings files, for commands that correct a wrong one."""
     return app_context(Settings.found(files=False))
 
 
@@ -144,7 +144,7 @@ class _Installation:
         return read_logs(self._settings, part, lines=lines, follow=follow)
 
     async def run_worker(self) -> None:
-        # The worker brings workflows and activities in, which no other command needs.
+        # Imported here: the worker loads workflows and activities, which few commands need.
         from perdure.adapters.logging.process_logs import log_process
         from perdure.worker import run_worker, stop_on_signals
 
@@ -160,7 +160,7 @@ class _Installation:
     ) -> None:
         from perdure.adapters.temporal.codec_server import CodecServer
 
-        # What was opened for whom is the point of its log.
+        # Its log has to show who decrypted what, so log at the level of the settings.
         level = self._settings.log_level
         json = {"json": True, "console": False}.get(self._settings.log_format)
         configure_logging(level="info" if level == "warning" else level, json=json)
@@ -187,7 +187,7 @@ class _Installation:
                 "The REST API is not installed: fastapi or uvicorn is missing.",
                 cure="Install it with `pip install 'perdure[api]'`.",
             )
-        # These packages are an extra, which no other command needs.
+        # These packages are an optional dependency, which no other command needs.
         from perdure.rest import run_api
 
         named = {"api_host": host, "api_port": port}
@@ -195,19 +195,19 @@ class _Installation:
         await run_api((await self._found()).model_copy(update=given), on_ready)
 
     async def _pages(self) -> list[str]:
-        """Where the Web UI of these services is, or would be."""
+        """The origins of the Web UI of these services, running or not."""
         state = await EmbeddedRuntime(self._settings).state()
         known = state.endpoints.ui_url if state is not None else None
         usual = [f"http://{host}:{self._settings.ui_port}" for host in ("127.0.0.1", "localhost")]
         return [known, *usual] if known is not None else usual
 
     async def _found(self) -> Settings:
-        """The settings with the addresses of services that run already."""
+        """The settings with the addresses of running services."""
         state = await EmbeddedRuntime(self._settings).state()
         return self._settings if state is None else self._settings.at(state.endpoints)
 
     async def replay(self, histories: dict[str, bytes]) -> AsyncIterator[Replayed]:
-        # Replaying brings the workflows in, as the worker does.
+        # Imported here: a replay loads the workflows.
         from perdure.adapters.temporal.payload_codec import payload_codec
         from perdure.composition import open_parts
         from perdure.operations import replay as operations_replay
@@ -259,12 +259,12 @@ class _Installation:
             return MovedContent(blobs=blobs, bytes=size)
 
     async def kill_worker(self) -> Killed:
-        """SIGKILL to the embedded worker: by its id and its start, never another process."""
+        """Send SIGKILL to the embedded worker, found by pid and start time, never to another."""
         state = await EmbeddedRuntime(self._settings).state()
         part = state.part("worker") if state is not None else None
         if part is None or part.process is None or not part.is_serving:
             raise NotFound("No embedded worker runs.", cure="Start it with `perdure up --detach`.")
-        with suppress(ProcessLookupError):  # it ended by itself a moment ago
+        with suppress(ProcessLookupError):  # it has just ended by itself
             os.kill(part.process.pid, signal.SIGKILL)
         return Killed(name="worker", pid=part.process.pid)
 
@@ -307,7 +307,7 @@ def _user() -> str:
 
 
 class _Keys:
-    """The encryption keys; a key that the settings lack must not keep people from looking."""
+    """The encryption keys; they can be listed even if the settings lack one of them."""
 
     def __init__(self, settings: Settings, connect: Connect) -> None:
         self._settings, self._connect = settings, connect

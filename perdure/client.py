@@ -57,7 +57,7 @@ class _Settings(Protocol):
 
 
 class _Compose(Protocol):
-    """What this interface uses of the composition root."""
+    """The functions of the composition root that this interface uses."""
 
     Settings: _Settings
     SETTING_NAMES: frozenset[str]
@@ -204,8 +204,8 @@ class Client:
             InvalidInput: a setting is wrong.
             ServiceUnavailable: a service cannot be reached or started.
         """
-        # By name: importing Perdure loads no adapter until somebody connects. A module cannot be
-        # typed otherwise than by a protocol.
+        # Imported by name, so that `import perdure` loads no adapter before somebody connects. Only
+        # a protocol can type such a module.
         compose = cast("_Compose", importlib.import_module(COMPOSITION))
         resources = AsyncExitStack()
         loaded = compose.Settings.load(**settings)
@@ -342,4 +342,4 @@ class Client:
 
 
 def _silent(_: str) -> None:
-    """Progress of starting services interests a program only when it fails."""
+    """Ignore the progress of starting services; a failure is raised anyway."""

@@ -1,7 +1,7 @@
-"""What a client opens of an installation: its settings, its stores, and the way to the server.
+"""Opens an installation for a client: its settings, its stores, and the connection to the server.
 
-Steering and looking need no more. Models and tools, by which specifications are checked, are
-imported and built when they are first asked for: each command pays for what it does.
+That is enough to read and control runs. Models and tools, which are needed to check specifications,
+are imported and built at first use, so that other commands stay fast.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -56,10 +56,10 @@ SETTING_NAMES = frozenset(Settings.model_fields)
 async def services(
     settings: Settings, *, start: bool, on_progress: OnProgress, with_worker: bool = False
 ) -> AsyncGenerator[Services]:
-    """The services of an installation; embedded ones are started first when `start` says so.
+    """The services of an installation; with `start`, embedded ones are started first.
 
-    Beside a named server nothing is started unless `with_worker` asks for it: a worker here would
-    take tasks that are meant for the workers there, with the environment of whoever submits.
+    With a named server, nothing is started unless `with_worker` is set: a worker here would take
+    tasks that are meant for the workers there, and run them in the environment of the caller.
     """
     runtime = EmbeddedRuntime(settings)
     if start:
@@ -89,16 +89,16 @@ async def services(
 
 
 class _Client:
-    """What the gateway asks of an installation.
+    """An opened installation, which makes the gateway and the other services.
 
     Args:
-        settings: of the installation.
-        stores: what it keeps.
-        parts: models and tools, built at the first call.
-        telemetry: of this process.
-        endpoints: where its services answer.
-        address: where its server is, asked at each connection.
-        client: a connection that is there already.
+        settings: the settings of the installation.
+        stores: its stores.
+        parts: its models and tools, built at the first call.
+        telemetry: the telemetry of this process.
+        endpoints: the addresses of its services.
+        address: returns the address of its server, at each connection.
+        client: an existing connection.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class _Client:
 
     @cached_property
     def services(self) -> Services:
-        """All services, as interfaces are handed them."""
+        """All services, for interfaces."""
         stores = self._stores
         return Services(
             gateway=self.gateway,
@@ -165,14 +165,14 @@ class _Client:
         endpoints = await _started(runtime, settings, on_progress, with_worker=with_worker)
         if endpoints == self._endpoints:
             return self.services
-        # The same installation, reached at the places where its services answer now.
+        # The same installation, with the current addresses of its services.
         return _Client(
             settings, self._stores, self._parts, self._telemetry, endpoints, self._address
         ).services
 
     @cached_property
     def gateway(self) -> Gateway:
-        """The runs."""
+        """The gateway to runs."""
         stores, facts = self._stores, self._facts()
         return Gateway(
             connect=self._connect,
@@ -231,16 +231,16 @@ class _Client:
 async def _started(
     runtime: EmbeddedRuntime, settings: Settings, on_progress: OnProgress, *, with_worker: bool
 ) -> Endpoints:
-    """Where services answer, which are started where they are away and nothing else is named."""
+    """The addresses of services; missing ones are started, unless a server is named."""
     if with_worker or settings.temporal.address is None:
         return await runtime.ensure(on_progress)
     return await _found(runtime, settings)
 
 
 async def _found(runtime: EmbeddedRuntime, settings: Settings) -> Endpoints:
-    """Where services answer, whether they run or not."""
+    """The addresses of services, running or not."""
     state = await runtime.state()
-    # Services of this home that belong to another server than the named one are not meant.
+    # If another server is named, embedded services of this home do not count.
     ours = state is not None and settings.temporal.address in {
         None,
         state.endpoints.temporal_address,
@@ -249,12 +249,12 @@ async def _found(runtime: EmbeddedRuntime, settings: Settings) -> Endpoints:
 
 
 async def _started_since(runtime: EmbeddedRuntime, settings: Settings) -> str:
-    """The address of this home's own server, where none is named.
+    """The address of the embedded server of this home, if no server is named.
 
-    A server that happens to listen at the usual port is not ours, and is not looked at.
+    Another server that listens at the usual port is not used: it is not ours.
 
     Raises:
-        ServiceUnavailable: nothing runs.
+        ServiceUnavailable: no embedded server runs.
     """
     if settings.temporal.address is not None:
         return settings.temporal.address
@@ -267,7 +267,7 @@ async def _started_since(runtime: EmbeddedRuntime, settings: Settings) -> str:
 
 
 def services_of(parts: "Parts", endpoints: Endpoints) -> Services:
-    """The services over parts that are built already."""
+    """The services, made from parts that exist already."""
     return _client_of(parts, endpoints).services
 
 
@@ -278,11 +278,11 @@ def _client_of(parts: "Parts", endpoints: Endpoints, client: Client | None = Non
 
 
 def loops_of(parts: "Parts", client: Client | None = None) -> "LoopService":
-    """The loops as the agents of a worker handle them: no file of its host is read.
+    """The loop service for agents of a worker; it reads no files of the host.
 
     Args:
-        parts: of the worker.
-        client: its connection, where that is not the one that the settings name.
+        parts: the parts of the worker.
+        client: its connection, if it is not the one of the settings.
     """
     from perdure.interfaces.loop_service import LoopService
 
@@ -299,7 +299,7 @@ def loops_of(parts: "Parts", client: Client | None = None) -> "LoopService":
 
 
 def opening_of(parts: "Parts", *, lacks: "Callable[[], Mapping[str, str]]") -> "TaskOpening":
-    """What opens the runs that Temporal clients start: no file of this host is read for them."""
+    """The service that opens runs of Temporal clients; it reads no files of the host for them."""
     from perdure.submission.loading import load_data, store
 
     async def read(fields: "Mapping[str, JsonValue]") -> "Spec":
@@ -318,7 +318,7 @@ def opening_of(parts: "Parts", *, lacks: "Callable[[], Mapping[str, str]]") -> "
 
 
 def _of_worker(parts: "Parts") -> "Surroundings":
-    """Where what reaches a worker is submitted: with its defaults, and without its files."""
+    """The surroundings of tasks that reach a worker: its defaults, but not its files."""
     from perdure.submission.layers import DEFAULTS_FILE
     from perdure.submission.types import Surroundings
 
@@ -332,7 +332,7 @@ def _of_worker(parts: "Parts") -> "Surroundings":
 
 
 def collecting_of(parts: "Parts") -> "Callable[[], Awaitable[CollectReport]]":
-    """What collects garbage at a worker, with the rules of its settings."""
+    """The garbage collection of a worker, with the retention rules of its settings."""
 
     async def collect() -> "CollectReport":
         from perdure.domain.retention.messages import CollectReport
@@ -355,15 +355,15 @@ def collecting_of(parts: "Parts") -> "Callable[[], Awaitable[CollectReport]]":
 
 
 def erasing(stores: Stores, gateway: Gateway) -> "ErasureService":
-    """What erases runs."""
+    """The service that erases runs."""
     from perdure.operations.erase import Eraser
 
     return Eraser(stores, gateway)
 
 
 async def replayed_by(settings: Settings, blobs: BlobStore, run: str, history: bytes) -> str | None:
-    """Why this code, with these stores, does not replay a history; None where it does."""
-    # Replaying brings the workflows in, as the worker does.
+    """Why this code, with these stores, does not replay a history; None if it does."""
+    # Imported here: a replay loads the workflows.
     from perdure.adapters.temporal.payload_codec import payload_codec
     from perdure.operations import replay
 
@@ -384,14 +384,14 @@ def _metrics(look: "LookAtFigures") -> "MetricsOutlet":
 
 
 def rubric_problems(rubric: "Rubric") -> "Sequence[Problem]":
-    """Patterns and schemas of a rubric that cannot be used."""
+    """Problems of unusable patterns and schemas in a rubric."""
     from perdure.adapters.checks import check_problems
 
     return check_problems(rubric)
 
 
 def _named_endpoints(settings: Settings) -> Endpoints:
-    """Where things answer when no embedded service runs."""
+    """The addresses in the settings, for when no embedded service runs."""
     return Endpoints(
         temporal_address=address_of(settings, f"127.0.0.1:{settings.temporal_port}"),
         namespace=settings.namespace,

@@ -1,6 +1,6 @@
 """The composition root: settings become adapters, adapters become services.
 
-Nothing else builds adapters. What an interface or a worker needs is made here and handed in.
+No other module builds adapters; interfaces and workers get theirs from here.
 """
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -61,7 +61,7 @@ PRICE_SHEET = "prices.yaml"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Brought:
-    """What a program brings itself, beside installed plugins; all but tools and hooks by name."""
+    """A program's own tools, models and so on, besides plugins; all but tools and hooks by name."""
 
     tools: tuple[AnyTool, ...] = ()
     checks: Mapping[str, CustomCheck] = field(default_factory=dict)
@@ -75,7 +75,7 @@ class Brought:
 class Parts:
     """The adapters of one process, before anything is connected.
 
-    `host` is the id of a worker's host; None where the store serves one host alone.
+    `host` is the id of the worker's host; None if the store serves only one host.
     """
 
     settings: Settings
@@ -104,7 +104,7 @@ class Parts:
 async def open_parts(
     settings: Settings, *, plugins: bool = False, brought: Brought | None = None
 ) -> AsyncGenerator[Parts]:
-    """Open stores and build adapters; plugins are loaded by the worker alone."""
+    """Open stores and build adapters; only a worker loads plugins."""
     async with AsyncExitStack() as resources:
         stores = await open_stores(
             settings.home,
@@ -114,7 +114,7 @@ async def open_parts(
         )
         resources.push_async_callback(stores.close)
         await require_known(stores.database, now=utc_now())
-        # Of a worker alone: a command that looks at runs has nothing to count.
+        # Only for workers: other commands have nothing to count.
         address = settings.metrics_address if plugins else None
         telemetry = start_telemetry(metrics_address=address)
         resources.callback(telemetry.close)
@@ -130,7 +130,7 @@ def build_parts(
     plugins: bool = False,
     brought: Brought | None = None,
 ) -> Parts:
-    """Build the adapters over open stores; `resources` closes what they hold."""
+    """Build the adapters over open stores; `resources` closes what they open."""
     brought = brought or Brought()
     if plugins:
         stores = patient(stores)
@@ -191,7 +191,7 @@ def _models(
 
 
 def _host(settings: Settings) -> str | None:
-    """The id of this host; SQLite serves one host, where every worker finds every folder."""
+    """The id of this host; None with SQLite, which serves one host that has every folder."""
     return host_id(settings.home / WORK_FOLDER) if settings.database_url else None
 
 
@@ -203,20 +203,20 @@ def _checks(
 
 
 def _hooks(settings: Settings, brought: Brought, plugins: bool) -> ServedHooks:
-    """Those of Perdure, of plugins, and of the program itself."""
+    """The hooks of Perdure, of plugins, and of the program itself."""
     of_plugins = plugin_hooks(settings.plugins).values() if plugins else ()
     return ServedHooks(with_built_in((*of_plugins, *brought.hooks)))
 
 
 def _waiting(folders: T, of_worker: bool) -> T:
-    """Working folders whose steps wait for room on the disk, where steps are made."""
+    """Working folders; in a worker, their operations wait while the disk is full."""
     return patient_disk(folders) if of_worker else folders
 
 
 def _own_tools(
     settings: Settings, stores: Stores, commands: LocalCommands, extra: Sequence[AnyTool]
 ) -> LocalToolHost:
-    """The tools of Perdure itself, then those of plugins."""
+    """The tools of Perdure, then those of plugins."""
     tools = (
         *builtin_tools(stores.blobs, stores.artifacts),
         *kept_tools(stores),
@@ -228,7 +228,7 @@ def _own_tools(
 
 
 def _mcp_servers(settings: Settings) -> "McpServers | None":
-    """The servers of the operator's book; the SDK is loaded only where there are some."""
+    """The MCP servers that the operator has set up; without any, the SDK is not loaded."""
     book = load_book(settings.mcp_file or settings.home / BOOK_FILE)
     if not book.servers:
         return None
@@ -253,7 +253,7 @@ def _allowance(settings: Settings) -> Allowance:
 
 
 def resolver(parts: Parts, references: ReferenceProblems) -> Resolver:
-    """Checks specifications against what is there, as far as it is known without plugins."""
+    """The resolver of specifications, with what is known without loading plugins."""
     settings = parts.settings
     return Resolver(
         parts.models,

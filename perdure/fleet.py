@@ -64,14 +64,14 @@ from perdure.workflow_registry import TASK_STARTS, WORKFLOWS, allow_long_tasks, 
 from perdure.workspace_workers import WorkspaceWorkers
 
 REGISTRY_POLL_S = 1.0
-# Said aloud: of a worker that says nothing, the server keeps the limit that it was told before.
+# Sent explicitly: if a worker sends no limit, the server keeps the last one it got.
 NO_LIMIT = 100_000.0
 _log = structlog.get_logger(__name__)
 Polling = Callable[[list[str]], Awaitable[None]]
 
 
 class Fleet:
-    """The workers of one process, one per queue; with a `build`, they register it."""
+    """The workers of one process, one per queue; they register `build`, if there is one."""
 
     def __init__(
         self, client: Client, parts: Parts, installation: str, build: OwnBuild | None = None
@@ -112,7 +112,7 @@ class Fleet:
         self._hooks = RunHook(blobs=stores.blobs, frames=self._frames, hooks=parts.hooks)
 
     def loops(self) -> Worker:
-        """Workflows and the bookkeeping steps."""
+        """The worker of workflows and bookkeeping steps."""
         stores = self._parts.stores
         open_run = OpenRun(
             blobs=stores.blobs,
@@ -188,7 +188,7 @@ class Fleet:
         )
 
     def tasks(self, queue: str) -> Worker:
-        """Runs that Temporal clients start with their task alone, until they are opened."""
+        """The worker that opens runs which Temporal clients started with only a task."""
         return self._worker(
             queue,
             activities=[self.opening().open_task],
@@ -200,9 +200,9 @@ class Fleet:
         return queues_of(models, self._settings.model_rates, installation=self._installation)
 
     def models(self) -> list[Worker]:
-        """Model calls and judgements: on the usual queue, and on one for each rate.
+        """The workers of model calls and judgements: one for the usual queue, one for each rate.
 
-        The server holds the rate of a queue, across all workers that fetch from it.
+        The server enforces the rate of a queue over all workers that poll it.
         """
         stores = self._parts.stores
         rates = {models_queue(self._installation): self._settings.model_calls_per_second}
@@ -221,15 +221,15 @@ class Fleet:
         return self._parts.models.served()
 
     def tools(self, workspace: str | None, folder: str | None) -> Worker:
-        """Tools, checks and snapshots for one workspace, or for scratch folders."""
+        """The worker of tools, checks and snapshots for one workspace, or for scratch folders."""
         return self._tools_of(tools_queue(self._installation, workspace), folder)
 
     def own_folders(self) -> list[Worker]:
-        """Steps in the working folders that are on this host, where there may be several hosts."""
+        """The workers of steps in working folders of this host; empty if there is only one host."""
         if self._host_queue is None:
             return []
         there = Ready(version=VERSION, workspace=None)
-        # Of its own, so that a host whose hands are full still answers that it is there.
+        # Probes have a queue of their own, so that a fully busy host still answers.
         probe = self._worker(host_probe_queue(self._host_queue), activities=[there.ready])
         return [self._tools_of(self._host_queue, None), probe]
 
@@ -295,7 +295,7 @@ class Fleet:
         )
 
     def steps(self) -> list[Worker]:
-        """Model calls, tools for scratch folders, and the working folders of this host."""
+        """The workers of model calls, scratch folders, and working folders of this host."""
         return [*self.models(), self.tools(None, None), *self.own_folders()]
 
     async def serve(
@@ -308,9 +308,9 @@ class Fleet:
         """Run these workers, and those of the folders in use, until `stop` is set; then drain.
 
         Args:
-            workers: made by this fleet.
+            workers: workers of this fleet.
             stop: ends all of them.
-            polling: called once with the queues, when all are polled.
+            polling: called once with the queues when all are polled.
         """
         records = self._parts.stores.records
         async with AsyncExitStack() as stack:
@@ -328,9 +328,9 @@ class Fleet:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(REGISTRY_POLL_S):
                         await stop.wait()
-                with contextlib.suppress(StoreError):  # a locked store is asked again
+                with contextlib.suppress(StoreError):  # try again in the next round
                     await folders.serve(_used(await records.workspace_uses()))
-            # All at once, so that the grace counts once and not once for each queue.
+            # All at once, so that the grace period passes once and not once for each queue.
             await asyncio.gather(
                 delivering, folders.shutdown(), *(worker.shutdown() for worker in workers)
             )
@@ -348,7 +348,8 @@ class Fleet:
         worker = Worker(
             self._client,
             task_queue=queue,
-            # Each event of a history repeats it: it says more only where installations may meet.
+            # The identity is in each event of a history, so it is longer only if installations
+            # may share the queue.
             identity=worker_identity(self._client.identity, self._installation) if shared else None,
             activities=activities,
             workflows=workflows,
@@ -362,8 +363,8 @@ class Fleet:
             max_task_queue_activities_per_second=per_second,
             sticky_queue_schedule_to_start_timeout=timedelta(seconds=settings.sticky_s),
             graceful_shutdown_timeout=timedelta(seconds=settings.shutdown_grace_s),
-            # Opening a task is one step, alike in every version; the loop it becomes is pinned. The
-            # server takes no such word of a workflow itself from a worker without a build.
+            # Opening a task is one step and the same in every version; the loop after it is pinned.
+            # Set here, as the server refuses a behavior on workflows if the worker has no build.
             deployment_config=self._build.config(pinned=not shared) if self._build else None,
             max_heartbeat_throttle_interval=timedelta(seconds=settings.heartbeat_s / 2),
             default_heartbeat_throttle_interval=timedelta(seconds=settings.heartbeat_s / 2),

@@ -1,4 +1,4 @@
-"""Whether loops can be served beside somebody else's worker, and what its configuration needs."""
+"""Checks whether loops can be served beside a user's own worker, and adapts its configuration."""
 
 import inspect
 from collections.abc import Sequence
@@ -18,15 +18,15 @@ OTHER_QUEUE = "or let the loops start on a queue of their own: PerdurePlugin(que
 
 
 def require_fitting(config: WorkerConfig, *, queues: Sequence[str]) -> None:
-    """Refuse a worker beside which loops would wait for ever.
+    """Refuse a worker beside which loops would wait forever.
 
     Args:
-        config: of the worker, without what the plugin adds.
-        queues: of the plugin.
+        config: the worker's configuration, without what the plugin adds.
+        queues: the queues of the plugin.
 
     Raises:
         InvalidInput: its client lacks the plugin, it takes no activities, it polls one of the
-            queues, or something of it has the name of what the plugin adds.
+            queues, or it has an activity or workflow with a name that the plugin adds.
     """
     client, queue = config.get("client"), config.get("task_queue", "")
     if client is not None and not is_joined(client.data_converter):
@@ -67,10 +67,11 @@ def _require_place(config: WorkerConfig, queue: str) -> None:
 
 
 def with_behavior(config: WorkerConfig) -> WorkerConfig:
-    """The configuration with a versioning behavior for what opens tasks, where it has no default.
+    """The configuration with a default versioning behavior, which workflows that open tasks need.
 
-    A default that is there counts for it. Where each workflow of theirs has a behavior of its own,
-    a default reaches nothing but ours; else theirs is refused by the SDK, as without us.
+    An existing default is kept. A new one is set only if each of the user's workflows has a
+    behavior of its own, so that it applies to ours alone. Otherwise the SDK refuses the worker, as
+    it would without the plugin.
     """
     versioned = config.get("deployment_config")
     if versioned is None or not versioned.use_worker_versioning:
@@ -80,7 +81,7 @@ def with_behavior(config: WorkerConfig) -> WorkerConfig:
         return config
     if not all(_behavior(one) for one in config.get("workflows", ())):
         return config
-    # Opening a task is one step, alike in every version.
+    # Opening a task is one step and the same in every version.
     upgrading = VersioningBehavior.AUTO_UPGRADE
     known = replace(versioned, default_versioning_behavior=upgrading)
     completed = config.copy()
@@ -94,7 +95,7 @@ def _workflow_type(kind: type) -> str | None:
 
 
 def _behavior(kind: type) -> bool:
-    """Whether a workflow has a behavior, or says it itself when it runs."""
+    """Whether a workflow has a versioning behavior, or sets it when it runs."""
     made: object = inspect.getattr_static(kind, DEFINITION, None)
     said: object = getattr(made, "versioning_behavior", None)
     return bool(getattr(made, "dynamic_config_fn", None)) or (

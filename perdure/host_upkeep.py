@@ -1,7 +1,7 @@
-"""Upkeep of one host of several: the working folders of runs that have ended.
+"""Upkeep of one of several hosts: removes the working folders of ended runs.
 
-`perdure gc` releases those of the host it runs on. Where an installation has several hosts, each
-looks after its own, or the disks of the others would fill.
+`perdure gc` removes only the folders of its own host. With several hosts, each worker looks after
+its own host, or the other disks would fill up.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from perdure.domain.foundation.errors import StoreError
 from perdure.domain.ports import RecordStore
 
 EVERY_S = 600.0
-# A run that is taken up again within this time finds what snapshots leave out.
+# A run that is retried within this time still finds files that snapshots leave out.
 KEPT = timedelta(hours=1)
 _log = structlog.get_logger(__name__)
 
@@ -23,14 +23,14 @@ _log = structlog.get_logger(__name__)
 async def release_ended(
     workspaces: LocalWorkspaces, records: RecordStore, *, now: datetime, kept: timedelta = KEPT
 ) -> list[str]:
-    """Remove the folders here of runs that ended so long ago; returns these runs.
+    """Remove folders of runs that ended at least `kept` ago; returns these runs.
 
-    What the folders hold is in the store: a run that is taken up again makes its folder anew.
+    The files are in the store too, so a run that is retried makes its folder again.
     """
     released: list[str] = []
     for run in await workspaces.runs():
         row = await records.run(run)
-        # There is no row of a run that was deleted.
+        # A deleted run has no row.
         if row is None or (row.ended_at is not None and row.ended_at <= now - kept):
             await workspaces.release(run=run)
             released.append(run)
@@ -45,7 +45,7 @@ async def look_after_folders(
     now: Callable[[], datetime],
     every_s: float = EVERY_S,
 ) -> None:
-    """Release folders again and again, until `stop` is set."""
+    """Release folders periodically until `stop` is set."""
     stopped = asyncio.ensure_future(stop.wait())
     try:
         while not stop.is_set():

@@ -1,4 +1,4 @@
-"""Histories of loops among those that a replayer with the plugin is given."""
+"""Replays histories of loops for a replayer that has the plugin."""
 
 from collections import deque
 from collections.abc import AsyncIterator
@@ -13,10 +13,10 @@ from perdure.workflow_registry import WORKFLOWS, workflow_runner
 
 
 class LoopHistories:
-    """Replays the histories of loops, and leaves the others to the replayer that was given them.
+    """Replays histories of loops, and leaves the others to the given replayer.
 
-    A loop and what opens its task have one name; the queue tells which of the two a history is of.
-    A value of it that is kept in the store of an installation is read by `perdure replay` alone.
+    A loop and the workflow that opens its task have the same type; the queue tells them apart. Only
+    `perdure replay` can read values that are kept in the store of an installation.
     """
 
     def __init__(self, replayer: Replayer, histories: AsyncIterator[WorkflowHistory]) -> None:
@@ -25,7 +25,7 @@ class LoopHistories:
         self._converter = replayer.config(active_config=True).get("data_converter")
 
     async def of_others(self) -> AsyncIterator[WorkflowHistory]:
-        """The histories that are of no loop; each loop among them is replayed on the way."""
+        """The histories that are of no loop; those of loops are replayed meanwhile."""
         replayer: Replayer | None = None
         async for history in self._histories:
             if not _is_of_loop(history):
@@ -39,7 +39,7 @@ class LoopHistories:
     async def with_loops(
         self, results: AsyncIterator[WorkflowReplayResult]
     ) -> AsyncIterator[WorkflowReplayResult]:
-        """The results of the others, with those of the loops in between."""
+        """The results of the others, together with those of loops."""
         async for result in results:
             while self._replayed:
                 yield self._replayed.popleft()

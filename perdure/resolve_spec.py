@@ -1,4 +1,4 @@
-"""Filling in what a specification leaves to the installation, and refusing what it cannot run."""
+"""Fills in what a specification leaves open, and refuses what this installation cannot run."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -32,8 +32,8 @@ from perdure.domain.tools.selection import is_later, select
 async def resolved_loop(spec: RolesSpec, store: DefinitionStore, tools: ToolHost) -> Resolved:
     """The snapshot of a run's definition, with the goal's placeholders replaced.
 
-    A specification that has a snapshot already keeps it: forks and retries use the loop that the
-    run began with, unless a fork asks for another loop or other parameters.
+    A specification with a snapshot keeps it: forks and retries use the loop with which the run
+    began, unless a fork asks for another loop or other parameters.
     """
     settings = spec.roles
     if settings.snapshot is not None and _is_of(settings.snapshot, settings):
@@ -49,7 +49,7 @@ async def resolved_loop(spec: RolesSpec, store: DefinitionStore, tools: ToolHost
 
 
 def _is_of(snapshot: LoopSnapshot, settings: RolesSettings) -> bool:
-    """Whether a snapshot is of the loop that is asked for, with these parameters."""
+    """Whether a snapshot is of the requested loop with the requested parameters."""
     given = {name: value for name, value in settings.parameters.items() if value is not None}
     return snapshot.definition.name == settings.definition and all(
         snapshot.parameters.get(name) == text_of(value) for name, value in given.items()
@@ -60,7 +60,7 @@ ReferenceProblems = Callable[[Spec], Awaitable[list[str]]]
 
 
 async def nothing_missing(_spec: Spec, /) -> list[str]:
-    """For resolvers without stores."""
+    """Find no problems, for resolvers without stores."""
     return []
 
 
@@ -73,10 +73,10 @@ NO_KEY = (
 
 @dataclass(frozen=True, slots=True)
 class Plugins:
-    """What plugins add, as far as it is known without loading them: the worker alone does that.
+    """What plugins add, as far as it is known without loading them; only workers load plugins.
 
-    `models` are the names of model plugins; `tools` says whether any plugin may bring tools;
-    `checks` and `hooks` are the names of checks and hooks, None when only the worker can tell.
+    `models` are the names of model plugins, and `tools` says whether a plugin may add tools.
+    `checks` and `hooks` are the names of checks and hooks, or None if only the worker knows them.
     """
 
     models: frozenset[str] = frozenset()
@@ -88,7 +88,7 @@ class Plugins:
 class Resolver:
     """Resolves models and tools before anything is started.
 
-    What only a plugin could know is left to the worker, which refuses it before the first call.
+    What only plugins know is checked by the worker, before the first model call.
     """
 
     def __init__(
@@ -113,8 +113,8 @@ class Resolver:
     async def resolve(self, spec: Spec, served: ServedModels | None = None, /) -> Spec:
         """The specification with an executor, an access level, and the loop it names.
 
-        Default and names of models are those of the workers, where they have said them (`served`):
-        whoever submits may have no key, another price sheet, or none of the plugins.
+        The default model and the known names are those that the workers report (`served`), if any:
+        whoever submits may have no key, other prices, or no plugins.
 
         Raises:
             InvalidInput: unknown models, tools, checks or loops, parameters, patterns or schemas
@@ -137,7 +137,7 @@ class Resolver:
         access = _access(spec, chooses=first is None or first.tools)
         tools = spec.tools.model_copy(update={"access": access})
         selection = select(
-            # Whether a tool can be used is for the worker to say, which may be another host.
+            # Only the worker, maybe on another host, knows whether a tool is available.
             [fact.model_copy(update={"unavailable": ""}) for fact in await self._tools.catalog()],
             level=access,
             allow=tools.allow or (),
@@ -156,7 +156,8 @@ class Resolver:
         problems += () if self._plugins.tools else _beyond(spec, selection.names)
         problems += await self._references(spec)
         if problems:
-            # The embedded model is nobody's choice where more was asked of it: there was no key.
+            # The embedded model was only the default, for lack of a key. If it is missing or not
+            # capable enough, hint at the key.
             unknown = models.chain("executor")[0] not in cards
             keyless = spec.models.executor is None and models.executor == LOCAL_NAME
             listed = "\n".join(f"  {problem}" for problem in problems)
@@ -168,7 +169,7 @@ class Resolver:
         return spec.model_copy(update={"models": models, "tools": tools})
 
     async def _with_loop(self, spec: Spec, problems: list[str]) -> Spec:
-        """A run of roles with the snapshot of its definition; others as they are."""
+        """A run of roles with the snapshot of its definition; other runs are unchanged."""
         if not isinstance(spec, RolesSpec):
             return spec
         found = await resolved_loop(spec, self._loops, self._tools)
@@ -207,7 +208,7 @@ class Resolver:
             cards[name] = await client.card(name)
         except PerdureError as error:
             if served is not None and served.serves(name):
-                return  # its card is the workers' to know
+                return  # only the workers have its profile
             problems.append(f"{path}: {error}")
 
 
@@ -217,7 +218,7 @@ def _placed(problem: str) -> tuple[str, str]:
 
 
 def _first_named(given: ModelsSpec, filled: ModelsSpec) -> dict[str, str]:
-    """Every model once, with the first role that asks for it; a role that says so comes first."""
+    """Every model once, with the first role that uses it; roles that name models come first."""
     said = [role for role in ROLES if given.chain(role) and getattr(given, role) is not None]
     first: dict[str, str] = {}
     for role in (*said, *ROLES):
@@ -227,7 +228,7 @@ def _first_named(given: ModelsSpec, filled: ModelsSpec) -> dict[str, str]:
 
 
 def _access(spec: Spec, *, chooses: bool) -> AccessLevel:
-    """The access of the run, where it names none; that of roles is the widest of its stages."""
+    """The access level of the run, if it names none; for roles, the widest of its stages."""
     if isinstance(spec, RolesSpec) and spec.roles.snapshot is not None:
         definition = spec.roles.snapshot.definition
         chooses = chooses or any(role.models for role in definition.roles)
@@ -236,7 +237,7 @@ def _access(spec: Spec, *, chooses: bool) -> AccessLevel:
 
 
 def _of_stages(spec: Spec) -> dict[str, str]:
-    """The models that the stages of a loop and of those inside it name, with where each is."""
+    """The models that stages of a loop and of nested loops name, by path."""
     return {
         name: f"{definition.name}.roles.{role.name}.model"
         for definition in loops_of(spec)
@@ -246,7 +247,7 @@ def _of_stages(spec: Spec) -> dict[str, str]:
 
 
 def _of_strategies(spec: Spec) -> dict[str, str]:
-    """The models that strategies bring, with where each is named."""
+    """The models that strategies name, by path."""
     if not isinstance(spec, RefineSpec):
         return {}
     return {
@@ -257,7 +258,7 @@ def _of_strategies(spec: Spec) -> dict[str, str]:
 
 
 def _of_rubric(spec: Spec) -> dict[str, str]:
-    """The models that the rubric names as judges, with where each is named."""
+    """The models that the rubric names as judges, by path."""
     rubric = rubric_of(spec)
     return {
         item.judge: f"rubric[{index}].evaluator.judge.model"
@@ -267,7 +268,7 @@ def _of_rubric(spec: Spec) -> dict[str, str]:
 
 
 def _beyond(spec: Spec, names: Sequence[str]) -> list[str]:
-    """Tools that strategies or conditions name and the run does not have."""
+    """Problems: tools that strategies or conditions name and the run does not have."""
     if isinstance(spec, RolesSpec):
         return _beyond_stages(spec, names)
     if not isinstance(spec, RefineSpec):
@@ -289,7 +290,7 @@ def _beyond(spec: Spec, names: Sequence[str]) -> list[str]:
 
 
 def _beyond_stages(spec: RolesSpec, names: Sequence[str]) -> list[str]:
-    """Tools that the condition of a loop waits for and no stage has."""
+    """Problems: tools that the condition of a loop waits for and no stage has."""
     if spec.roles.snapshot is None:
         return []
     definition, have = spec.roles.snapshot.definition, ", ".join(names) or "none"
@@ -302,7 +303,7 @@ def _beyond_stages(spec: RolesSpec, names: Sequence[str]) -> list[str]:
 
 
 def _strange_settings(spec: Spec) -> list[str]:
-    """Settings of roles that the run does not have."""
+    """Problems: settings of roles that the run does not have."""
     stages = [role.role for definition in loops_of(spec) for role in definition.roles]
     known = sorted({*ROLES, *stages})
     found: list[str] = []
@@ -315,7 +316,7 @@ def _strange_settings(spec: Spec) -> list[str]:
 
 
 def _unusable_schemas(spec: Spec) -> list[str]:
-    """Schemas of results that nothing could be held against."""
+    """Problems: result schemas that cannot be used."""
     given = {"output_schema": output_schema_of(spec)}
     if isinstance(spec, DelegationSpec):
         given["delegation.output_schema"] = spec.delegation.output_schema

@@ -1,4 +1,4 @@
-"""The REST API and the pages as a process: settings become an application on a port."""
+"""Runs the REST API and the pages as a process, configured by settings."""
 
 import asyncio
 import signal
@@ -30,8 +30,8 @@ async def run_api(settings: Settings, on_ready: OnProgress) -> None:
     """Answer until SIGTERM or SIGINT.
 
     Raises:
-        NotAllowed: others could reach it, and there is no token.
-        ServiceUnavailable: the address cannot be listened on.
+        NotAllowed: other machines could reach it, and there is no token.
+        ServiceUnavailable: it cannot listen on the address.
     """
     if settings.log_format == "json":
         log_process(settings)
@@ -63,7 +63,7 @@ async def run_api(settings: Settings, on_ready: OnProgress) -> None:
 
 
 def rules_of(settings: Settings) -> ApiRules:
-    """What the settings allow callers."""
+    """The rules for callers in the settings."""
     return ApiRules(
         rate_per_minute=settings.api_rate_per_minute,
         body_bytes=settings.api_body_bytes,
@@ -75,7 +75,7 @@ def rules_of(settings: Settings) -> ApiRules:
 
 
 def single_sign_on(settings: Settings) -> SingleSignOn | None:
-    """Where people sign in to the page, as the settings have it.
+    """The single sign-on of the settings, or None.
 
     Raises:
         InvalidInput: a setting is missing or wrong, or the libraries are not installed.
@@ -119,7 +119,7 @@ def _page_host(page_url: str | None) -> tuple[str, ...]:
 
 
 def surroundings_of(settings: Settings) -> Surroundings:
-    """Where submissions are made: the operator's defaults count, no file is read."""
+    """The surroundings of submissions: the operator's defaults apply, and no files are read."""
     return Surroundings(
         folder=None,
         user_defaults=settings.home / DEFAULTS_FILE,

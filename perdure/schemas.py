@@ -12,7 +12,7 @@ USAGE = "usage: python -P -m perdure.schemas [--check] FOLDER\n"
 
 
 def main(arguments: list[str]) -> int:
-    """Write every schema into a folder, or with `--check` only say what is out of date."""
+    """Write every schema into a folder, or with `--check` only report outdated ones."""
     names = [word for word in arguments if word != "--check"]
     if len(names) != 1 or names[0].startswith("-"):
         sys.stderr.write(USAGE)

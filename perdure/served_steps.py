@@ -1,4 +1,4 @@
-"""The steps of some queues, made of the parts of an installation."""
+"""Makes the steps of some queues from the parts of an installation."""
 
 from collections.abc import Callable, Mapping
 
@@ -23,7 +23,7 @@ Activity = Callable[..., object]
 
 
 def model_steps(stores: Stores, *, calls: CallModel, frames: Frames) -> list[Activity]:
-    """Model calls, and what is asked of a model by one: judgements, plans, decisions."""
+    """The steps that call models: plain calls, judgements, plans, decisions."""
     structured = StructuredCalls(calls=calls, blobs=stores.blobs)
     judge = Judge(
         structured=structured, frames=frames, verdicts=stores.verdicts, journal=stores.journal
@@ -50,7 +50,7 @@ def model_steps(stores: Stores, *, calls: CallModel, frames: Frames) -> list[Act
 
 
 def experiment_steps(parts: Parts, *, lacks: Callable[[], Mapping[str, str]]) -> list[Activity]:
-    """The steps of experiments; `lacks` are families of models that this worker cannot call."""
+    """The steps of experiments; `lacks` returns families of models that this worker cannot call."""
     stores = parts.stores
     store = stores.experiments()
     runs = TrialRuns(opening_of(parts, lacks=lacks).open, records=stores.records)
@@ -70,7 +70,7 @@ def experiment_steps(parts: Parts, *, lacks: Callable[[], Mapping[str, str]]) ->
 
 
 def skill_steps(parts: Parts) -> list[Activity]:
-    """Skills into the folder of a run, and out of it."""
+    """The steps that copy skills into the folder of a run, and out of it."""
     blobs, folder = parts.stores.blobs, parts.skill_folder
     return [
         ReadSkills(blobs=blobs, folder=folder).read_skills,

@@ -154,7 +154,7 @@ class PerdurePlugin(SimplePlugin):
                 an activity that is a tool or a check.
         """
         if self._loops is None:
-            assert self._client is not None  # the worker was configured before it runs
+            assert self._client is not None  # `configure_worker` was called before
             brought = replace(
                 self._brought,
                 tools=tuple(placed_tool(one, self._served) for one in self._brought.tools),
@@ -174,7 +174,7 @@ class PerdurePlugin(SimplePlugin):
         configured = super().configure_replayer(config)
         if self._queues:
             configured["workflows"] = [*configured.get("workflows", ()), *TASK_STARTS]
-        # A replay has a namespace of its own, for which nothing was sealed.
+        # A replay has a namespace of its own, for which nothing was encrypted.
         configured["data_converter"] = self._joined(theirs, placed=False)
         return configured
 
@@ -204,7 +204,7 @@ class PerdurePlugin(SimplePlugin):
 
 
 class _LateOpening:
-    """The step that opens a task; the stores that it needs are opened when the worker runs."""
+    """The step that opens a task; its stores are opened only when the worker runs."""
 
     opening: OpenTask | None = None
 
@@ -219,7 +219,7 @@ class _LateOpening:
 
 
 class _Loops:
-    """What serves the loops beside the workers of a client, while at least one of them runs."""
+    """Serves loops beside the workers of a client, while at least one of them runs."""
 
     def __init__(
         self, settings: Settings, brought: Brought, client: Client, queues: Sequence[str]
@@ -236,13 +236,13 @@ class _Loops:
 
     @asynccontextmanager
     async def served(self) -> AsyncGenerator[tuple[OpenTask, "asyncio.Task[None]"]]:
-        """Begin with the first user, and end with the last."""
+        """Start with the first user, and stop with the last."""
         async with self._changing:
             if not self._users:
                 self._stop = asyncio.Event()
                 self._opening = asyncio.get_running_loop().create_future()
-                # A task of its own: what it opens must be closed where it was opened, and the
-                # worker that came first may be the first to go.
+                # In a task of its own: resources must be closed in the task that opened them, and
+                # the first worker may end before the others.
                 self._serving = asyncio.create_task(self._serve())
                 await asyncio.wait(
                     {self._opening, self._serving}, return_when=asyncio.FIRST_COMPLETED
@@ -289,7 +289,7 @@ class _Loops:
 
 
 async def _while_both_run(work: "asyncio.Future[None]", serving: "asyncio.Task[None]") -> None:
-    """Wait for the worker; without what serves the loops it has to end too."""
+    """Wait for the worker; if the serving of loops ends, cancel the worker."""
     try:
         await asyncio.wait({work, serving}, return_when=asyncio.FIRST_COMPLETED)
     finally:
@@ -321,7 +321,7 @@ def _definition(given: Path | Mapping[str, JsonValue]) -> StoredDefinition:
         what, fields = str(given), parse(given.read_text(encoding="utf-8"), named=str(given))
     else:
         what, fields = f"{given.get('name')}", dict(given)
-    # Like those that are built in: nobody changes it from outside.
+    # Marked as built-in, so that nobody can change it from outside.
     read = stored(fields, origin="built-in")
     if isinstance(read, tuple):
         raise refusal(read, what=f"The definition {what}")
@@ -329,7 +329,7 @@ def _definition(given: Path | Mapping[str, JsonValue]) -> StoredDefinition:
 
 
 def passing_through(runner: WorkflowRunner | None) -> WorkflowRunner:
-    """The worker's own runner; a sandbox lets our modules through, so that types are one."""
+    """The worker's own runner; a sandbox passes our modules through, or types would not match."""
     build_validators()
     if runner is None or isinstance(runner, SandboxedWorkflowRunner):
         known = runner.restrictions if runner else SandboxRestrictions.default

@@ -31,7 +31,7 @@ Arguments = dict[str, JsonValue]
 Mending = Callable[[Arguments], Arguments]
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]*(\.[a-z][a-z0-9_-]*)*")
-# Other sections, such as examples, belong to the description that a model reads.
+# Other sections, such as examples, stay part of the description for the model.
 _GOOGLE = GoogleParser(
     [
         Section("Args", "param", SectionType.MULTIPLE),
@@ -157,7 +157,7 @@ def tool(
 
 @dataclass(frozen=True, slots=True)
 class _Signature:
-    """What a function's signature and docstring say about the tool that it is."""
+    """The facts about a tool in the signature and docstring of its function."""
 
     summary: str
     arguments: type[BaseModel]
@@ -185,7 +185,7 @@ def _signature(function: Callable[..., object], name: str) -> _Signature:
 
 
 def _comparable(annotation: object) -> Hashable:
-    """Equal for what means the same, such as two `Annotated` of one type and equal fields."""
+    """A key that is equal for equal annotations, such as two `Annotated` with equal fields."""
     parts = typing.get_args(annotation)
     if parts:
         return (typing.get_origin(annotation), *(_comparable(part) for part in parts))
@@ -259,7 +259,7 @@ def _schema(arguments: type[BaseModel]) -> dict[str, JsonValue]:
 
 
 def _without_titles(value: JsonValue) -> JsonValue:
-    """Pydantic's generated titles repeat the names; models pay for every word."""
+    """Remove pydantic's generated titles: they repeat the names, and cost tokens."""
     if isinstance(value, list):
         return [_without_titles(item) for item in value]
     if not isinstance(value, dict):

@@ -1,7 +1,7 @@
 """The worker: polls the queues of its installation and of every registered workspace.
 
-Started as `python -P -m perdure.worker`. It drains on SIGTERM and SIGINT, and ends at the second;
-a workspace is served within a second of its use, and no longer than it is used.
+Start it as `python -P -m perdure.worker`. It drains at the first SIGTERM or SIGINT, and ends at the
+second. A workspace is served within a second of its first use, and as long as it is in use.
 """
 
 import asyncio
@@ -40,13 +40,14 @@ Activity = Callable[..., object]
 async def run_worker(settings: Settings, stop: asyncio.Event) -> None:
     """Poll until `stop` is set, then drain: fetch nothing more, finish what is in flight.
 
-    Steps that take longer than the grace go to other workers. An absent store is waited for.
+    Steps that take longer than the grace period go to other workers. If the store is away at the
+    start, the worker waits for it.
     """
     withdraw_ready(settings)
     try:
         await _serve(settings, stop)
     except StoreAway:
-        if not stop.is_set():  # else it was told to end while it waited
+        if not stop.is_set():  # otherwise it was told to end while it waited
             raise
 
 
@@ -80,7 +81,7 @@ async def _serve(settings: Settings, stop: asyncio.Event) -> None:
 
 @contextmanager
 def ending_when(over: Coroutine[None, None, None], stop: asyncio.Event) -> Generator[None]:
-    """Set `stop` when something is over; who waits for it ends with the context."""
+    """Set `stop` when a coroutine ends; leaving the context cancels it."""
 
     async def ends() -> None:
         await over
@@ -94,7 +95,7 @@ def ending_when(over: Coroutine[None, None, None], stop: asyncio.Event) -> Gener
 
 
 def stop_on_signals(stop: asyncio.Event) -> None:
-    """Drain at the first signal, end at once at the second: the server hands on what is open."""
+    """Drain at the first signal, and end at once at the second; the server retries open steps."""
 
     def told(number: signal.Signals) -> None:
         if stop.is_set():
@@ -109,7 +110,7 @@ def stop_on_signals(stop: asyncio.Event) -> None:
 async def _main() -> None:
     stop = asyncio.Event()
     stop_on_signals(stop)
-    # A supervisor's worker goes by the supervisor's word, wherever it was started.
+    # A worker of a supervisor gets its settings from it, not from the current folder.
     own = variable("PERDURE_READY_FILE") is None
     settings = Settings.found(folder=Path.cwd() if own else None)
     log_process(settings)
@@ -117,7 +118,7 @@ async def _main() -> None:
 
 
 def main() -> None:
-    """Run the worker process; it leaves at once, because the SDK can crash an ordinary exit."""
+    """Run the worker process; it ends with `os._exit`, as the SDK can crash at a normal exit."""
     share_heaps()
     code = 0
     try:

@@ -1,4 +1,4 @@
-"""What a worker makes of its deployment: registers its build, and ends when that is drained."""
+"""The deployment of a worker: it registers its build, and ends when the build is drained."""
 
 import asyncio
 import contextlib
@@ -22,7 +22,7 @@ _log = structlog.get_logger(__name__)
 
 
 class OwnBuild:
-    """The version that the workers of this process register, with a deployment of that name."""
+    """The build that the workers of this process register with their deployment."""
 
     def __init__(self, client: Client, deployment: str) -> None:
         self._client = client
@@ -30,7 +30,7 @@ class OwnBuild:
         self.id = build_id()
 
     def config(self, *, pinned: bool = True) -> WorkerDeploymentConfig:
-        """What a worker registers, and whether its workflows stay with this build."""
+        """The deployment configuration; `pinned` workflows stay with this build."""
         behavior = VersioningBehavior.PINNED if pinned else VersioningBehavior.AUTO_UPGRADE
         return WorkerDeploymentConfig(
             version=WorkerDeploymentVersion(deployment_name=self.deployment, build_id=self.id),
@@ -39,16 +39,16 @@ class OwnBuild:
         )
 
     async def begin(self) -> None:
-        """Make the first build of a deployment the current one: before that, nothing would run.
+        """Make the first build of a deployment the current one, without which nothing would run.
 
-        Any later one waits until somebody promotes it.
+        A later build waits until somebody promotes it.
         """
         found = await self._registered()
         if found is None:
             _log.warning("build_not_registered", deployment=self.deployment, build=self.id)
             return
         if found.untouched:
-            # Refused where another worker was faster: then one is current, which is all we want.
+            # Refused if another worker was faster. Then there is a current build, and that is fine.
             with contextlib.suppress(RPCError):
                 await deployment_calls.set_current(
                     self._client,
@@ -62,10 +62,10 @@ class OwnBuild:
         _log.info("build_serves", deployment=self.deployment, build=self.id, status=status)
 
     async def drained(self) -> None:
-        """Return when the server says that no run needs this build any more.
+        """Wait until the server says that no run needs this build any more.
 
-        A build that is drained already when its worker starts was started for a rollback, and waits
-        to be promoted.
+        If the build is drained already at the start, its worker was started for a rollback, and
+        waits until somebody promotes it.
         """
         needed = False
         while True:
@@ -90,9 +90,9 @@ class OwnBuild:
 
 
 async def own_build(client: Client, deployment: str | None) -> OwnBuild | None:
-    """The build to register; None without a deployment, or where the server keeps no versions.
+    """The build to register; None without a deployment, or if the server lacks worker versioning.
 
-    There the workers serve as they always did: any takes any run.
+    Without a build, any worker takes any run.
     """
     if deployment is None:
         return None

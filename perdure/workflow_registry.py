@@ -28,7 +28,7 @@ WORKFLOWS = (
 
 
 def workflow_runner() -> SandboxedWorkflowRunner:
-    """The sandbox stays on; our own pure packages pass through, so that types are one."""
+    """The sandbox of the SDK; our own pure packages pass through it, or types would not match."""
     build_validators()
     restrictions = SandboxRestrictions.default.with_passthrough_modules("perdure")
     return SandboxedWorkflowRunner(restrictions=restrictions)
@@ -38,10 +38,10 @@ TASK_S = 8  # below the ten seconds after which the server gives a task to anoth
 
 
 def allow_long_tasks(worker: Worker) -> None:
-    """Give a workflow task most of the server's ten seconds, where the SDK allows two.
+    """Raise the SDK's limit of two seconds for a workflow task, as the server allows ten.
 
-    Ten thousand signals that waited for a worker come as one task. They take the SDK itself 0.8 s
-    of a quiet core; on a busy one the task would be taken for a deadlock, each time it is tried.
+    Ten thousand signals that waited for a worker come in one task. They take the SDK 0.8 s on an
+    idle core. On a busy one, the SDK would report a deadlock at every attempt.
     """
     inner = worker._workflow_worker  # pyright: ignore[reportPrivateUsage]
     if inner is not None and inner._deadlock_timeout_seconds is not None:  # pyright: ignore[reportPrivateUsage]

@@ -1,4 +1,4 @@
-"""Limits of working time, for steps and tools: what they wait for a store is none of it."""
+"""Limits of working time for steps and tools; time spent waiting for a store does not count."""
 
 import asyncio
 from typing import TypeVar
@@ -11,7 +11,7 @@ SHORTEST_LOOK_S = 0.25
 
 
 async def ended_in_time(task: "asyncio.Future[R]", *, seconds: float | None) -> bool:
-    """Wait for a task for so many seconds of work; those spent waiting for a store are none."""
+    """Wait for a task up to a limit of working time; waiting for a store does not count."""
     clock = asyncio.get_running_loop().time
     patience = PATIENCE.get() or Patience()
     began, waited = clock(), patience.waited(clock())

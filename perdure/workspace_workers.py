@@ -1,6 +1,6 @@
-"""The workers of workspace folders: each polls while its folder is used, and retires then.
+"""The workers of workspace folders: each polls only while its folder is in use.
 
-A worker costs a thread, a megabyte and pollers on the server, for as long as it is there.
+A worker costs a thread, a megabyte and pollers at the server, even if it has nothing to do.
 """
 
 import asyncio
@@ -16,9 +16,9 @@ _log = structlog.get_logger(__name__)
 
 
 class WorkspaceWorkers:
-    """Starts and retires workers inside one task; leaving the block ends all of them.
+    """Starts and ends workers inside one task; leaving the block ends all of them.
 
-    `make` gets a workspace's id and its folder.
+    `make` gets the id of a workspace and its folder.
     """
 
     def __init__(self, make: Callable[[str, str], Worker]) -> None:
@@ -49,22 +49,22 @@ class WorkspaceWorkers:
             for task in self._leaving.values():
                 stack.push_async_callback(asyncio.wait, {task})
             for worker in self._serving.values():
-                # Told why the block ends: a worker that broke it raises its own error instead.
+                # Pass on why the block ends: a worker that caused it then raises its own error.
                 stack.push_async_callback(worker.__aexit__, exc_type, exc, traceback)
 
     async def serve(self, wanted: Mapping[str, str]) -> None:
-        """Serve exactly these folders, by id; the others finish what they have in hand."""
+        """Serve exactly these folders, by id; workers of others finish their work and end."""
         for workspace in self.served - wanted.keys():
             self._retire(workspace)
         for workspace, folder in wanted.items():
-            # One that still drains is followed at the next call: a queue has one worker a process.
+            # A process may have only one worker for a queue, so wait while the old one drains.
             if workspace not in self._serving and workspace not in self._leaving:
                 worker = await self._make(workspace, folder).__aenter__()
                 self._serving[workspace] = worker
                 _log.info("worker_serves", folder=folder, queue=worker.task_queue)
 
     async def shutdown(self) -> None:
-        """Stop polling, and finish what is in hand."""
+        """Stop polling, and finish the work in progress."""
         draining = [worker.shutdown() for worker in self._serving.values()]
         await asyncio.gather(*draining, *self._leaving.values())
 
