@@ -15,8 +15,6 @@ from pathlib import Path
 
 import structlog
 
-# Before all that it finds.
-
 # isort: split
 
 from perdure.adapters.logging.process_logs import log_process, told_at_the_end

@@ -148,7 +148,7 @@ async def _run(
     answered = nullcontext() if on_gate is None else gates_of_children().answered(run, on_gate)
     try:
         with answered:
-            # By name and as JSON, so that it does not matter how the worker's client converts.
+            # By name and as JSON, whatever data converter the worker's client has.
             loop: ChildWorkflowHandle[object, JsonValue] = await workflow.start_child_workflow(
                 WORKFLOW_TYPES[kind],
                 task,
@@ -166,16 +166,16 @@ async def _run(
 
 
 async def _ended(loop: ChildWorkflowHandle[object, JsonValue]) -> JsonValue:
-    """What a loop returns, also after a cancellation, which is passed on to it."""
+    """Wait for the result of a loop; a cancellation is passed on to it, and the wait goes on."""
     while True:
         try:
             return await asyncio.shield(loop)
         except asyncio.CancelledError:
             if loop.done():
                 raise
-            # Cancelling the handle would reach the execution that was started, and nobody else: a
-            # loop continues as new as soon as its task is opened.
-            with suppress(FailureError):  # it ended in this very moment
+            # Cancelling the handle would reach only the execution that was started, but a loop
+            # continues as new as soon as its task is opened.
+            with suppress(FailureError):  # the loop has just ended
                 await workflow.get_external_workflow_handle(loop.id).cancel()
 
 
@@ -190,7 +190,7 @@ def _failed(error: ChildWorkflowError) -> ApplicationError | ChildWorkflowError:
 
 
 def _checked(kind: LoopKind, fields: Mapping[str, object]) -> dict[str, JsonValue]:
-    """The fields as JSON; what a worker alone can tell is told by the run."""
+    """The fields as JSON; what only a worker can check is checked when the run is opened."""
     try:
         task: dict[str, JsonValue] = {name: _as_json(value) for name, value in fields.items()}
         validated({**task, "kind": kind})
@@ -200,7 +200,7 @@ def _checked(kind: LoopKind, fields: Mapping[str, object]) -> dict[str, JsonValu
 
 
 def _as_json(value: object) -> JsonValue:
-    """A value as task files have it; of a model the fields that were set."""
+    """A value as in task files; of a model, only the fields that were set."""
     match value:
         case BaseModel():
             return value.model_dump(mode="json", by_alias=True, exclude_unset=True)

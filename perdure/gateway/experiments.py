@@ -168,7 +168,7 @@ class Experiments:
         """Add inputs; an ended experiment continues with them.
 
         Raises:
-            NotAllowed: the number of inputs is not `after`: somebody else has added some.
+            NotAllowed: there are not exactly `after` inputs, since somebody else has added some.
         """
         await self.stored(id)
         if not await self._store.add_entries(id, entries, after=after):

@@ -56,7 +56,7 @@ class Readiness:
         """Require a worker on every queue; returns a note about busy ones, None if all answered.
 
         Raises:
-            NoReadyWorker: a queue has nobody who fetches work.
+            NoReadyWorker: a queue has no worker.
             ModelUnavailable: the workers cannot call a model that the run needs.
             InvalidInput: the workers do not serve a hook of the task.
             VersionsApart: the workers are too old or too new for this interface.

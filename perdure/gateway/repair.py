@@ -131,7 +131,7 @@ TOLD_CHARACTERS = 80
 
 
 class Repairing:
-    """Repairs runs through the server alone, since their workers cannot answer."""
+    """Repairs runs only through the server, since their workers cannot answer."""
 
     def __init__(self, *, server: TemporalGateway, why_not: WhyNot = nothing_known) -> None:
         self._server = server

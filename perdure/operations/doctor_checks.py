@@ -161,7 +161,7 @@ AT_ONCE = 8
 
 async def failing_runs(connect: Connect) -> AsyncIterator[Check]:
     """Open runs whose code keeps failing in the worker; nothing else reports them."""
-    with suppress(ServiceUnavailable):  # an absent server was told already
+    with suppress(ServiceUnavailable):  # another check reports an absent server
         async with connect(start=False, on_progress=lambda _: None) as services:
             failing = await services.gateway.failing(limit=LOOKED_AT)
             for one in failing.runs:
@@ -189,7 +189,7 @@ def how_far(failing: FailingRuns) -> Check:
 
 async def task_queue(settings: Settings, connect: Connect) -> AsyncIterator[Check]:
     """Whether only this installation serves the queue on which any Temporal client starts tasks."""
-    with suppress(ServiceUnavailable):  # an absent server was told already
+    with suppress(ServiceUnavailable):  # another check reports an absent server
         own, client = await own_server(settings, connect)
         found = await workflow_pollers(client, settings.task_queue, now=utc_now())
         others = {installation_of(identity) for identity in found} - {own, None}
@@ -236,7 +236,7 @@ async def model_rates(settings: Settings, connect: Connect) -> AsyncIterator[Che
         found = "no model is limited by itself (PERDURE_MODEL_RATES)"
         yield Check(name=MODEL_RATES, state="ok", found=found)
         return
-    with suppress(ServiceUnavailable):  # an absent server was told already
+    with suppress(ServiceUnavailable):  # another check reports an absent server
         own, client = await own_server(settings, connect)
         for pattern, rate in rates.items():
             queue = queue_of_rate(own, pattern)
@@ -254,7 +254,7 @@ async def model_rates(settings: Settings, connect: Connect) -> AsyncIterator[Che
 
 async def schedules(connect: Connect) -> AsyncIterator[Check]:
     """Schedules that start nothing, or whose starts were refused."""
-    with suppress(ServiceUnavailable):  # an absent server was told already
+    with suppress(ServiceUnavailable):  # another check reports an absent server
         async with connect(start=False, on_progress=lambda _: None) as services:
             found = await services.schedules().list()
             for one in found:
@@ -273,7 +273,7 @@ async def schedules(connect: Connect) -> AsyncIterator[Check]:
 
 async def waiting_runs(connect: Connect) -> AsyncIterator[Check]:
     """Open runs that wait for their store, or whose work no worker takes."""
-    with suppress(ServiceUnavailable):  # an absent server was told already
+    with suppress(ServiceUnavailable):  # another check reports an absent server
         async with connect(start=False, on_progress=lambda _: None) as services:
             looked_at, cursor = 0, None
             while looked_at < LOOKED_AT:

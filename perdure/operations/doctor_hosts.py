@@ -31,7 +31,7 @@ async def host(settings: Settings, connect: Connect) -> AsyncIterator[Check]:
         return
     id = (work / HOST_FILE).read_text(encoding="ascii")
     folders = await asyncio.to_thread(_folders, work)
-    with suppress(ServiceUnavailable):  # an absent server was told already
+    with suppress(ServiceUnavailable):  # another check reports an absent server
         own, client = await own_server(settings, connect)
         queue = host_probe_queue(host_queue(own, id))
         pollers = (await backlog(client, queue, workflows=False, now=utc_now())).pollers

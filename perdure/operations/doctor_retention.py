@@ -23,7 +23,7 @@ async def retention(settings: Settings, connect: Connect) -> AsyncIterator[Check
 
     Without rules and schedule, there is nothing to report.
     """
-    with suppress(ServiceUnavailable):  # an absent server was told already
+    with suppress(ServiceUnavailable):  # another check reports an absent server
         async with connect(start=False, on_progress=lambda _: None) as services:
             if (check := erasing(await services.erasure().pending())) is not None:
                 yield check

@@ -27,7 +27,7 @@ async def fairness(settings: Settings, connect: Connect) -> AsyncIterator[Check]
         found = "the embedded server gives each tenant its part of the workers"
         yield Check(name=FAIRNESS, state="ok", found=found)
         return
-    with suppress(ServiceUnavailable):  # an absent server was told already
+    with suppress(ServiceUnavailable):  # another check reports an absent server
         _, client = await own_server(settings, connect)
         host = settings.temporal.address.rpartition(":")[0]
         yield unsaid(host, await server_version(client))

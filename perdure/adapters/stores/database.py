@@ -126,6 +126,7 @@ class Database:
     async def snapshot(self) -> AsyncGenerator[AsyncConnection]:
         """A read-only transaction in which all statements see the same state of the database."""
         async with self.read() as connection:
+            # In SQLite, every read transaction sees one state anyway.
             if self.dialect_name == "postgresql":
                 await connection.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"))
             yield connection

@@ -95,8 +95,8 @@ class PostgresqlDialect:
         try:
             return create_async_engine(
                 url,
-                hide_parameters=True,
-                pool_pre_ping=True,
+                hide_parameters=True,  # errors must not quote content
+                pool_pre_ping=True,  # a restart of the server leaves dead connections in the pool
                 connect_args={
                     "connect_timeout": CONNECT_TIMEOUT_SECONDS,
                     "options": " ".join(filter(None, [options, _given_options(url)])),

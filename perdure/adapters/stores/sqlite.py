@@ -92,6 +92,8 @@ class SqliteDialect:
                 cure="Write sqlite+aiosqlite:///absolute/path.sqlite.",
             )
         _make_private(Path(url.database))
+        # Parameters are hidden, since errors must not quote content. Without an isolation level,
+        # Python's driver begins no transactions by itself; `_begin` does.
         engine = create_async_engine(
             url,
             hide_parameters=True,
