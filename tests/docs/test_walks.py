@@ -306,10 +306,11 @@ async def runs_of_a_customer(one: Newcomer) -> None:
 @PATIENCE
 async def test_keep_and_erase(owner: Newcomer) -> None:
     told = await walk(owner, page("retention.md"), {"perdure erase RUN": runs_of_a_customer})
-    shown, erased, none_left, labelled = list(told.values())[-4:]
+    shown, erased, none_left, labelled, resumed = list(told.values())[-5:]
     assert "would erase" in shown and "erased" in erased
     assert none_left == "No run fits.\n"
     assert "1 run: refine-bottle-" in labelled
+    assert resumed == "No erasure was broken off.\n"
 
 
 async def news(one: Newcomer) -> None:

@@ -45,7 +45,8 @@ async def erase(
     async with session.connected() as services:
         roots = await _roots(session, services, run, subject=subject, label=label)
         if not roots:
-            session.output.show(line("No run fits."), {"type": "erased", "runs": []})
+            told = "No erasure was broken off." if resume else "No run fits."
+            session.output.show(line(told), {"type": "erased", "runs": []})
             return
         if yes:
             await _erase(session, services, roots, later=later)
