@@ -68,9 +68,8 @@ async def collect(
 
     First, expired runs are deleted; one that cannot be deleted, for example because it was reset,
     stays and is named. Interrupted erasures are completed. Working folders of ended runs are
-    removed, since their files are in the store, and so are old lines of the audit trail and old
-    notices. Calls that began and that no step waits for, as in a restored store, are booked as
-    lost.
+    removed, since their files are in the store; so are old audit lines and notices. Calls that
+    began and that no step waits for, as in a restored store, are booked as lost.
 
     Args:
         stores: the stores of the installation.
