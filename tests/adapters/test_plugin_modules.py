@@ -1,5 +1,6 @@
 """Plugins by module and by file, and what is said of one that does not load."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,8 @@ def test_a_file_brings_tools_and_checks_and_imports_its_neighbours(
     (tmp_path / "mytools.py").write_text(OURS)
     (tmp_path / "beside.py").write_text("GREETING = 'hello'")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path / "nowhere"))  # what is added is taken back
+    # What is added is taken back. `syspath_prepend` would go through caches that threads change.
+    monkeypatch.setattr(sys, "path", list(sys.path))
     named = Settings.load(plugins="./mytools.py").plugins
     assert named == (str(tmp_path / "mytools.py"),)
     assert [tool.fact.name for tool in plugin_tools(named) if isinstance(tool, Tool)] == [
@@ -71,7 +73,7 @@ def test_a_folder_is_a_package_of_its_own(tmp_path: Path, monkeypatch: pytest.Mo
     (package / "__init__.py").write_text("from . import parts\nfrom .parts import greet\n")
     (package / "parts.py").write_text(OURS.replace("from beside import GREETING", "GREETING = 1"))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path / "nowhere"))
+    monkeypatch.setattr(sys, "path", list(sys.path))
     for said in ("ourtools", "./ourtools"):
         named = Settings.load(plugins=said).plugins
         found = [one.fact.name for one in plugin_tools(named) if isinstance(one, Tool)]
@@ -87,7 +89,7 @@ def test_a_plugin_beside_a_module_named_like_ours(
         OURS.replace("from beside import GREETING", "GREETING = 1")
     )
     monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path / "nowhere"))
+    monkeypatch.setattr(sys, "path", list(sys.path))
     assert plugin_tools(Settings.load(plugins="mytools").plugins)
 
 
