@@ -9,7 +9,7 @@ from perdure.domain.evaluation.evaluators import CHECK_KINDS
 from perdure.domain.evaluation.rubric import Rubric, RubricProblems
 from perdure.domain.foundation.problems import Problem, nearest_name, shown
 from perdure.domain.refine.spec import RefineSettings, bound_to_parts, settings_problems
-from perdure.submission.layers import FIELDS_BY_KIND, Fields, steps_of
+from perdure.submission.layers import FIELDS_BY_KIND, Fields, steps_of, values_at
 
 M = TypeVar("M", bound=BaseModel)
 Examine = Callable[[Fields], list[Problem]]
@@ -80,7 +80,7 @@ def of_sound_parts(whole: Fields, rubric_problems: RubricProblems) -> list[Probl
 def _misspelt(whole: Fields, wrong: Sequence[Problem]) -> Iterator[tuple[str, str, str]]:
     """The block, the field that names its form, and the name that was probably meant."""
     for problem in wrong:
-        value = _at(whole, steps_of(problem.path))
+        value = next(values_at(whole, steps_of(problem.path)), None)
         block, _, field = problem.path.rpartition(".")
         # A field that is not known has a near name too; its value is not what is wrong.
         if block and problem.nearest and problem.found == shown(value):
@@ -106,18 +106,6 @@ def _made(model: type[M], value: JsonValue) -> M | None:
 def _moved(problem: Problem, index: int) -> Problem:
     path = problem.path.replace("rubric[0]", f"rubric[{index}]", 1)
     return problem.model_copy(update={"path": path})
-
-
-def _at(value: JsonValue, steps: Sequence[str | int]) -> JsonValue:
-    for step in steps:
-        match value, step:
-            case dict(), str() if step in value:
-                value = value[step]
-            case list(), int() if step < len(value):
-                value = value[step]
-            case _:
-                return None
-    return value
 
 
 def _put(whole: Fields, steps: Sequence[str | int], value: JsonValue) -> Fields:

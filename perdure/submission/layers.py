@@ -1,7 +1,7 @@
 """Merges the layers of a specification, and finds the layer that a field comes from."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -121,6 +121,11 @@ def source_of(layers: Sequence[Layer], path: str) -> str | None:
 
 def has(value: JsonValue, steps: Sequence[Step]) -> bool:
     """Whether there is a value at these steps."""
+    return any(True for _ in values_at(value, steps))
+
+
+def values_at(value: JsonValue, steps: Sequence[Step]) -> Iterator[JsonValue]:
+    """The value at these steps, which may be null; nothing where the steps lead nowhere."""
     for step in steps:
         match value, step:
             case dict(), str() if step in value:
@@ -128,8 +133,8 @@ def has(value: JsonValue, steps: Sequence[Step]) -> bool:
             case list(), int() if step < len(value):
                 value = value[step]
             case _:
-                return False
-    return True
+                return
+    yield value
 
 
 def _over(low: Fields, high: Fields) -> Fields:
