@@ -4,6 +4,7 @@ The steps are those of "Versions side by side" in docs/operations.md.
 """
 
 import os
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,6 +69,18 @@ def _deployments(drill: Ground) -> Deployments:
     return drill.site.gateway.deployments(NAME, build_id())
 
 
+async def _registered_beside(rolling: Deployments, known: str) -> str:
+    """The other build, once a worker has registered it."""
+    found = list[str]()
+
+    async def registered() -> bool:
+        found.extend(one.id for one in (await rolling.status()).builds if one.id != known)
+        return bool(found)
+
+    await eventually(registered)
+    return found[0]
+
+
 async def _executions(drill: Ground, run: str) -> list[Execution]:
     """All executions of a run, the oldest first."""
     client, found = drill.site.client, list[Execution]()
@@ -114,12 +127,7 @@ async def test_each_run_is_replayed_by_the_version_that_decided(
             old = (await rolling.status()).current
             assert old is not None
             async with drill.site.worker_process(**_environment(drill, second)):
-
-                async def registered() -> str | None:
-                    builds = (await rolling.status()).builds
-                    return next((one.id for one in builds if one.id != old.id), None)
-
-                new = await eventually(registered)
+                new = await _registered_beside(rolling, old.id)
                 assert (old.id == build_id()) is upgrade
                 with pytest.raises(NotAllowed, match="it still begins runs"):
                     await rolling.drain(old.id)
@@ -151,6 +159,46 @@ async def test_each_run_is_replayed_by_the_version_that_decided(
             assert not any(one.failures for one in executions), run
         # Nobody paid for an answer twice.
         assert len(drill.provider.lines()) == TURNS * len(results)
+
+
+@pytest.mark.long
+async def test_a_ramp_begins_its_share_of_the_new_runs(
+    versioning: WorkflowEnvironment, tmp_path: Path
+) -> None:
+    address = versioning.client.service_client.config.target_host
+    ahead = other_decisions(tmp_path / "ahead")
+    async with ground(tmp_path, address, deployment="ramped") as drill:
+        drill.provider.choose = lambda _: [Play(text="done")]
+        rolling = drill.site.gateway.deployments("ramped", build_id())
+
+        async def begun_by(count: int) -> Counter[str]:
+            """The builds in which some new runs begin, and end."""
+            runs = [await drill.start(goal=f"run {n}") for n in range(count)]
+            assert {(await drill.site.gateway.result(run)).output for run in runs} == {"done"}
+            return Counter(
+                [build for run in runs for build in (await _executions(drill, run))[0].builds]
+            )
+
+        async with (
+            drill.site.worker_process(**_environment(drill, None)),
+            drill.site.worker_process(**_environment(drill, ahead)),
+        ):
+            await rolling.promote()
+            new = await _registered_beside(rolling, build_id())
+            with pytest.raises(NotAllowed, match="is current: it begins all runs"):
+                await rolling.ramp(build_id(), 50)
+            assert await begun_by(4) == {build_id(): 4}
+            ramping = (await rolling.ramp(new, 100)).build(new)
+            assert ramping is not None
+            assert (ramping.status, ramping.percent) == ("ramping", 100)
+            with pytest.raises(NotAllowed, match="is ramping: it still begins runs"):
+                await rolling.drain(new)
+            assert await begun_by(4) == {new: 4}
+            await rolling.ramp(new, 50)
+            # That 40 runs all fall to one side happens once in half a million million times.
+            assert set(await begun_by(40)) == {build_id(), new}
+            await rolling.ramp(new, 0)
+            assert await begun_by(4) == {build_id(): 4}
 
 
 @pytest.mark.long
