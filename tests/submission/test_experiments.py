@@ -122,7 +122,7 @@ def test_a_dotted_field_and_a_block_say_the_same() -> None:
         ({"parallel": 1_000}, "parallel"),
         ({"budget": -1}, "budget"),
         ({"budget": {"usd": 1}}, "usd"),
-        ({"score": "luck"}, "score: found"),
+        ({"score": "luck"}, 'score: found "luck"'),
         ({"score": "labels"}, "inputs.1.expected"),
         ({"score": {"check": "length"}}, "score"),
         ({"score": {"check": "regex", "pattern": "("}}, "pattern"),
@@ -136,6 +136,38 @@ def test_a_dotted_field_and_a_block_say_the_same() -> None:
 )
 def test_wrong_input_is_refused_in_words(fields: dict[str, JsonValue], told: str) -> None:
     assert told in refused(**fields)
+
+
+def test_no_mistake_hides_another() -> None:
+    told = refused(
+        arms={"a b": {}, "loop": {}, "typo": {"refine.max_iteration": 1}, "best": {"best_of": 0}},
+        repeats="many",
+        parallel=1_000,
+        sore="labels",
+        score="luck",
+        budget=-1,
+    )
+    places = ["arms.a b", "arms.best.best_of", "arms.typo", "refine.max_iteration"]
+    for place in [*places, "repeats", "parallel", "sore", "score: found", "budget"]:
+        assert place in told
+    assert told.count("The experiment cannot be run:") == 1
+
+
+def test_a_mistake_of_the_task_is_told_once_and_hides_no_other() -> None:
+    with pytest.raises(InvalidInput) as caught:
+        made(task={**TASK, "gaol": "x"}, score="luck", parallel=0)
+    told = str(caught.value)
+    assert (told.count("the field gaol"), told.count("every arm")) == (1, 1)
+    assert [place for place, _ in caught.value.problems] == ["task.gaol", "score", "parallel"]
+
+
+@pytest.mark.parametrize("wrong", [{"inputs": []}, {"inputs": 3}, {"task": 3}])
+def test_without_a_task_or_inputs_the_rest_is_told_as_far_as_it_goes(
+    wrong: dict[str, JsonValue],
+) -> None:
+    told = refused(**wrong, parallel="x", arms={"a b": {}})
+    assert next(iter(wrong)) in told
+    assert "parallel" in told
 
 
 def test_held_out_scores() -> None:

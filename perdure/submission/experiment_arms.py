@@ -1,0 +1,199 @@
+"""Reads the arms of an experiment: what each changes of the task, and how often it tries."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import JsonValue
+
+from perdure.domain.experiments.plan import (
+    MOST_ARMS,
+    MOST_TRIES,
+    Arm,
+    Entry,
+    Fields,
+    Tries,
+    over,
+    trial_task,
+)
+from perdure.domain.foundation.errors import InvalidInput
+from perdure.domain.foundation.problems import Problem, nearest_name, shown
+from perdure.domain.refine.spec import RefineSpec
+from perdure.domain.specs import Spec
+from perdure.submission.findings import Findings, refused
+from perdure.submission.layers import steps_of
+from perdure.submission.loading import load, load_data
+from perdure.submission.types import Flags, Submission, Surroundings
+
+BEST_OF, OF = "best_of", "of"
+ARM_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}")
+# How the ids of further tries of an arm end, so an arm's own name must not.
+TRY = re.compile(r"-\d+$")
+WITHOUT_MEMORY: Fields = {"recall": False, "learn": False}
+ONE_ITERATION: Fields = {"refine": {"max_iterations": 1, "min_iterations": 1}}
+USUAL_ARMS: dict[str, JsonValue] = {
+    "loop": {},
+    "single": {"refine.max_iterations": 1},
+    BEST_OF: {BEST_OF: "same_tokens"},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenArm:
+    """An arm as written: the fields that it changes, and how often it tries."""
+
+    name: str
+    fields: Fields
+    tries: str | int | None
+    of: str | None
+
+
+def written_arms(given: dict[str, JsonValue] | None, found: Findings) -> list[WrittenArm]:
+    """The arms of the file that are well formed; by default the usual three."""
+    if given is None:
+        given = USUAL_ARMS
+    elif not 0 < len(given) <= MOST_ARMS:
+        allowed = f"1 to {MOST_ARMS} arms"
+        found.add(refused([Problem(path="arms", found=str(len(given)), allowed=allowed)]))
+    read = (found.part(lambda arm=arm: _written(*arm)) for arm in given.items())
+    return [arm for arm in read if arm is not None]
+
+
+def _written(name: str, given: JsonValue) -> WrittenArm:
+    problems: list[Problem] = []
+    if not ARM_NAME.fullmatch(name) or TRY.search(name):
+        allowed = "letters, digits, - and _, at most 32, without a number after the last -"
+        problems.append(Problem(path=f"arms.{name}", found=shown(name), allowed=allowed))
+    if given is not None and not isinstance(given, dict):
+        allowed = "fields of the task that it changes, or {} for none"
+        problems.append(Problem(path=f"arms.{name}", found=shown(given), allowed=allowed))
+    fields = dict(given) if isinstance(given, dict) else {}
+    of = fields.pop(OF, None) if BEST_OF in fields else None
+    tries = fields.pop(BEST_OF, None)
+    count = isinstance(tries, int) and not isinstance(tries, bool) and 1 <= tries <= MOST_TRIES
+    if not (tries is None or count or tries in {"same_tokens", "same_calls"}):
+        allowed = f"same_tokens, same_calls or a number from 1 to {MOST_TRIES}"
+        path = f"arms.{name}.{BEST_OF}"
+        problems.append(Problem(path=path, found=shown(tries), allowed=allowed))
+    if problems:
+        raise refused(problems)
+    wanted = tries if isinstance(tries, str | int) else None
+    return WrittenArm(name, _nested(fields), wanted, of if isinstance(of, str) else None)
+
+
+def _nested(fields: Fields) -> Fields:
+    """The fields with dotted names as blocks, as `refine.max_iterations` is a field of `refine`."""
+    whole: Fields = {}
+    for path, value in fields.items():
+        steps = [str(step) for step in steps_of(path)] or [path]
+        nested: Fields = {steps[-1]: value}
+        for step in reversed(steps[:-1]):
+            nested = {step: nested}
+        whole = over(whole, nested)
+    return whole
+
+
+def submitted_arms(
+    task: str | Fields,
+    arms: Sequence[WrittenArm],
+    first: Entry,
+    surroundings: Surroundings,
+    found: Findings,
+) -> dict[str, Submission]:
+    """Each arm's task with the first input, read as `perdure run` would read it.
+
+    Returns:
+        Those that can be run, by the names of their arms.
+    """
+    submitted, wrong = dict[str, Submission](), dict[str, list[tuple[str, InvalidInput]]]()
+    for arm in arms:
+        try:
+            submitted[arm.name] = _submitted(task, arm, first, surroundings)
+        except InvalidInput as error:
+            wrong.setdefault(error.message, []).append((arm.name, error))
+    for same in wrong.values():
+        names, refusal = [name for name, _ in same], same[0][1]
+        # A mistake in the task itself is told once, not once for each arm.
+        shared = len(names) == len(arms) > 1
+        places = ["task"] if shared else [f"arms.{name}" for name in names]
+        found.add(
+            InvalidInput(
+                f"{'every arm' if shared else ', '.join(places)}: {refusal.message}",
+                cure=refusal.cure,
+                problems=(
+                    (f"{place}.{path}", words)
+                    for place in places
+                    for path, words in refusal.problems
+                ),
+            )
+        )
+    return submitted
+
+
+def _submitted(
+    task: str | Fields, arm: WrittenArm, first: Entry, surroundings: Surroundings
+) -> Submission:
+    own = Arm(name=arm.name, task={})
+    entered = trial_task(own, first, label="experiment")
+    entered.pop("metadata")
+    fields = over(over(WITHOUT_MEMORY, entered), arm.fields)
+    plain = _load(task, Flags(fields=fields), surroundings)
+    if arm.tries is None or not isinstance(plain.spec, RefineSpec):
+        return plain
+    # Trying several times replaces iterating: each try is a single iteration.
+    once = over(over(WITHOUT_MEMORY, ONE_ITERATION), over(entered, arm.fields))
+    return _load(task, Flags(fields=once), surroundings)
+
+
+def _load(task: str | Fields, flags: Flags, surroundings: Surroundings) -> Submission:
+    if isinstance(task, str):
+        return load(task, flags, surroundings=surroundings)
+    return load_data(task, flags, surroundings=surroundings)
+
+
+def stored_arms(
+    written: Sequence[WrittenArm], specs: Mapping[str, Spec], first: Entry, found: Findings
+) -> tuple[Arm, ...]:
+    """The arms as they are stored; `specs` are those that can be run."""
+    read = [
+        found.part(lambda arm=arm: _stored(arm, specs[arm.name], written, first))
+        for arm in written
+        if arm.name in specs
+    ]
+    return tuple(arm for arm in read if arm is not None)
+
+
+def _stored(arm: WrittenArm, spec: Spec, all_arms: Sequence[WrittenArm], first: Entry) -> Arm:
+    """The arm with its whole task, without the values of the first input."""
+    task: Fields = spec.model_dump(mode="json", by_alias=True)
+    context = task.get("context")
+    if isinstance(context, dict):
+        task["context"] = {key: text for key, text in context.items() if key not in first.context}
+    return Arm(
+        name=arm.name,
+        task=task,
+        tries=_tries(arm, all_arms),
+        most_usd=spec.budget.cost_usd,
+        most_tokens=spec.budget.tokens,
+    )
+
+
+def _tries(arm: WrittenArm, all_arms: Sequence[WrittenArm]) -> Tries | None:
+    if arm.tries is None:
+        return None
+    if isinstance(arm.tries, int):
+        return Tries(count=arm.tries)
+    names = [one.name for one in all_arms if one.tries is None]
+    of = arm.of or (names[0] if names else None)
+    if of not in names:
+        near = nearest_name(of, names) if of else None
+        allowed = (
+            f"one of {', '.join(names)}" if names else "an arm without best_of to compare with"
+        )
+        path = f"arms.{arm.name}.{OF}"
+        raise refused([Problem(path=path, found=shown(of), allowed=allowed, nearest=near)])
+    spend: Literal["same_tokens", "same_calls"] = (
+        "same_calls" if arm.tries == "same_calls" else "same_tokens"
+    )
+    return Tries(spend=spend, of=of)

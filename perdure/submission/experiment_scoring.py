@@ -1,0 +1,98 @@
+"""Reads where the scores of an experiment come from."""
+
+from collections.abc import Sequence
+
+from pydantic import JsonValue, TypeAdapter, ValidationError
+
+from perdure.domain.evaluation.rubric import Rubric
+from perdure.domain.experiments.plan import Entry, Fields, JudgeScore, Scoring
+from perdure.domain.foundation.problems import Problem, problems_of, shown
+from perdure.domain.refine.spec import RefineSpec
+from perdure.domain.specs import Spec
+from perdure.submission.findings import refused
+from perdure.submission.types import Surroundings
+
+JUDGE_PASSES = 0.8
+FORMS = (
+    "rubric, labels, {check: …}, {rubric: […]} or {judge: criteria, model: name}, each with passes"
+)
+_EVALUATORS: TypeAdapter[Rubric] = TypeAdapter(Rubric)
+
+
+def scoring_of(
+    given: str | Fields, spec: Spec | None, entries: Sequence[Entry], surroundings: Surroundings
+) -> Scoring:
+    """Where scores come from.
+
+    Args:
+        given: as written in the file.
+        spec: a task of the experiment; None if none can be run.
+        entries: the inputs.
+        surroundings: which models judge, and which checks can be used.
+
+    Raises:
+        InvalidInput: it is not valid, or the task or the inputs cannot provide the scores.
+    """
+    fields: Fields = {given: True} if isinstance(given, str) else dict(given)
+    passes = fields.pop("passes", None)
+    try:
+        scoring = _of_known_form(fields, surroundings)
+        if scoring is None:
+            raise refused([Problem(path="score", found=shown(given), allowed=FORMS)])
+        if passes is not None:
+            scoring = Scoring.model_validate({**scoring.model_dump(), "passes": passes})
+    except ValidationError as error:
+        raise refused(problems_of(error, given, root="score")) from None
+    if scoring.by == "rubric" and spec is not None and not isinstance(spec, RefineSpec):
+        raise refused([
+            Problem(
+                path="score",
+                found=f"rubric, and a task of kind {spec.kind}",
+                allowed="check, judge or labels for a task without a rubric",
+            )
+        ])  # fmt: skip
+    if scoring.by == "labels":
+        bare = [entry.name for entry in entries if entry.expected is None]
+        if bare:
+            raise refused([
+                Problem(
+                    path=f"inputs.{bare[0]}.expected",
+                    found="nothing",
+                    allowed="the right answer, for `score: labels`",
+                )
+            ])  # fmt: skip
+    if scoring.rubric is not None and (wrong := surroundings.rubric_problems(scoring.rubric)):
+        raise refused(wrong)
+    return scoring
+
+
+def _of_known_form(fields: Fields, surroundings: Surroundings) -> Scoring | None:
+    match fields:
+        case {"rubric": True} if len(fields) == 1:
+            return Scoring()
+        case {"labels": _} if len(fields) == 1:
+            return Scoring(by="labels")
+        case {"judge": str() as criteria}:
+            model = fields.get("model", surroundings.default_model)
+            if not isinstance(model, str) or not surroundings.judges(model):
+                allowed = "a model that may judge"
+                raise refused([Problem(path="score.model", found=shown(model), allowed=allowed)])
+            judge = JudgeScore(criteria=criteria, model=model)
+            return Scoring(by="judge", judge=judge, passes=JUDGE_PASSES)
+        case {"check": _}:
+            rubric: JsonValue = [{"name": "held out", "evaluator": fields}]
+        case {"rubric": list() as dimensions}:
+            rubric = dimensions
+        case _:
+            return None
+    checks = _EVALUATORS.validate_python(rubric)
+    other = [one.name for one in checks.dimensions if one.pure_check is None]
+    if other:
+        raise refused([
+            Problem(
+                path=f"score.{other[0]}",
+                found="a judge, a person or a program",
+                allowed="checks of the text alone; {judge: …} for a judge",
+            )
+        ])  # fmt: skip
+    return Scoring(by="check", rubric=checks)
