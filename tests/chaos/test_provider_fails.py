@@ -161,7 +161,7 @@ async def test_r29_pause_turn_goes_on(served: Ground) -> None:
     ("raw", "calls"),
     [
         (f'{{"word": {HUGE}}}', 2),
-        (DEEP, 1),
+        (DEEP, 2),
         ('{"word": "\\ud800"}', 1),
         ('{"word": NaN}', 2),
         ('{"word": "a\\u0000b"}', 2),

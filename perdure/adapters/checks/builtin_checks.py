@@ -144,7 +144,7 @@ def _length(check: LengthCheck, text: str) -> CheckResult:
 
 def _json_schema(check: JsonSchemaCheck, text: str) -> CheckResult:
     try:
-        value = _read_json(text)
+        value = read_json(text)
     except ValueError as error:
         return CheckResult(
             0.0, f"not JSON: {error}", "Answer with one JSON value and nothing else."
@@ -167,18 +167,11 @@ def _equals(check: EqualsCheck, text: str) -> CheckResult:
 
 def _same_json(text: str, wanted: JsonValue) -> bool:
     try:
-        value = _read_json(text)
+        value = read_json(text)
     except ValueError:
         return False
     # Compared as text, since in Python True equals 1.
     return json.dumps(value, sort_keys=True) == json.dumps(wanted, sort_keys=True)
-
-
-def _read_json(text: str) -> JsonValue:
-    try:
-        return read_json(text)
-    except RecursionError as error:
-        raise ValueError("nested too deeply") from error
 
 
 def _amount(number: int, unit: LengthUnit) -> str:

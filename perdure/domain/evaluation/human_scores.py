@@ -63,7 +63,7 @@ def _from_json(text: str) -> dict[str, tuple[float, str]]:
         value = read_json(text)
     except RefusedJson:
         raise
-    except (ValueError, RecursionError):
+    except ValueError:
         return {}
     if not isinstance(value, dict):
         return {}

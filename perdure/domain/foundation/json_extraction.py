@@ -18,6 +18,7 @@ from pydantic import JsonValue
 
 SHOWN_CHARACTERS = 80
 SHOWN_DIGITS = 20
+MOST_LEVELS = 128
 MOST_DIGITS = 308  # of a whole number that is no larger than what a float can hold
 
 
@@ -41,6 +42,13 @@ class UnknownNumber(RefusedJson):
             f"{shown} is a number that JSON does not know or that is too large; "
             "give a finite number, or null"
         )
+
+
+class NestedTooDeep(RefusedJson):
+    """Lists and objects within each other beyond what can be checked and stored."""
+
+    def __init__(self) -> None:
+        super().__init__(f"it is nested deeper than {MOST_LEVELS} levels")
 
 
 def once_each(pairs: Sequence[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
@@ -89,16 +97,37 @@ def read_json(text: str | bytes) -> JsonValue:
     """One JSON value.
 
     Raises:
-        ValueError: the text is none; `RefusedJson` where an object in it repeats a name, or a
-            number is none.
+        ValueError: the text is none; `RefusedJson` where an object in it repeats a name, a number
+            is none, or it is nested too deeply.
     """
-    return json.loads(
-        text,
-        object_pairs_hook=once_each,
-        parse_constant=no_constant,
-        parse_float=finite,
-        parse_int=whole,
-    )
+    try:
+        value: JsonValue = json.loads(
+            text,
+            object_pairs_hook=once_each,
+            parse_constant=no_constant,
+            parse_float=finite,
+            parse_int=whole,
+        )
+    except RecursionError:
+        raise NestedTooDeep from None
+    # How deep Python itself reads depends on its version; what follows would fail in its own ways.
+    if _nested_too_deep(value):
+        raise NestedTooDeep
+    return value
+
+
+def _nested_too_deep(value: JsonValue) -> bool:
+    level = [value]
+    for _ in range(MOST_LEVELS + 1):
+        inner = (
+            one.values() if isinstance(one, dict) else one
+            for one in level
+            if isinstance(one, dict | list)
+        )
+        level = [item for items in inner for item in items]
+        if not level:
+            return False
+    return True
 
 
 def strict_decoder() -> json.JSONDecoder:
@@ -175,7 +204,7 @@ def value_of(text: str) -> JsonValue:
         return text
     try:
         value = read_json(stripped)
-    except (ValueError, RecursionError):
+    except ValueError:
         return text
     return storable(value)
 

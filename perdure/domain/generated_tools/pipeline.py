@@ -128,7 +128,7 @@ def read_repair(text: str, draft: ToolDraft) -> ToolDraft | BadReply:
     schema = given.parameters or None
     try:
         parameters: object = read_json(schema) if isinstance(schema, str) else schema
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         return BadReply((f"schema: the text is no JSON: {error}",))
     if parameters is not None and not isinstance(parameters, dict):
         return BadReply(("schema is the JSON schema of the arguments, an object",))

@@ -206,7 +206,7 @@ def with_value(result: RunResult) -> RunResult:
         return result
     try:
         value = read_json(result.output)
-    except (ValueError, RecursionError):
+    except ValueError:
         return result  # kept by a version that read less strictly; its text is there
     return result.model_copy(update={"value": value})
 

@@ -87,7 +87,7 @@ def _read(text: str) -> Given | BadReply | None:
         value = read_json(text.strip())
     except RefusedJson as error:
         return BadReply((str(error),))
-    except (ValueError, RecursionError):
+    except ValueError:
         return None
     if storable(value) != value:
         return BadReply(("the value is nested too deeply, or holds half a character",))

@@ -11,7 +11,7 @@ from fastapi.routing import APIRoute
 from pydantic import JsonValue
 from starlette.types import Message, Receive
 
-from perdure.domain.foundation.json_extraction import RefusedJson, read_json
+from perdure.domain.foundation.json_extraction import NestedTooDeep, RefusedJson, read_json
 from perdure.interfaces.rest.auth import site_of
 from perdure.interfaces.rest.error_responses import Refused, invalid
 
@@ -128,10 +128,10 @@ def parsed(body: bytes) -> object:
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}"
         raise invalid("body", f"is not JSON: {error.msg.removesuffix(' at')} at {place}") from error
+    except NestedTooDeep as error:
+        raise _too_deep() from error
     except RefusedJson as error:
         raise invalid("body", f"cannot be used: {error}") from error
-    except RecursionError as error:
-        raise _too_deep() from error
     _bounded(value)
     return value
 

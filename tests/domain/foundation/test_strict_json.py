@@ -11,6 +11,8 @@ from perdure.domain.evaluation.human_scores import BadScores, read_scores
 from perdure.domain.evaluation.judge_reply import _parse
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.json_extraction import (
+    MOST_LEVELS,
+    NestedTooDeep,
     RefusedJson,
     RepeatedName,
     UnknownNumber,
@@ -61,6 +63,22 @@ def test_a_number_that_is_none_is_refused_in_words(number: str) -> None:
     assert [one.fields for one in found] == [{"b": 2}]
     assert isinstance(find_embedded(f'{{"verdict": {number}}}', "verdict"), BadReply)
     assert isinstance(read_plan(f'{{"steps": [], "risks": [{number}]}}'), BadReply)
+
+
+def nested(levels: int) -> str:
+    return "[" * levels + "1" + "]" * levels
+
+
+def test_json_is_read_as_deep_on_every_python() -> None:
+    assert read_json(nested(MOST_LEVELS)) == json.loads(nested(MOST_LEVELS))
+    for text in (nested(MOST_LEVELS + 1), nested(200_000), '{"a":' * 300 + "1" + "}" * 300):
+        with pytest.raises(NestedTooDeep, match="nested deeper than 128 levels"):
+            read_json(text)
+
+
+def test_parameters_that_are_nested_too_deep_are_refused_in_words() -> None:
+    with pytest.raises(InvalidInput, match="nested deeper"):
+        parameters_of(f'{{"a": {nested(200_000)}}}')
 
 
 def test_what_an_older_version_kept_is_still_shown() -> None:
