@@ -22,6 +22,10 @@ MINUTE_S, HOUR_S, YEAR_S = 60, 3_600, 366 * 86_400
 # What follows them is another syntax, which has no zone or has one of its own.
 _ZONE_IN_CRON = re.compile(r"\s*(CRON_)?TZ\s*=", re.IGNORECASE)
 
+_NAMED_TIMES = frozenset(
+    {"@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"}
+)
+
 CronText = Annotated[str, Field(min_length=1, max_length=200)]
 Interval = Annotated[float, Field(ge=MINUTE_S, le=YEAR_S, allow_inf_nan=False)]
 UpToAYear = Annotated[float, Field(ge=0, le=YEAR_S, allow_inf_nan=False)]
@@ -53,12 +57,20 @@ class Times(FrozenModel):
 
     @field_validator("cron")
     @classmethod
-    def _zone_apart(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+    def _five_fields(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         for text in value:
             if _ZONE_IN_CRON.match(text):
                 raise ValueError(f"the zone of {text[:60]!r} goes into time_zone")
             if text.lstrip().startswith("@every"):
                 raise ValueError(f"{text[:60]!r} is an interval; give every_s instead")
+            fields = text.partition("#")[0].split()
+            named = " ".join(fields) in _NAMED_TIMES
+            # Two more are for seconds and years; what stands in them, the server checks.
+            if not named and not 5 <= len(fields) <= 7:
+                raise ValueError(
+                    f"{text[:60]!r} has {len(fields)} fields instead of 5: minute, hour, day, "
+                    'month, weekday, such as "0 9 * * MON-FRI"'
+                )
         return value
 
     @model_validator(mode="after")

@@ -19,6 +19,9 @@ BAD_TIMES: dict[str, tuple[dict[str, object], str]] = {
     "a path": ({"every_s": 60, "time_zone": "../etc/passwd"}, "no time zone"),
     "a zone in the expression": ({"cron": ["CRON_TZ=Europe/Berlin 0 9 * * *"]}, "into time_zone"),
     "an interval in the expression": ({"cron": ["@every 1h"]}, "give every_s"),
+    "words for an expression": ({"cron": ["at noon"]}, "has 2 fields instead of 5"),
+    "a name of no time": ({"cron": ["@noon"]}, "has 1 fields instead of 5"),
+    "too many fields": ({"cron": ["0 " * 8]}, "has 8 fields instead of 5"),
     "an offset past the interval": ({"every_s": 60, "offset_s": 60}, "must be below every_s"),
     "an offset without one": ({"cron": ["0 9 * * *"], "offset_s": 1}, "goes with every_s"),
     "no number": ({"every_s": float("nan")}, "finite"),
@@ -29,6 +32,13 @@ BAD_TIMES: dict[str, tuple[dict[str, object], str]] = {
 def test_times_that_are_none_are_refused_in_words(fields: dict[str, object], words: str) -> None:
     with pytest.raises(ValidationError, match=words):
         Times.model_validate(fields)
+
+
+@pytest.mark.parametrize(
+    "text", ["0 9 * * MON-FRI", "0 0 9 * * *", "0 0 9 * * * 2030", "@daily", "@hourly # often"]
+)
+def test_expressions_that_the_server_knows(text: str) -> None:
+    assert Times(cron=(text,)).cron == (text,)
 
 
 @pytest.mark.parametrize("name", ["", "Report", "a b", "-a", "a-", "a--b", "a" * 61, "../a"])

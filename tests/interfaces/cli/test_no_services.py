@@ -51,3 +51,28 @@ def test_a_stranger_at_the_usual_port_is_not_asked(
             stranger.accept()
     assert (ended, NOTHING_RUNS in told) == (code, True), told
     assert "perdure up --detach" in told
+
+
+WRONG = "kind: refine\ngaol: x\n"
+GOOD = "kind: agent\ngoal: g\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("run", "wrong.yaml"), "gaol"),
+        (("experiment", "experiment.yaml"), "gaol"),
+        (("schedule", "create", "nightly", "wrong.yaml", "--every", "6h"), "gaol"),
+        (("schedule", "create", "nightly", "good.yaml", "--cron", "at noon"), "cron"),
+    ],
+    ids=["run", "experiment", "schedule", "clock"],
+)
+def test_wrong_files_are_refused_before_anything_starts(
+    folder: Path, words: Sequence[str], told: str
+) -> None:
+    (folder / "wrong.yaml").write_text(WRONG)
+    (folder / "good.yaml").write_text(GOOD)
+    (folder / "experiment.yaml").write_text("{task: wrong.yaml, inputs: [{id: a, goal: b}]}")
+    code, text = said(folder, 9, words)
+    assert (code, told in text, "starting" in text) == (2, True, False), text
+    assert not (folder / "home" / "temporal.sqlite").exists()

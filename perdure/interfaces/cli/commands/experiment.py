@@ -72,6 +72,8 @@ async def run(
         }
         session.output.show(plan_view(submitted.plan, len(submitted.entries)), data)
         return 0
+    # Read before anything starts; which model judges, the workers may know better.
+    load_experiment(file, surroundings=replace(surroundings(session), judges=lambda _: True))
     async with session.connected(start=True) as services:
         submitted = await _submitted(session, services, file)
         _tell(session, submitted)

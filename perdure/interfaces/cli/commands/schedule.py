@@ -1,5 +1,6 @@
 """Schedules: a task that starts by the clock, within a budget of each month."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -10,7 +11,7 @@ from pydantic import JsonValue
 
 from perdure.domain.schedules.plan import Overlap
 from perdure.domain.schedules.status import ScheduleStatus
-from perdure.interfaces.cli.commands.load_task import Order, Wishes, submit_to
+from perdure.interfaces.cli.commands.load_task import Order, Wishes, submit, submit_to
 from perdure.interfaces.cli.commands.parameters import Given
 from perdure.interfaces.cli.commands.patterns import interval_of
 from perdure.interfaces.cli.session import Session
@@ -22,6 +23,7 @@ from perdure.interfaces.cli.views.schedules import (
 )
 from perdure.submission.loading import store
 from perdure.submission.schedules import file_digest, schedule_plan
+from perdure.submission.types import NobodyJudges
 
 Name = Annotated[str, Parameter(name="NAME")]
 schedule_app = App(
@@ -113,8 +115,11 @@ async def create(
         "source": str(path) if digest else task[:200],
         "source_digest": digest,
     }
+    order = Order(task=task, wishes=wishes or Wishes())
+    # Read before anything starts; the workers may name a judge where this host has none.
+    with suppress(NobodyJudges):
+        schedule_plan(submit(session, task, wishes).spec, options)
     async with session.connected(start=True) as services:
-        order = Order(task=task, wishes=wishes or Wishes())
         submission = await submit_to(session, services, order)
         spec = await store(submission, services.blobs)
         plan = schedule_plan(spec, options)
