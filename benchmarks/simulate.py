@@ -20,6 +20,7 @@ from collections.abc import AsyncIterator, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from pathlib import Path
 from shutil import rmtree
 
@@ -38,7 +39,6 @@ from perdure.operations.gc import collect
 
 DAY_RUNS = 100_000
 AT_ONCE = 8
-RUN_ID = "day-{:012d}"
 # What Temporal Cloud bills, by the event that it leaves; heartbeats and retries leave none.
 ACTIONS = {
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED: 1,
@@ -51,6 +51,11 @@ ACTIONS = {
 }
 DELETED = 4  # one run in so many, before the blobs are collected
 LATER = timedelta(days=40)  # the server has forgotten the runs, and large values of histories
+
+
+def run_id(number: int) -> str:
+    """The id of a run of the day: as real ones, ids do not grow with time."""
+    return f"day-{sha256(str(number).encode()).hexdigest()[:12]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +102,8 @@ async def played(url: str, folder: Path, *, turns: int) -> Template:
     """Play a run of one turn and one of `turns` turns for real, and read what they left."""
     async with site(folder, database_url=url) as at:
         await PERDURE.play(at, "day-warm-up", Order(turns=2, beside=0))
-        shorter, _ = await _cost(at, RUN_ID.format(1), turns=1)
-        cost, kept = await _cost(at, RUN_ID.format(0), turns=turns)
+        shorter, _ = await _cost(at, run_id(1), turns=1)
+        cost, kept = await _cost(at, run_id(0), turns=turns)
         return Template(kept, cost, shorter)
 
 
@@ -148,11 +153,12 @@ async def play_day(url: str, home: Path, kept: KeptRun, *, runs: int, began: dat
     """Send so many runs through the stores, spread over a day; gives the seconds it took."""
     stores = await open_stores(home, url)
     waiting = iter(range(2, runs + 2))
+    clock = Clock(began, timedelta(days=1) / (runs * (len(kept.attempts) + 2)))
 
     async def player() -> None:
         for number in waiting:
-            at = began + timedelta(days=1) * (number / runs)
-            await _play(stores, renamed(kept, number, run=RUN_ID.format(number), at=at))
+            one = renamed(kept, number, run=run_id(number), at=clock())
+            await _play(stores, one, clock)
 
     begun = time.perf_counter()
     try:
@@ -162,11 +168,17 @@ async def play_day(url: str, home: Path, kept: KeptRun, *, runs: int, began: dat
     return time.perf_counter() - begun
 
 
-async def _play(stores: Stores, one: KeptRun) -> None:
+async def _play(stores: Stores, one: KeptRun, clock: "Clock") -> None:
     """The statements of a run in their order, as its steps would send them."""
-    row, journal = one.row, SqlJournal(stores.database, now=lambda: one.row.started_at)
+    row, journal = one.row, SqlJournal(stores.database, now=clock)
     opened = row.model_copy(
-        update={"ended_at": None, "result": None, "lifecycle": "running", "outcome": None}
+        update={
+            "ended_at": None,
+            "result": None,
+            "state": None,
+            "lifecycle": "running",
+            "outcome": None,
+        }
     )
     await stores.records.put_run(opened)
     for _, content in one.blobs:
@@ -185,7 +197,19 @@ async def _play(stores: Stores, one: KeptRun) -> None:
         )  # fmt: skip
     for index, record in enumerate(one.records, 1):
         await stores.records.put_record(row.id, index, record)
-    await stores.records.put_run(row)
+    await stores.records.put_run(row.model_copy(update={"ended_at": clock()}))
+
+
+@dataclass
+class Clock:
+    """The time of a compressed day: each look at it is a step later than the one before."""
+
+    now: datetime
+    step: timedelta
+
+    def __call__(self) -> datetime:
+        self.now += self.step
+        return self.now
 
 
 class Forgotten:
@@ -194,6 +218,9 @@ class Forgotten:
     async def retained(self) -> AsyncIterator[Retained]:
         for none in ():
             yield none
+
+    async def runs(self) -> list[str]:
+        return []
 
     async def release(self, *, run: str) -> None:
         """Nothing is left of it."""
@@ -227,7 +254,7 @@ async def after_day(
         await figures.runs()
         scrape_s = time.perf_counter() - begun
         for number in range(2, runs // DELETED + 2):
-            await stores.records.delete_run(RUN_ID.format(number))
+            await stores.records.delete_run(run_id(number))
         nobody = Forgotten()
         begun = time.perf_counter()
         collected = await collect(
@@ -262,7 +289,8 @@ def day_report(template: Template, found: Found, *, runs: int) -> str:
 
     total = Need(), Need()
     for table in TABLES:
-        told, seen = template.cost.needs[table].times(runs), found.needs[table]
+        told = template.cost.needs[table].times(runs).with_maps()
+        seen = found.needs[table]
         lines.append(line(f"{table}: rows", told.rows, seen.rows))
         lines.append(line(f"{table}: MiB", told.table_bytes, seen.table_bytes, 2**20))
         lines.append(line(f"{table}: MiB of indexes", told.index_bytes, seen.index_bytes, 2**20))
