@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated
 from urllib.parse import quote
 
-from fastapi import Depends, Request
+from fastapi import Depends, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp
 
@@ -145,6 +145,8 @@ async def page_visit_of(request: Request) -> Visit:
 
 
 Here = Annotated[Visit, Depends(page_visit_of)]
+# The level of the first headings of a part, which depends on the page that it goes into.
+HeadingLevel = Annotated[int, Query(ge=2, le=4)]
 
 
 def run_path(run: str, *more: str) -> str:

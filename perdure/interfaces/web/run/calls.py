@@ -9,7 +9,7 @@ from perdure.interfaces.model_calls import ModelCall
 from perdure.interfaces.rest.schemas import ModelCalls
 from perdure.interfaces.web.api_calls import at
 from perdure.interfaces.web.run.prompt_parts import Part, prompt_parts, reply_parts
-from perdure.interfaces.web.visit import Here
+from perdure.interfaces.web.visit import HeadingLevel, Here
 
 router = APIRouter()
 AT_ONCE = 10
@@ -24,7 +24,9 @@ class ShownCall(NamedTuple):
 
 
 @router.get("/runs/{run}/iterations/{index}/calls")
-async def calls(visit: Here, run: str, index: int, cursor: str | None = None) -> Response:
+async def calls(
+    visit: Here, run: str, index: int, cursor: str | None = None, level: HeadingLevel = 2
+) -> Response:
     """Show the calls of one iteration, oldest first."""
     path = at("loops", run, "iterations", str(index), "calls")
     found = await visit.api.get(path, ModelCalls, {"limit": AT_ONCE, "cursor": cursor})
@@ -32,6 +34,7 @@ async def calls(visit: Here, run: str, index: int, cursor: str | None = None) ->
         "run/calls_part.html" if visit.wants_part else "run/calls.html",
         run=run,
         index=index,
+        level=level,
         calls=[shown(one) for one in found.items],
         cursor=found.cursor,
     )

@@ -13,7 +13,7 @@ from perdure.domain.turns.records import ToolCallRecord
 from perdure.interfaces.rest.schemas import Transcript
 from perdure.interfaces.web.api_calls import Api, ApiProblem, at
 from perdure.interfaces.web.run.reading import read_iteration
-from perdure.interfaces.web.visit import Here
+from perdure.interfaces.web.visit import HeadingLevel, Here
 
 router = APIRouter()
 PAGE, MOST_PAGES = 200, 25
@@ -38,7 +38,7 @@ class ShownToolCall(NamedTuple):
 
 
 @router.get("/runs/{run}/iterations/{index}/tools")
-async def tools(visit: Here, run: str, index: int) -> Response:
+async def tools(visit: Here, run: str, index: int, level: HeadingLevel = 2) -> Response:
     """Show the tool calls of one iteration, oldest first."""
     record = (await read_iteration(visit.api, run, index)).record
     messages = await _around(visit.api, run, index) if record.calls else []
@@ -46,6 +46,7 @@ async def tools(visit: Here, run: str, index: int) -> Response:
         "run/tools_part.html" if visit.wants_part else "run/tools.html",
         run=run,
         index=index,
+        level=level,
         calls=shown_calls(record.calls, messages),
     )
 
