@@ -187,6 +187,16 @@ async def _walked(page: Page) -> list[str]:
     return wrong + ([] if reached == sorted(reached) else [f"out of order: {reached}"])
 
 
+async def test_on_a_phone_steering_comes_with_the_first_tick_and_stays(rest, browser):
+    page = await signed_in(await browser.new_page(viewport=PHONE, reduced_motion="reduce"), rest)
+    pause = page.get_by_role("button", name="Pause selected")
+    await expect(pause).to_be_hidden()
+    last = page.get_by_role("checkbox").last
+    await last.check()
+    await last.scroll_into_view_if_needed()
+    await expect(pause).to_be_in_viewport()
+
+
 async def _focus(page: Page, name: str, *, role: str) -> None:
     """Go on with the tab key until something is reached."""
     wanted = page.get_by_role(role, name=name).first  # type: ignore[arg-type]

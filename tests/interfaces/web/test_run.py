@@ -102,6 +102,7 @@ def test_a_drawing_marks_the_best_and_what_fell() -> None:
     assert drawn.count("<circle") == 3
     assert drawn.count('class="best"') == drawn.count('class="fell"') == 1
     assert "threshold 0.8" in drawn
+    assert 'class="mark end threshold"' not in drawn, "at the end the line would cross its words"
     assert "best 0.90 in iteration 2" in drawn
     assert "style=" not in drawn
 

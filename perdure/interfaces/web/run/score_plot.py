@@ -67,10 +67,10 @@ def _grid(mark: float) -> Markup:
 def _threshold(value: float) -> Markup:
     drawn = Markup(
         '<line class="threshold" x1="{}" x2="{}" y1="{:.1f}" y2="{:.1f}"/>'
-        '<text class="mark end threshold" x="{}" y="{:.1f}">threshold {:g}</text>'
+        '<text class="mark threshold" x="{}" y="{:.1f}">threshold {:g}</text>'
     )
     y = _y(value)
-    return drawn.format(LEFT, WIDTH - RIGHT, y, y, WIDTH - RIGHT, y - 5, value)
+    return drawn.format(LEFT, WIDTH - RIGHT, y, y, LEFT + 2, y - 5, value)
 
 
 def _in_words(points: Sequence[Point], threshold: float | None) -> str:
