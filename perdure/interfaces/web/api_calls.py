@@ -148,6 +148,11 @@ def problem_of(status: int, body: bytes) -> ApiProblem:
         status,
         str(found.get("code", "error")),
         str(found.get("detail", "The API did not answer as expected.")),
-        str(found.get("cure") or ""),
+        _for_people(str(found.get("cure") or "")),
         tuple(f"{one.get('path', '')}: {one.get('message', '')}" for one in errors),
     )
+
+
+def _for_people(cure: str) -> str:
+    """A cure without what only programs can follow: addresses of the API."""
+    return "" if "`GET /api" in cure else cure

@@ -11,13 +11,14 @@ from pydantic import JsonValue
 
 from perdure.domain.run.status import RunStatus
 from perdure.interfaces.formatting import duration, money, score, tokens
-from perdure.interfaces.rest.schemas import Best, Iteration
+from perdure.interfaces.rest.schemas import Best, Iteration, Runs
 from perdure.interfaces.web.api_calls import ApiProblem, at
 from perdure.interfaces.web.differences import differences
 from perdure.interfaces.web.experiments import routes as experiments
 from perdure.interfaces.web.visit import Here, Visit, run_path
 
 SHOWN_EXPERIMENTS = 10
+SHOWN_RUNS = 20
 MISSING = frozenset({404, 409})
 router = APIRouter()
 Shape = TypeVar("Shape")
@@ -67,9 +68,7 @@ async def compare(visit: Here, left: str = "", right: str = "", experiment: str 
     if experiment:
         return await experiments.shown(visit, experiment)
     if not left or not right:
-        found, _ = await experiments.listed(visit)
-        newest = found[:SHOWN_EXPERIMENTS]
-        return visit.page("compare/ask.html", left=left, right=right, experiments=newest)
+        return await _ask(visit, left, right)
     one, two = await asyncio.gather(_side(visit, left), _side(visit, right))
     changes = differences(one.output or "", two.output or "")
     return visit.page(
@@ -80,6 +79,19 @@ async def compare(visit: Here, left: str = "", right: str = "", experiment: str 
         scores=rows(one.scores, two.scores),
         settings=[row for row in rows(one.settings, two.settings) if row.differs],
         changes=changes,
+    )
+
+
+async def _ask(visit: Visit, left: str, right: str) -> Response:
+    """The form, with the newest runs to choose from."""
+    found, _ = await experiments.listed(visit)
+    runs = (await visit.api.get("/loops", Runs, {"limit": SHOWN_RUNS})).items
+    return visit.page(
+        "compare/ask.html",
+        left=left,
+        right=right,
+        runs=[one for one in runs if one.id != named(left)[0]],
+        experiments=found[:SHOWN_EXPERIMENTS],
     )
 
 

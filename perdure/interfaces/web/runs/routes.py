@@ -96,9 +96,10 @@ async def steer(request: Request, visit: Here, fields: Fields, verb: str) -> Res
             await visit.api.post(f"{at('loops', run)}/{verb}", dict[str, object])
         except ApiProblem as problem:
             refused[run] = problem.detail
-    if not refused:
+    if ids and not refused:
         return visit.go(fields.get("here", "/runs"))
-    return visit.page("runs/report.html", verb=verb, taken=len(ids) - len(refused), refused=refused)
+    taken = len(ids) - len(refused)
+    return visit.page("runs/report.html", verb=verb, taken=taken, refused=refused)
 
 
 async def _glance(visit: Visit, run: str) -> Glance:
