@@ -26,6 +26,20 @@ async def test_what_was_said_unfolds_in_place(stage, rest, page):
     await expect(page.get_by_role("heading", name="Fork from iteration 2")).to_be_visible()
 
 
+async def test_a_refusal_with_its_comment_is_found_in_the_run(stage, rest, page):
+    run = stage.scenes.approval
+    await page.goto(f"{rest.url}/runs/{run}")
+    card = page.locator("article.gate")
+    await card.get_by_label("Note to the run").fill("Name the version first.")
+    await card.get_by_role("button", name="Deny").click()
+    await expect(page.locator(".told")).to_contain_text("was taken")
+    await expect(page.locator(".sentence .state")).to_have_text("accepted", timeout=LONG_MS)
+    first = page.locator("#iteration-1")
+    await first.locator("summary").first.click()
+    await first.get_by_text("Arguments and results of the tool calls").click()
+    await expect(first.get_by_text("Name the version first.")).to_be_visible(timeout=LONG_MS)
+
+
 async def test_the_end_of_a_run_shows_without_a_reload(stage, rest, page):
     run = stage.scenes.running
     await page.goto(f"{rest.url}/runs/{run}")
