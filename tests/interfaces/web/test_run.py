@@ -188,6 +188,7 @@ async def test_a_run_is_shown_with_its_reasons_and_can_do_nothing(refining: Rest
     assert "What would have changed it" in page
     assert "Checklist of the best" in page
     assert 'class="plot"' in page
+    assert "Where the tokens went" in page, "its model costs nothing: the bars are of tokens"
     for text in (page, second):
         assert "<script>alert" not in text
         assert "javascript:" not in text.replace("](javascript:alert(2))", "")
