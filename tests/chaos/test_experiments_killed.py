@@ -68,6 +68,7 @@ async def begun(site: Installation, experiments: Experiments, id: str, inputs: i
     await experiments.start(made.plan, made.entries, id=id)
 
 
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize(
     "inputs",
     [pytest.param(20, marks=pytest.mark.long), pytest.param(200, marks=pytest.mark.slow)],
