@@ -19,6 +19,8 @@ STARTERS = tuple(  # of git, sandboxes, servers of tools and bounded processes
     f"tests/adapters/{folder}/" for folder in ("bounded_process", "git", "mcp", "sandbox")
 )
 SELDOM = ("long", "slow", "browser", "model")
+# A limit is there to end a test that hangs, however busy the machine is.
+PATIENT, PATIENCE_S = ("slow", "browser", "model"), 900
 
 # A test never fails for being slow, and a busy machine makes any example slow.
 settings.register_profile("unhurried", deadline=None)
@@ -34,6 +36,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in costly:
         if item.nodeid not in quick:
             item.add_marker(pytest.mark.long)
+    for item in items:
+        patient = any(map(item.get_closest_marker, PATIENT))
+        if patient and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(PATIENCE_S))
 
 
 def _is_costly(item: pytest.Item) -> bool:
