@@ -15,7 +15,7 @@ from pydantic_core import PydanticSerializationError
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from perdure.activities.support.heartbeat import cancelled_by_shutdown, heartbeats
+from perdure.activities.support.heartbeat import cancelled_by_shutdown, caught, heartbeats
 from perdure.domain.foundation.errors import (
     InvalidInput,
     NotAllowed,
@@ -88,9 +88,9 @@ async def _within_its_limit(work: Coroutine[object, object, R]) -> R:
     """
     limit = own_limit(activity.info().start_to_close_timeout)
     if limit is None:
-        return await work
+        return await caught(work)
     # Not `asyncio.timeout`: it would count the time that the step spends waiting for its store.
-    task = asyncio.ensure_future(work)
+    task = asyncio.ensure_future(caught(work))
     while not task.done():
         try:
             if not await ended_in_time(task, seconds=limit):

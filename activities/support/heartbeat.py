@@ -13,6 +13,7 @@ from typing import Generic, TypeVar
 from temporalio import activity
 
 from perdure.domain.foundation.retry_policies import PATIENCE, Patience
+from perdure.foreign_code import contained
 from perdure.working_time import ended_in_time
 
 
@@ -60,7 +61,7 @@ async def within(
     If the worker shuts down, the cancellation is raised instead, and the server gives the step to
     another worker.
     """
-    task = asyncio.ensure_future(work)
+    task = asyncio.ensure_future(caught(work))
     try:
         done = await ended_in_time(task, seconds=seconds)
     except asyncio.CancelledError:
@@ -75,13 +76,19 @@ async def within(
 
 async def to_the_end(work: Coroutine[object, object, R]) -> R:
     """Finish `work` even if the step is cancelled: what was paid for must be recorded."""
-    task = asyncio.ensure_future(work)
+    task = asyncio.ensure_future(caught(work))
     while not task.done():
         try:
             await asyncio.shield(asyncio.wait({task}))
         except asyncio.CancelledError:
             continue
     return task.result()
+
+
+async def caught(work: Coroutine[object, object, R]) -> R:
+    """The work as a task may run it: foreign code in it can end the step, but not the worker."""
+    with contained():
+        return await work
 
 
 def cancelled_by_workflow() -> bool:

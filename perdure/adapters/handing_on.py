@@ -24,6 +24,7 @@ from temporalio.converter import (
 )
 
 from perdure.domain.foundation.errors import InvalidInput, NotFound, StoreError
+from perdure.foreign_code import contained
 
 UNREADABLE: Final = b"perdure/unreadable"
 FOREIGN = (NotFound, InvalidInput, RuntimeError, ValueError, TypeError, KeyError, DecodeError)
@@ -63,7 +64,8 @@ class HandedOn(PayloadCodec, WithSerializationContext):
 
     async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
         """Encode with the wrapped codec."""
-        return await self._codec.encode(payloads)
+        with contained():
+            return await self._codec.encode(payloads)
 
     async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
         """Each payload decoded, or replaced by the reason."""
@@ -73,7 +75,8 @@ class HandedOn(PayloadCodec, WithSerializationContext):
         if why_unreadable(payload) is not None:
             return [payload]
         try:
-            return await self._codec.decode([payload])
+            with contained():
+                return await self._codec.decode([payload])
         except StoreError as error:  # another key, or damaged
             return [unreadable(str(error))]
 

@@ -3,7 +3,7 @@
 import asyncio
 import inspect
 import traceback
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
@@ -20,6 +20,7 @@ from perdure.domain.run.hooks import (
     WantedHook,
     adaptation_problem,
 )
+from perdure.foreign_code import as_own_task, contained, named
 from perdure.hook_decorators import Hook, adapt
 
 DECIMALS = 10
@@ -111,9 +112,7 @@ class ServedHooks:
         except InvalidInput:
             raise
         except Exception as error:
-            raise HookFailed(
-                f"{type(error).__name__}: {told(error)}{_place(error)}"[:WORDS]
-            ) from error
+            raise HookFailed(f"{told(named(error))}{_place(error)}"[:WORDS]) from error
         return _adapted(found, returned) if hook.kind == "adapt" else {}
 
     def _problem(self, hook: WantedHook) -> str:
@@ -143,10 +142,14 @@ async def _called(
     parameters: Mapping[str, object],
 ) -> object:
     if inspect.iscoroutinefunction(function):
-        waited: Awaitable[object] = function(facts, **parameters)
-        return await waited
+        return await as_own_task(lambda: function(facts, **parameters))
+
+    def body() -> object:
+        with contained():
+            return function(facts, **parameters)
+
     # In a thread, because a slow function would block heartbeats and other steps of this worker.
-    return await asyncio.to_thread(function, facts, **parameters)
+    return await asyncio.to_thread(body)
 
 
 def _adapted(hook: Hook, returned: object) -> Adapted:

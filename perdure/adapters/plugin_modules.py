@@ -9,11 +9,14 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
+from perdure import foreign_code
 from perdure.adapters.logging.redacting import told
 from perdure.domain.foundation.errors import InvalidInput
+from perdure.foreign_code import contained, named
 
 MADE = "perdure_plugin_"
 START = "__init__.py"
+OURS = (__file__, foreign_code.__file__)
 
 
 @cache
@@ -31,7 +34,8 @@ def plugin_module(name: str) -> ModuleType:
         InvalidInput: it does not exist, or does not load; names the line that failed.
     """
     try:
-        return _of_file(Path(name)) if is_file(name) else importlib.import_module(name)
+        with contained():
+            return _of_file(Path(name)) if is_file(name) else importlib.import_module(name)
     except Exception as error:
         raise broken_plugin(name, error) from error
 
@@ -49,8 +53,7 @@ def broken_plugin(origin: str, error: BaseException) -> InvalidInput:
     elif isinstance(error, FileNotFoundError):
         cure = "Name a file that exists; a relative one is looked for where the command is given."
     return InvalidInput(
-        f"The plugin {origin} cannot be loaded: {type(error).__name__}: {told(error)}"
-        f"{_place(error)}.",
+        f"The plugin {origin} cannot be loaded: {told(named(error))}{_place(error)}.",
         cure=cure,
     )
 
@@ -87,7 +90,7 @@ def _place(error: BaseException) -> str:
     if isinstance(error, SyntaxError) and error.filename:
         return f" ({Path(error.filename).name}, line {error.lineno})"
     frames = traceback.extract_tb(error.__traceback__)
-    ours = [one for one in frames if "importlib" not in one.filename and one.filename != __file__]
+    ours = [one for one in frames if "importlib" not in one.filename and one.filename not in OURS]
     if not ours:
         return ""
     last = ours[-1]

@@ -9,6 +9,7 @@ from perdure.adapters.plugin_modules import broken_plugin, installed_plugins, pl
 from perdure.adapters.tools.host import AnyTool
 from perdure.check_decorator import CustomCheck, custom_check
 from perdure.domain.foundation.errors import InvalidInput
+from perdure.foreign_code import contained
 from perdure.hook_decorators import Hook
 from perdure.tool_decorator import Tool
 
@@ -107,7 +108,12 @@ def tools_in(loaded: object, *, origin: str) -> list[AnyTool]:
     if isinstance(loaded, ModuleType):
         return [value for _, value in sorted(vars(loaded).items()) if isinstance(value, Tool)]
     if callable(loaded):
-        return tools_in(loaded(), origin=origin)
+        try:
+            with contained():
+                given: object = loaded()
+        except Exception as error:
+            raise broken_plugin(origin, error) from error
+        return tools_in(given, origin=origin)
     if isinstance(loaded, Iterable) and not isinstance(loaded, str | bytes):
         return [found for item in loaded for found in tools_in(item, origin=origin)]
     raise InvalidInput(
@@ -121,7 +127,8 @@ def _pointed(group: str) -> Iterator[tuple[str, str, object]]:
     for point in sorted(installed_plugins(group=group), key=lambda point: point.name):
         origin = f"{point.name} = {point.value}"
         try:
-            loaded: object = point.load()
+            with contained():
+                loaded: object = point.load()
         except Exception as error:
             raise broken_plugin(origin, error) from error
         yield point.name, origin, loaded

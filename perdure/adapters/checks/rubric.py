@@ -32,6 +32,7 @@ from perdure.domain.foundation.errors import LOAD_PLUGIN, StoreAway
 from perdure.domain.foundation.problems import Problem
 from perdure.domain.outputs.parts import part_label, part_text
 from perdure.domain.tools.definitions import HANDED_OVER_BYTES
+from perdure.foreign_code import CodeEnded, contained
 
 T = TypeVar("T")
 PATTERNS = "RE2 syntax, without look-around and back-references"
@@ -128,7 +129,8 @@ class RubricChecks:
         custom = self._plugins.get(check.check)
         if custom is None or custom.activity is None:
             return
-        given = custom.arguments(text, check.parameters, adaptation)
+        with contained():
+            given = custom.arguments(text, check.parameters, adaptation)
         size = len(json.dumps(given, ensure_ascii=False).encode())
         if size > HANDED_OVER_BYTES:
             raise CheckFailed(
@@ -182,10 +184,12 @@ class RubricChecks:
             )  # raises if its arguments are too large
             raise CheckFailed(f"the check {name} is an activity, which only a loop can run")
         try:
-            with disk_errors():
+            with contained(), disk_errors():
                 return result_of(found.verdict(text, check.parameters, adaptation))
         except (CheckFailed, StoreAway):
             raise  # a full disk is no fault of the output: the step waits
+        except CodeEnded as ended:
+            raise CheckFailed(f"the check {name} failed: {told(ended)}"[:400]) from ended
         except Exception as error:
             raise CheckFailed(
                 f"the check {name} failed with {type(error).__name__}: {told(error)}"[:400]

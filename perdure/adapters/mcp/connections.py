@@ -23,6 +23,7 @@ from pydantic import JsonValue
 
 from perdure.adapters.logging.redacting import told
 from perdure.domain.foundation.errors import ToolFailure
+from perdure.foreign_code import CodeEnded, contained
 
 TAIL_CHARACTERS = 400
 CHUNK = 4096
@@ -177,14 +178,19 @@ class Link:
         return wire.ElicitResult(action="decline")
 
     async def _client(self) -> Client:
-        return await asyncio.shield(self._opened)
+        try:
+            with contained():
+                return await asyncio.shield(self._opened)
+        except CodeEnded as ended:  # by whoever closed the connection, or by the SDK
+            raise _away(self.target, str(ended)) from ended
 
     async def _live(self) -> None:
         try:
-            async with AsyncExitStack() as stack:
-                client = await self._open(stack)
-                self._opened.set_result(client)
-                await self._until_idle()
+            with contained():
+                async with AsyncExitStack() as stack:
+                    client = await self._open(stack)
+                    self._opened.set_result(client)
+                    await self._until_idle()
         except Exception as error:
             # Once it was open, nobody waits for this error: the next call opens a new connection.
             if not self._opened.done():

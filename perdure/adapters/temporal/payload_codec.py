@@ -7,6 +7,7 @@ from temporalio.converter import PayloadCodec
 from perdure.adapters.logging.redacting import told
 from perdure.adapters.settings.variables import Settings
 from perdure.domain.foundation.errors import InvalidInput
+from perdure.foreign_code import contained, named
 
 VARIABLE = "PERDURE_PAYLOAD_CODEC"
 CURE = f"Set {VARIABLE} to PACKAGE.MODULE:NAME of a function that returns your codec."
@@ -29,10 +30,11 @@ def payload_codec(settings: Settings) -> PayloadCodec | None:
         )
     module, _, name = place.partition(":")
     try:
-        made: object = getattr(importlib.import_module(module), name)()
+        with contained():
+            made: object = getattr(importlib.import_module(module), name)()
     except Exception as error:  # the user's code may raise anything
         raise InvalidInput(
-            f"{VARIABLE} names {place}, which fails: {type(error).__name__}: {told(error)}.",
+            f"{VARIABLE} names {place}, which fails: {told(named(error))}.",
             cure=f"{CURE} Its package must be installed wherever Perdure runs.",
         ) from error
     if not isinstance(made, PayloadCodec):

@@ -12,6 +12,7 @@ from perdure.check_decorator import CheckFailed
 from perdure.domain.foundation.errors import ToolFailure
 from perdure.domain.foundation.problems import allowed, path_of, shown
 from perdure.domain.tools.definitions import ToolDefinition
+from perdure.foreign_code import contained
 
 # Enough to correct a call; a long list would only fill the conversation.
 _SHOWN_PROBLEMS = 5
@@ -43,7 +44,8 @@ def parse(
 ) -> BaseModel:
     """The arguments as typed values; this also checks what JSON Schema cannot express."""
     try:
-        return model.model_validate(dict(arguments))
+        with contained():  # validators of the tool's author
+            return model.model_validate(dict(arguments))
     except ValidationError as error:
         problems = [
             f"{path_of('', detail['loc']) or 'arguments'}: found {shown(detail['input'])}; "

@@ -17,6 +17,7 @@ from perdure.adapters.logging.redacting import told
 from perdure.domain.foundation.errors import ToolFailure
 from perdure.domain.llm.transcript import ToolOutcome
 from perdure.domain.tools.definitions import ToolOutput
+from perdure.foreign_code import CodeEnded, contained
 from perdure.working_time import ended_in_time
 
 GRACE_S = 1.0
@@ -86,16 +87,10 @@ async def in_thread(function: Callable[[], object]) -> object:
 
     def body() -> None:
         try:
-            value = context.run(function)
-        except StopIteration as error:  # futures do not accept StopIteration
-            _deliver(loop, future, error=RuntimeError(repr(error)))
+            with contained():
+                value = context.run(function)
         except Exception as error:
             _deliver(loop, future, error=error)
-        except BaseException as error:
-            ended = ToolFailure(
-                f"The tool ended with {type(error).__name__}.", reason="tool_failed"
-            )
-            _deliver(loop, future, error=ended)
         else:
             _deliver(loop, future, value=value)
 
@@ -111,11 +106,10 @@ async def in_thread(function: Callable[[], object]) -> object:
 async def _call(function: Callable[[], object]) -> object:
     """Call it; what would end the process (`sys.exit`) becomes a failure of the tool."""
     try:
-        return await _value(function)
-    except (SystemExit, KeyboardInterrupt, StopIteration) as error:
-        raise ToolFailure(
-            f"The tool ended with {type(error).__name__}.", reason="tool_failed"
-        ) from error
+        with contained():
+            return await _value(function)
+    except CodeEnded as ended:
+        raise ToolFailure(f"The tool failed: {ended}.", reason="tool_failed") from ended
 
 
 async def _value(function: Callable[[], object]) -> object:

@@ -29,6 +29,7 @@ from perdure.domain.tools.definitions import (
     ToolOutput,
 )
 from perdure.domain.tools.selection import refusal
+from perdure.foreign_code import contained
 from perdure.tool_decorator import Arguments, Tool, ToolContext
 
 AnyTool = Tool[..., object]
@@ -116,7 +117,8 @@ class LocalToolHost:
         if tool is None or tool.mending is None:
             return given
         try:
-            return _ARGUMENTS.validate_python(tool.mending(copy.deepcopy(given)))
+            with contained():
+                return _ARGUMENTS.validate_python(tool.mending(copy.deepcopy(given)))
         except Exception:
             log.exception("%s could not mend its arguments; they stay as given", name)
             return given
@@ -256,7 +258,8 @@ def _as_text(value: object) -> str:
         return value
     if value is None:
         return "done"
-    return _VALUE.dump_json(value, indent=2, fallback=repr).decode()
+    with contained():
+        return _VALUE.dump_json(value, indent=2, fallback=repr).decode()
 
 
 def _by_name(tools: Sequence[AnyTool]) -> dict[str, AnyTool]:
