@@ -11,7 +11,7 @@ from datetime import timedelta
 from temporalio.common import RetryPolicy
 
 from perdure.activity_targets import ONCE, Served, activity_target, placed_target
-from perdure.check_decorator import CheckActivity, CustomCheck, custom_check
+from perdure.check_decorator import CheckActivity, CustomCheck, named_check
 
 
 def activity_check(
@@ -50,7 +50,7 @@ def activity_check(
         heartbeat_timeout=heartbeat_timeout,
         retry_policy=retry_policy,
     )
-    made = custom_check(function, name=name or target.type.lower())
+    made = named_check(function, name=name or target.type.lower())
     return replace(made, activity=CheckActivity(target, start_to_close_timeout.total_seconds()))
 
 

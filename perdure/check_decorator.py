@@ -123,7 +123,8 @@ def check(*, name: str | None = None) -> Callable[[Callable[..., object]], Custo
         name: what rubrics call it, such as `acme.spelling`; the function's name when absent.
 
     Raises:
-        InvalidInput: the name is malformed, or a parameter has no annotation.
+        InvalidInput: the name is malformed, a parameter has no annotation, or the function is
+            asynchronous.
     """
 
     def decorate(function: Callable[..., object]) -> CustomCheck:
@@ -134,6 +135,17 @@ def check(*, name: str | None = None) -> Callable[[Callable[..., object]], Custo
 
 def custom_check(function: Callable[..., object], *, name: str) -> CustomCheck:
     """A check made of a plain function; raises `InvalidInput` as `check` does."""
+    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        raise InvalidInput(
+            f"The check {name} is an asynchronous function, which nothing awaits.",
+            cure="Write it with `def`, as checks run in a thread: asyncio.run(…) awaits in it. Or "
+            "make it an activity, with perdure.temporal.activity_check.",
+        )
+    return named_check(function, name=name)
+
+
+def named_check(function: Callable[..., object], *, name: str) -> CustomCheck:
+    """The check of a function, plain or asynchronous; raises `InvalidInput` as `check` does."""
     if not re.match(PLUGIN_NAME, name):
         raise InvalidInput(
             f"The check name {name!r} is malformed.",

@@ -23,11 +23,27 @@ def plain(output: str) -> CheckResult:
     return CheckResult(0.5, output)
 
 
+async def later(output: str) -> bool:
+    """Nothing would await it."""
+    return True
+
+
+def test_an_asynchronous_check_is_refused_where_it_is_written(
+    install: Callable[..., None],
+) -> None:
+    with pytest.raises(InvalidInput, match="an asynchronous function") as found:
+        check(name="acme.later")(later)
+    assert "Write it with `def`" in str(found.value)
+    install(late="acme_checks:later")
+    with pytest.raises(InvalidInput, match="check late is an asynchronous function"):
+        plugins.plugin_checks()
+
+
 @pytest.fixture
 def install(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Pretend that packages with these entry points and a module `acme_checks` are installed."""
     module = ModuleType("acme_checks")
-    vars(module).update(long=long_enough, also=long_enough, plain=plain, number=3)
+    vars(module).update(long=long_enough, also=long_enough, plain=plain, later=later, number=3)
     monkeypatch.setitem(sys.modules, "acme_checks", module)
 
     def points(**named: str) -> None:
