@@ -146,14 +146,14 @@ class _Installation:
     async def run_worker(self) -> None:
         # Imported here: the worker loads workflows and activities, which few commands need.
         from perdure.adapters.logging.process_logs import log_process
-        from perdure.worker import run_worker, stop_on_signals
+        from perdure.worker import run_process, stop_on_signals
 
         stop = asyncio.Event()
         stop_on_signals(stop)
         settings = await self._found()
         level = settings.log_level
         log_process(settings, level="info" if level == "warning" else level)
-        await run_worker(settings, stop)
+        await run_process(settings, stop)
 
     async def run_codec(
         self, *, port: int | None, origins: Sequence[str], on_ready: OnProgress

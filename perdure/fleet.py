@@ -60,6 +60,7 @@ from perdure.domain.run.bookkeeping_messages import ServedModels
 from perdure.host_upkeep import look_after_folders
 from perdure.served_steps import Activity, experiment_steps, model_steps, skill_steps
 from perdure.worker_deployment import OwnBuild
+from perdure.worker_ends import nobody_told, require_polling
 from perdure.workflow_registry import TASK_STARTS, WORKFLOWS, allow_long_tasks, workflow_runner
 from perdure.workspace_workers import WorkspaceWorkers
 
@@ -304,6 +305,7 @@ class Fleet:
         stop: asyncio.Event,
         *,
         polling: Polling,
+        broken: Callable[[], None] = nobody_told,
     ) -> None:
         """Run these workers, and those of the folders in use, until `stop` is set; then drain.
 
@@ -311,6 +313,10 @@ class Fleet:
             workers: workers of this fleet.
             stop: ends all of them.
             polling: called once with the queues when all are polled.
+            broken: called if the serving ends before that, and before what is left is drained.
+
+        Raises:
+            ServiceUnavailable: a worker ended, and nobody had asked it to.
         """
         records = self._parts.stores.records
         async with AsyncExitStack() as stack:
@@ -324,12 +330,17 @@ class Fleet:
             for task in (delivering, tidying):
                 stack.callback(task.cancel)
             await polling([*(worker.task_queue for worker in workers), *folders.queues])
-            while not stop.is_set():
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(REGISTRY_POLL_S):
-                        await stop.wait()
-                with contextlib.suppress(StoreError):  # try again in the next round
-                    await folders.serve(_used(await records.workspace_uses()))
+            try:
+                while not stop.is_set():
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(REGISTRY_POLL_S):
+                            await stop.wait()
+                    require_polling(workers, stop)
+                    with contextlib.suppress(StoreError):  # try again in the next round
+                        await folders.serve(_used(await records.workspace_uses()))
+            except BaseException:
+                broken()
+                raise
             # All at once, so that the grace period passes once and not once for each queue.
             await asyncio.gather(
                 delivering, folders.shutdown(), *(worker.shutdown() for worker in workers)

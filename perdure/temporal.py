@@ -65,6 +65,7 @@ from perdure.loop_histories import LoopHistories
 from perdure.submission.parse_yaml import parse
 from perdure.tool_decorator import Tool
 from perdure.worker_deployment import own_build
+from perdure.worker_ends import no_longer_served
 from perdure.workflow_registry import TASK_STARTS
 
 __all__ = ["PerdurePlugin", "activity_check", "activity_tool", "passing_through"]
@@ -298,6 +299,9 @@ async def _while_both_run(work: "asyncio.Future[None]", serving: "asyncio.Task[N
         with suppress(asyncio.CancelledError):
             await work
     if serving.done():
+        if serving.cancelled():
+            # Not as a cancellation, which would look like one of the user's own program.
+            raise no_longer_served("What serves the loops")
         await serving
 
 

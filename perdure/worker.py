@@ -23,33 +23,57 @@ from perdure.adapters.stores.waiting_stores import once_there
 from perdure.adapters.temporal.client import connect
 from perdure.client_services import loops_of
 from perdure.composition import open_parts
-from perdure.domain.foundation.errors import PerdureError, StoreAway
+from perdure.domain.foundation.errors import PerdureError, ServiceUnavailable, StoreAway
 from perdure.fleet import Fleet
 from perdure.local_services.processes import share_heaps
 from perdure.local_services.ready_file import announce_ready, say_what_is_polled, withdraw_ready
 from perdure.local_services.temporal_server import register_search_attributes
 from perdure.worker_deployment import own_build
+from perdure.worker_ends import end_in_any_case, no_longer_served, nobody_told
 
 REGISTRY_POLL_S = 1.0
+ENDING_S = 10.0
 _log = structlog.get_logger(__name__)
 Activity = Callable[..., object]
 
 
-async def run_worker(settings: Settings, stop: asyncio.Event) -> None:
+async def run_worker(
+    settings: Settings, stop: asyncio.Event, *, broken: Callable[[], None] = nobody_told
+) -> None:
     """Poll until `stop` is set, then drain: fetch nothing more, finish what is in flight.
 
     Steps that take longer than the grace period go to other workers. If the store is away at the
     start, the worker waits for it.
+
+    Args:
+        settings: of the installation.
+        stop: ends the serving.
+        broken: called if the serving ends unasked, before what is left is drained.
+
+    Raises:
+        ServiceUnavailable: the serving ended, and nobody had asked it to.
     """
     withdraw_ready(settings)
     try:
-        await _serve(settings, stop)
+        await _serve(settings, stop, broken)
     except StoreAway:
         if not stop.is_set():  # otherwise it was told to end while it waited
             raise
+    except PerdureError:
+        raise
+    except (asyncio.CancelledError, Exception) as error:
+        mine = asyncio.current_task()
+        if stop.is_set():
+            raise
+        # The SDK cancels the task that started a worker which ended; whoever awaits this must not
+        # take it for a cancellation of its own.
+        if mine is not None and isinstance(error, asyncio.CancelledError):
+            mine.uncancel()
+        _log.error("worker_ended", why=str(error) or type(error).__name__, exc_info=error)
+        raise no_longer_served("The worker") from error
 
 
-async def _serve(settings: Settings, stop: asyncio.Event) -> None:
+async def _serve(settings: Settings, stop: asyncio.Event, broken: Callable[[], None]) -> None:
     async with AsyncExitStack() as stack:
         opened = partial(open_parts, settings, plugins=True)
         parts = await once_there(lambda: stack.enter_async_context(opened()), stop)
@@ -74,7 +98,7 @@ async def _serve(settings: Settings, stop: asyncio.Event) -> None:
             await once_there(lambda: asyncio.to_thread(announce_ready, settings), stop)
 
         workers = [fleet.loops(), fleet.tasks(settings.task_queue), *fleet.steps()]
-        await fleet.serve(workers, stop, polling=polling)
+        await fleet.serve(workers, stop, polling=polling, broken=broken)
 
 
 @contextmanager
@@ -112,7 +136,17 @@ async def _main() -> None:
     own = variable("PERDURE_READY_FILE") is None
     settings = Settings.found(folder=Path.cwd() if own else None)
     log_process(settings)
-    await run_worker(settings, stop)
+    await run_process(settings, stop)
+
+
+async def run_process(settings: Settings, stop: asyncio.Event) -> None:
+    """`run_worker` in a process of its own, which ends with it in any case."""
+
+    def broken() -> None:
+        _log.error("worker_ends_unasked")
+        end_in_any_case(settings.shutdown_grace_s + ENDING_S)
+
+    await run_worker(settings, stop, broken=broken)
 
 
 def main() -> None:
@@ -124,6 +158,9 @@ def main() -> None:
     except PerdureError as error:
         told_at_the_end(error, as_json=variable("PERDURE_LOG_FORMAT") == "json")
         code = error.exit_code
+    except BaseException as error:  # also `SystemExit(0)` of foreign code, which must not pass
+        _log.critical("worker_ended", why=repr(error), exc_info=error)
+        code = ServiceUnavailable.exit_code
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

@@ -184,6 +184,11 @@ class WorkerProcess:
             raise AssertionError(f"the worker ended:\n{text[-3000:]}")
 
     @property
+    def code(self) -> int | None:
+        """The exit code; None while it runs."""
+        return None if self._process is None else self._process.returncode
+
+    @property
     def _ended(self) -> bool:
         return self._process is None or self._process.returncode is not None
 
