@@ -9,9 +9,10 @@ code; `perdure.Client` is for everything else.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Generator, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
+from functools import partial
 
 from pydantic import BaseModel, JsonValue, ValidationError
 from pydantic_core import to_jsonable_python
@@ -31,7 +32,8 @@ from perdure.domain.run.result import RunResult
 from perdure.submission.validation import validated
 
 __all__ = [
-    "Child", "LoopFailed", "OnGate", "OpenGate", "Reply", "agent", "delegate", "refine", "roles",
+    "Child", "LoopCancelled", "LoopFailed", "OnGate", "OpenGate", "Reply", "agent", "delegate",
+    "refine", "roles",
 ]  # fmt: skip
 RUN_FAILED = "RunFailed"
 INVALID_TASK = "invalid_task"
@@ -50,6 +52,38 @@ class LoopFailed(ApplicationError):
         self.result = result
 
 
+class LoopCancelled(Exception):
+    """Why a wait for a loop was cancelled; `result` is what the loop had to show when it stopped.
+
+    It is the cause of the `asyncio.CancelledError` that `agent` and the others raise, which is no
+    subclass: `asyncio.timeout` and `asyncio.TaskGroup` know only the very class, up to Python 3.12.
+    """
+
+    def __init__(self, run: str, result: RunResult | None) -> None:
+        shown = f"it ended as {result.outcome}/{result.reason}" if result else "it has no result"
+        super().__init__(f"The wait for the loop {run} was cancelled; {shown}.")
+        self.result = result
+
+    @classmethod
+    def result_of(cls, error: BaseException) -> RunResult | None:
+        """The best result of the loop that a cancellation or a timeout has stopped.
+
+        Args:
+            error: an `asyncio.CancelledError`, or the `TimeoutError` that was made of it.
+
+        Returns:
+            None if no loop was awaited, or it had not started.
+        """
+        at: BaseException | None = error
+        seen: set[int] = set()
+        while at is not None and id(at) not in seen:
+            if isinstance(at, cls):
+                return at.result
+            seen.add(id(at))
+            at = at.__cause__ or at.__context__
+        return None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Child:
     """How a loop runs as a child workflow.
@@ -66,6 +100,7 @@ class Child:
 
 
 AS_USUAL = Child()
+Handle = ChildWorkflowHandle[object, JsonValue]
 
 
 async def agent(
@@ -78,7 +113,7 @@ async def agent(
 ) -> RunResult:
     """Run a model with tools until it answers in text.
 
-    Cancelling this workflow stops the loop, which still returns its best result.
+    Cancelling this workflow or the wait (a timeout, say) stops the loop and waits for its end.
 
     Args:
         goal: what it is to do.
@@ -92,6 +127,8 @@ async def agent(
 
     Raises:
         LoopFailed: it ended as `failed` or `blocked`.
+        asyncio.CancelledError: the wait was cancelled and the loop has ended; its cause is a
+            `LoopCancelled`, and `LoopCancelled.result_of` gives the best result.
         ApplicationError: the task cannot be run; nothing was started (type `invalid_task`).
     """
     return await _run("agent", goal, fields, id=id, child=child, on_gate=on_gate)
@@ -146,37 +183,89 @@ async def _run(
     made = f"{workflow.info().workflow_id}-{kind}-{workflow.uuid4().hex[:8]}"
     run = id or made
     answered = nullcontext() if on_gate is None else gates_of_children().answered(run, on_gate)
+    starting = _Noticing(
+        # By name and as JSON, whatever data converter the worker's client has.
+        workflow.start_child_workflow(
+            WORKFLOW_TYPES[kind],
+            task,
+            id=run,
+            task_queue=child.task_queue,
+            parent_close_policy=child.parent_close_policy,
+            cancellation_type=ChildWorkflowCancellationType.WAIT_CANCELLATION_COMPLETED,
+            memo=None if on_gate is None else {ANSWERED_ABOVE: True},
+            static_summary=f"{kind}: {' '.join(goal.split())}"[:SUMMARY_CHARACTERS],
+        )
+    )
+    with answered:
+        return await _result(run, starting)
+
+
+class _Noticing:
+    """Awaits the start of a loop, and notices cancellations, which the SDK may keep to itself."""
+
+    def __init__(self, starting: Awaitable[Handle]) -> None:
+        self._starting = starting
+        self.cancelled = False
+
+    # Not as a task of its own: that would start the loop a moment later, after commands that stand
+    # behind it in histories.
+    def __await__(self) -> Generator[object, None, Handle]:
+        steps = self._starting.__await__()
+        advance = partial(next, steps)
+        while True:
+            try:
+                awaited = advance()
+            except StopIteration as started:
+                return started.value
+            try:
+                yield awaited
+                advance = partial(next, steps)
+            except GeneratorExit:
+                steps.close()
+                raise
+            except BaseException as error:
+                self.cancelled |= isinstance(error, asyncio.CancelledError)
+                advance = partial(steps.throw, error)
+
+
+async def _result(run: str, starting: _Noticing) -> RunResult:
+    """The result of a loop; a cancellation is raised only when the loop has ended."""
+    result = None
     try:
-        with answered:
-            # By name and as JSON, whatever data converter the worker's client has.
-            loop: ChildWorkflowHandle[object, JsonValue] = await workflow.start_child_workflow(
-                WORKFLOW_TYPES[kind],
-                task,
-                id=run,
-                task_queue=child.task_queue,
-                parent_close_policy=child.parent_close_policy,
-                cancellation_type=ChildWorkflowCancellationType.WAIT_CANCELLATION_COMPLETED,
-                memo=None if on_gate is None else {ANSWERED_ABOVE: True},
-                static_summary=f"{kind}: {' '.join(goal.split())}"[:SUMMARY_CHARACTERS],
-            )
-            told = await _ended(loop)
+        result = RunResult.model_validate(await _ended(await starting, starting))
     except ChildWorkflowError as error:
-        raise _failed(error) from error
-    return RunResult.model_validate(told)
+        failed = _failed(error)
+        if not starting.cancelled:
+            raise failed from error
+        result = failed.result if isinstance(failed, LoopFailed) else None
+    except asyncio.CancelledError as error:  # before the loop was there
+        raise asyncio.CancelledError(*error.args) from LoopCancelled(run, None)
+    if starting.cancelled or result is None:
+        cause = LoopCancelled(run, result)
+        raise asyncio.CancelledError(str(cause)) from cause
+    return result
 
 
-async def _ended(loop: ChildWorkflowHandle[object, JsonValue]) -> JsonValue:
+async def _ended(loop: Handle, starting: _Noticing) -> JsonValue:
     """Wait for the result of a loop; a cancellation is passed on to it, and the wait goes on."""
+    if starting.cancelled:
+        await _stop(loop.id)
     while True:
         try:
             return await asyncio.shield(loop)
         except asyncio.CancelledError:
+            starting.cancelled = True
             if loop.done():
-                raise
-            # Cancelling the handle would reach only the execution that was started, but a loop
-            # continues as new as soon as its task is opened.
-            with suppress(FailureError):  # the loop has just ended
-                await workflow.get_external_workflow_handle(loop.id).cancel()
+                return loop.result()
+            await _stop(loop.id)
+
+
+async def _stop(run: str) -> None:
+    # Cancelling the handle would reach only the execution that was started, but a loop continues
+    # as new as soon as its task is opened.
+    # Suppressed: the loop has just ended, or the wait is cancelled again after the request left.
+    with suppress(FailureError, asyncio.CancelledError):
+        await workflow.get_external_workflow_handle(run).cancel()
 
 
 def _failed(error: ChildWorkflowError) -> ApplicationError | ChildWorkflowError:

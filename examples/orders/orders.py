@@ -52,7 +52,7 @@ class OrderWorkflow:
 
     @workflow.run
     async def run(self, order: Order) -> str:
-        """Return the mail that was sent."""
+        """Return the mail that was sent; a cancelled order ends as cancelled, and sends none."""
         await workflow.execute_activity(charge, order, start_to_close_timeout=timedelta(seconds=30))
         try:
             result = await refine(

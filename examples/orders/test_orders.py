@@ -2,6 +2,8 @@
 
 import pytest
 from orders import FALLBACK, QUEUE, Order, OrderWorkflow, charge, send
+from temporalio.client import WorkflowFailureError
+from temporalio.exceptions import CancelledError
 from temporalio.worker import Replayer, Worker
 
 from perdure.testing import PerdureEnvironment, ScriptedModel
@@ -33,3 +35,33 @@ async def test_an_order_is_confirmed(model: ScriptedModel, mail: str) -> None:
         # A change of the workflow that breaks orders on their way would be seen here.
         replayer = Replayer(workflows=[OrderWorkflow], plugins=[environment.plugin])
         await replayer.replay_workflow(await run.fetch_history())
+
+
+async def test_a_cancelled_order_sends_nothing() -> None:
+    model = ScriptedModel(SHORT, {"text": GOOD, "delay_s": 600})
+    async with PerdureEnvironment.start() as environment:
+        order = Order(id="1", item="steel bottle", model=await environment.model(model))
+        async with Worker(
+            environment.client,
+            task_queue=QUEUE,
+            workflows=[OrderWorkflow],
+            activities=[charge, send],
+        ):
+            run = await environment.client.start_workflow(
+                OrderWorkflow.run, order, id="order-1", task_queue=QUEUE
+            )
+            await run.signal(OrderWorkflow.approve)
+            async for event in run.fetch_history_events(wait_new_event=True):
+                if event.HasField("child_workflow_execution_started_event_attributes"):
+                    break
+            await run.cancel()
+            with pytest.raises(WorkflowFailureError) as ended:
+                await run.result()
+            assert isinstance(ended.value.cause, CancelledError)
+            loop = environment.client.get_workflow_handle("mail-1", result_type=dict)
+            assert (await loop.result())["outcome"] == "stopped"
+        done = [
+            event.activity_task_scheduled_event_attributes.activity_type.name
+            for event in (await run.fetch_history()).events
+        ]
+        assert [name for name in done if name] == ["charge"]
