@@ -55,7 +55,10 @@ class ChildGates:
 
     @contextmanager
     def answered(self, run: str, on_gate: OnGate) -> Generator[None]:
-        """Answer the gates of a loop while it is awaited."""
+        """Answer the gates of a loop while it is awaited; of two waits for it, the first does."""
+        if run in self._loops:
+            yield
+            return
         loop = self._loops[run] = _Loop(on_gate)
         try:
             yield

@@ -9,7 +9,7 @@ code; `perdure.Client` is for everything else.
 """
 
 import asyncio
-from collections.abc import Awaitable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -17,7 +17,12 @@ from functools import partial
 from pydantic import BaseModel, JsonValue, ValidationError
 from pydantic_core import to_jsonable_python
 from temporalio import workflow
-from temporalio.exceptions import ApplicationError, ChildWorkflowError, FailureError
+from temporalio.exceptions import (
+    ApplicationError,
+    ChildWorkflowError,
+    FailureError,
+    WorkflowAlreadyStartedError,
+)
 from temporalio.workflow import (
     ChildWorkflowCancellationType,
     ChildWorkflowHandle,
@@ -38,6 +43,7 @@ __all__ = [
 RUN_FAILED = "RunFailed"
 INVALID_TASK = "invalid_task"
 SUMMARY_CHARACTERS = 200
+SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 900.0
 
 
 class LoopFailed(ApplicationError):
@@ -117,7 +123,8 @@ async def agent(
 
     Args:
         goal: what it is to do.
-        id: the run's id; None makes one of this workflow's id, the same on every replay.
+        id: the run's id; None makes one of this workflow's id, the same on every replay. While a
+            loop with this id runs, its end is awaited; the same task then returns its result.
         child: where and how it runs.
         on_gate: answers its open gates, in this workflow; what it leaves open is for people.
         fields: further fields of the task, as JSON or as models of Perdure.
@@ -183,9 +190,10 @@ async def _run(
     made = f"{workflow.info().workflow_id}-{kind}-{workflow.uuid4().hex[:8]}"
     run = id or made
     answered = nullcontext() if on_gate is None else gates_of_children().answered(run, on_gate)
-    starting = _Noticing(
+
+    def start() -> Awaitable[Handle]:
         # By name and as JSON, whatever data converter the worker's client has.
-        workflow.start_child_workflow(
+        return workflow.start_child_workflow(
             WORKFLOW_TYPES[kind],
             task,
             id=run,
@@ -195,9 +203,9 @@ async def _run(
             memo=None if on_gate is None else {ANSWERED_ABOVE: True},
             static_summary=f"{kind}: {' '.join(goal.split())}"[:SUMMARY_CHARACTERS],
         )
-    )
+
     with answered:
-        return await _result(run, starting)
+        return await _result(run, start)
 
 
 class _Noticing:
@@ -228,35 +236,80 @@ class _Noticing:
                 advance = partial(steps.throw, error)
 
 
-async def _result(run: str, starting: _Noticing) -> RunResult:
+async def _result(run: str, start: Callable[[], Awaitable[Handle]]) -> RunResult:
     """The result of a loop; a cancellation is raised only when the loop has ended."""
     result = None
+    cancelled = False
     try:
-        result = RunResult.model_validate(await _ended(await starting, starting))
+        loop, cancelled = await _started(run, start)
+        cancelled |= await _ended(loop, cancelled)
+        result = RunResult.model_validate(loop.result())
     except ChildWorkflowError as error:
         failed = _failed(error)
-        if not starting.cancelled:
+        if not cancelled:
             raise failed from error
         result = failed.result if isinstance(failed, LoopFailed) else None
     except asyncio.CancelledError as error:  # before the loop was there
         raise asyncio.CancelledError(*error.args) from LoopCancelled(run, None)
-    if starting.cancelled or result is None:
+    if cancelled or result is None:
         cause = LoopCancelled(run, result)
         raise asyncio.CancelledError(str(cause)) from cause
     return result
 
 
-async def _ended(loop: Handle, starting: _Noticing) -> JsonValue:
-    """Wait for the result of a loop; a cancellation is passed on to it, and the wait goes on."""
-    if starting.cancelled:
+async def _started(run: str, start: Callable[[], Awaitable[Handle]]) -> tuple[Handle, bool]:
+    """Start a loop; while another one has its id, try again until it has ended.
+
+    A loop that then starts from the same task returns the result of the other one at once.
+
+    Returns:
+        The loop, and whether the wait for it was cancelled meanwhile.
+    """
+    since = workflow.time()
+    while True:
+        starting = _Noticing(start())
+        try:
+            return await starting, starting.cancelled
+        except ChildWorkflowError as error:
+            if starting.cancelled:
+                raise asyncio.CancelledError(str(error)) from error
+            raise
+        except WorkflowAlreadyStartedError as error:
+            if run == workflow.info().workflow_id:
+                raise _own_id(run) from error
+            if starting.cancelled:
+                raise asyncio.CancelledError(str(error)) from error
+        waited = workflow.time() - since
+        # Each try adds events to the history, so the longer the wait, the fewer they are.
+        pause = min(max(waited / 10, SHORTEST_PAUSE_S), LONGEST_PAUSE_S)
+        await workflow.sleep(pause, summary=f"{run} runs already; wait for its end")
+
+
+def _own_id(run: str) -> ApplicationError:
+    return ApplicationError(
+        f"id: {run!r} is the id of the workflow that awaits the loop. Give the loop another one.",
+        type=INVALID_TASK,
+        non_retryable=True,
+    )
+
+
+async def _ended(loop: Handle, cancelled: bool) -> bool:
+    """Wait for the end of a loop; a cancellation is passed on to it, and the wait goes on.
+
+    Returns:
+        Whether the wait was cancelled.
+    """
+    if cancelled:
         await _stop(loop.id)
     while True:
         try:
-            return await asyncio.shield(loop)
+            with suppress(ChildWorkflowError):  # its `result` raises it again
+                await asyncio.shield(loop)
+            return cancelled
         except asyncio.CancelledError:
-            starting.cancelled = True
+            cancelled = True
             if loop.done():
-                return loop.result()
+                return cancelled
             await _stop(loop.id)
 
 
