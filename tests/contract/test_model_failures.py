@@ -89,12 +89,41 @@ async def test_a_refusal_is_an_answer(dialect: Dialect) -> None:
     assert reply.stop_reason == "refusal"
 
 
-async def test_an_unknown_end_is_no_answer(dialect: Dialect) -> None:
-    client, _ = dialect.client(dialect.stream(dialect.body("I", stop="unknown")))
-    facts = await fails(client, request(dialect.model))
-    assert facts.kind == "bad_reply"
-    assert "'bored' is unknown" in facts.message
+@pytest.mark.parametrize(
+    ("calls", "stop"), [((), "end_turn"), (('{"path": "a"}',), "tool_use")], ids=["text", "call"]
+)
+async def test_what_ended_for_an_unknown_reason_is_taken_as_it_came(
+    dialect: Dialect, calls: tuple[str, ...], stop: str
+) -> None:
+    client, _ = dialect.client(dialect.stream(dialect.body("I", calls=calls, stop="unknown")))
+    reply, _ = await say(client, request(dialect.model, tools=(READ_TOOL,)))
+    # The Responses API says itself that such an answer is not whole.
+    incomplete = dialect.name == "responses"
+    assert reply.stop_reason == ("max_tokens" if incomplete else stop)
+    assert reply.message.text == "I"
+    assert [call.arguments for call in reply.message.tool_uses] == [{"path": "a"}] * len(calls)
+    assert reply.usage.output_tokens == 7
+    assert "'bored'" in "".join(reply.notes) or incomplete
+
+
+@pytest.mark.parametrize(
+    ("word", "kind"),
+    [
+        ("error", "server"),
+        ("abort", "server"),
+        ("insufficient_system_resource", "overloaded"),
+        ("MALFORMED_FUNCTION_CALL", "bad_reply"),
+    ],
+)
+async def test_an_end_that_says_it_failed_is_no_answer(
+    dialect: Dialect, word: str, kind: str
+) -> None:
+    body = dialect.written(dialect.events(["so"], [], word))
+    facts = await fails(dialect.client(dialect.stream(body))[0], request(dialect.model))
+    assert facts.kind == kind
+    assert facts.confirmed
     assert facts.usage.output_tokens == 7
+    assert f"{word!r}" in facts.message
 
 
 async def test_without_an_account_the_usage_is_our_own_count(dialect: Dialect) -> None:

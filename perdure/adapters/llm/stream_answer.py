@@ -6,6 +6,7 @@ from typing import Protocol, TypeVar
 import httpx2
 
 from perdure.adapters.llm.call_failures import Client, facts_of
+from perdure.adapters.llm.finish_reasons import failure_of
 from perdure.domain.llm.errors import ModelError, ModelErrorKind, ModelFacts
 from perdure.domain.llm.requests import ModelReply, ModelRequest, StopReason
 from perdure.domain.llm.transcript import Block, Message, ToolUseBlock
@@ -103,26 +104,38 @@ def reply_of(
     *,
     names: Mapping[str, str],
 ) -> ModelReply:
-    """The reply of a complete reading; raises `ModelError` kind `bad_reply` if it has none.
+    """The reply of a complete reading.
 
-    `names` maps wire names of tools to our names.
+    A finish reason that is unknown here ends an answer as an ordinary one does: it has arrived as a
+    whole, and is paid for. The reply's notes name it. `names` maps wire names of tools to our
+    names.
+
+    Raises:
+        ModelError: kind `bad_reply` if the reading has no reply, or the kind that the finish reason
+            says where the provider broke the answer off.
     """
-    stop = reading.stop_reason
-    if stop is None:
-        why = f"the stop reason {reading.provider_stop!r} is unknown here"
-        raise unusable(reading, request_id, why)
+    word = reading.provider_stop
+    if (broken := failure_of(word)) is not None:
+        message = f"The provider broke its answer off and gives {word!r} as the finish reason."
+        raise _error(broken, message, reading, request_id)
     try:
         blocks = reading.blocks(model=request.model)
     except (ValueError, TypeError, LookupError) as error:
         raise unusable(reading, request_id, f"a block is malformed: {error}") from error
+    message = Message(role="assistant", blocks=tuple(_renamed(block, names) for block in blocks))
+    stop = reading.stop_reason
+    untold = (
+        f"The provider ended its answer with {word!r}, which is unknown here: it was taken whole."
+    )
     return ModelReply(
-        message=Message(role="assistant", blocks=tuple(_renamed(block, names) for block in blocks)),
-        stop_reason=stop,
+        message=message,
+        stop_reason=stop or ("tool_use" if message.tool_uses else "end_turn"),
         usage=reading.used(),
         confirmed=reading.usage_told,
         model=reading.model or request.model,
         request_id=request_id,
         cut_call=names.get(reading.cut_call, reading.cut_call),
+        notes=() if stop else (untold,),
     )
 
 

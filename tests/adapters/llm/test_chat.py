@@ -214,6 +214,40 @@ async def test_a_whole_answer_is_told_at_once() -> None:
     assert reply.usage == Usage(input_tokens=7, output_tokens=7, cache_read_tokens=5)
 
 
+@pytest.mark.parametrize(
+    ("word", "stop"),
+    [
+        ("STOP", "end_turn"),
+        ("eos", "end_turn"),
+        ("eos_token", "end_turn"),
+        ("end_turn", "end_turn"),
+        ("COMPLETE", "end_turn"),
+        ("stop_sequence", "stop_sequence"),
+        ("MAX_TOKENS", "max_tokens"),
+        ("max_length", "max_tokens"),
+        ("limit", "max_tokens"),
+        ("model_length", "context_end"),
+        ("SAFETY", "refusal"),
+        ("content-filter", "refusal"),
+        ("weird_reason", "end_turn"),
+    ],
+)
+async def test_finish_reasons_of_real_servers(word: str, stop: str) -> None:
+    events = [chunk({"content": "A bottle."}), chunk({}, word), chat_usage()]
+    reply, _ = await say(chat_client(Provider(stream_of(lines(events)))), asked())
+    assert (reply.message.text, reply.stop_reason) == ("A bottle.", stop)
+    assert bool(reply.notes) is (word == "weird_reason")
+
+
+@pytest.mark.parametrize("word", ["stop", "STOP", "eos", "tool_use", "TOOL_CALL", "weird_reason"])
+async def test_calls_count_whatever_a_server_says_after_them(word: str) -> None:
+    events = [*chat_call('{"path": "a"}'), chunk({}, word), chat_usage()]
+    client = chat_client(Provider(stream_of(lines(events))))
+    reply, _ = await say(client, asked(tools=(READ_TOOL,)))
+    assert reply.stop_reason == "tool_use"
+    assert [call.arguments for call in reply.message.tool_uses] == [{"path": "a"}]
+
+
 async def test_refusals_in_words_of_their_own() -> None:
     events = [chunk({"refusal": "I will not."}), chunk({}, "stop"), chat_usage()]
     reply, _ = await say(chat_client(Provider(stream_of(lines(events)))), asked())

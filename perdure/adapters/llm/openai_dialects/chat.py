@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pydantic import JsonValue
 
 from perdure.adapters.llm.conversation import NO_OUTPUT, Turn, turns_of, wire_id, wire_name
+from perdure.adapters.llm.finish_reasons import stop_of
 from perdure.adapters.llm.openai_dialects.events import (
     ChatChunk,
     ChatDelta,
@@ -31,13 +32,8 @@ from perdure.domain.llm.usage import Usage
 
 PATH = "/chat/completions"
 Body = dict[str, JsonValue]
-_STOPS: dict[str, StopReason] = {
-    "stop": "end_turn",
-    "length": "max_tokens",
-    "tool_calls": "tool_use",
-    "function_call": "tool_use",
-    "content_filter": "refusal",
-}
+# After these, what the answer holds says more than its finish reason.
+_ENDS = {"end_turn", "stop_sequence", "tool_use"}
 
 
 def chat_body(
@@ -205,17 +201,17 @@ class ChatReading:
     @property
     def stop_reason(self) -> StopReason | None:
         """The provider's stop reason as ours; None for an unknown one."""
-        stop = _STOPS.get(self.provider_stop or "")
-        if stop not in {"end_turn", "tool_use"}:
+        stop = stop_of(self.provider_stop)
+        if stop not in _ENDS:
             return stop
         if self._calls:
             return "tool_use"  # many servers also say `stop` after a call
-        if stop == "tool_use":
-            return None
         return "refusal" if self._refusals and not self._texts else stop
 
     def blocks(self, *, model: str) -> tuple[Block, ...]:
         """The blocks, without a call that the token limit or a refusal cut short."""
+        if self.stop_reason == "tool_use" and not self._calls:
+            raise ValueError("it ended for tool calls and has none")
         calls = [call for call in map(self._finished, range(len(self._calls))) if call is not None]
         text = "".join(self._texts) or "".join(self._refusals)
         said = [TextBlock(type="text", text=text)] if text else []

@@ -157,7 +157,7 @@ class OpenAIModel:
             raise
         reply = reply_of(request, reading, request_id, names=names)
         told = [f"{self._server.title} {INSTEAD[one]}." for one in _used(request, lacks)]
-        return reply.model_copy(update={"notes": tuple(told)})
+        return reply.model_copy(update={"notes": (*told, *reply.notes)})
 
     async def _whole(
         self, path: str, body: Body, reading: Reading[object], on_text: Callable[[str], None]

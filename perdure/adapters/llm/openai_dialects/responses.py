@@ -12,6 +12,7 @@ from pydantic import JsonValue
 from perdure.adapters.llm.call_failures import ProviderError, SaidError
 from perdure.adapters.llm.conversation import Turn, turns_of, wire_id, wire_name
 from perdure.adapters.llm.error_kinds import refused
+from perdure.adapters.llm.finish_reasons import stop_of
 from perdure.adapters.llm.openai_dialects.chat import (
     Body,
     result_text,
@@ -46,11 +47,6 @@ COUNT_PATH = "/responses/input_tokens"
 LEAST_TOKENS = 16
 _COUNTED = ("model", "input", "instructions", "tools", "tool_choice", "text", "reasoning")
 _OUTPUT = ("response.output_", "response.function_call_", "response.refusal.")
-_STOPS: dict[str, StopReason] = {
-    "completed": "end_turn",
-    "max_output_tokens": "max_tokens",
-    "content_filter": "refusal",
-}
 
 
 def responses_body(request: ModelRequest, *, model: str, card: ModelProfile) -> Body:
@@ -176,6 +172,7 @@ class ResponsesReading:
     model: str | None = None
     provider_stop: str | None = None
     usage_told: bool = False
+    incomplete: bool = False
     _usage: Usage = field(default_factory=Usage)
     _items: dict[str, _OpenItem] = field(default_factory=dict[str, _OpenItem])
 
@@ -209,7 +206,10 @@ class ResponsesReading:
     @property
     def stop_reason(self) -> StopReason | None:
         """The provider's stop reason as ours; None for an unknown one."""
-        stop = _STOPS.get(self.provider_stop or "")
+        stop = stop_of(self.provider_stop)
+        if self.incomplete and stop not in CUT_SHORT | {"refusal"}:
+            # It says that the answer is not whole, for a reason of its own: as if cut by a limit.
+            return "max_tokens"
         if stop != "end_turn":
             return stop
         items = self._items.values()
@@ -292,8 +292,9 @@ class ResponsesReading:
             message = (error and error.message) or "the answer failed"
             raise SaidError(ProviderError(status=200, message=message, type=code))
         why = response.incomplete_details
-        incomplete = response.status == "incomplete"
-        self.provider_stop = (why and why.reason) or "incomplete" if incomplete else "completed"
+        self.incomplete = response.status == "incomplete"
+        word = (why and why.reason) or "incomplete"
+        self.provider_stop = word if self.incomplete else "completed"
 
 
 def _failure(told: ResponsesEvent) -> SaidError:
