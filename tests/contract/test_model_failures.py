@@ -64,17 +64,32 @@ async def test_a_tool_is_called_by_its_own_name(dialect: Dialect) -> None:
     assert "fs__read" in str(provider.bodies[0]["tools"])
 
 
-async def test_unreadable_arguments_are_told_to_the_model(dialect: Dialect) -> None:
-    body = dialect.body(calls=('{"path": "a", "path": "b"}',), stop="tool_use")
+@pytest.mark.parametrize(
+    ("written", "why"),
+    [
+        pytest.param('{"path": "a", "path": "b"}', "'path' is given twice", id="a name twice"),
+        pytest.param('{"path": "a', "this is no JSON: Unterminated string", id="no end"),
+        pytest.param('{"path": "a"} x', "this is no JSON: Extra data", id="more behind it"),
+        pytest.param('["a"]', "this is a list where an object belongs", id="a list"),
+        pytest.param("true", "this is true or false where an object belongs", id="no object"),
+        pytest.param("null", "", id="null"),
+    ],
+)
+async def test_unreadable_arguments_are_told_to_the_model(
+    dialect: Dialect, written: str, why: str
+) -> None:
+    body = dialect.body(calls=(written,), stop="tool_use")
     client, _ = dialect.client(dialect.stream(body))
     reply, _ = await say(client, request(dialect.model, tools=(READ_TOOL,)))
     (call,) = reply.message.tool_uses
-    assert call.unreadable
-    assert call.arguments == {}
+    assert (reply.stop_reason, call.name, call.arguments) == ("tool_use", "fs.read", {})
+    assert why in call.unreadable
+    assert bool(call.unreadable) is bool(why)
 
 
-async def test_half_a_call_is_never_acted_on(dialect: Dialect) -> None:
-    body = dialect.body("So", calls=('{"path": "a',), stop="max_tokens")
+@pytest.mark.parametrize("written", ['{"path": "a', "[1]", "null"])
+async def test_half_a_call_is_never_acted_on(dialect: Dialect, written: str) -> None:
+    body = dialect.body("So", calls=(written,), stop="max_tokens")
     client, _ = dialect.client(dialect.stream(body))
     reply, _ = await say(client, request(dialect.model, tools=(READ_TOOL,)))
     assert reply.stop_reason == "max_tokens"

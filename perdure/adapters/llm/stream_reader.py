@@ -12,7 +12,7 @@ from anthropic.types import (
 from anthropic.types import Usage as WireUsage
 from pydantic import JsonValue, TypeAdapter
 
-from perdure.domain.foundation.json_extraction import RefusedJson, read_json
+from perdure.adapters.llm.tool_arguments import Arguments, read_arguments
 from perdure.domain.foundation.tokens import estimate
 from perdure.domain.llm.requests import CUT_SHORT, StopReason
 from perdure.domain.llm.transcript import Block, TextBlock, ThinkingBlock, ToolUseBlock
@@ -204,25 +204,18 @@ def _tool_use(block: _OpenBlock, *, tolerant: bool) -> ToolUseBlock | None:
         return None
     if not written and not block.closed:
         raise ValueError(f"the call of {block.native['name']!r} never came to its arguments")
-    unreadable = ""
-    try:
-        arguments = _OBJECT.validate_python(
-            read_json(written) if written else block.native.get("input") or {}
-        )
-    except RefusedJson as error:
-        # The call is complete, so the model is told what is wrong with it. An error here would make
-        # the attempt fail, and the whole reply would be paid for again.
-        arguments, unreadable = _OBJECT.validate_python({}), str(error)
-    except ValueError:
-        if tolerant:
-            return None
-        raise
+    if written:
+        arguments = read_arguments(written)
+    else:
+        arguments = Arguments(_OBJECT.validate_python(block.native.get("input") or {}))
+    if tolerant and not arguments.whole:
+        return None
     return ToolUseBlock(
         type="tool_use",
         id=str(block.native["id"]),
         name=str(block.native["name"]),
-        arguments=arguments,
-        unreadable=unreadable,
+        arguments=arguments.values,
+        unreadable=arguments.wrong,
     )
 
 

@@ -271,7 +271,6 @@ async def test_a_prompt_that_the_provider_judges_is_a_refusal() -> None:
         ),
         pytest.param([chunk({"content": "a"}, "stop"), chunk({}, "length")], id="two ends"),
         pytest.param([chunk({"content": "a"}, "tool_calls")], id="calls that never came"),
-        pytest.param([*chat_call("[1]"), chunk({}, "tool_calls")], id="arguments a list"),
         pytest.param([*chat_call(name=""), chunk({}, "tool_calls")], id="no name"),
         pytest.param(
             [{"choices": [{"index": 1, "delta": {"content": "x"}}]}], id="a second choice"

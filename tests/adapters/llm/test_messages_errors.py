@@ -23,7 +23,6 @@ from tests.adapters.llm.support import (
     start,
     stream_of,
     text_block,
-    tool_block,
 )
 
 HALF = [start(cache_read_input_tokens=5), *text_block(0, "so far")]
@@ -175,12 +174,6 @@ def ok(content: bytes, media: str) -> httpx2.Response:
         pytest.param(
             events({**start(), "message": {**start()["message"], "id": None}}),
             id="message without id",
-        ),
-        pytest.param(
-            events(start(), *tool_block(0, '{"path": '), *end("tool_use")), id="malformed arguments"
-        ),
-        pytest.param(
-            events(start(), *tool_block(0, "[1]"), *end("tool_use")), id="arguments a list"
         ),
     ],
 )

@@ -206,7 +206,6 @@ async def test_text_that_only_came_at_the_end_of_its_item() -> None:
         pytest.param([CREATED, *message_item("a")[1:2], responses_end()], id="text of no item"),
         pytest.param([CREATED, responses_end(), *message_item("a")], id="after the end"),
         pytest.param([CREATED, *call_item(whole=False), responses_end()], id="no arguments"),
-        pytest.param([CREATED, *call_item("[1]"), responses_end()], id="arguments a list"),
         pytest.param([CREATED, {"type": "response.completed"}], id="an end without its response"),
     ],
 )

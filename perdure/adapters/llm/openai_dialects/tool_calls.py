@@ -3,12 +3,8 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from pydantic import JsonValue, TypeAdapter
-
-from perdure.domain.foundation.json_extraction import RefusedJson, read_json
+from perdure.adapters.llm.tool_arguments import read_arguments
 from perdure.domain.llm.transcript import Message, ToolUseBlock
-
-_OBJECT = TypeAdapter(dict[str, JsonValue])
 
 
 @dataclass(slots=True)
@@ -28,7 +24,7 @@ class OpenCall:
                 never be acted on.
 
         Raises:
-            ValueError: it has no name, or its arguments are no JSON object.
+            ValueError: it has no name, or never came to its arguments.
         """
         written = "".join(self.arguments)
         if tolerant and (not written or not self.name):
@@ -37,23 +33,15 @@ class OpenCall:
             raise ValueError("a tool call without a name")
         if not written and not self.closed:
             raise ValueError(f"the call of {self.name!r} never came to its arguments")
-        unreadable = ""
-        try:
-            arguments = _OBJECT.validate_python(read_json(written) if written else {})
-        except RefusedJson as error:
-            # The call is complete, so the model is told what is wrong with it. An error here would
-            # make the attempt fail, and the whole reply would be paid for again.
-            arguments, unreadable = _OBJECT.validate_python({}), str(error)
-        except ValueError:
-            if tolerant:
-                return None
-            raise
+        arguments = read_arguments(written)
+        if tolerant and not arguments.whole:
+            return None
         return ToolUseBlock(
             type="tool_use",
             id=self.id,
             name=self.name,
-            arguments=arguments,
-            unreadable=unreadable,
+            arguments=arguments.values,
+            unreadable=arguments.wrong,
         )
 
 
