@@ -1,5 +1,6 @@
 """Reads one streamed answer to its end: the result is a reply, or the facts of its failure."""
 
+import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Protocol, TypeVar
 
@@ -18,6 +19,8 @@ EventT = TypeVar("EventT")
 
 # The second is Bedrock's own framing, which its client reads.
 STREAMS = ("event-stream", "vnd.amazon.eventstream")
+# What servers say of a stream that do not name its type: whether it is one shows when it is read.
+_UNNAMED = ("", "text/plain")
 
 
 class EventStream(Protocol[EventT_co]):
@@ -58,22 +61,41 @@ async def read_answer(
     reading: Reading[EventT],
     client: Client,
     on_text: Callable[[str], None],
+    *,
+    cure: str = "",
 ) -> None:
     """Feed `reading` to the end of the stream; `on_text` gets each piece of text.
+
+    `cure` says what to do about a server that answers with something else than a stream.
 
     Raises:
         ModelError: the answer is no message stream, broke off, or contained an error event.
     """
     request_id = stream.response.headers.get(client.request_id)
-    media = stream.response.headers.get("content-type", "")
-    if not any(kind in media for kind in STREAMS):
-        await stream.response.aread()
-        raise unusable(reading, request_id, f"it answered {media or 'without a content type'}")
+    media = media_of(stream.response)
+    if media not in _UNNAMED and not any(kind in media for kind in STREAMS):
+        with contextlib.suppress(httpx2.HTTPError):  # whatever it was, it was no stream
+            await stream.response.aread()
+        raise unusable(reading, request_id, _no_stream(media, cure))
     async for text in _texts(stream, reading, client, request_id):
         on_text(text)
+    if reading.provider_stop is None and media in _UNNAMED and reading.used() == Usage():
+        raise unusable(reading, request_id, _no_stream(media, cure))
     if reading.provider_stop is None:
         message = "The model's answer ended before it was complete."
         raise _error("cut", message, reading, request_id)
+
+
+def media_of(response: httpx2.Response) -> str:
+    """The content type of an answer without its parameters; empty if it has none."""
+    return str(response.headers.get("content-type", "")).partition(";")[0].strip().lower()
+
+
+def _no_stream(media: str, cure: str) -> str:
+    told = f"it answered {media or 'without a content type'} instead of a stream"
+    if media == "text/html":
+        return f"{told}, which is a page for people. Check the base URL"
+    return f"{told}. {cure}" if cure else told
 
 
 async def _texts(

@@ -6,6 +6,7 @@ import httpx2
 import pytest
 from structlog.testing import capture_logs
 
+from perdure.adapters.llm.openai_dialects.server import Feature
 from perdure.domain.llm.requests import ToolOffer
 from perdure.domain.llm.transcript import Message, TextBlock, user_text
 from perdure.domain.llm.usage import Usage
@@ -22,6 +23,7 @@ from tests.adapters.llm.dialects import (
 from tests.adapters.llm.support import (
     READ_TOOL,
     SCORE_SCHEMA,
+    Broken,
     Provider,
     call_message,
     fails,
@@ -205,6 +207,70 @@ async def test_what_is_declared_is_neither_tried_nor_left_out() -> None:
 async def test_a_whole_answer_that_is_none(answer: httpx2.Response) -> None:
     client = chat_client(Provider(answer), lacks=frozenset({"streaming"}))
     assert (await fails(client, asked())).kind == "bad_reply"
+
+
+async def test_a_server_that_ignores_the_wish_for_a_stream_is_read_all_the_same() -> None:
+    provider = Provider(whole("A bottle."))
+    reply, pieces = await say(chat_client(provider), asked())
+    assert provider.bodies[0]["stream"]
+    assert pieces == ["A bottle."]
+    assert (reply.message.text, reply.stop_reason) == ("A bottle.", "end_turn")
+    assert (reply.usage.output_tokens, reply.confirmed, reply.request_id) == (7, True, "req_1")
+
+
+async def test_a_whole_answer_that_breaks_off_is_cut() -> None:
+    broken = Broken(b'{"choices": [', httpx2.RemoteProtocolError("reset"))
+    answer = httpx2.Response(200, headers=JSON, stream=broken)
+    facts = await fails(chat_client(Provider(answer)), asked())
+    assert (facts.kind, facts.confirmed) == ("cut", False)
+    assert broken.closed
+
+
+@pytest.mark.parametrize("media", ["text/plain", "text/plain; charset=utf-8", ""])
+async def test_a_stream_that_is_not_called_one_is_read_all_the_same(media: str) -> None:
+    answer = stream_of(CHAT.body("A ", "bottle."), **{"content-type": media})
+    if not media:
+        del answer.headers["content-type"]
+    reply, pieces = await say(chat_client(Provider(answer)), asked())
+    assert (reply.message.text, pieces) == ("A bottle.", ["A ", "bottle."])
+
+
+@pytest.mark.parametrize(
+    ("content", "media", "words"),
+    [
+        (b'{"a": 1}\n', "application/x-ndjson", "application/x-ndjson instead of a stream"),
+        (b'{"a": 1}\n', "application/x-ndjson", "`streaming: false` in its entry"),
+        (b"Welcome!", "text/plain", "`streaming: false` in its entry"),
+        (b"<html>", "text/html", "a page for people. Check the base URL."),
+        (b"{}", "application/json", "it does not say why it ended."),
+    ],
+)
+async def test_what_is_no_stream_is_told_with_its_cure(
+    content: bytes, media: str, words: str
+) -> None:
+    answer = httpx2.Response(200, content=content, headers={"content-type": media})
+    facts = await fails(chat_client(Provider(answer)), asked())
+    assert facts.kind == "bad_reply"
+    assert words in facts.message
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        ({"message": "upstream is busy", "code": 529}, "overloaded"),
+        ({"message": "upstream is busy", "code": "slow_down"}, "overloaded"),
+        ({"message": "upstream is busy", "code": 401}, "authentication"),
+        ("upstream is busy", "server"),
+    ],
+)
+@pytest.mark.parametrize("lacks", [frozenset[Feature](), frozenset[Feature]({"streaming"})])
+async def test_an_error_in_the_place_of_a_whole_answer(
+    error: Any, kind: str, lacks: frozenset[Feature]
+) -> None:
+    client = chat_client(Provider(httpx2.Response(200, json={"error": error})), lacks=lacks)
+    facts = await fails(client, asked())
+    assert facts.kind == kind
+    assert "upstream is busy" in facts.message
 
 
 async def test_a_whole_answer_is_told_at_once() -> None:

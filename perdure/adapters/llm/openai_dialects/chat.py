@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
+from perdure.adapters.llm.call_failures import ProviderError, SaidError
 from perdure.adapters.llm.conversation import NO_OUTPUT, Turn, turns_of, wire_id, wire_name
 from perdure.adapters.llm.finish_reasons import stop_of
 from perdure.adapters.llm.openai_dialects.events import (
@@ -14,6 +15,7 @@ from perdure.adapters.llm.openai_dialects.events import (
     ChatDelta,
     ChatToolCall,
     ChatUsage,
+    ServerError,
     split_usage,
 )
 from perdure.adapters.llm.openai_dialects.structured import ANSWER, in_prompt, takes_strictly
@@ -175,6 +177,8 @@ class ChatReading:
     def feed(self, event: object, /) -> str | None:
         """Add one chunk; returns the text that it adds."""
         chunk = ChatChunk.model_validate(event)
+        if chunk.error:
+            raise _told(chunk.error)
         self.model = chunk.model or self.model
         if chunk.usage is not None:
             self._account(chunk.usage)
@@ -276,6 +280,17 @@ class ChatReading:
             return
         self._usage = split_usage(prompt, output, usage.prompt_tokens_details)
         self.usage_told = True
+
+
+def _told(error: ServerError | str) -> SaidError:
+    if isinstance(error, str):
+        return SaidError(ProviderError(status=200, message=error))
+    code = str(error.code or "")
+    status = int(code) if code.isdigit() and 400 <= int(code) < 600 else 200
+    word = None if code.isdigit() else code or None
+    message = error.message or "no reason was given"
+    kind = error.type or word
+    return SaidError(ProviderError(status=status, message=message, type=kind, code=word))
 
 
 def seed_of(key: str) -> str:

@@ -19,6 +19,7 @@ from perdure.adapters.llm.call_failures import (
     CONNECT_TIMEOUT_S,
     COUNT_TIMEOUT_S,
     READ_TIMEOUT_S,
+    SaidError,
 )
 from perdure.adapters.llm.conversation import check_request, names_back
 from perdure.adapters.llm.error_kinds import refused
@@ -28,13 +29,21 @@ from perdure.adapters.llm.openai_dialects.responses import ResponsesReading, res
 from perdure.adapters.llm.openai_dialects.server import (
     FEATURES,
     INSTEAD,
+    NOT_STREAMED,
     NOT_TAKEN,
     REFUSALS,
     SDK,
     Feature,
     Server,
 )
-from perdure.adapters.llm.stream_answer import Reading, failed, read_answer, reply_of, unusable
+from perdure.adapters.llm.stream_answer import (
+    Reading,
+    failed,
+    media_of,
+    read_answer,
+    reply_of,
+    unusable,
+)
 from perdure.domain.foundation.tokens import estimate
 from perdure.domain.llm.errors import ModelError
 from perdure.domain.llm.requests import ModelProfile, ModelReply, ModelRequest
@@ -147,7 +156,13 @@ class OpenAIModel:
                     request_id = stream.response.headers.get(SDK.request_id)
                     self._learn(lacks)
                     on_answer(reading.used)
-                    await read_answer(stream, reading, SDK, on_text)
+                    if chats and _whole_json(stream.response):
+                        # The server does not know `stream`: its answer has come as a whole.
+                        await _arrived(stream.response, reading)
+                        _take(stream.response, reading, on_text, begun=True)
+                    else:
+                        cure = NOT_STREAMED if chats else ""
+                        await read_answer(stream, reading, SDK, on_text, cure=cure)
             else:
                 request_id = await self._whole(path, body, reading, on_text)
                 self._learn(lacks)
@@ -165,15 +180,9 @@ class OpenAIModel:
         """Read an answer that is not streamed; returns the provider's id of the request."""
         try:
             answer = await self._connected().post(path, body=body, cast_to=httpx2.Response)
-            text = reading.feed(answer.json())
-        except (openai.OpenAIError, httpx2.HTTPError, TypeError, ValueError, LookupError) as error:
+        except (openai.OpenAIError, httpx2.HTTPError, TypeError, ValueError) as error:
             raise failed(error, reading, SDK, request_id=None, streaming=False) from error
-        request_id: str | None = answer.headers.get(SDK.request_id)
-        if reading.provider_stop is None:
-            raise unusable(reading, request_id, "it does not say why it ended")
-        if text:
-            on_text(text)
-        return request_id
+        return _take(answer, reading, on_text, begun=False)
 
     @asynccontextmanager
     async def _opened(self, path: str, body: Body) -> AsyncGenerator[AsyncStream[object]]:
@@ -244,6 +253,42 @@ class OpenAIModel:
         if said + fixed + request.max_tokens < self._cards(request.model).window:
             return error
         return ModelError(facts.model_copy(update={"kind": "context_overflow"}))
+
+
+def _whole_json(response: httpx2.Response) -> bool:
+    return media_of(response) == "application/json"
+
+
+async def _arrived(response: httpx2.Response, reading: Reading[object]) -> None:
+    """Wait for the rest of an answer; raises `ModelError` if it breaks off."""
+    try:
+        await response.aread()
+    except httpx2.HTTPError as error:
+        request_id = response.headers.get(SDK.request_id)
+        raise failed(error, reading, SDK, request_id=request_id, streaming=True) from error
+
+
+def _take(
+    answer: httpx2.Response,
+    reading: Reading[object],
+    on_text: Callable[[str], None],
+    *,
+    begun: bool,
+) -> str | None:
+    """Read an answer that came as a whole; returns the provider's id of the request.
+
+    `begun`: a stream was asked for, so that an error in it is one of an answer under way.
+    """
+    request_id: str | None = answer.headers.get(SDK.request_id)
+    try:
+        text = reading.feed(answer.json())
+    except (SaidError, TypeError, ValueError, LookupError) as error:
+        raise failed(error, reading, SDK, request_id=request_id, streaming=begun) from error
+    if reading.provider_stop is None:
+        raise unusable(reading, request_id, "it does not say why it ended")
+    if text:
+        on_text(text)
+    return request_id
 
 
 class _NotTaken(Exception):

@@ -77,6 +77,8 @@ class ChatChunk(Wire):
     model: str | None = None
     choices: list[ChatChoice] | None = None
     usage: ChatUsage | None = None
+    # Instead of an answer, with status 200: gateways repeat the status of the server behind them.
+    error: ServerError | str | None = None
 
 
 # Responses

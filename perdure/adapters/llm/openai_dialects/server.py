@@ -14,6 +14,10 @@ INSTEAD: Mapping[Feature, str] = {
     "json_schema": "takes no JSON schema: the schema is told in the prompt instead",
     "streaming": "does not stream: its answers come as a whole",
 }
+NOT_STREAMED = (
+    "If it cannot stream, say `streaming: false` in its entry of PERDURE_PROVIDERS, and start the "
+    "workers again"
+)
 # The provider's safety filter refused the prompt: that is an answer, not an error of the call.
 REFUSALS = frozenset(
     {
