@@ -52,7 +52,7 @@ from perdure.domain.foundation.retry_policies import (
     own_limit,
 )
 from perdure.domain.foundation.tolerance import read
-from perdure.domain.llm.errors import ModelError, ModelFacts, retry_delay
+from perdure.domain.llm.errors import ModelError, ModelFacts, retry_delay, tries_after
 from perdure.domain.llm.requests import ModelReply, ModelRequest
 from perdure.domain.llm.usage import AttemptTotals, Usage
 from perdure.domain.ports import BlobStore, Models
@@ -292,7 +292,7 @@ class JournaledModel:
         pause = self._backoff.pause(facts, failures=failures)
         last = is_last(
             failures=failures,
-            tries=allowance.tries,
+            tries=tries_after(facts.kind, tries=allowance.tries),
             waited_s=waited,
             pause_s=pause,
             patience_s=allowance.patience_s,

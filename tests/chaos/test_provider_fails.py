@@ -77,6 +77,18 @@ async def test_a_role_is_called_as_its_settings_say_and_a_fallback_as_it_can(
     assert switched[0]["left_behind"] == f"thoughts and prompt cache of {MODEL}"
 
 
+async def test_an_answer_that_cannot_be_used_is_not_bought_again_and_again(
+    served: Ground,
+) -> None:
+    served.provider.plays = [Play(text="what", stop="malformed_function_call")]
+    result = await served.check(await served.start())
+    assert (result.outcome, result.reason) == ("failed", "model_error")
+    assert len(served.provider.lines()) == 3
+    assert result.error is not None
+    assert "'malformed_function_call'" in result.error
+    assert "name a second one" in (result.explanation or "")
+
+
 @pytest.mark.parametrize("status", [400, 401, 403, 413])
 async def test_r33_what_cannot_heal_is_tried_once(served: Ground, status: int) -> None:
     served.provider.plays = [Play(status=status, error="refused_for_good")]

@@ -124,7 +124,11 @@ _MODEL_ERRORS: Mapping[str, str] = MappingProxyType(
     | {f"model_{kind}": _NOTHING_TO_RETRY for kind in ("bad_request", "too_large")}
     | {
         "model_authentication": "The API key was refused or is missing. Check the key of the "
-        "provider, for Claude ANTHROPIC_API_KEY.",
+        "model's provider: for Claude ANTHROPIC_API_KEY, for OpenAI OPENAI_API_KEY, for another "
+        "server what its entry in PERDURE_PROVIDERS names.",
+        "model_bad_reply": "The provider answered with what cannot be used. It was not asked more "
+        "often, since each answer may have to be paid for. Use another model, or name a second one "
+        "in `models`, which takes over.",
         "model_permission": "The account may not use this model. Check its rights and its credit.",
         "model_unknown_model": "The provider does not know this model. Check its name.",
         "model_context_overflow": "The conversation does not fit into the model's window.",

@@ -29,6 +29,8 @@ ModelErrorKind = Literal[
 RETRIED_KINDS: frozenset[ModelErrorKind] = frozenset(
     {"rate_limited", "overloaded", "server", "connection", "timeout", "cut", "bad_reply"}
 )
+# An answer that cannot be used is paid for all the same, and the next one may be like it.
+UNUSABLE_ATTEMPTS = 3
 MAX_RETRY_AFTER_S = 300.0
 RETRY_AFTER_MARGIN_S = 0.1
 
@@ -66,6 +68,11 @@ class ModelError(PerdureError):
     def __init__(self, facts: ModelFacts) -> None:
         super().__init__(facts.message)
         self.facts = facts
+
+
+def tries_after(kind: ModelErrorKind, *, tries: int) -> int:
+    """How often a call may be made in all that failed like this, if its provider has `tries`."""
+    return min(tries, UNUSABLE_ATTEMPTS) if kind == "bad_reply" else tries
 
 
 def retry_delay(

@@ -47,9 +47,10 @@ def test_no_sentence_speaks_of_a_result_that_is_not_there(
     [
         (
             "model_authentication",
-            "The API key was refused or is missing. Check the key of the provider, "
-            "for Claude ANTHROPIC_API_KEY",
+            "for Claude ANTHROPIC_API_KEY, for OpenAI OPENAI_API_KEY, for another server what its "
+            "entry in PERDURE_PROVIDERS names",
         ),
+        ("model_bad_reply", "name a second one in `models`, which takes over"),
         ("model_permission", "The account may not use this model. Check its rights and its credit"),
         ("model_unknown_model", "The provider does not know this model. Check its name"),
         ("model_bad_request", "trying again would not change that"),
