@@ -19,7 +19,7 @@ COUNT_TIMEOUT_S = 10.0
 MESSAGE_CHARACTERS = 500
 
 _CURES: dict[ModelErrorKind, str] = {
-    "authentication": "Check the API key.",
+    "authentication": "Check the API key{key}.",
     "permission": "Check what the account may use, and its credit.",
     "unknown_model": "Check the model's name and the base URL.",
     "too_large": "Send less.",
@@ -68,6 +68,7 @@ class Client:
         connections: raised if the provider was not reached, or the connection was lost.
         failures: the base of everything that the client itself raises; its transport raises more.
         request_id: the name of the header with the provider's id of a request.
+        key: where the API key is set, for the error of a refused one; empty if that is unknown.
     """
 
     told: Callable[[Exception], ProviderError | None]
@@ -75,6 +76,7 @@ class Client:
     connections: type[Exception]
     failures: type[Exception]
     request_id: str
+    key: str = ""
 
 
 def facts_of(
@@ -100,7 +102,11 @@ def facts_of(
     said = error.said if isinstance(error, SaidError) else client.told(error)
     if said is not None:
         return provider_facts(
-            said, usage=usage, confirmed=confirmed or not streaming, request_id=request_id
+            said,
+            usage=usage,
+            confirmed=confirmed or not streaming,
+            request_id=request_id,
+            key=client.key,
         )
     if isinstance(error, client.timeouts | httpx2.TimeoutException):
         kind: ModelErrorKind = "timeout"
@@ -110,7 +116,8 @@ def facts_of(
         what = (
             "The model's answer was cut off" if streaming else "The model provider was not reached"
         )
-        message = f"{what} ({cause_in_words(error, otherwise=_named(error))})."
+        why = cause_in_words(error, otherwise=_named(error))
+        message = f"{what}{_redirected(error)} ({why})."
     else:
         kind = "bad_reply"
         message = f"The provider's answer is not a message stream ({_named(error)})."
@@ -125,15 +132,34 @@ def facts_of(
     )
 
 
+def _redirected(error: Exception) -> str:
+    """Where the provider had sent the call when the connection failed; empty if nowhere else."""
+    cause = error.__cause__
+    asked: object = getattr(error, "request", None)
+    if not isinstance(asked, httpx2.Request) or not isinstance(cause, httpx2.RequestError):
+        return ""
+    went = cause.request.url
+    if (went.scheme, went.netloc) == (asked.url.scheme, asked.url.netloc):
+        return ""
+    place = went.copy_with(username=None, password=None, path="/", query=None, fragment=None)
+    return f" where {asked.url.host} redirected the call, {place}"
+
+
 def provider_facts(
-    error: ProviderError, *, usage: Usage, confirmed: bool, request_id: str | None
+    error: ProviderError,
+    *,
+    usage: Usage,
+    confirmed: bool,
+    request_id: str | None,
+    key: str = "",
 ) -> ModelFacts:
-    """The facts of a provider's error."""
+    """The facts of a provider's error; `key` says where its API key is set."""
     kind = kind_of(status=error.status, provider_type=error.type, code=error.code)
     # Redact before cutting: the redactor would not recognize half a key.
     said = told(error.message)[:MESSAGE_CHARACTERS].rstrip(".")
     what = f"{error.status} {error.type}" if error.type else str(error.status)
-    message = f"The model provider answered {what}: {said}. {_CURES.get(kind, '')}".strip()
+    cure = _CURES.get(kind, "").replace("{key}", f" ({key})" if key else "")
+    message = f"The model provider answered {what}: {said}. {cure}".strip()
     return ModelFacts(
         kind=kind,
         message=message,

@@ -183,6 +183,7 @@ class ProviderModels:
             no_key=f"{title} cannot be called, so nothing was sent. "
             f"{lacking_key(access, provider)} {AT_WORKER}",
             dialect="responses",
+            key="AZURE_OPENAI_API_KEY" if provider == "azure" else "OPENAI_API_KEY",
         )
 
     def _compatible(self, named: ModelName) -> "Server":
@@ -203,6 +204,7 @@ class ProviderModels:
             no_key=f"The server {name} of PERDURE_PROVIDERS cannot be called, so nothing was sent. "
             f"{lacking_key(access, f'{COMPATIBLE}:{name}')} {AT_WORKER}",
             dialect="chat",
+            key=entry.key_variable or f"`key` of {name} in PERDURE_PROVIDERS",
             lacks=frozenset(feature for feature, has in told.items() if has is False),
             has=frozenset(feature for feature, has in told.items() if has),
         )

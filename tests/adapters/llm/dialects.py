@@ -47,6 +47,7 @@ def chat_client(
         base_url="https://box.example/v1",
         api_key=key,
         no_key="Set BOX_KEY.",
+        key="BOX_KEY",
         dialect="chat",
         lacks=lacks,
         has=has,

@@ -3,10 +3,12 @@
 from typing import Any
 
 import httpx2
+import openai
 import pytest
 from structlog.testing import capture_logs
 
-from perdure.adapters.llm.openai_dialects.server import Feature
+from perdure.adapters.llm.openai_dialects.server import SDK, Feature
+from perdure.adapters.llm.stream_answer import failed
 from perdure.domain.llm.requests import ToolOffer
 from perdure.domain.llm.transcript import Message, TextBlock, user_text
 from perdure.domain.llm.usage import Usage
@@ -291,7 +293,6 @@ async def test_a_whole_answer_is_told_at_once() -> None:
         ("stop_sequence", "stop_sequence"),
         ("MAX_TOKENS", "max_tokens"),
         ("max_length", "max_tokens"),
-        ("limit", "max_tokens"),
         ("model_length", "context_end"),
         ("SAFETY", "refusal"),
         ("content-filter", "refusal"),
@@ -346,6 +347,29 @@ async def test_a_prompt_that_the_provider_judges_is_a_refusal() -> None:
 async def test_contradictions_are_no_answer(events: list[dict[str, Any]]) -> None:
     client = chat_client(Provider(stream_of(lines(events))))
     assert (await fails(client, asked(tools=(READ_TOOL,)))).kind == "bad_reply"
+
+
+async def test_a_refused_key_is_named() -> None:
+    facts = await fails(chat_client(Provider(not_taken(401))), asked())
+    assert facts.message.endswith("Check the API key (BOX_KEY).")
+
+
+@pytest.mark.parametrize(
+    ("went", "told"),
+    [
+        ("https://me:pw@127.0.0.1:1/login?t=1", " where box.example redirected the call, "),
+        ("https://box.example/v1/other", "reached ("),
+    ],
+)
+def test_a_redirect_to_nowhere_is_named(went: str, told: str) -> None:
+    cause = httpx2.ConnectError("refused", request=httpx2.Request("GET", went))
+    asked_for = httpx2.Request("POST", "https://box.example/v1/chat/completions")
+    error = openai.APIConnectionError(request=asked_for)
+    error.__cause__ = cause
+    facts = failed(error, None, SDK, request_id=None, streaming=False).facts
+    assert told in facts.message
+    assert ("https://127.0.0.1:1/ (" in facts.message) is ("redirected" in told)
+    assert "pw" not in facts.message
 
 
 async def test_without_a_key_nothing_is_sent() -> None:

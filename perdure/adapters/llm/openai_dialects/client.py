@@ -7,6 +7,7 @@ call, which costs nothing, the call is made again without the features that it m
 import contextlib
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from itertools import combinations
 
 import httpx2
@@ -70,6 +71,7 @@ class OpenAIModel:
         transport: httpx2.AsyncBaseTransport | None = None,
     ) -> None:
         self._server = server
+        self._sdk = replace(SDK, key=server.key)
         self._cards = cards
         self._transport = transport
         self._lacks: frozenset[Feature] = server.lacks
@@ -181,7 +183,7 @@ class OpenAIModel:
         try:
             answer = await self._connected().post(path, body=body, cast_to=httpx2.Response)
         except (openai.OpenAIError, httpx2.HTTPError, TypeError, ValueError) as error:
-            raise failed(error, reading, SDK, request_id=None, streaming=False) from error
+            raise failed(error, reading, self._sdk, request_id=None, streaming=False) from error
         return _take(answer, reading, on_text, begun=False)
 
     @asynccontextmanager
@@ -193,7 +195,7 @@ class OpenAIModel:
                 path, body=body, cast_to=object, stream=True, stream_cls=AsyncStream[object]
             )
         except (openai.OpenAIError, httpx2.HTTPError, TypeError, ValueError) as error:
-            raise failed(error, None, SDK, request_id=None, streaming=False) from error
+            raise failed(error, None, self._sdk, request_id=None, streaming=False) from error
         try:
             yield stream
         finally:

@@ -87,6 +87,7 @@ class Server:
         base_url: where it answers.
         api_key: None makes every call fail as `authentication` before anything is sent.
         no_key: the message of that failure.
+        key: where the key is set, for the error of a refused one.
         dialect: which of the two it speaks.
         lacks: features that the settings say it does not have.
         has: features that the settings say it has, which are never left out.
@@ -99,6 +100,7 @@ class Server:
     no_key: str
     dialect: Literal["responses", "chat"]
     model: str | None = None
+    key: str = ""
     lacks: frozenset[Feature] = frozenset()
     has: frozenset[Feature] = frozenset()
 
