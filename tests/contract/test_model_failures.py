@@ -264,7 +264,6 @@ async def test_no_answer_at_all(dialect: Dialect, error: Exception, kind: str, s
 @pytest.mark.parametrize(
     ("content", "media"),
     [
-        pytest.param(b"<html>hello</html>", "text/html", id="a page"),
         pytest.param(b"", "text/plain", id="nothing"),
         pytest.param(b'{"id": 1}', "application/json", id="plain JSON"),
         pytest.param(b"data: {no json\n\n", "text/event-stream", id="broken JSON"),
@@ -276,6 +275,14 @@ async def test_something_else_with_status_200(dialect: Dialect, content: bytes, 
     facts = await fails(dialect.client(answer)[0], request(dialect.model))
     assert facts.kind == "bad_reply" or (dialect.name == "messages" and facts.kind == "cut")
     assert facts.retryable
+
+
+async def test_a_page_of_a_gateway_is_an_outage_and_not_an_answer(dialect: Dialect) -> None:
+    media = "text/html; charset=utf-8"
+    page = httpx2.Response(200, content=b"<html>soon</html>", headers={"content-type": media})
+    facts = await fails(dialect.client(page)[0], request(dialect.model))
+    assert (facts.kind, facts.retryable) == ("server", True)
+    assert "a page for people. Check the base URL" in facts.message
 
 
 async def test_a_tool_round_goes_back_as_it_came(dialect: Dialect) -> None:

@@ -21,6 +21,7 @@ EventT = TypeVar("EventT")
 STREAMS = ("event-stream", "vnd.amazon.eventstream")
 # What servers say of a stream that do not name its type: whether it is one shows when it is read.
 _UNNAMED = ("", "text/plain")
+PAGE = "text/html"
 
 
 class EventStream(Protocol[EventT_co]):
@@ -76,6 +77,11 @@ async def read_answer(
     if media not in _UNNAMED and not any(kind in media for kind in STREAMS):
         with contextlib.suppress(httpx2.HTTPError):  # whatever it was, it was no stream
             await stream.response.aread()
+        if media == PAGE:
+            # A gateway that is in the way, as in an outage: no model answered, so that trying
+            # again costs patience alone.
+            message = f"No model answered: {_no_stream(media, cure)}."
+            raise _error("server", message, reading, request_id)
         raise unusable(reading, request_id, _no_stream(media, cure))
     async for text in _texts(stream, reading, client, request_id):
         on_text(text)
@@ -93,7 +99,7 @@ def media_of(response: httpx2.Response) -> str:
 
 def _no_stream(media: str, cure: str) -> str:
     told = f"it answered {media or 'without a content type'} instead of a stream"
-    if media == "text/html":
+    if media == PAGE:
         return f"{told}, which is a page for people. Check the base URL"
     return f"{told}. {cure}" if cure else told
 

@@ -243,7 +243,6 @@ async def test_a_stream_that_is_not_called_one_is_read_all_the_same(media: str) 
         (b'{"a": 1}\n', "application/x-ndjson", "application/x-ndjson instead of a stream"),
         (b'{"a": 1}\n', "application/x-ndjson", "`streaming: false` in its entry"),
         (b"Welcome!", "text/plain", "`streaming: false` in its entry"),
-        (b"<html>", "text/html", "a page for people. Check the base URL."),
         (b"{}", "application/json", "it does not say why it ended."),
     ],
 )

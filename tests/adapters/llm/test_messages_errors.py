@@ -160,7 +160,6 @@ def ok(content: bytes, media: str) -> httpx2.Response:
 @pytest.mark.parametrize(
     "answer",
     [
-        pytest.param(ok(b"<html>hello</html>", "text/html"), id="a page"),
         pytest.param(ok(b'{"id": "msg_1", "content": []}', "application/json"), id="plain JSON"),
         pytest.param(ok(b"", "text/plain"), id="nothing"),
         pytest.param(stream_of(b"event: message_start\ndata: {no json\n\n"), id="broken JSON"),
