@@ -78,6 +78,10 @@ class UnopenedRun(Run[CommonSpec, LoopState]):
 class TaskStart(ControlHandlers):
     """Opens a run; what the four workflows below share."""
 
+    wanted = (
+        'The input is one JSON object, the task, at least {"goal": "…"}: the fields of a task file.'
+    )
+
     def begin(self, given: TaskInput, kind: LoopKind) -> None:
         """Keep the task unread; an activity reads it."""
         self.run = UnopenedRun(given, kind)

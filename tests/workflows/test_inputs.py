@@ -1,6 +1,7 @@
 """A workflow that is started with what is no input of it fails at once, and says why."""
 
 import json
+from typing import get_args
 
 import pytest
 from installation import Installation
@@ -10,7 +11,12 @@ from temporalio.api.workflowservice.v1 import StartWorkflowExecutionRequest
 from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import ApplicationError
 
-from perdure.domain.foundation.names import MINING_WORKFLOW, WORKFLOW_TYPES, loops_queue
+from perdure.domain.foundation.names import (
+    MINING_WORKFLOW,
+    WORKFLOW_TYPES,
+    LoopKind,
+    loops_queue,
+)
 
 TYPES = (*WORKFLOW_TYPES.values(), MINING_WORKFLOW)
 INPUTS = {
@@ -35,8 +41,21 @@ async def test_a_wrong_input_fails_the_run_at_once(
         assert words in error.message, kind
 
 
-async def _fails(site: Installation, kind: str, values: tuple[bytes, ...]) -> ApplicationError:
-    client, name = site.client, f"wrong-{kind}-{abs(hash(values))}"
+@pytest.mark.parametrize("values", [(), (b'{"goal": "x"}', b"1")], ids=["nothing", "two values"])
+async def test_who_starts_a_task_is_told_what_a_task_is(
+    site: Installation, values: tuple[bytes, ...]
+) -> None:
+    for loop in get_args(LoopKind):
+        kind = WORKFLOW_TYPES[loop]
+        error = await _fails(site, kind, values, queue=site.settings.task_queue)
+        assert "The input is one JSON object, the task" in error.message
+
+
+async def _fails(
+    site: Installation, kind: str, values: tuple[bytes, ...], *, queue: str = ""
+) -> ApplicationError:
+    client, name = site.client, f"wrong-{kind}-{abs(hash((values, queue)))}"
+    queue = queue or loops_queue(await site.parts.stores.records.installation())
     payloads = [Payload(metadata={"encoding": b"json/plain"}, data=value) for value in values]
     await client.workflow_service.start_workflow_execution(
         StartWorkflowExecutionRequest(
@@ -44,7 +63,7 @@ async def _fails(site: Installation, kind: str, values: tuple[bytes, ...]) -> Ap
             workflow_id=name,
             request_id=name,
             workflow_type=WorkflowType(name=kind),
-            task_queue=TaskQueue(name=loops_queue(await site.parts.stores.records.installation())),
+            task_queue=TaskQueue(name=queue),
             input=Payloads(payloads=payloads),
         )
     )

@@ -5,7 +5,7 @@ people would only see a run that never begins. After continue-as-new it is diffe
 sound and only this worker cannot read it, so the task waits for a worker that can.
 """
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from temporalio import workflow
 from temporalio.exceptions import ApplicationError
@@ -17,6 +17,10 @@ TYPE = "invalid_input"
 
 class Given:
     """Checks the input before the workflow object is built."""
+
+    wanted: ClassVar[str] = (
+        "Start runs with `perdure run`, REST or `perdure.Client`, which build the input."
+    )
 
     # In `__new__`, because the SDK calls `@workflow.init` with the decoded input at once:
     # `__init__` would fail with an error about attributes instead of one that people can act on.
@@ -30,22 +34,21 @@ class Given:
                 ValueError: an execution that goes on cannot be read by this worker.
             """
             if len(given) != 1:
-                raise _refused(f"it takes one object, {len(given)} values came")
+                raise _refused(cls.wanted, f"it takes one object, {len(given)} values came")
             if isinstance(given[0], Misread):
                 # A ValueError fails the task, not the run: the server offers it again until a
                 # worker can read it. An ApplicationError here would end a sound run because of an
                 # old worker.
                 if workflow.info().continued_run_id is not None:
                     raise ValueError(f"this worker cannot read how the run stands: {given[0].why}")
-                raise _refused(given[0].why)
+                raise _refused(cls.wanted, given[0].why)
             return super().__new__(cls)
 
 
-def _refused(why: str) -> ApplicationError:
+def _refused(wanted: str, why: str) -> ApplicationError:
     kind = workflow.info().workflow_type
     return ApplicationError(
-        f"The input of {kind} cannot be read: {why}. Start runs with `perdure run`, REST or"
-        " `perdure.Client`, which build the input.",
+        f"The input of {kind} cannot be read: {why}. {wanted}",
         type=TYPE,
         non_retryable=True,
     )
