@@ -12,8 +12,9 @@ import pytest
 from agent_runs import gate_of
 from installation import Installation
 from temporalio import activity, workflow
-from temporalio.client import Client, WorkflowHandle
+from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 from temporalio.converter import DataConverter
+from temporalio.exceptions import CancelledError
 from temporalio.worker import Replayer, Worker
 from waiting import eventually
 
@@ -203,16 +204,29 @@ async def _stop(handle: WorkflowHandle[Any, Any], loop: WorkflowHandle[Any, Any]
     await loop.signal("stop", {"mode": "now"})
 
 
-ENDED = {"the workflow is cancelled": _cancel, "the loop is stopped": _stop}
+async def _is_cancelled(handle: WorkflowHandle[Any, Any]) -> None:
+    with pytest.raises(WorkflowFailureError) as caught:
+        await handle.result()
+    assert isinstance(caught.value.cause, CancelledError)
 
 
-@pytest.mark.parametrize("end", ENDED.values(), ids=ENDED.keys())
-async def test_both_end_while_a_gate_is_open(bare: Installation, end: Any) -> None:
+async def _has_no_answer(handle: WorkflowHandle[Any, Any]) -> None:
+    (output,) = await handle.result()
+    assert output.startswith("The model gave no answer.")
+
+
+ENDED = {
+    "the workflow is cancelled": (_cancel, _is_cancelled),
+    "the loop is stopped": (_stop, _has_no_answer),
+}
+
+
+@pytest.mark.parametrize(("end", "ended"), ENDED.values(), ids=ENDED.keys())
+async def test_both_end_while_a_gate_is_open(bare: Installation, end: Any, ended: Any) -> None:
     async with deciding(bare, await _way(bare, "wait")) as (handle, refunded, _):
         await eventually(lambda: _asked(handle))
         await end(handle, bare.handle(f"{handle.id}-0"))
-        (output,) = await handle.result()
-        assert output.startswith("The model gave no answer.")
+        await ended(handle)
         assert (await handle.query(Deciding.told))["given_up"] == 1
         result = await bare.gateway.result(f"{handle.id}-0")
     assert (result.outcome, result.reason, refunded) == ("stopped", "stopped", [])
