@@ -165,6 +165,7 @@ class WorkerProcess:
         """Start and wait until it polls; one that `may_die` may meet its end before it says so."""
         self._starts += 1
         ready = self._installation.home / f"ready-process-{id(self)}-{self._starts}"
+        self._installation.home.mkdir(parents=True, exist_ok=True)  # stores elsewhere make none
         with (self._installation.home / "worker.log").open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable, "-P", "-m", "perdure.worker",
