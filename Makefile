@@ -6,6 +6,8 @@ BIN := .venv/bin
 PYTEST := $(BIN)/python -P -m pytest
 # Tests wait for servers more than they compute: three at once on two cores, each with whole modules as long as there are any.
 PARALLEL := -n 3 --dist worksteal
+# The slow ones compute: one for each core, with whole files, as several start one browser or model for all their tests.
+SLOWLY := -n 2 --dist loadfile
 unexport PYTHONDONTWRITEBYTECODE  # tests start hundreds of processes, each of which would compile the product anew
 QUICK := not slow and not browser and not model
 SOURCES := perdure workflows activities benchmarks worker.py starter.py
@@ -85,9 +87,9 @@ test-page: .venv/.installed  ## the page in a real browser (needs browser-setup)
 	@$(PYTEST) -m browser tests/browser/test_page_*.py tests/browser/test_single_sign_on.py $(ARGS)
 
 test-slow: .venv/.model  ## the slow tests: real model, browser, failure injection
-	@$(PYTEST) -m "slow or browser or model" $(ARGS)
+	@$(PYTEST) $(SLOWLY) -m "slow or browser or model" $(ARGS)
 	@echo "==> the loops once more, replayed from their history at every step"
-	@PERDURE_MAX_CACHED_WORKFLOWS=0 $(PYTEST) -m "$(QUICK)" tests/workflows $(ARGS)
+	@PERDURE_MAX_CACHED_WORKFLOWS=0 $(PYTEST) $(PARALLEL) -m "$(QUICK)" tests/workflows $(ARGS)
 
 soak: .venv/.model  ## ten minutes of 200 runs on two hosts while everything fails; prints whether the books agree (ARGS="--seed 2")
 	@PYTHONPATH=tests/support $(BIN)/python -P -m tests.soak $(ARGS)
