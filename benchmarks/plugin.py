@@ -13,7 +13,7 @@ from perdure.domain.llm.requests import ModelProfile, ModelReply, ModelRequest, 
 from perdure.domain.llm.transcript import Message, TextBlock, ToolUseBlock
 from perdure.domain.llm.usage import Usage
 from perdure.domain.ports import UsageSoFar, unheard
-from perdure.tool_decorator import ToolContext, tool
+from perdure.extending.tool_decorator import ToolContext, tool
 
 NAME = "bench"
 ENTRY_POINT = f"{NAME} = benchmarks.plugin:BenchModel"

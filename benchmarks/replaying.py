@@ -16,7 +16,7 @@ from benchmarks.sides import DELTA, PERDURE, Side, SideName
 from benchmarks.site import Site
 from perdure.adapters.temporal.data_converter import data_converter
 from perdure.domain.foundation.base import FrozenModel
-from perdure.workflow_registry import WORKFLOWS, workflow_runner
+from perdure.workflows.registry import WORKFLOWS, workflow_runner
 
 MS = 1_000
 EVENTS = 1_000

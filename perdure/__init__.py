@@ -7,7 +7,6 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from perdure.check_decorator import Adaptation, CheckResult, check
     from perdure.client import Client, RunHandle
     from perdure.domain.agent.spec import AgentSpec
     from perdure.domain.delegation.spec import DelegationSpec
@@ -19,8 +18,9 @@ if TYPE_CHECKING:
     from perdure.domain.run.result import RunResult
     from perdure.domain.run.status import RunStatus
     from perdure.domain.specs import RunSpec
-    from perdure.hook_decorators import adapt, on_end, on_iteration
-    from perdure.tool_decorator import tool
+    from perdure.extending.check_decorator import Adaptation, CheckResult, check
+    from perdure.extending.hook_decorators import adapt, on_end, on_iteration
+    from perdure.extending.tool_decorator import tool
 
 __all__ = [
     "Adaptation",
@@ -47,9 +47,9 @@ __all__ = [
 
 # Loaded at first use: a module of tools needs neither the client nor Temporal.
 _HOMES = {
-    "Adaptation": "perdure.check_decorator",
+    "Adaptation": "perdure.extending.check_decorator",
     "AgentSpec": "perdure.domain.agent.spec",
-    "CheckResult": "perdure.check_decorator",
+    "CheckResult": "perdure.extending.check_decorator",
     "Client": "perdure.client",
     "DelegationSpec": "perdure.domain.delegation.spec",
     "EndFacts": "perdure.domain.run.hooks",
@@ -62,11 +62,11 @@ _HOMES = {
     "RunResult": "perdure.domain.run.result",
     "RunSpec": "perdure.domain.specs",
     "RunStatus": "perdure.domain.run.status",
-    "adapt": "perdure.hook_decorators",
-    "check": "perdure.check_decorator",
-    "on_end": "perdure.hook_decorators",
-    "on_iteration": "perdure.hook_decorators",
-    "tool": "perdure.tool_decorator",
+    "adapt": "perdure.extending.hook_decorators",
+    "check": "perdure.extending.check_decorator",
+    "on_end": "perdure.extending.hook_decorators",
+    "on_iteration": "perdure.extending.hook_decorators",
+    "tool": "perdure.extending.tool_decorator",
 }
 
 

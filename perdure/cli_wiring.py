@@ -123,7 +123,7 @@ class _Installation:
     def connect(
         self, *, start: bool, on_progress: OnProgress, with_worker: bool = False
     ) -> AbstractAsyncContextManager[Services]:
-        from perdure.client_services import services
+        from perdure.composition.client_services import services
 
         return services(
             self._settings, start=start, on_progress=on_progress, with_worker=with_worker
@@ -209,7 +209,7 @@ class _Installation:
     async def replay(self, histories: dict[str, bytes]) -> AsyncIterator[Replayed]:
         # Imported here: a replay loads the workflows.
         from perdure.adapters.temporal.payload_codec import payload_codec
-        from perdure.composition import open_parts
+        from perdure.composition.parts import open_parts
         from perdure.operations import replay as operations_replay
 
         async with open_parts(self._settings) as parts:
@@ -228,7 +228,7 @@ class _Installation:
         return diagnose(self._settings, self.connect)
 
     async def collect(self, dry_run: bool) -> Collected:
-        from perdure.composition import open_parts
+        from perdure.composition.parts import open_parts
         from perdure.domain.retention.rules import read_rules
         from perdure.operations import gc
 
@@ -247,7 +247,7 @@ class _Installation:
             )
 
     async def move_blobs(self) -> MovedContent:
-        from perdure.composition import open_parts
+        from perdure.composition.parts import open_parts
 
         async with open_parts(self._settings) as parts:
             if parts.stores.objects is None:

@@ -47,7 +47,7 @@ from perdure.interfaces.services import Services
 from perdure.submission.loading import load, load_data, revise, store
 from perdure.submission.types import Flags, Submission, Surroundings, as_workers_see
 
-COMPOSITION = "perdure.client_services"
+COMPOSITION = "perdure.composition.client_services"
 DEFAULTS_FILE = "perdure.yaml"
 Task = Spec | str | Mapping[str, JsonValue]
 

@@ -10,7 +10,7 @@ from perdure.adapters.logging.process_logs import log_process
 from perdure.adapters.settings.secret_references import referred
 from perdure.adapters.settings.variables import Settings
 from perdure.adapters.stores.clock import utc_now
-from perdure.client_services import services
+from perdure.composition.client_services import services
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.installation.hosts import host_of_origin
 from perdure.domain.installation.single_sign_on import SingleSignOn

@@ -37,9 +37,6 @@ from temporalio.worker import (
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 from perdure.activities.open_task import OpenTask
-from perdure.activity_checks import activity_check, placed_check
-from perdure.activity_targets import activity_type
-from perdure.activity_tools import activity_tool, placed_tool
 from perdure.adapters.definitions.folder import role_file, stored
 from perdure.adapters.llm.scripted import PREFIX as SCRIPTED
 from perdure.adapters.settings.variables import Settings
@@ -47,26 +44,29 @@ from perdure.adapters.temporal.activity_context import StepLoggingPlugin
 from perdure.adapters.temporal.encryption_keys import encryption_keys
 from perdure.adapters.temporal.joined_converter import joined, of_loops
 from perdure.adapters.temporal.payload_codec import payload_codec
-from perdure.check_decorator import CustomCheck
-from perdure.client_services import loops_of
-from perdure.composition import Brought, Parts, open_parts
+from perdure.composition.client_services import loops_of
+from perdure.composition.parts import Brought, Parts, open_parts
 from perdure.domain.foundation.base import build_validators
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.names import LOCAL_MODELS, PROVIDERS
 from perdure.domain.ports import ModelClient
 from perdure.domain.roles.definition_library import RoleFile, StoredDefinition, refusal
 from perdure.domain.run.task_start import OpenTaskReport, OpenTaskRequest
-from perdure.fleet import Fleet
-from perdure.foreign_workers import require_fitting, with_behavior
-from perdure.hook_decorators import Hook
+from perdure.embedding.activity_checks import activity_check, placed_check
+from perdure.embedding.activity_targets import activity_type
+from perdure.embedding.activity_tools import activity_tool, placed_tool
+from perdure.embedding.foreign_workers import require_fitting, with_behavior
+from perdure.embedding.loop_histories import LoopHistories
+from perdure.extending.check_decorator import CustomCheck
+from perdure.extending.hook_decorators import Hook
+from perdure.extending.tool_decorator import Tool
+from perdure.fleet.fleet import Fleet
+from perdure.fleet.worker_deployment import own_build
+from perdure.fleet.worker_ends import no_longer_served
 from perdure.local_services.ready_file import say_what_is_polled
 from perdure.local_services.temporal_server import register_search_attributes
-from perdure.loop_histories import LoopHistories
 from perdure.submission.parse_yaml import parse
-from perdure.tool_decorator import Tool
-from perdure.worker_deployment import own_build
-from perdure.worker_ends import no_longer_served
-from perdure.workflow_registry import TASK_STARTS
+from perdure.workflows.registry import TASK_STARTS
 
 __all__ = ["PerdurePlugin", "activity_check", "activity_tool", "passing_through"]
 PACKAGE = "perdure"

@@ -23,13 +23,13 @@ from temporalio.testing import TimeSkipper, WorkflowEnvironment
 
 from perdure.adapters.settings.variables import Settings
 from perdure.adapters.stores.open_stores import open_stores
-from perdure.check_decorator import CustomCheck
 from perdure.domain.ports import ModelClient
-from perdure.hook_decorators import Hook
+from perdure.extending.check_decorator import CustomCheck
+from perdure.extending.hook_decorators import Hook
+from perdure.extending.tool_decorator import Tool
 from perdure.local_services.service_commands import temporal_binary
 from perdure.local_services.temporal_server import register_search_attributes
 from perdure.temporal import PerdurePlugin
-from perdure.tool_decorator import Tool
 
 __all__ = ["PerdureEnvironment", "ScriptedModel"]
 HEARTBEAT_S = 4.0

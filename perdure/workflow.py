@@ -29,11 +29,11 @@ from temporalio.workflow import (
     ParentClosePolicy,
 )
 
-from perdure.child_gates import OnGate, Reply, gates_of_children
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.names import ANSWERED_ABOVE, WORKFLOW_TYPES, LoopKind
 from perdure.domain.run.child_questions import OpenGate
 from perdure.domain.run.result import RunResult
+from perdure.embedding.child_gates import OnGate, Reply, gates_of_children
 from perdure.submission.validation import validated
 
 __all__ = [

@@ -236,7 +236,7 @@ async def test_connect_composes_by_name_and_closes(
     monkeypatch.setattr(
         client_module.importlib,
         "import_module",
-        {"perdure.client_services": composition}.__getitem__,
+        {"perdure.composition.client_services": composition}.__getitem__,
     )
     async with await Client.connect(start=False, home="/h") as client:
         assert client.surroundings.user_defaults == tmp_path / "perdure.yaml"
@@ -245,7 +245,7 @@ async def test_connect_composes_by_name_and_closes(
 
 
 def test_the_composition_root_has_what_the_client_asks_for() -> None:
-    compose = pytest.importorskip("perdure.client_services")
+    compose = pytest.importorskip("perdure.composition.client_services")
     for name in ("Settings", "SETTING_NAMES", "services", "access_from", "default_model"):
         assert hasattr(compose, name), name
 

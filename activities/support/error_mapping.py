@@ -29,7 +29,7 @@ from perdure.domain.foundation.retry_policies import FOR_EVER, own_limit
 from perdure.domain.run.activity_messages import ModelFailure
 from perdure.domain.run.hooks import HookFailed
 from perdure.domain.run.message_forms import Misread
-from perdure.working_time import ended_in_time
+from perdure.extending.working_time import ended_in_time
 
 P = ParamSpec("P")
 R = TypeVar("R")

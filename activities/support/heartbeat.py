@@ -13,8 +13,8 @@ from typing import Generic, TypeVar
 from temporalio import activity
 
 from perdure.domain.foundation.retry_policies import PATIENCE, Patience
-from perdure.foreign_code import contained
-from perdure.working_time import ended_in_time
+from perdure.extending.foreign_code import contained
+from perdure.extending.working_time import ended_in_time
 
 
 class Stopwatch:

@@ -24,7 +24,7 @@ from temporalio.converter import (
 )
 
 from perdure.domain.foundation.errors import InvalidInput, NotFound, StoreError
-from perdure.foreign_code import contained
+from perdure.extending.foreign_code import contained
 
 UNREADABLE: Final = b"perdure/unreadable"
 FOREIGN = (NotFound, InvalidInput, RuntimeError, ValueError, TypeError, KeyError, DecodeError)

@@ -20,8 +20,8 @@ from perdure.domain.run.hooks import (
     WantedHook,
     adaptation_problem,
 )
-from perdure.foreign_code import as_own_task, contained, named
-from perdure.hook_decorators import Hook, adapt
+from perdure.extending.foreign_code import as_own_task, contained, named
+from perdure.extending.hook_decorators import Hook, adapt
 
 DECIMALS = 10
 _ADAPTED = TypeAdapter(Adapted)

@@ -9,10 +9,10 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
-from perdure import foreign_code
 from perdure.adapters.logging.redacting import told
 from perdure.domain.foundation.errors import InvalidInput
-from perdure.foreign_code import contained, named
+from perdure.extending import foreign_code
+from perdure.extending.foreign_code import contained, named
 
 MADE = "perdure_plugin_"
 START = "__init__.py"

@@ -7,11 +7,11 @@ from typing import TypeVar
 
 from perdure.adapters.plugin_modules import broken_plugin, installed_plugins, plugin_module
 from perdure.adapters.tools.host import AnyTool
-from perdure.check_decorator import CustomCheck, custom_check
 from perdure.domain.foundation.errors import InvalidInput
-from perdure.foreign_code import contained
-from perdure.hook_decorators import Hook
-from perdure.tool_decorator import Tool
+from perdure.extending.check_decorator import CustomCheck, custom_check
+from perdure.extending.foreign_code import contained
+from perdure.extending.hook_decorators import Hook
+from perdure.extending.tool_decorator import Tool
 
 CHECK_GROUP = "perdure.checks"
 HOOK_GROUP = "perdure.hooks"

@@ -34,7 +34,7 @@ from perdure.domain.foundation.errors import InvalidInput, PerdureError
 from perdure.domain.foundation.names import is_loops_queue
 from perdure.domain.ports import BlobStore
 from perdure.interfaces.services import Replayed
-from perdure.workflow_registry import TASK_STARTS, WORKFLOWS, workflow_runner
+from perdure.workflows.registry import TASK_STARTS, WORKFLOWS, workflow_runner
 
 CONTINUED, RESULT = "the continued state", "the result"
 SHOWN_CHARACTERS = 120

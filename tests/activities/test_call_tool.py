@@ -20,7 +20,7 @@ from perdure.domain.llm.transcript import Message, ToolUseBlock, user_text
 from perdure.domain.projects.records import Reach
 from perdure.domain.run.activity_messages import Frame, ToolCallReport, ToolCallRequest
 from perdure.domain.tools.definitions import ToolGrant, arguments_hash
-from perdure.tool_decorator import ToolContext, tool
+from perdure.extending.tool_decorator import ToolContext, tool
 
 REACH = Reach(run="roles-1", project="project-1")
 TODO = ToolUseBlock(type="tool_use", id="call-1", name="todo.add", arguments={"items": ["a", "b"]})

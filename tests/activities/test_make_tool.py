@@ -23,7 +23,7 @@ from perdure.domain.generated_tools.messages import (
 )
 from perdure.domain.generated_tools.record import rejected
 from perdure.domain.tools.definitions import ToolGrant, ToolInvocation, ToolOutput
-from perdure.tool_decorator import tool
+from perdure.extending.tool_decorator import tool
 
 BENIGN: list[dict[str, JsonValue]] = yaml.safe_load(
     (Path(__file__).parent / "benign_tools" / "tools.yaml").read_text(encoding="utf-8")

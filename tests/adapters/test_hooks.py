@@ -13,7 +13,7 @@ from perdure.adapters import plugins
 from perdure.adapters.hooks import ServedHooks, relevance_minimum, with_built_in
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.run.hooks import Adapted, HookFailed, HookKind, WantedHook
-from perdure.hook_decorators import Hook
+from perdure.extending.hook_decorators import Hook
 
 FACTS = IterationFacts(
     run="r", kind="refine", iteration=1, idempotency_key="k", adaptation={"least": 4}

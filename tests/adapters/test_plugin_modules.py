@@ -8,7 +8,7 @@ import pytest
 from perdure.adapters.plugins import plugin_checks, plugin_tools
 from perdure.adapters.settings.variables import Settings
 from perdure.domain.foundation.errors import InvalidInput
-from perdure.tool_decorator import Tool
+from perdure.extending.tool_decorator import Tool
 
 OURS = """
 from beside import GREETING

@@ -14,12 +14,11 @@ TEMPORAL_CLIENT_HOMES = (
     "perdure.gateway",
     "perdure.adapters.temporal.client",
     "perdure.local_services",
-    "perdure.client_services",
     "perdure.composition",
     "perdure.worker",
     "perdure.fleet",
     "perdure.temporal",
-    "perdure.loop_histories",
+    "perdure.embedding.loop_histories",
     "perdure.testing",
     "perdure.operations",
 )

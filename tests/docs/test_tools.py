@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from perdure.adapters.settings.variables import Settings
-from perdure.composition import open_parts
+from perdure.composition.parts import open_parts
 from perdure.domain.tools.definitions import AccessLevel
 from perdure.domain.tools.selection import offers
 from tests.docs.test_pages import page

@@ -13,7 +13,7 @@ from installation import Installation, installation
 from temporalio.testing import WorkflowEnvironment
 from waiting import eventually
 
-from perdure.client_services import services
+from perdure.composition.client_services import services
 from perdure.domain.installation.model_rates import queue_of_rate
 from perdure.domain.run.messages import Stop
 from perdure.operations.doctor_checks import model_rates

@@ -23,8 +23,9 @@ from perdure.adapters.checks import check_problems
 from perdure.adapters.settings.variables import Settings
 from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.temporal.client import connect
-from perdure.client_services import replayed_by
-from perdure.composition import Parts, open_parts
+from perdure.composition.client_services import replayed_by
+from perdure.composition.parts import Parts, open_parts
+from perdure.composition.resolve_spec import Plugins, Resolver
 from perdure.domain.run.result import RunResult
 from perdure.domain.run.spec import Timing
 from perdure.domain.run.status import RunStatus
@@ -36,7 +37,6 @@ from perdure.gateway.types import InstallationInfo, Waits
 from perdure.interfaces.audit_trail import AuditTrail
 from perdure.local_services.service_commands import temporal_binary
 from perdure.local_services.temporal_server import register_search_attributes
-from perdure.resolve_spec import Plugins, Resolver
 from perdure.worker import run_worker
 
 FAST_SERVER = (

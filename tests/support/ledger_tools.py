@@ -7,7 +7,7 @@ import signal
 import subprocess
 from pathlib import Path
 
-from perdure.tool_decorator import ToolContext, tool
+from perdure.extending.tool_decorator import ToolContext, tool
 
 
 def _book(context: ToolContext, name: str, **facts: object) -> None:

@@ -5,7 +5,7 @@ import threading
 
 from pydantic import JsonValue
 
-from perdure.tool_decorator import ToolContext, tool
+from perdure.extending.tool_decorator import ToolContext, tool
 
 # What ran, per run and in order; tests read it in the worker's own process.
 CALLS: dict[str, list[str]] = {}

@@ -16,8 +16,8 @@ import yaml
 from installation import PATIENT, Installation, installation
 from pydantic import JsonValue
 
-from perdure import client_services
 from perdure.adapters.checks import check_problems
+from perdure.composition import client_services
 from perdure.domain.installation.access import ApiToken, Credentials, Scope, digest_of
 from perdure.domain.installation.single_sign_on import SingleSignOn
 from perdure.domain.ports import Endpoints

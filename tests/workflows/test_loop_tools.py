@@ -13,7 +13,7 @@ from waiting import eventually
 
 from perdure.adapters.tools.host import LocalToolHost
 from perdure.adapters.tools.loop_tools import LoopTools
-from perdure.client_services import loops_of
+from perdure.composition.client_services import loops_of
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.roles.spec import RolesSpec
 from perdure.domain.specs import RUN_SPEC

@@ -17,7 +17,7 @@ from temporalio.service import RPCError
 from temporalio.worker import Worker
 from waiting import eventually
 
-from perdure.client_services import services
+from perdure.composition.client_services import services
 from perdure.domain.run.result import RunResult
 from perdure.gateway.types import RunRow
 from perdure.operations.doctor_checks import task_queue

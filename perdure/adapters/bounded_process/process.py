@@ -17,7 +17,7 @@ from pydantic import JsonValue
 
 from perdure.adapters.bounded_process.tasks import TASKS
 from perdure.adapters.sandbox.identity import LAUNCHER
-from perdure.check_decorator import CheckFailed
+from perdure.extending.check_decorator import CheckFailed
 
 SECONDS = 10.0
 # Of data alone: what the interpreter maps (code, libraries) does not count.

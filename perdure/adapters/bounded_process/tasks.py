@@ -54,7 +54,7 @@ def document(path: str, text: str) -> JsonValue:
 def schema(wanted: dict[str, JsonValue], value: JsonValue) -> JsonValue:
     """The errors of a value against a JSON schema; `{"unusable": …}` if the schema is invalid."""
     from perdure.adapters.checks.schemas import schema_errors
-    from perdure.check_decorator import CheckFailed
+    from perdure.extending.check_decorator import CheckFailed
 
     try:
         return [*schema_errors(wanted, value)]

@@ -7,7 +7,7 @@ from perdure.adapters.checks.rubric import (
     evaluate_checks,
     schema_problem,
 )
-from perdure.check_decorator import CheckFailed, CheckResult
+from perdure.extending.check_decorator import CheckFailed, CheckResult
 
 __all__ = [
     "CheckFailed",

@@ -9,7 +9,6 @@ from rapidfuzz.distance import Indel
 
 from perdure.adapters.checks.patterns import count_matches
 from perdure.adapters.checks.schemas import schema_errors
-from perdure.check_decorator import CheckFailed, CheckResult
 from perdure.domain.evaluation.checks import (
     BuiltInCheck,
     ContainsCheck,
@@ -21,6 +20,7 @@ from perdure.domain.evaluation.checks import (
 )
 from perdure.domain.evaluation.trajectory import is_score
 from perdure.domain.foundation.json_extraction import read_json
+from perdure.extending.check_decorator import CheckFailed, CheckResult
 
 __all__ = ["PASSED", "CheckFailed", "CheckResult", "result_of"]
 

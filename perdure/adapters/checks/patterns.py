@@ -5,7 +5,7 @@ from typing import Protocol
 
 import re2
 
-from perdure.check_decorator import CheckFailed
+from perdure.extending.check_decorator import CheckFailed
 
 MAX_MEMORY_BYTES = 8 << 20
 CACHED_PATTERNS = 128

@@ -14,7 +14,6 @@ from perdure.adapters.checks.schemas import UNSUPPORTED, prepare_schema
 from perdure.adapters.files.disk import disk_errors
 from perdure.adapters.logging.redacting import told
 from perdure.adapters.sandbox.python_sandbox import SnippetFailed, SnippetRunner
-from perdure.check_decorator import CheckFailed, CheckResult, CustomCheck
 from perdure.domain.evaluation.checks import (
     ActivityCheck,
     ActivityVerdict,
@@ -32,7 +31,8 @@ from perdure.domain.foundation.errors import LOAD_PLUGIN, StoreAway
 from perdure.domain.foundation.problems import Problem
 from perdure.domain.outputs.parts import part_label, part_text
 from perdure.domain.tools.definitions import HANDED_OVER_BYTES
-from perdure.foreign_code import CodeEnded, contained
+from perdure.extending.check_decorator import CheckFailed, CheckResult, CustomCheck
+from perdure.extending.foreign_code import CodeEnded, contained
 
 T = TypeVar("T")
 PATTERNS = "RE2 syntax, without look-around and back-references"

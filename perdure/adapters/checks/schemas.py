@@ -17,7 +17,7 @@ from referencing import Registry
 from referencing.exceptions import Unresolvable
 
 from perdure.adapters.checks.patterns import compile_pattern, matches
-from perdure.check_decorator import CheckFailed
+from perdure.extending.check_decorator import CheckFailed
 
 SHOWN_ERRORS = 3
 UNSUPPORTED = ("unevaluatedProperties", "$dynamicRef", "$recursiveRef")

@@ -23,7 +23,7 @@ from pydantic import JsonValue
 
 from perdure.adapters.logging.redacting import told
 from perdure.domain.foundation.errors import ToolFailure
-from perdure.foreign_code import CodeEnded, contained
+from perdure.extending.foreign_code import CodeEnded, contained
 
 TAIL_CHARACTERS = 400
 CHUNK = 4096

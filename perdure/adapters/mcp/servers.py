@@ -20,7 +20,6 @@ from perdure.adapters.settings.secret_references import is_reference, referred
 from perdure.adapters.tools import execution
 from perdure.adapters.tools.arguments import refused
 from perdure.adapters.tools.execution import Finished, tool_output
-from perdure.check_decorator import CheckFailed
 from perdure.domain.foundation.errors import InvalidInput, ToolFailure
 from perdure.domain.foundation.redaction import names_a_secret
 from perdure.domain.ports import PinnedServers
@@ -43,6 +42,7 @@ from perdure.domain.tools.mcp_servers import (
     appearance,
 )
 from perdure.domain.tools.selection import refusal
+from perdure.extending.check_decorator import CheckFailed
 
 TOOLS_AT_MOST = 128
 TOLD_AT_MOST = 128 * 1024  # bytes of descriptions and schemas, which are in history and prompts

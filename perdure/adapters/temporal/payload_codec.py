@@ -7,7 +7,7 @@ from temporalio.converter import PayloadCodec
 from perdure.adapters.logging.redacting import told
 from perdure.adapters.settings.variables import Settings
 from perdure.domain.foundation.errors import InvalidInput
-from perdure.foreign_code import contained, named
+from perdure.extending.foreign_code import contained, named
 
 VARIABLE = "PERDURE_PAYLOAD_CODEC"
 CURE = f"Set {VARIABLE} to PACKAGE.MODULE:NAME of a function that returns your codec."

@@ -8,11 +8,11 @@ from jsonschema.protocols import Validator
 from pydantic import BaseModel, JsonValue, ValidationError
 
 from perdure.adapters.checks.schemas import prepare_schema
-from perdure.check_decorator import CheckFailed
 from perdure.domain.foundation.errors import ToolFailure
 from perdure.domain.foundation.problems import allowed, path_of, shown
 from perdure.domain.tools.definitions import ToolDefinition
-from perdure.foreign_code import contained
+from perdure.extending.check_decorator import CheckFailed
+from perdure.extending.foreign_code import contained
 
 # Enough to correct a call; a long list would only fill the conversation.
 _SHOWN_PROBLEMS = 5

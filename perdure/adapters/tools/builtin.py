@@ -18,7 +18,7 @@ from perdure.domain.foundation.errors import PerdureError, ToolFailure
 from perdure.domain.ports import BlobStore
 from perdure.domain.projects.ports import ArtifactStore
 from perdure.domain.tools.definitions import OUTPUT_CAP_BYTES
-from perdure.tool_decorator import Tool, ToolContext, tool
+from perdure.extending.tool_decorator import Tool, ToolContext, tool
 
 
 def builtin_tools(blobs: BlobStore, artifacts: ArtifactStore | None = None) -> tuple[AnyTool, ...]:

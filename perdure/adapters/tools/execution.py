@@ -17,8 +17,8 @@ from perdure.adapters.logging.redacting import told
 from perdure.domain.foundation.errors import ToolFailure
 from perdure.domain.llm.transcript import ToolOutcome
 from perdure.domain.tools.definitions import ToolOutput
-from perdure.foreign_code import CodeEnded, contained
-from perdure.working_time import ended_in_time
+from perdure.extending.foreign_code import CodeEnded, contained
+from perdure.extending.working_time import ended_in_time
 
 GRACE_S = 1.0
 HARD_CAP_BYTES = 5 * 1024 * 1024

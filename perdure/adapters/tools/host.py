@@ -29,8 +29,8 @@ from perdure.domain.tools.definitions import (
     ToolOutput,
 )
 from perdure.domain.tools.selection import refusal
-from perdure.foreign_code import contained
-from perdure.tool_decorator import Arguments, Tool, ToolContext
+from perdure.extending.foreign_code import contained
+from perdure.extending.tool_decorator import Arguments, Tool, ToolContext
 
 AnyTool = Tool[..., object]
 Obstacle = Callable[[], Awaitable[str]]

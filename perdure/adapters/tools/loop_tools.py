@@ -15,7 +15,7 @@ from perdure.domain.foundation.errors import ToolFailure
 from perdure.domain.run.loop_api import LoopAsk, LoopControl, parameters_of
 from perdure.domain.run.status import RunStatus
 from perdure.domain.tools.definitions import HeldBy
-from perdure.tool_decorator import Tool, ToolContext, tool
+from perdure.extending.tool_decorator import Tool, ToolContext, tool
 
 LONGEST_WAIT_S = 25
 LOOKS_EVERY_S = 1.0

@@ -21,7 +21,7 @@ from perdure.domain.tools.definitions import (
     Showing,
     ShownFile,
 )
-from perdure.tool_decorator import ToolContext, tool
+from perdure.extending.tool_decorator import ToolContext, tool
 
 # Their many files would hide those of the workspace itself.
 SKIPPED_FOLDERS = frozenset(

@@ -12,7 +12,7 @@ from perdure.adapters.files.rooted_files import READ_CAP, WRITE_CAP, Parts, Root
 from perdure.adapters.tools.read_files import as_text, content_hash
 from perdure.domain.foundation.diffs import unified
 from perdure.domain.foundation.errors import ToolFailure
-from perdure.tool_decorator import ToolContext, tool
+from perdure.extending.tool_decorator import ToolContext, tool
 
 ABSENT = "absent"
 Replacement = Callable[[bytes | None], bytes | None]

@@ -4,7 +4,7 @@ import asyncio
 
 from perdure.activities.support.heartbeat import Stopwatch
 from perdure.domain.foundation.retry_policies import PATIENCE, Patience, no_work
-from perdure.working_time import ended_in_time
+from perdure.extending.working_time import ended_in_time
 
 AWAY_S = 600.0
 

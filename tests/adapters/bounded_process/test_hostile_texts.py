@@ -17,7 +17,7 @@ from perdure.adapters.verification.reports import read_junit, read_lint, read_un
 from perdure.adapters.workspaces.patches import unified_patch
 from perdure.adapters.workspaces.snapshots import Leaf
 from perdure.adapters.workspaces.three_way_merge import merge_trees
-from perdure.check_decorator import CheckFailed
+from perdure.extending.check_decorator import CheckFailed
 
 EQUAL = "the same\n" * 4_000
 BOMB: Any = {

@@ -7,10 +7,10 @@ import pytest
 
 from perdure.adapters.checks import CheckResult, RubricChecks, check_problems, evaluate_checks
 from perdure.adapters.sandbox.python_sandbox import SnippetRunner
-from perdure.check_decorator import custom_check
 from perdure.domain.evaluation.rubric import Rubric
 from perdure.domain.evaluation.scores import Evaluation, overall_score
 from perdure.domain.foundation.errors import StoreAway
+from perdure.extending.check_decorator import custom_check
 
 RUBRIC = Rubric.model_validate(
     [

@@ -180,7 +180,7 @@ LOADED = """
 import asyncio, sys
 from pathlib import Path
 from perdure.adapters.settings.variables import Settings
-from perdure.composition import open_parts
+from perdure.composition.parts import open_parts
 
 async def loads(plugins: bool) -> bool:
     async with open_parts(Settings(home=Path(sys.argv[1])), plugins=plugins):

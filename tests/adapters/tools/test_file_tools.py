@@ -11,7 +11,7 @@ from perdure.adapters.files.rooted_files import WRITE_CAP
 from perdure.adapters.tools.write_files import fs_edit
 from perdure.domain.foundation.errors import ToolFailure
 from perdure.domain.tools.definitions import OUTPUT_CAP_BYTES, ToolGrant
-from perdure.tool_decorator import ToolContext
+from perdure.extending.tool_decorator import ToolContext
 
 
 def sha(text):

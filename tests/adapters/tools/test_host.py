@@ -12,7 +12,7 @@ from perdure.adapters.tools.execution import HARD_CAP_BYTES
 from perdure.adapters.tools.host import LocalToolHost
 from perdure.domain.foundation.errors import InvalidInput, NotFound, ToolFailure
 from perdure.domain.tools.definitions import ToolGrant, ToolInvocation
-from perdure.tool_decorator import ToolContext, tool
+from perdure.extending.tool_decorator import ToolContext, tool
 
 released = threading.Event()
 

@@ -7,7 +7,7 @@ import pytest
 
 from perdure.adapters.plugins import plugin_tools, tools_in
 from perdure.domain.foundation.errors import InvalidInput
-from perdure.tool_decorator import tool
+from perdure.extending.tool_decorator import tool
 
 
 @tool(name="x.one")

@@ -2,7 +2,7 @@
 
 from perdure.adapters.tools.host import LocalToolHost, ToolHosts
 from perdure.domain.tools.definitions import Rehearsal, ToolGrant, ToolInvocation, ToolOutput
-from perdure.tool_decorator import tool
+from perdure.extending.tool_decorator import tool
 
 
 @tool(name="own.say", aliases=("say",))

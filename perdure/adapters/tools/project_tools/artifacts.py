@@ -19,7 +19,7 @@ from perdure.domain.projects.records import (
     Artifact,
     ScopeKind,
 )
-from perdure.tool_decorator import ToolContext, tool
+from perdure.extending.tool_decorator import ToolContext, tool
 
 CONTENT_CHARACTERS = 1_000_000
 NAME_CHARACTERS = 200

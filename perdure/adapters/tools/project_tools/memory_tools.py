@@ -22,7 +22,7 @@ from perdure.domain.memory.tokenizer import question
 from perdure.domain.ports import BlobStore
 from perdure.domain.projects.ports import ArtifactStore
 from perdure.domain.projects.records import LEARNING, Artifact, Membership
-from perdure.tool_decorator import ToolContext, tool
+from perdure.extending.tool_decorator import ToolContext, tool
 
 NOTE_CHARACTERS = 600
 NOTES_OF_A_RUN = 20

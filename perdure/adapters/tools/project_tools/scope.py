@@ -4,7 +4,7 @@ import dataclasses
 
 from perdure.adapters.tools.host import AnyTool
 from perdure.domain.projects.records import Reach, stable_id
-from perdure.tool_decorator import ToolContext
+from perdure.extending.tool_decorator import ToolContext
 
 
 def reach_of(context: ToolContext) -> Reach:

@@ -11,7 +11,7 @@ from perdure.adapters.tools.project_tools.scope import author_of, id_of, reach_o
 from perdure.domain.foundation.errors import ToolFailure
 from perdure.domain.projects.ports import ProjectStore, TodoStore
 from perdure.domain.projects.records import Project, ScopeKind, Sprint, Todo, TodoCounts, TodoStatus
-from perdure.tool_decorator import ToolContext, tool
+from perdure.extending.tool_decorator import ToolContext, tool
 
 TEXT_CHARACTERS = 500
 NOTE_CHARACTERS = 2_000

@@ -14,7 +14,7 @@ from perdure.adapters.tools.shell.grammar import Grammar, Parsed, Word, read, re
 from perdure.adapters.tools.shell.io import PageFull, Place
 from perdure.domain.foundation.errors import ToolFailure
 from perdure.domain.tools.selection import READONLY_SHELL
-from perdure.tool_decorator import ToolContext, tool
+from perdure.extending.tool_decorator import ToolContext, tool
 
 Run = Callable[[Place, Parsed], None]
 

@@ -18,7 +18,7 @@ from perdure.adapters.tools.host import AnyTool
 from perdure.domain.evaluation.program_checks import Ran
 from perdure.domain.foundation.errors import ToolFailure
 from perdure.domain.tools.selection import SHELL_FULL
-from perdure.tool_decorator import ToolContext, tool
+from perdure.extending.tool_decorator import ToolContext, tool
 
 COMMAND_CHARACTERS = 20_000
 # The sandbox ends a command first and reports its output; the host's own timeout comes later.

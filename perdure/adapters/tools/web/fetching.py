@@ -28,7 +28,7 @@ from perdure.adapters.tools.web.urls import (
     refused,
 )
 from perdure.domain.foundation.errors import ToolFailure
-from perdure.tool_decorator import tool
+from perdure.extending.tool_decorator import tool
 
 BODY_BYTES = 2 * 1024 * 1024
 GZIP_WINDOW = 31  # zlib: 15 bits of window, and 16 for a gzip header

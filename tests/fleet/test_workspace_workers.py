@@ -11,9 +11,9 @@ from installation import Installation
 from temporalio.worker import Worker
 from waiting import eventually
 
-from perdure import fleet
 from perdure.domain.installation import workspace_use
-from perdure.workspace_workers import WorkspaceWorkers
+from perdure.fleet import fleet
+from perdure.fleet.workspace_workers import WorkspaceWorkers
 
 ANSWERS = {"replies": [{"text": "done"}]}
 HOLDS = {"replies": [{"text": "done", "delay_s": HELD}]}

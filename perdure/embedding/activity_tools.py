@@ -10,10 +10,10 @@ from datetime import timedelta
 
 from temporalio.common import RetryPolicy
 
-from perdure.activity_targets import ONCE, Served, activity_target, placed_target
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.tools.definitions import AccessClass
-from perdure.tool_decorator import Tool, ToolContext, tool
+from perdure.embedding.activity_targets import ONCE, Served, activity_target, placed_target
+from perdure.extending.tool_decorator import Tool, ToolContext, tool
 
 
 def activity_tool(

@@ -16,8 +16,8 @@ from perdure.activities.support.structured_calls import StructuredCalls
 from perdure.activities.worker_results import ReviewWork
 from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.stores.open_stores import Stores
-from perdure.client_services import opening_of
-from perdure.composition import Parts
+from perdure.composition.client_services import opening_of
+from perdure.composition.parts import Parts
 
 Activity = Callable[..., object]
 

@@ -42,8 +42,8 @@ from perdure.adapters.notifiers import NoNotices
 from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.stores.waiting_stores import once_there, patiently
 from perdure.adapters.telemetry.content import TracedModels, TracedTools
-from perdure.client_services import collecting_of, opening_of
-from perdure.composition import Parts
+from perdure.composition.client_services import collecting_of, opening_of
+from perdure.composition.parts import Parts
 from perdure.domain.foundation.errors import PerdureError, StoreError
 from perdure.domain.foundation.names import (
     host_probe_queue,
@@ -57,12 +57,12 @@ from perdure.domain.installation.model_rates import queue_of_rate, queues_of
 from perdure.domain.installation.workspace_use import WorkspaceUse, served
 from perdure.domain.ports import Models, ToolHost
 from perdure.domain.run.bookkeeping_messages import ServedModels
-from perdure.host_upkeep import look_after_folders
-from perdure.served_steps import Activity, experiment_steps, model_steps, skill_steps
-from perdure.worker_deployment import OwnBuild
-from perdure.worker_ends import nobody_told, require_polling
-from perdure.workflow_registry import TASK_STARTS, WORKFLOWS, allow_long_tasks, workflow_runner
-from perdure.workspace_workers import WorkspaceWorkers
+from perdure.fleet.host_upkeep import look_after_folders
+from perdure.fleet.served_steps import Activity, experiment_steps, model_steps, skill_steps
+from perdure.fleet.worker_deployment import OwnBuild
+from perdure.fleet.worker_ends import nobody_told, require_polling
+from perdure.fleet.workspace_workers import WorkspaceWorkers
+from perdure.workflows.registry import TASK_STARTS, WORKFLOWS, allow_long_tasks, workflow_runner
 
 REGISTRY_POLL_S = 1.0
 # Sent explicitly: if a worker sends no limit, the server keeps the last one it got.

@@ -9,6 +9,7 @@ from teams import stage, task, team
 from perdure.adapters.checks import check_problems
 from perdure.adapters.definitions.store import LoopFiles
 from perdure.adapters.llm.embedded_facts import LOCAL_NAME
+from perdure.composition.resolve_spec import Resolver
 from perdure.domain.agent.spec import AgentSpec
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.llm.requests import ModelProfile
@@ -17,7 +18,6 @@ from perdure.domain.roles.spec import RolesSpec
 from perdure.domain.run.bookkeeping_messages import ServedModels
 from perdure.domain.run.spec import ModelsSpec
 from perdure.domain.specs import RUN_SPEC
-from perdure.resolve_spec import Resolver
 from perdure.submission.parse_yaml import parse
 
 KNOWN = "claude-known"

@@ -10,8 +10,8 @@ from datetime import timedelta
 
 from temporalio.common import RetryPolicy
 
-from perdure.activity_targets import ONCE, Served, activity_target, placed_target
-from perdure.check_decorator import CheckActivity, CustomCheck, named_check
+from perdure.embedding.activity_targets import ONCE, Served, activity_target, placed_target
+from perdure.extending.check_decorator import CheckActivity, CustomCheck, named_check
 
 
 def activity_check(

@@ -15,16 +15,16 @@ from temporalio.common import RetryPolicy
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import Replayer, Worker
 
-from perdure.activity_checks import placed_check
 from perdure.adapters.checks import RubricChecks
-from perdure.check_decorator import Adaptation, CheckResult
 from perdure.domain.evaluation.checks import ActivityVerdict
 from perdure.domain.evaluation.rubric import Rubric
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.run.result import RunResult
 from perdure.domain.tools.definitions import HANDED_OVER_BYTES
+from perdure.embedding.activity_checks import placed_check
+from perdure.extending.check_decorator import Adaptation, CheckResult
 from perdure.temporal import PerdurePlugin, activity_check
-from perdure.workflow_registry import WORKFLOWS, workflow_runner
+from perdure.workflows.registry import WORKFLOWS, workflow_runner
 
 QUEUE = "theirs"
 

@@ -43,13 +43,13 @@ from perdure.adapters.verification.deliverables import Deliverables
 from perdure.adapters.verification.verifier import Verifier
 from perdure.adapters.workspaces.local import WORK_FOLDER, LocalWorkspaces, host_id
 from perdure.adapters.workspaces.skill_folder import WorkingSkills
-from perdure.check_decorator import CustomCheck
+from perdure.composition.resolve_spec import Plugins, ReferenceProblems, Resolver
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.ports import ModelClient, ToolServers
 from perdure.domain.roles.definition_library import RoleFile, StoredDefinition
 from perdure.domain.tools.selection import SHELL_FULL
-from perdure.hook_decorators import Hook
-from perdure.resolve_spec import Plugins, ReferenceProblems, Resolver
+from perdure.extending.check_decorator import CustomCheck
+from perdure.extending.hook_decorators import Hook
 from perdure.submission.parse_yaml import parse
 
 if TYPE_CHECKING:

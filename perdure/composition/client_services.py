@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from pydantic import JsonValue
 
-    from perdure.composition import Parts
+    from perdure.composition.parts import Parts
     from perdure.domain.evaluation.rubric import Rubric
     from perdure.domain.foundation.problems import Problem
     from perdure.domain.retention.messages import CollectReport
@@ -80,7 +80,7 @@ async def services(
 
         @cache
         def parts() -> "Parts":
-            from perdure.composition import build_parts
+            from perdure.composition.parts import build_parts
 
             return build_parts(settings, stores, telemetry, resources)
 
@@ -221,7 +221,7 @@ class _Client:
         )
 
     async def _resolve(self, spec: "Spec", served: "ServedModels | None" = None, /) -> "Spec":
-        from perdure.composition import resolver
+        from perdure.composition.parts import resolver
         from perdure.gateway.stored_references import StoredReferences
 
         references = StoredReferences(self._stores)

@@ -22,7 +22,7 @@ from perdure.adapters.plugins import plugin_tools
 from perdure.domain.evaluation.rubric import Rubric
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.run.hooks import EndFacts, HookFailed, WantedHook
-from perdure.foreign_code import CodeEnded, as_own_task, contained
+from perdure.extending.foreign_code import CodeEnded, as_own_task, contained
 from perdure.testing import PerdureEnvironment, ScriptedModel
 
 

@@ -17,14 +17,14 @@ from temporalio.exceptions import ApplicationError
 from temporalio.worker import Worker
 from waiting import eventually
 
-from perdure.activity_targets import activity_type
-from perdure.activity_tools import placed_tool
 from perdure.adapters.tools.host import LocalToolHost
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.run.result import RunResult
 from perdure.domain.tools.definitions import HANDED_OVER_BYTES, ToolGrant, ToolInvocation
+from perdure.embedding.activity_targets import activity_type
+from perdure.embedding.activity_tools import placed_tool
+from perdure.extending.tool_decorator import ToolContext
 from perdure.temporal import PerdurePlugin, activity_tool
-from perdure.tool_decorator import ToolContext
 
 QUEUE = "theirs"
 

@@ -21,8 +21,8 @@ from waiting import eventually
 from perdure import tool
 from perdure.domain.run.messages import Answer
 from perdure.temporal import PerdurePlugin
-from perdure.workflow_registry import WORKFLOWS, workflow_runner
-from tests.test_temporal_plugin import Theirs, Upside
+from perdure.workflows.registry import WORKFLOWS, workflow_runner
+from tests.embedding.test_temporal_plugin import Theirs, Upside
 
 with workflow.unsafe.imports_passed_through():
     from perdure.workflow import OpenGate, Reply, agent

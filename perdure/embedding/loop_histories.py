@@ -9,7 +9,7 @@ from temporalio.worker import Replayer, WorkflowReplayResult
 from perdure.adapters.temporal.joined_converter import of_replays
 from perdure.domain.foundation.errors import PerdureError
 from perdure.domain.foundation.names import is_loops_queue
-from perdure.workflow_registry import WORKFLOWS, workflow_runner
+from perdure.workflows.registry import WORKFLOWS, workflow_runner
 
 
 class LoopHistories:

@@ -8,10 +8,10 @@ from temporalio.common import VersioningBehavior
 from temporalio.worker import WorkerConfig
 
 from perdure.activities.open_task import OpenTask
-from perdure.activity_targets import activity_type
 from perdure.adapters.temporal.joined_converter import is_joined
 from perdure.domain.foundation.errors import InvalidInput
-from perdure.workflow_registry import TASK_STARTS
+from perdure.embedding.activity_targets import activity_type
+from perdure.workflows.registry import TASK_STARTS
 
 DEFINITION = "__temporal_workflow_definition"
 OTHER_QUEUE = "or let the loops start on a queue of their own: PerdurePlugin(queues=[…])."

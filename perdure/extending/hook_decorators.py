@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel, JsonValue, ValidationError
 
-from perdure.check_decorator import parameters_of
 from perdure.domain.evaluation.checks import PLUGIN_NAME
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.problems import problems_of
 from perdure.domain.run.hooks import EndFacts, HookKind, IterationFacts
+from perdure.extending.check_decorator import parameters_of
 
 Decorator = Callable[[Callable[..., object]], "Hook"]
 

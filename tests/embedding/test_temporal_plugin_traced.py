@@ -13,7 +13,7 @@ from temporalio.plugin import SimplePlugin
 from temporalio.worker import Replayer, Worker
 
 from perdure.temporal import PerdurePlugin
-from tests.test_temporal_plugin import Order, OrderWorkflow, charge
+from tests.embedding.test_temporal_plugin import Order, OrderWorkflow, charge
 
 
 @pytest.fixture

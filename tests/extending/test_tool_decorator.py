@@ -6,7 +6,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from perdure.domain.foundation.errors import InvalidInput
-from perdure.tool_decorator import ToolContext, read_docstring, tool
+from perdure.extending.tool_decorator import ToolContext, read_docstring, tool
 
 
 class Point(BaseModel):

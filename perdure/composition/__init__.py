@@ -1,0 +1,1 @@
+"""Composition: settings become adapters, adapters become services."""
