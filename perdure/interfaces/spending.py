@@ -6,12 +6,22 @@ import io
 from collections.abc import Sequence
 from datetime import date
 
-from perdure.domain.budget.ledger import InputSavings, Ledger, Period, SpendKey, SpendLine
+from perdure.domain.budget.ledger import (
+    ALL_CALLS,
+    InputSavings,
+    Ledger,
+    Period,
+    SpendFilter,
+    SpendKey,
+    SpendLine,
+)
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.run.cost_report import CostReport, report_of
 
 USUAL_DAYS = 30
 MOST_LINES = 1_000
+UNNAMED = {"label": "no label", "kind": "learning and deleted runs", "run": "deleted runs"}
+"""What stands in the line without a name."""
 COLUMNS = (
     "calls", "input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens",
     "known_cost_usd", "unpriced_calls", "estimated_calls", "seconds",
@@ -23,12 +33,14 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 class Spending(FrozenModel):
     """The spend of all runs in a period of whole days in UTC.
 
-    `total` holds all of it; `others` is what stands in no line, where there are more than 1,000.
-    `savings` counts runs that ended in the period, by all models and labels.
+    `only` says which calls it holds. `total` holds all of these; `others` is what stands in no
+    line, where there are more than 1,000. `savings` counts runs that ended in the period, by all
+    models and labels; a table of some calls has none.
     """
 
     by: SpendKey
     period: Period
+    only: SpendFilter = ALL_CALLS
     total: SpendLine = SpendLine()
     lines: tuple[SpendLine, ...] = ()
     others: SpendLine | None = None
@@ -48,17 +60,20 @@ def period_of(since: date | None, until: date | None, *, today: date) -> Period:
     return Period(since=first, until=last)
 
 
-async def spending(ledger: Ledger, by: SpendKey, period: Period) -> Spending:
+async def spending(
+    ledger: Ledger, by: SpendKey, period: Period, only: SpendFilter = ALL_CALLS
+) -> Spending:
     """Read the table of a period."""
-    lines, saved = await asyncio.gather(ledger.spending(by, period), ledger.savings(period))
+    lines, saved = await asyncio.gather(ledger.spending(by, period, only), ledger.savings(period))
     shown, rest = lines[:MOST_LINES], lines[MOST_LINES:]
     return Spending(
         by=by,
         period=period,
+        only=only,
         total=_sum(lines),
         lines=tuple(shown),
         others=_sum(rest) if rest else None,
-        savings=saved,
+        savings=saved if only == ALL_CALLS else InputSavings(),
     )
 
 

@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.domain.budget.ledger import InputSavings, Period, SpendCell, SpendKey, SpendLine
+from perdure.domain.budget.ledger import (
+    ALL_CALLS,
+    InputSavings,
+    Period,
+    SpendCell,
+    SpendFilter,
+    SpendKey,
+    SpendLine,
+)
 from perdure.interfaces.cli.views.costs import costs_view, spending_view
 from perdure.interfaces.cli.views.layout import plain
 from perdure.interfaces.spending import (
@@ -32,7 +40,9 @@ class KnownLedger:
     def __init__(self, *lines: SpendLine) -> None:
         self._lines = list(lines)
 
-    async def spending(self, by: SpendKey, period: Period) -> list[SpendLine]:
+    async def spending(
+        self, by: SpendKey, period: Period, only: SpendFilter = ALL_CALLS
+    ) -> list[SpendLine]:
         return self._lines
 
     async def roll_up(self, *, before: datetime) -> int:
@@ -53,6 +63,13 @@ class KnownLedger:
 
     async def savings(self, period: Period) -> InputSavings:
         return InputSavings()
+
+
+class SavingLedger(KnownLedger):
+    """Runs that ended in the period saved something."""
+
+    async def savings(self, period: Period) -> InputSavings:
+        return InputSavings(runs=1, input_tokens=25, naive_input_tokens=100)
 
 
 @pytest.mark.parametrize(
@@ -112,6 +129,14 @@ def test_a_shell_shows_the_same_lines() -> None:
     assert "docs" in told and "$0.50" in told
     assert "no label" in told and "at least $0.25" in told
     assert "saved: 75 % of the prompt tokens of 1 run" in told
+
+
+async def test_a_table_of_some_calls_says_so_and_has_no_savings() -> None:
+    only = SpendFilter(model="m")
+    table = await spending(SavingLedger(SpendLine(name="a-very-long-id" * 8)), "run", DAYS, only)
+    assert (table.only, table.savings) == (only, InputSavings())
+    assert "a-very-long-id" * 8 in plain(spending_view(table))
+    assert (await spending(SavingLedger(), "day", DAYS)).savings.runs == 1
 
 
 async def test_what_all_runs_ever_spent_is_one_reading() -> None:

@@ -9,7 +9,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import datetime
 from decimal import Decimal
 
 from sqlalchemy import (
@@ -32,7 +32,7 @@ from perdure.adapters.stores.attempts import Row
 from perdure.adapters.stores.columns import UtcTime
 from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.tables import attempts, replies, runs, spend_totals, tombstones
-from perdure.domain.budget.ledger import SpendCell, SpendLine
+from perdure.domain.budget.ledger import Period, SpendCell, SpendFilter, SpendKey, SpendLine
 from perdure.domain.foundation.names import learn_run_id
 from perdure.domain.llm.usage import Usage
 
@@ -80,12 +80,23 @@ class JournalTotals:
         return rolled
 
     async def lines(
-        self, connection: AsyncConnection, by: str, *, since: date, until: date
+        self, connection: AsyncConnection, by: SpendKey, period: Period, only: SpendFilter
     ) -> list[SpendLine]:
-        """Sums of deleted rows by the values of one column, for calls that began on these days."""
-        days = spend_totals.c.day >= since.isoformat(), spend_totals.c.day <= until.isoformat()
+        """Sums of deleted rows by the values of one column, for calls that began on these days.
+
+        Their runs are no longer known: by run, all have no name.
+        """
+        days = (
+            spend_totals.c.day >= period.since.isoformat(),
+            spend_totals.c.day <= period.until.isoformat(),
+        )
         found = await connection.execute(select(spend_totals).where(*days))
-        return [_line(row, name=row[by]) for row in found.mappings()]
+        return [
+            _line(row, name=None if by == "run" else row[by])
+            for row in found.mappings()
+            if only.model in (None, row["model"])
+            and only.takes(kind=row["kind"], label=row["label"])
+        ]
 
     async def cells(self, connection: AsyncConnection) -> list[SpendCell]:
         """Sums of deleted rows by all names of a cell."""

@@ -15,7 +15,15 @@ from sqlalchemy import ColumnElement, RowMapping, Select, Text, and_, case, func
 from perdure.adapters.stores.attempts import was_sent
 from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.tables import attempts, run_savings, runs, tombstones
-from perdure.domain.budget.ledger import InputSavings, Period, SpendCell, SpendKey, SpendLine
+from perdure.domain.budget.ledger import (
+    ALL_CALLS,
+    InputSavings,
+    Period,
+    SpendCell,
+    SpendFilter,
+    SpendKey,
+    SpendLine,
+)
 from perdure.domain.foundation.names import learn_run_id
 from perdure.domain.llm.usage import Usage
 
@@ -42,16 +50,23 @@ class SqlLedger:
     async def roll_up(self, *, before: datetime) -> int:
         return await self._totals.roll_up(before=before)
 
-    async def spending(self, by: SpendKey, period: Period) -> list[SpendLine]:
+    async def spending(
+        self, by: SpendKey, period: Period, only: SpendFilter = ALL_CALLS
+    ) -> list[SpendLine]:
         lines: dict[str | None, SpendLine] = {}
+        if by in ("kind", "label", "run") or only.asks_runs:
+            query = self._sums_of_runs(by, period, only)
+        else:
+            query = self._sums(_day() if by == "day" else attempts.c.model, period, only)
         async with self._database.snapshot() as connection:
-            for line in await self._totals.lines(
-                connection, by, since=period.since, until=period.until
-            ):
+            for line in await self._totals.lines(connection, by, period, only):
                 name = line.name or None
                 lines[name] = lines.get(name, SpendLine(name=name)).plus(line)
-            for row in (await connection.execute(self._sums(by, period))).mappings():
-                name = row["name"] or row.get("former") or None
+            for row in (await connection.execute(query)).mappings():
+                kind, label = _kind_and_label(row)
+                if not only.takes(kind=kind, label=label):
+                    continue
+                name = {"kind": kind, "label": label}.get(by, row["name"])
                 lines[name] = lines.get(name, SpendLine(name=name)).plus(_line(row))
         if by == "day":
             return sorted(lines.values(), key=lambda line: line.name or "")
@@ -95,35 +110,31 @@ class SqlLedger:
             row = (await connection.execute(query)).mappings().one()
         return InputSavings.model_validate({name: int(value) for name, value in row.items()})
 
-    def _sums(self, by: SpendKey, period: Period) -> "Select[tuple[object, ...]]":
+    def _sums_of_runs(
+        self, by: SpendKey, period: Period, only: SpendFilter
+    ) -> "Select[tuple[object, ...]]":
+        """Sums by a key and the run on top, with the kind and label of that run."""
+        of = attempts.c.root.label("root")
+        key = {"day": _day(), "model": attempts.c.model}.get(by, attempts.c.root)
+        sums = self._sums(key, period, only).add_columns(of).group_by(attempts.c.root).subquery()
         # For a deleted run, its tombstone has the values to group by.
-        top = attempts.outerjoin(runs, runs.c.id == attempts.c.root).outerjoin(
-            tombstones, tombstones.c.run == attempts.c.root
+        known = sums.outerjoin(runs, runs.c.id == sums.c.root).outerjoin(
+            tombstones, tombstones.c.run == sums.c.root
         )
-        match by:
-            case "day":
-                return self._grouped(_day(), period)
-            case "model":
-                return self._grouped(attempts.c.model, period)
-            case "kind":
-                return self._grouped(
-                    func.coalesce(runs.c.kind, tombstones.c.kind), period
-                ).select_from(top)
-            case "label":
-                by_run = self._grouped(attempts.c.root, period).subquery()
-                figures = [column for column in by_run.c if column.name != "name"]
-                labels = by_run.outerjoin(runs, runs.c.id == by_run.c.name).outerjoin(
-                    tombstones, tombstones.c.run == by_run.c.name
-                )
-                # Two columns, no COALESCE: each is decrypted under the name of its own column.
-                names = (runs.c.label.label("name"), tombstones.c.label.label("former"))
-                return select(*names, *figures).select_from(labels)
+        # Two columns, no COALESCE: each is decrypted under the name of its own column.
+        labels = runs.c.label.label("label"), tombstones.c.label.label("former_label")
+        kinds = runs.c.kind.label("kind"), tombstones.c.kind.label("former_kind")
+        return select(*sums.c, *labels, *kinds).select_from(known)
 
-    def _grouped(self, key: ColumnElement[str], period: Period) -> "Select[tuple[object, ...]]":
+    def _sums(
+        self, key: ColumnElement[str], period: Period, only: SpendFilter
+    ) -> "Select[tuple[object, ...]]":
         began = attempts.c.started_at
-        within = and_(began >= period.begin, began < period.end)
+        within = [began >= period.begin, began < period.end]
+        if only.model is not None:
+            within.append(attempts.c.model == only.model)
         # The type checker cannot infer column types from a list.
-        return select(key.label("name"), *self._figures()).where(within).group_by(key)  # pyright: ignore[reportReturnType]
+        return select(key.label("name"), *self._figures()).where(*within).group_by(key)  # pyright: ignore[reportReturnType]
 
     def _figures(self) -> Sequence[ColumnElement[int] | ColumnElement[str] | ColumnElement[float]]:
         sent = was_sent()
@@ -145,6 +156,12 @@ class SqlLedger:
 
 def _day() -> ColumnElement[str]:
     return func.substr(attempts.c.started_at, 1, 10, type_=Text)
+
+
+def _kind_and_label(row: RowMapping) -> tuple[str | None, str | None]:
+    """Those of the run on top, or what its tombstone says; None where the query did not ask."""
+    kind = row.get("kind") or row.get("former_kind") or None
+    return kind, row.get("label") or row.get("former_label") or None
 
 
 def _unconfirmed() -> ColumnElement[bool]:

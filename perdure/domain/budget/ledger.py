@@ -1,4 +1,4 @@
-"""What all runs spent in a period, added up by day, kind, label or model; and its port."""
+"""What all runs spent in a period, added up by day, kind, label, model or run; and its port."""
 
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
@@ -9,7 +9,39 @@ from pydantic import model_validator
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.llm.usage import Usage
 
-SpendKey = Literal["day", "kind", "label", "model"]
+SpendKey = Literal["day", "kind", "label", "model", "run"]
+
+
+class SpendFilter(FrozenModel):
+    """Which calls a table holds; a None takes all.
+
+    Kind and label are those of the run at the top of a call's tree. `unlabelled` takes only runs
+    without a label, `unknown_kind` only runs of which no kind is known: what the lines without a
+    name of the tables by label and by kind hold.
+    """
+
+    model: str | None = None
+    kind: str | None = None
+    label: str | None = None
+    unlabelled: bool = False
+    unknown_kind: bool = False
+
+    @property
+    def asks_runs(self) -> bool:
+        """Whether it asks for more than a call itself says."""
+        return self != SpendFilter(model=self.model)
+
+    def takes(self, *, kind: str | None, label: str | None) -> bool:
+        """Whether calls of a run of this kind and label are in it."""
+        return (
+            (self.kind is None or kind == self.kind)
+            and (self.label is None or label == self.label)
+            and not (self.unlabelled and label)
+            and not (self.unknown_kind and kind)
+        )
+
+
+ALL_CALLS = SpendFilter()
 
 
 class Period(FrozenModel):
@@ -38,7 +70,7 @@ class Period(FrozenModel):
 
 
 class SpendLine(FrozenModel):
-    """The model calls that share a day, a kind, a label or a model.
+    """The model calls that share a day, a kind, a label, a model or the run on top of their tree.
 
     `name` is None for calls of runs without a label, and of runs that were deleted. `calls` is how
     many attempts were sent; of these, `unpriced_calls` have no known price and `estimated_calls`
@@ -108,10 +140,13 @@ class InputSavings(FrozenModel):
 class Ledger(Protocol):
     """Sums over the journal, made by the store."""
 
-    async def spending(self, by: SpendKey, period: Period) -> list[SpendLine]:
+    async def spending(
+        self, by: SpendKey, period: Period, only: SpendFilter = ALL_CALLS
+    ) -> list[SpendLine]:
         """What calls that began in the period used; the days in order, all else by cost.
 
-        Kind and label are those of the run at the top of a call's tree.
+        Kind, label and run are those of the run at the top of a call's tree. By run, the line
+        without a name holds runs that are gone and whose calls were added up.
         """
         ...
 

@@ -1,11 +1,11 @@
-"""What all runs spent in a period, by day, kind, label or model; as JSON or CSV."""
+"""What all runs spent in a period, by day, kind, label, model or run; as JSON or CSV."""
 
 from datetime import date
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Query, Response
+from fastapi import APIRouter, Depends, Header, Query, Response
 
-from perdure.domain.budget.ledger import SpendKey
+from perdure.domain.budget.ledger import SpendFilter, SpendKey
 from perdure.interfaces.rest.auth import Reader, Site
 from perdure.interfaces.rest.error_responses import invalid
 from perdure.interfaces.rest.request_limits import BoundedRoute
@@ -13,6 +13,27 @@ from perdure.interfaces.spending import Spending, csv_name, csv_text, period_of,
 
 CSV = "text/csv"
 router = APIRouter(tags=["costs"], route_class=BoundedRoute)
+
+Model = Annotated[str | None, Query(max_length=200, description="Only calls of this model.")]
+Kind = Annotated[str | None, Query(max_length=200, description="Only runs of this kind.")]
+Label = Annotated[str | None, Query(max_length=200, description="Only runs with this label.")]
+Unlabelled = Annotated[bool, Query(description="Only runs without a label.")]
+UnknownKind = Annotated[
+    bool, Query(description="Only runs of which no kind is known: learning and deleted ones.")
+]
+
+
+def asked_calls(
+    model: Model = None,
+    kind: Kind = None,
+    label: Label = None,
+    unlabelled: Unlabelled = False,
+    unknown_kind: UnknownKind = False,
+) -> SpendFilter:
+    """Which calls a table holds."""
+    return SpendFilter(
+        model=model, kind=kind, label=label, unlabelled=unlabelled, unknown_kind=unknown_kind
+    )
 
 
 @router.get(
@@ -23,6 +44,7 @@ router = APIRouter(tags=["costs"], route_class=BoundedRoute)
 async def read_costs(
     site: Site,
     _: Reader,
+    only: Annotated[SpendFilter, Depends(asked_calls)],
     by: Annotated[SpendKey, Query(description="What the lines of the table are.")] = "day",
     since: Annotated[
         date | None, Query(description="The first day, in UTC; without it, 29 days before `until`.")
@@ -34,14 +56,15 @@ async def read_costs(
 ) -> Spending | Response:
     """The spend of all runs in a period, and the prompt tokens that they saved.
 
-    Kind and label are those of the run that somebody started: what runs below it spent counts as
-    its own. A line without a name holds runs without a label, and runs that were deleted.
+    Kind, label and run are those of the run that somebody started: what runs below it spent counts
+    as its own. A line without a name holds runs without a label, and runs that were deleted.
+    The runs behind a line are those `by=run` with its day or name: their lines add up to it.
     """
     try:
         period = period_of(since, until, today=site.now().date())
     except ValueError as error:
         raise invalid("query.since", f"is not before `until`: {error}") from None
-    found = await spending(site.services.ledger(), by, period)
+    found = await spending(site.services.ledger(), by, period, only)
     if CSV not in accept:
         return found
     named = {"content-disposition": f'attachment; filename="{csv_name(found)}"'}

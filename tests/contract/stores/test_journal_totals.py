@@ -17,7 +17,7 @@ from perdure.adapters.stores.figures import SqlFigures
 from perdure.adapters.stores.schedules import SqlSchedules
 from perdure.adapters.stores.tables import attempts, replies, spend_totals
 from perdure.domain.budget.envelope import BudgetLimits
-from perdure.domain.budget.ledger import Period
+from perdure.domain.budget.ledger import ALL_CALLS, Period, SpendFilter
 from perdure.domain.llm.usage import Usage
 from perdure.domain.retention.erasure import Tombstone
 from perdure.domain.schedules.plan import MonthlyBudget, SchedulePlan, Times
@@ -27,6 +27,14 @@ PERIODS = (
     Period(since=date(2026, 1, 1), until=date(2026, 2, 1)),
     Period(since=date(2026, 1, 3), until=date(2026, 1, 4)),
     Period(since=date(2000, 1, 1), until=date.max),
+)
+FILTERS = (
+    ALL_CALLS,
+    SpendFilter(model="m"),
+    SpendFilter(kind="agent"),
+    SpendFilter(label="l"),
+    SpendFilter(unlabelled=True),
+    SpendFilter(unknown_kind=True),
 )
 LATER = FIRST + timedelta(days=40)
 
@@ -91,8 +99,9 @@ class Installation:
         ledger, found = self.books.ledger, dict[str, object]()
         for number, period in enumerate(PERIODS):
             for by in ("day", "kind", "label", "model"):
-                lines = await ledger.spending(by, period)
-                found[f"{by} {number}"] = {line.name: line for line in lines}
+                for only in FILTERS:
+                    lines = await ledger.spending(by, period, only)
+                    found[f"{by} {number} {only}"] = {line.name: line for line in lines}
         found["cells"] = {
             (one.phase, one.model, one.day, one.learning, one.unconfirmed): one.line
             for one in await ledger.cells()

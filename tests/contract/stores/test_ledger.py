@@ -10,7 +10,14 @@ from pydantic import ValidationError
 
 from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.encryption import Cells
-from perdure.domain.budget.ledger import InputSavings, Period, SpendLine
+from perdure.domain.budget.ledger import (
+    ALL_CALLS,
+    InputSavings,
+    Period,
+    SpendFilter,
+    SpendKey,
+    SpendLine,
+)
 from perdure.domain.llm.usage import Usage
 from perdure.domain.run.cost_report import add_up, report_of
 
@@ -74,6 +81,57 @@ async def test_models_kinds_and_labels_come_by_cost(books: Books) -> None:
         assert spent == sorted(spent, reverse=True)
 
 
+async def several(books: Books) -> None:
+    await books.run("a", label="docs")
+    await books.run("b", kind="agent", label="docs")
+    await books.run("c", kind="agent")
+    await books.call("1", root="a", model="small")
+    await books.call("2", root="a", run="a.w1-x", model="large")
+    await books.call("4", root="b", model="small", days=1)
+    await books.call("8", root="c", model="small")
+    await books.call("16", root="c", model="small", days=1)
+    await books.call("32", root="gone", model="large")
+
+
+@pytest.mark.parametrize(
+    ("only", "behind"),
+    [
+        (ALL_CALLS, {"gone": 32, "c": 24, "b": 4, "a": 3}),
+        (SpendFilter(model="small"), {"c": 24, "b": 4, "a": 1}),
+        (SpendFilter(kind="agent"), {"c": 24, "b": 4}),
+        (SpendFilter(label="docs"), {"b": 4, "a": 3}),
+        (SpendFilter(label="docs", model="large"), {"a": 2}),
+        (SpendFilter(unlabelled=True), {"gone": 32, "c": 24}),
+        (SpendFilter(unknown_kind=True), {"gone": 32}),
+        (SpendFilter(model="none"), {}),
+    ],
+)
+async def test_runs_have_the_part_that_is_asked_for(
+    books: Books, only: SpendFilter, behind: dict[str, int]
+) -> None:
+    await several(books)
+    assert costs(await books.ledger.spending("run", DAYS, only)) == behind
+    keys: tuple[SpendKey, ...] = ("day", "kind", "label", "model")
+    for by in keys:
+        told = costs(await books.ledger.spending(by, DAYS, only))
+        assert sum(told.values()) == sum(behind.values())
+
+
+async def test_the_runs_of_each_line_add_up_to_it(books: Books) -> None:
+    await several(books)
+    for by in ("kind", "label", "model"):
+        for line in await books.ledger.spending(by, DAYS):
+            nameless = {"unlabelled": by == "label", "unknown_kind": by == "kind"}
+            only = SpendFilter.model_validate({by: line.name} if line.name else nameless)
+            runs = await books.ledger.spending("run", DAYS, only)
+            assert sum(run.known_cost_usd for run in runs) == line.known_cost_usd
+            assert sum(run.calls for run in runs) == line.calls
+    for line in await books.ledger.spending("day", DAYS):
+        day = date.fromisoformat(line.name or "")
+        runs = await books.ledger.spending("run", Period(since=day, until=day))
+        assert sum(run.known_cost_usd for run in runs) == line.known_cost_usd
+
+
 async def test_sealed_labels_are_added_up_as_plain_ones(tmp_path: Path) -> None:
     database = await Database.open(
         f"sqlite+aiosqlite:///{tmp_path / 'sealed.sqlite'}", cells=Cells(b"k" * 32)
@@ -84,6 +142,8 @@ async def test_sealed_labels_are_added_up_as_plain_ones(tmp_path: Path) -> None:
             await books.run(run, label="docs")
             await books.call("1", root=run)
         assert costs(await books.ledger.spending("label", DAYS)) == {"docs": Decimal(2)}
+        only = SpendFilter(label="docs")
+        assert costs(await books.ledger.spending("run", DAYS, only)) == {"a": 1, "b": 1}
     finally:
         await database.close()
 

@@ -40,6 +40,27 @@ async def test_a_file_is_sent_to_who_accepts_one(door: Rest, books: Books) -> No
 
 
 @pytest.mark.parametrize(
+    ("asked", "lines"),
+    [
+        ({"model": "small"}, {"a": "0.3"}),
+        ({"label": "=cmd()", "kind": "refine"}, {"a": "0.3"}),
+        ({"unlabelled": "true"}, {"b": "0"}),
+        ({"unknown_kind": "true"}, {"b": "0"}),
+        ({"since": "2026-01-03"}, {"b": "0"}),
+    ],
+)
+async def test_the_runs_behind_a_line_have_their_part_of_it(
+    door: Rest, books: Books, asked: dict[str, str], lines: dict[str, str]
+) -> None:
+    found = (await door.client.get(COSTS, params={**DAYS, "by": "run", **asked})).json()
+    assert {line["name"]: line["known_cost_usd"] for line in found["lines"]} == lines
+    assert (
+        found["only"].items()
+        >= {name: value for name, value in asked.items() if name in ("model", "label")}.items()
+    )
+
+
+@pytest.mark.parametrize(
     ("asked", "told"),
     [
         ({"by": "user"}, "query.by"),

@@ -1,5 +1,8 @@
 """The view of costs: its period in the address, its figures in words, and its file."""
 
+import html
+import re
+
 import pytest
 from account_books import Books
 from page_visit import Visitor
@@ -30,7 +33,9 @@ async def test_an_empty_period_says_what_to_do(person: Visitor) -> None:
 async def test_the_figures_are_in_words(person: Visitor, books: Books) -> None:
     page = await person.see(f"/costs?by=label&{DAYS}")
     assert "&lt;b&gt;docs&lt;/b&gt;" in page and "<b>docs" not in page
-    assert 'href="/runs?label=%3Cb%3Edocs%3C%2Fb%3E"' in page
+    behind = "/costs?by=run&amp;since=2026-01-01&amp;until=2026-01-31&amp;"
+    assert f'href="{behind}label=%3Cb%3Edocs%3C%2Fb%3E"' in page
+    assert f'href="{behind}unlabelled=true"' in page
     assert "no label" in page
     assert "at least $0.30" in page
     assert "1 call without a known price" in page
@@ -38,7 +43,49 @@ async def test_the_figures_are_in_words(person: Visitor, books: Books) -> None:
 
 async def test_the_newest_day_comes_first(person: Visitor, books: Books) -> None:
     page = await person.see(f"/costs?{DAYS}")
-    assert page.index('<th scope="row">2026-01-03') < page.index('<th scope="row">2026-01-02')
+    assert page.index(">2026-01-03</a></th>") < page.index(">2026-01-02</a></th>")
+
+
+@pytest.mark.parametrize(
+    ("table", "line", "only", "runs"),
+    [
+        ("day", "2026-01-02", "", {"a": "$0.30"}),
+        ("model", "small", "Only model small.", {"a": "$0.30"}),
+        ("kind", "refine", "Only kind refine.", {"a": "$0.30"}),
+        ("kind", "learning and deleted runs", "Only learning and", {"b": "unknown"}),
+        ("label", "no label", "Only no label.", {"b": "unknown"}),
+        ("model", "All", "", {"a": "$0.30", "b": "unknown"}),
+    ],
+)
+async def test_a_figure_leads_to_its_runs(
+    person: Visitor, books: Books, table: str, line: str, only: str, runs: dict[str, str]
+) -> None:
+    page = await person.see(f"/costs?by={table}&{DAYS}")
+    (address,) = re.findall(rf'<a href="(/costs[^"]*)">{line}</a></th>', page)
+    behind = await person.see(html.unescape(address))
+    assert only in behind
+    row = re.compile(r'<th scope="row"><a href="/runs/(\w)">.*?figure cost[^>]*>([^<]*)', re.DOTALL)
+    assert dict(row.findall(behind)) == runs
+    assert "not all that it ever spent" in behind
+
+
+async def test_another_period_or_table_keeps_what_it_is_about(
+    person: Visitor, books: Books
+) -> None:
+    page = await person.see(f"/costs?by=run&model=small&{DAYS}")
+    links = re.findall(r'href="(/costs[^"]*)"', page)
+    kept = [link for link in links if "model=small" in link]
+    assert len(kept) == 9  # three periods, five groupings and the file
+    assert '<input type="hidden" name="model" value="small">' in page
+    assert "model=small" in page.partition('href="/costs.csv?')[2].partition('"')[0]
+
+
+async def test_a_learning_run_leads_to_the_run_it_learned_from(
+    person: Visitor, books: Books
+) -> None:
+    await books.call("1", root="learn-a")
+    page = await person.see(f"/costs?by=run&{DAYS}")
+    assert '<a href="/runs/a">learning from a</a>' in page
 
 
 async def test_the_file_is_the_table_that_is_shown(person: Visitor, books: Books) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from rich.console import RenderableType
 
-from perdure.domain.budget.ledger import SpendKey
+from perdure.domain.budget.ledger import ALL_CALLS, SpendFilter, SpendKey
 from perdure.domain.evaluation.outcomes import Lifecycle, Outcome
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.run.control import Phase
@@ -151,27 +151,34 @@ async def costs(
     by: SpendKey | None = None,
     since: date | None = None,
     until: date | None = None,
+    model: str | None = None,
+    kind: Kind | None = None,
+    label: str | None = None,
     csv: bool = False,
     session: Given,
 ) -> None:
     """Show the spend of one run or all runs, by phase, model and day.
 
-    With --by, --since, --until or --csv, show what all runs spent in a period.
+    With any option, show what all runs spent in a period.
 
     Args:
         run: A run id, a unique beginning of one, or @last. Default: all runs.
-        by: The lines of the table of all runs. Default: day.
+        by: The lines of the table of all runs: days, kinds, labels, models or runs. Default: day.
         since: The first day of the period, in UTC, such as 2026-01-31. Default: 29 days before.
         until: The last day of the period, in UTC. Default: today.
+        model: Only calls of this model.
+        kind: Only runs of this kind, with all below them.
+        label: Only runs with this label, with all below them.
         csv: Write the table as CSV, with exact figures.
     """
-    if by or since or until or csv:
+    only = SpendFilter(model=model, kind=kind, label=label)
+    if by or since or until or csv or only != ALL_CALLS:
         if run:
             raise InvalidInput(
-                "--by, --since, --until and --csv are for all runs together.",
+                "The options of costs are for all runs together.",
                 cure="Leave out the run, or the options.",
             )
-        await _all_costs(session, by or "day", since, until, as_csv=csv)
+        await _all_costs(session, by or "day", since, until, only, as_csv=csv)
         return
     async with session.connected() as services:
         if run:
@@ -182,14 +189,20 @@ async def costs(
 
 
 async def _all_costs(
-    session: Session, by: SpendKey, since: date | None, until: date | None, *, as_csv: bool
+    session: Session,
+    by: SpendKey,
+    since: date | None,
+    until: date | None,
+    only: SpendFilter,
+    *,
+    as_csv: bool,
 ) -> None:
     try:
         period = period_of(since, until, today=session.context.now().astimezone(UTC).date())
     except ValueError as error:
         raise InvalidInput(f"--since: {error}.", cure="Give an earlier day.") from None
     async with session.connected() as services:
-        table = await spending(services.ledger(), by, period)
+        table = await spending(services.ledger(), by, period, only)
     if as_csv:
         session.output.raw(csv_text(table))
     else:

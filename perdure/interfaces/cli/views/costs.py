@@ -9,8 +9,9 @@ from perdure.domain.run.cost_report import CostLine, CostReport
 from perdure.interfaces.cli.views.layout import DIM, WARN, line, pairs, stack, table
 from perdure.interfaces.cli.views.status import spend_line
 from perdure.interfaces.formatting import duration, model_name, money, one_line, plural
-from perdure.interfaces.spending import Spending
+from perdure.interfaces.spending import UNNAMED, Spending
 
+ID = 200
 _COLUMNS = ("calls", "input", "cached", "written", "cost", "time")
 
 
@@ -44,8 +45,11 @@ def spending_view(found: Spending) -> RenderableType:
 def _name(found: Spending, item: SpendLine) -> str:
     if item is found.others:
         return "all others"
-    name = item.name or ("no label" if found.by == "label" else "deleted runs")
-    return one_line(model_name(name) if found.by == "model" else name, 60)
+    name = item.name or UNNAMED.get(found.by, "deleted runs")
+    # A run's id is for copying: it is never cut.
+    return one_line(
+        model_name(name) if found.by == "model" else name, ID if found.by == "run" else 60
+    )
 
 
 def _spent(item: SpendLine) -> tuple[str, ...]:

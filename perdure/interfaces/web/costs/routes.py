@@ -1,26 +1,36 @@
-"""Costs of all runs in a period; the address holds the period and the grouping."""
+"""Costs of all runs in a period; the address holds the period, the grouping and the filters."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from decimal import Decimal
-from typing import get_args
-from urllib.parse import urlencode
+from typing import Annotated, get_args
+from urllib.parse import quote, urlencode
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends
 from fastapi.responses import Response
 
-from perdure.domain.budget.ledger import InputSavings, SpendKey, SpendLine
+from perdure.domain.budget.ledger import (
+    ALL_CALLS,
+    InputSavings,
+    Period,
+    SpendFilter,
+    SpendKey,
+    SpendLine,
+)
+from perdure.domain.foundation.names import learn_run_id
 from perdure.interfaces.formatting import duration, model_name, money, one_line, plural, tokens
-from perdure.interfaces.rest.costs import CSV
-from perdure.interfaces.spending import Spending, csv_name, csv_text
+from perdure.interfaces.rest.costs import CSV, asked_calls
+from perdure.interfaces.spending import UNNAMED, Spending, csv_name, csv_text
 from perdure.interfaces.web.api_calls import ApiProblem
 from perdure.interfaces.web.visit import Here, Visit
 
 PERIODS = (7, 30, 90)
-UNNAMED = {"label": "no label", "kind": "deleted runs"}
 NAME_CHARACTERS = 80
+LEARNING = learn_run_id("")
 router = APIRouter()
+
+Only = Annotated[SpendFilter, Depends(asked_calls)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +38,7 @@ class Row:
     """A row of the table as text.
 
     Args:
+        address: what it is made of: the runs behind it, or the run that it is.
         share: its part of all costs, or of all calls if nothing has a price.
     """
 
@@ -52,15 +63,17 @@ class Shortcut:
 
 
 @router.get("/costs")
-async def show(visit: Here, by: str = "day", since: str = "", until: str = "") -> Response:
+async def show(
+    visit: Here, only: Only, by: str = "day", since: str = "", until: str = ""
+) -> Response:
     """Show the table; an invalid period is reported above the form."""
     try:
-        table = await _table(visit, by, since, until)
+        table = await _table(visit, by, since, until, only)
         found = None
     except ApiProblem as problem:
         if problem.status != 422:
             raise
-        table, found = await _table(visit, "day", "", ""), problem
+        table, found = await _table(visit, "day", "", "", only), problem
     period = table.period
     return visit.page(
         "costs/costs.html",
@@ -72,16 +85,21 @@ async def show(visit: Here, by: str = "day", since: str = "", until: str = "") -
         groupings=_groupings(table),
         periods=_periods(table, visit.site.now().date()),
         rows=rows_of(table),
-        total=_row(table, table.total, 1.0, "All"),
+        total=total_of(table),
+        only=only_words(table.only),
+        kept=_given(table.only),
+        everything=f"/costs?{_asked(table.by, period)}",
         notes=notes_of(table),
         saved=saved_words(table.savings),
-        download=f"/costs.csv?{_asked(table.by, period.since, period.until)}",
+        download=f"/costs.csv?{_asked(table.by, period, table.only)}",
     )
 
 
 @router.get("/costs.csv")
-async def download(visit: Here, by: str = "day", since: str = "", until: str = "") -> Response:
-    table = await _table(visit, by, since, until)
+async def download(
+    visit: Here, only: Only, by: str = "day", since: str = "", until: str = ""
+) -> Response:
+    table = await _table(visit, by, since, until, only)
     named = {"content-disposition": f'attachment; filename="{csv_name(table)}"'}
     return Response(csv_text(table), media_type=CSV, headers=named)
 
@@ -89,10 +107,34 @@ async def download(visit: Here, by: str = "day", since: str = "", until: str = "
 def rows_of(table: Spending) -> tuple[Row, ...]:
     """The rows with their shares; days come newest first."""
     lines = list(reversed(table.lines)) if table.by == "day" else list(table.lines)
-    rows = [_row(table, line, _share(line, table.total)) for line in lines]
+    rows = [
+        _row(
+            line, _share(line, table.total), _named(table.by, line.name), _behind(table, line.name)
+        )
+        for line in lines
+    ]
     if table.others is not None:
-        rows.append(_row(table, table.others, _share(table.others, table.total), "all others"))
+        rows.append(_row(table.others, _share(table.others, table.total), "all others", None))
     return tuple(rows)
+
+
+def total_of(table: Spending) -> Row:
+    """The last row; it leads to all runs behind the table."""
+    address = None if table.by == "run" else f"/costs?{_asked('run', table.period, table.only)}"
+    return _row(table.total, 1.0, "All", address)
+
+
+def only_words(only: SpendFilter) -> str:
+    """What a table of some calls holds; empty for one of all calls."""
+    named = {
+        "model": model_name(only.model) if only.model else None,
+        "kind": only.kind,
+        "label": only.label,
+    }
+    told = [f"{name} {one_line(value, NAME_CHARACTERS)}" for name, value in named.items() if value]
+    told += [UNNAMED["label"]] if only.unlabelled else []
+    told += [UNNAMED["kind"]] if only.unknown_kind else []
+    return ", ".join(told)
 
 
 def notes_of(table: Spending) -> tuple[str, ...]:
@@ -124,17 +166,17 @@ def saved_words(saved: InputSavings) -> str:
     )
 
 
-async def _table(visit: Visit, by: str, since: str, until: str) -> Spending:
-    asked = {"by": by, "since": since, "until": until}
+async def _table(visit: Visit, by: str, since: str, until: str, only: SpendFilter) -> Spending:
+    asked = {"by": by, "since": since, "until": until, **_given(only)}
     return await visit.api.get("/costs", Spending, asked)
 
 
-def _row(table: Spending, line: SpendLine, share: float, name: str | None = None) -> Row:
+def _row(line: SpendLine, share: float, name: str, address: str | None) -> Row:
     usage = line.usage
     known = money(line.known_cost_usd)
     return Row(
-        name=name or _named(table.by, line.name),
-        address=_runs_of(table.by, line.name) if name is None else None,
+        name=name,
+        address=address,
         calls=f"{line.calls:,}",
         sent=tokens(usage.prompt_tokens - usage.cache_read_tokens),
         cached=tokens(usage.cache_read_tokens),
@@ -152,14 +194,28 @@ def _at_least(known: Decimal) -> str:
 def _named(by: SpendKey, name: str | None) -> str:
     if name is None:
         return UNNAMED.get(by, "unknown")
+    if by == "run" and name.startswith(LEARNING):
+        return f"learning from {name.removeprefix(LEARNING)}"
     return one_line(model_name(name) if by == "model" else name, NAME_CHARACTERS)
 
 
-def _runs_of(by: SpendKey, name: str | None) -> str | None:
-    """The list of the runs in a row, if there is a filter for it."""
-    if name is None or by not in ("kind", "label"):
-        return None
-    return f"/runs?{urlencode({by: name})}"
+def _behind(table: Spending, name: str | None) -> str | None:
+    """What a line is made of: its run, or the table of its runs, which add up to it."""
+    only, period = table.only, table.period
+    match table.by:
+        case "run":
+            # A learning run has no page: what it spent is told by the run that it learned from.
+            return name and f"/runs/{quote(name.removeprefix(LEARNING))}"
+        case "day":
+            day = date.fromisoformat(name or "")
+            period = Period(since=day, until=day)
+        case "model":
+            only = only.model_copy(update={"model": name})
+        case "kind":
+            only = only.model_copy(update={"kind": name, "unknown_kind": name is None})
+        case "label":
+            only = only.model_copy(update={"label": name, "unlabelled": name is None})
+    return f"/costs?{_asked('run', period, only)}"
 
 
 def _share(line: SpendLine, total: SpendLine) -> float:
@@ -169,9 +225,8 @@ def _share(line: SpendLine, total: SpendLine) -> float:
 
 
 def _groupings(table: Spending) -> Sequence[Shortcut]:
-    since, until = table.period.since, table.period.until
     return [
-        Shortcut(f"By {by}", f"/costs?{_asked(by, since, until)}", by == table.by)
+        Shortcut(f"By {by}", f"/costs?{_asked(by, table.period, table.only)}", by == table.by)
         for by in get_args(SpendKey)
     ]
 
@@ -179,12 +234,18 @@ def _groupings(table: Spending) -> Sequence[Shortcut]:
 def _periods(table: Spending, today: date) -> Sequence[Shortcut]:
     found: list[Shortcut] = []
     for days in PERIODS:
-        since = today - timedelta(days=days - 1)
-        chosen = (table.period.since, table.period.until) == (since, today)
-        address = f"/costs?{_asked(table.by, since, today)}"
-        found.append(Shortcut(f"Last {days} days", address, chosen))
+        period = Period(since=today - timedelta(days=days - 1), until=today)
+        address = f"/costs?{_asked(table.by, period, table.only)}"
+        found.append(Shortcut(f"Last {days} days", address, table.period == period))
     return found
 
 
-def _asked(by: SpendKey, since: date, until: date) -> str:
-    return urlencode({"by": by, "since": since.isoformat(), "until": until.isoformat()})
+def _asked(by: SpendKey, period: Period, only: SpendFilter = ALL_CALLS) -> str:
+    days = {"since": period.since.isoformat(), "until": period.until.isoformat()}
+    return urlencode({"by": by, **days, **_given(only)})
+
+
+def _given(only: SpendFilter) -> dict[str, str]:
+    """The filters that are set, as an address has them."""
+    told = only.model_dump(exclude_defaults=True)
+    return {name: "true" if value is True else str(value) for name, value in told.items()}

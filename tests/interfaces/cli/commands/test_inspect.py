@@ -199,6 +199,11 @@ def test_the_costs_of_a_period_are_a_table_or_a_file(perdure: Installation) -> N
     assert [line.partition(",")[0] for line in perdure.out.splitlines()] == ["model", "(total)"]
     assert perdure.run("costs", "--by", "kind", "--json") == 0
     assert json.loads(perdure.out)["by"] == "kind"
+    assert perdure.run("costs", "--by", "run", "--label", "docs", "--model", "m", "--json") == 0
+    only = json.loads(perdure.out)["only"]
+    assert (only["label"], only["model"]) == ("docs", "m")
+    assert perdure.run("costs", "--kind", "refine") == 0
+    assert "No model was called" in perdure.out
 
 
 @pytest.mark.parametrize(
