@@ -41,14 +41,15 @@ async def expire(
     *,
     now: datetime,
     dry_run: bool,
-) -> Expired:
-    """Delete expired runs with the runs below them; what memory learned stays.
+    found: Expired,
+) -> None:
+    """Delete expired runs with the runs below them, and count them; what memory learned stays.
 
     Raises:
         ServiceUnavailable: the server does not answer.
         StoreAway: the store does not answer.
     """
-    found, rows = Expired(), stores.erasure()
+    rows = stores.erasure()
     async for root in _ended(rows, due_by(rules, now)):
         if not is_expired(root, rules, now):
             continue
@@ -58,7 +59,6 @@ async def expire(
             raise  # all other runs would fail too
         except PerdureError as error:
             found.leave(root.id, error.message)
-    return found
 
 
 async def _ended(rows: ErasureStore, by: datetime | None) -> AsyncIterator[RootRun]:

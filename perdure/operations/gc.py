@@ -4,20 +4,24 @@ It is conservative on purpose. Every address in a row, or in the history of an e
 server still keeps, keeps its blob and all blobs that it leads to. A blob that was written or
 renewed within the last hour stays. If steps are running, the hour counts back from the start of the
 oldest one, since a step may be about to name what it has stored.
+
+A database on a full disk takes no write, not even one that deletes a run. So if one is refused,
+files that nothing needs go first, which makes room, and then all else is tried once more.
 """
 
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from perdure.adapters.stores.maintenance import named_by_rows
 from perdure.adapters.stores.open_stores import Stores
-from perdure.domain.foundation.errors import NotFound
+from perdure.domain.foundation.errors import NotFound, StoreAway
 from perdure.domain.foundation.refs import addresses_in
 from perdure.domain.ports import BlobStore
 from perdure.domain.retention.rules import RetentionRule
 from perdure.domain.tools.workspaces import Workspaces
 from perdure.gateway.types import Retained
+from perdure.interfaces.formatting import plural
 from perdure.interfaces.gateways import RunGateway
 from perdure.interfaces.services import Collected
 from perdure.operations.erase_rows import go_on
@@ -53,6 +57,19 @@ class _Needs:
             self.cutoff = min(self.cutoff, found.busy_since - young)
 
 
+@dataclass(frozen=True, slots=True)
+class _Unneeded:
+    """The sizes of unneeded blobs by address, and how many others stay.
+
+    `erased` are the marks of erasures that are done with these: of unneeded blobs, and of some that
+    are gone already.
+    """
+
+    sizes: Mapping[str, int]
+    kept: int
+    erased: set[str]
+
+
 async def collect(
     stores: Stores,
     gateway: RunGateway,
@@ -83,10 +100,82 @@ async def collect(
 
     Raises:
         ServiceUnavailable: the server does not answer; no blob was deleted.
+        StoreAway: the store is away, or takes no write although what could go without one is gone.
         StoreError: retained content cannot be read, so what it leads to is unknown; no blob was
             deleted.
     """
-    expired = await _expire(stores, gateway, rules, now=now, dry_run=dry_run)
+    expired = Expired()
+
+    async def everything() -> Collected:
+        await _expire(stores, gateway, rules, now=now, dry_run=dry_run, expired=expired)
+        return await _collect(
+            stores,
+            gateway,
+            workspaces,
+            now=now,
+            dry_run=dry_run,
+            young=young,
+            expired=expired,
+            journal_days=journal_days,
+        )
+
+    try:
+        return await everything()
+    except StoreAway:
+        if dry_run:
+            raise
+    freed = await _make_room(stores, gateway, workspaces, now=now, young=young)
+    expired = Expired(dropped=expired.dropped)  # those that were left are asked again
+    try:
+        done = await everything()
+    except StoreAway as away:
+        raise _undone(freed, expired.dropped, away) from away
+    more = {"blobs": done.blobs + len(freed), "bytes": done.bytes + sum(freed)}
+    return done.model_copy(update=more)
+
+
+async def _make_room(
+    stores: Stores,
+    gateway: RunGateway,
+    workspaces: Workspaces,
+    *,
+    now: datetime,
+    young: timedelta,
+) -> list[int]:
+    """Delete unneeded blobs and folders without a write to the database; returns the sizes."""
+    needs = _Needs(cutoff=now - young)
+    async for found in gateway.retained():
+        needs.add(found, young=young)
+    found = await _unneeded(stores, needs, now=now, erased=await stores.erasure().marked())
+    sizes = await stores.blobs.delete(list(found.sizes), written_before=needs.cutoff)
+    await _release_ended(stores, workspaces, open_runs=needs.open)
+    return list(sizes)
+
+
+def _undone(freed: Sequence[int], runs: int, away: StoreAway) -> StoreAway:
+    """What a collection did and could not do, in words."""
+    size = f"{sum(freed) / 1024 / 1024:.1f} MiB"
+    gone = f"{plural(runs, 'run')} and " if runs else ""
+    return StoreAway(
+        f"Dropped {gone}{plural(len(freed), 'unneeded blob')} ({size}); then the database took no"
+        " write. Runs that are due or to be erased stay, with what they alone need, and so do old"
+        f" rows: {away.message}",
+        cure="Free some MiB on its disk by other means, or mend what it names; then collect again.",
+    )
+
+
+async def _collect(
+    stores: Stores,
+    gateway: RunGateway,
+    workspaces: Workspaces,
+    *,
+    now: datetime,
+    dry_run: bool,
+    young: timedelta,
+    expired: Expired,
+    journal_days: int,
+) -> Collected:
+    """Everything but runs, which are `expired` before."""
     needs = _Needs(cutoff=now - young)
     # Read open calls before open steps: a call that begins in between is then not among them.
     begun = await stores.journal.unended(before=now - young)
@@ -94,19 +183,19 @@ async def collect(
     async for found in gateway.retained():
         needs.add(found, young=young)
     erased = await stores.erasure().marked()
-    unneeded, kept = await _unneeded(stores, needs, now=now, erased=erased)
+    found = await _unneeded(stores, needs, now=now, erased=erased)
     orphaned = {row.key for row in begun} - needs.steps
-    sizes = list(unneeded.values())
+    sizes = list(found.sizes.values())
     if not dry_run:
         for key in sorted(orphaned):
             await stores.journal.reconcile(key)
-        sizes = await _drop(stores, unneeded, erased, cutoff=needs.cutoff, now=now)
+        sizes = await _drop(stores, found, cutoff=needs.cutoff, now=now)
         await _release_ended(stores, workspaces, open_runs=needs.open)
         await _forget(stores, now, journal_days)
     return Collected(
         blobs=len(sizes),
         bytes=sum(sizes),
-        kept=kept + len(unneeded) - len(sizes),
+        kept=found.kept + len(found.sizes) - len(sizes),
         dry_run=dry_run,
         calls=len(orphaned),
         runs=expired.dropped,
@@ -116,34 +205,28 @@ async def collect(
 
 
 async def _drop(
-    stores: Stores,
-    unneeded: Mapping[str, int],
-    erased: Collection[str],
-    *,
-    cutoff: datetime,
-    now: datetime,
+    stores: Stores, unneeded: _Unneeded, *, cutoff: datetime, now: datetime
 ) -> list[int]:
     """Delete blobs that were last written before the cutoff; returns the deleted sizes."""
-    sizes = await stores.blobs.delete(list(unneeded), written_before=cutoff)
-    await stores.erasure().unmark(sorted(set(erased) & set(unneeded)))
+    sizes = await stores.blobs.delete(list(unneeded.sizes), written_before=cutoff)
+    await stores.erasure().unmark(sorted(unneeded.erased))
     if stores.objects is not None:
         await stores.objects.sweep(written_before=cutoff, now=now)
     return list(sizes)
 
 
-async def _unneeded(
-    stores: Stores, needs: _Needs, *, now: datetime, erased: set[str]
-) -> tuple[dict[str, int], int]:
-    """The sizes of unneeded blobs by address, and how many others stay."""
+async def _unneeded(stores: Stores, needs: _Needs, *, now: datetime, erased: set[str]) -> _Unneeded:
+    """What may go; `erased` are the addresses that erasures marked."""
     needed = await reachable(stores.blobs, needs.named | await named_by_rows(stores.database))
     sizes: dict[str, int] = {}
-    kept = 0
+    kept, absent = 0, set(erased)
     async for address, size in _candidates(stores.blobs, needs.cutoff, now=now, erased=erased):
+        absent.discard(address)
         if size is None or address in needed:
             kept += 1
         else:
             sizes[address] = size
-    return sizes, kept
+    return _Unneeded(sizes=sizes, kept=kept, erased=erased & sizes.keys() | absent)
 
 
 async def _expire(
@@ -153,13 +236,13 @@ async def _expire(
     *,
     now: datetime,
     dry_run: bool,
-) -> Expired:
-    """Delete expired runs, and complete interrupted erasures."""
-    expired = await expire(stores, gateway, rules, now=now, dry_run=dry_run)
+    expired: Expired,
+) -> None:
+    """Delete expired runs, complete interrupted erasures, and count both."""
+    await expire(stores, gateway, rules, now=now, dry_run=dry_run, found=expired)
     if not dry_run:
         for run, why in await go_on(stores, gateway, now=now):
             expired.leave(run, why)
-    return expired
 
 
 async def _forget(stores: Stores, now: datetime, journal_days: int) -> None:

@@ -26,6 +26,7 @@ from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.stores.file_blobs import UNFINISHED
 from perdure.adapters.stores.maintenance import try_writing
 from perdure.domain.foundation.errors import ServiceUnavailable, StoreAway
+from perdure.domain.retention.rules import read_rules
 from perdure.interfaces.services import Check
 from perdure.operations.doctor import diagnose
 from perdure.operations.gc import collect
@@ -111,6 +112,33 @@ async def test_a_full_disk_is_told_and_a_collection_on_it_makes_room(
                 await check(site, run)
         _whole(site.home)
         assert (await _store_by_doctor(site)).state == "ok"
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+async def test_a_rule_of_retention_is_applied_with_the_room_that_blobs_made(
+    small: tuple[Installation, SmallDisk],
+) -> None:
+    """The database on the full disk cannot delete a run before something else has gone."""
+    site, disk = small
+    async with site.worker():
+        ended = await results_of(site, await start_mixed(site))
+    assert ended
+    spare = await site.parts.stores.blobs.put(os.urandom(SPARE))
+    _age(site.home, spare)
+    disk.fill()
+    with pytest.raises(StoreAway):
+        await try_writing(site.parts.stores, site.home)
+    collected = await collect(
+        site.parts.stores, site.gateway, site.parts.workspaces,
+        now=utc_now() + timedelta(days=2), dry_run=False, young=timedelta(days=2) + LATER / 2,
+        rules=read_rules("1d"),
+    )  # fmt: skip
+    assert collected.runs == KINDS
+    assert collected.bytes >= SPARE
+    assert await site.parts.stores.records.find_runs() == []
+    disk.make_room()
+    _whole(site.home)
 
 
 def _age(home: Path, address: str) -> None:

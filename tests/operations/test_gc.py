@@ -3,12 +3,12 @@
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from installation import Installation
 
-from perdure.domain.foundation.errors import NotAllowed, StoreError
+from perdure.domain.foundation.errors import NotAllowed, StoreAway, StoreError
 from perdure.domain.generated_tools.record import GeneratedTool, ToolAuthor
 from perdure.domain.projects.records import Artifact, Membership
 from perdure.domain.run.status import StoredRun
@@ -16,6 +16,8 @@ from perdure.domain.tools.workspaces import Workspaces
 from perdure.gateway.types import Retained
 from perdure.interfaces.gateways import RunGateway
 from perdure.interfaces.services import Collected
+from perdure.operations import gc
+from perdure.operations.expiry import Expired, expire
 from perdure.operations.gc import collect
 
 SCRIPT = {
@@ -145,6 +147,59 @@ async def test_the_working_folder_of_a_run_that_was_reset_stays(site: Installati
     reopened = cast("RunGateway", SimpleNamespace(retained=lambda: _open(run)))
     await collect(site.parts.stores, reopened, folders, now=LATER, dry_run=False)
     assert released == [held, "agent-dropped"]
+
+
+class FullDisk:
+    """A database that drops one run and then refuses a write, for some attempts."""
+
+    def __init__(self, refusals: int) -> None:
+        self._refusals = refusals
+
+    async def expire(self, *given: Any, found: Expired, **named: Any) -> None:
+        if not self._refusals:
+            await expire(*given, found=found, **named)
+            return
+        self._refusals -= 1
+        found.dropped += 1
+        found.leave("agent-1", "It was reset.")
+        raise StoreAway("The database in /home is full.", cure="Run perdure gc.")
+
+
+async def test_a_full_disk_gives_up_files_before_rows(
+    site: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gc, "expire", FullDisk(1).expire)
+    erasure = site.parts.stores.erasure()
+    stray = await site.parts.stores.blobs.put(b"nobody names me")
+    await erasure.mark([], [stray], root="a", at=LATER)
+    collected = await _collect(site, now=LATER, dry_run=False)
+    assert not await site.parts.stores.blobs.exists(stray)
+    assert (collected.runs, collected.left) == (1, 0)
+    assert collected.blobs >= 1 and collected.bytes >= len(b"nobody names me")
+    assert await erasure.marked() == set()
+
+
+async def test_a_disk_that_stays_full_is_told_with_what_went_and_what_did_not(
+    site: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gc, "expire", FullDisk(2).expire)
+    stray = await site.parts.stores.blobs.put(b"nobody names me")
+    with pytest.raises(StoreAway, match=r"Dropped 2 runs and 1 unneeded blob .*stay") as refused:
+        await _collect(site, now=LATER, dry_run=False)
+    assert "The database in /home is full." in refused.value.message
+    assert "collect again" in (refused.value.cure or "")
+    assert not await site.parts.stores.blobs.exists(stray)
+
+
+async def test_a_dry_run_on_a_full_disk_drops_nothing(
+    site: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gc, "expire", FullDisk(1).expire)
+    stray = await site.parts.stores.blobs.put(b"nobody names me")
+    with pytest.raises(StoreAway) as refused:
+        await _collect(site, now=LATER, dry_run=True)
+    assert refused.value.message == "The database in /home is full."
+    assert await site.parts.stores.blobs.exists(stray)
 
 
 async def _open(run: str) -> AsyncIterator[Retained]:
