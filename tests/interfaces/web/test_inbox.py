@@ -51,6 +51,8 @@ async def test_a_call_is_approved_with_its_diff_in_view(asked: Rest) -> None:
         page = await person.see("/inbox")
         assert '<span class="added"><span class="hidden">added: </span>+x' in page
         assert "the call is denied, and the run goes on without it" in page
+        assert '<th scope="row" title="expected_hash">Replaces</th>' in page
+        assert "<td>nothing: the file is new</td>" in page
         assert re.search(r'data-open="\d+', await person.see("/inbox/count"))
         await _several(person, page, runs)
         for run in runs:

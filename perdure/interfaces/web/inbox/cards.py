@@ -13,6 +13,7 @@ from perdure.gateway.types import OpenGate
 from perdure.interfaces.formatting import duration, money, one_line, plural, tokens
 from perdure.interfaces.rest.schemas import Best
 from perdure.interfaces.web.api_calls import Api, ApiProblem, at
+from perdure.interfaces.web.inbox.argument_words import Shown, in_words
 from perdure.interfaces.web.inbox.call_view import CallView, call_view
 
 
@@ -42,7 +43,7 @@ class Card:
     Args:
         run: the run that asks; `path` has the names of the runs from the root down to it.
         asked: the question, without what the card shows in other fields.
-        call: the tool call that waits for approval.
+        call: the tool call that waits for approval, and its `arguments` in words.
         draft: the text to judge.
         gaps: what the best result lacks.
         spend: what the run used so far, in words.
@@ -59,6 +60,7 @@ class Card:
     gate: Gate
     asked: str
     call: CallView | None = None
+    arguments: tuple[Shown, ...] = ()
     draft: str | None = None
     score: float | None = None
     gaps: tuple[Gap, ...] = ()
@@ -190,6 +192,7 @@ async def _card(api: Api, one: OpenGate, status: RunStatus | None, *, now: datet
         gate=gate,
         asked=_asked(gate, whole, draft=draft),
         call=call,
+        arguments=() if call is None else in_words(gate.subject or "", call.arguments),
         draft=draft if judged is None else judged.output,
         score=None if judged is None else judged.score,
         gaps=() if judged is None else gaps_of(judged),
