@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
 
+from pydantic import ValidationError
 from temporalio.client import Client, WorkflowExecutionDescription, WorkflowHandle
 from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.service import RPCError, RPCStatusCode
@@ -15,13 +16,13 @@ from perdure.domain.experiments.messages import (
     Progress,
     TrialShape,
 )
-from perdure.domain.experiments.plan import Entry, Plan, trial_task
+from perdure.domain.experiments.plan import Entry, ExperimentBudget, Plan, trial_task
 from perdure.domain.experiments.status import ExperimentStatus
 from perdure.domain.experiments.store import ExperimentStore, Place, StoredExperiment, Totals
 from perdure.domain.experiments.trials import Trial
 from perdure.domain.foundation.errors import InvalidInput, NotAllowed, NotFound, PerdureError
 from perdure.domain.foundation.names import EXPERIMENT_WORKFLOW, loops_queue
-from perdure.domain.foundation.problems import nearest_name
+from perdure.domain.foundation.problems import nearest_name, shown
 from perdure.domain.ports import RecordStore
 from perdure.domain.run.spec import Placement
 from perdure.domain.specs import RUN_SPEC
@@ -149,11 +150,13 @@ class Experiments:
         """Continue after a pause, a stop or a spent budget; ended trials are not repeated.
 
         Raises:
+            InvalidInput: the limit is no amount above 0.
             NotAllowed: all its trials have ended.
         """
+        limit = None if cost_usd is None else _limit(cost_usd)
         stored = await self.stored(id)
-        if cost_usd is not None:
-            stored = await self._raised(stored, cost_usd)
+        if limit is not None:
+            stored = await self._raised(stored, limit)
         if stored.state != "ended":
             await self._signal(id, "resume")
             return
@@ -289,6 +292,20 @@ class Experiments:
 
     async def _totals(self, id: str) -> Totals:
         return (await self._store.totals([id]))[id]
+
+
+def _limit(cost_usd: Money) -> Money:
+    """The limit as it may be stored: a row that nobody can read would hide all experiments."""
+    try:
+        limit = ExperimentBudget.model_validate({"cost_usd": cost_usd}).cost_usd
+    except ValidationError:
+        limit = None
+    if not limit:
+        raise InvalidInput(
+            f"cost_usd: found {shown(cost_usd)}; allowed: an amount above 0, such as 5.",
+            cure="Give what all its runs may spend together, in USD.",
+        )
+    return limit
 
 
 def _status(

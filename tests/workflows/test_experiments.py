@@ -125,6 +125,16 @@ async def test_the_same_id_is_the_same_experiment(lab: Lab) -> None:
         await lab.start("exp-same", "b", arms=arms)
 
 
+@pytest.mark.parametrize("limit", ["x", "", -1, 0, float("nan"), float("inf"), b"5", [5]])
+async def test_a_limit_that_is_no_amount_is_not_stored(lab: Lab, limit: Any) -> None:
+    id = await lab.start(f"exp-limit-{hash(str(limit))}", "a", arms={"a": {}})
+    await lab.ended(id)
+    with pytest.raises(InvalidInput, match=r"cost_usd: found .* above 0"):
+        await lab.experiments.resume(id, cost_usd=limit)
+    assert id in {one.id for one in await lab.experiments.list()}
+    assert (await lab.experiments.stored(id)).plan.budget.cost_usd is None
+
+
 @pytest.mark.long
 async def test_what_costs_too_much_is_not_started(lab: Lab) -> None:
     """Each run may spend 20 cents and spends 0.15: of 20.5 cents four begin, one after another."""
