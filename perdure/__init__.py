@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from perdure.extending.check_decorator import Adaptation, CheckResult, check
     from perdure.extending.hook_decorators import adapt, on_end, on_iteration
     from perdure.extending.tool_decorator import tool
+    from perdure.submission.types import Flags
 
 __all__ = [
     "Adaptation",
@@ -30,6 +31,7 @@ __all__ = [
     "DelegationSpec",
     "EndFacts",
     "Event",
+    "Flags",
     "IterationFacts",
     "PerdureError",
     "RefineSpec",
@@ -54,6 +56,7 @@ _HOMES = {
     "DelegationSpec": "perdure.domain.delegation.spec",
     "EndFacts": "perdure.domain.run.hooks",
     "Event": "perdure.domain.run.events",
+    "Flags": "perdure.submission.types",
     "IterationFacts": "perdure.domain.run.hooks",
     "PerdureError": "perdure.domain.foundation.errors",
     "RefineSpec": "perdure.domain.refine.spec",

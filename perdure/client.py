@@ -6,17 +6,16 @@ result = await client.run("Write a haiku about rust.")
 
 import importlib
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from types import TracebackType
-from typing import Literal, Protocol, Self, cast
-
-from pydantic import JsonValue
+from typing import Literal, Protocol, Self, TypeVar, cast
 
 from perdure.domain.agent.spec import AgentSpec
 from perdure.domain.delegation.spec import DelegationSpec
+from perdure.domain.foundation.errors import NotFound
 from perdure.domain.ports import BlobStore, LiveTexts
 from perdure.domain.refine.spec import RefineSpec
 from perdure.domain.roles.spec import RolesSpec
@@ -30,6 +29,7 @@ from perdure.domain.run.messages import (
     Answer,
     AnyMessage,
     Escalate,
+    Message,
     Pause,
     Receipt,
     Resume,
@@ -43,13 +43,29 @@ from perdure.domain.turns.records import IterationRecord
 from perdure.experiment_client import Experiments
 from perdure.interfaces.gateways import RunGateway
 from perdure.interfaces.live_text import parts
+from perdure.interfaces.python_arguments import (
+    RUN,
+    Opening,
+    WhileOpen,
+    count,
+    flags_of,
+    message,
+    not_pickled,
+    text,
+    text_or_none,
+    wrong,
+)
 from perdure.interfaces.services import Services
 from perdure.submission.loading import load, load_data, revise, store
+from perdure.submission.plain_values import plain_fields
 from perdure.submission.types import Flags, Submission, Surroundings, as_workers_see
 
 COMPOSITION = "perdure.composition.client_services"
 DEFAULTS_FILE = "perdure.yaml"
-Task = Spec | str | Mapping[str, JsonValue]
+Task = Spec | str | PurePath | Mapping[str, object]
+M = TypeVar("M", bound=Message)
+SPECIFICATION = "The specification"
+TASK = "a specification, its fields, the path of a task file, or a goal in words"
 
 
 class _Settings(Protocol):
@@ -88,13 +104,15 @@ class RunHandle:
     def __repr__(self) -> str:
         return f"RunHandle({self.id!r})"
 
+    __reduce__ = not_pickled
+
     async def status(self) -> RunStatus:
         """One look."""
         return await self._gateway.status(self.id)
 
     def events(self, *, since: int = 0) -> AsyncIterator[Event]:
         """Events after `since` as they come; the last one is `ended`."""
-        return self._gateway.events(self.id, since=since)
+        return self._gateway.events(self.id, since=count("since", since, least=0))
 
     def stream(self) -> AsyncIterator[LivePart]:
         """What models say while they say it, in this run and in those below it; ends with the run.
@@ -117,42 +135,47 @@ class RunHandle:
 
     async def pause(self) -> Receipt:
         """Start no new step; a step in flight finishes."""
-        return await self._send(Pause())
+        return await self._send(Pause)
 
     async def resume(self) -> Receipt:
         """Go on where it stood."""
-        return await self._send(Resume())
+        return await self._send(Resume)
 
     async def stop(self, *, mode: Literal["graceful", "now"] = "graceful") -> Receipt:
         """End with the best result: after the step in flight, or at once."""
-        return await self._send(Stop(mode=mode))
+        return await self._send(Stop, mode=mode)
 
     async def escalate(self, note: str = "") -> Receipt:
         """Open a question to a person at the next checkpoint."""
-        return await self._send(Escalate(note=note))
+        return await self._send(Escalate, note=note)
 
     async def answer(
         self, gate: Gate | str, choice: str | None = None, *, text: str | None = None
     ) -> Receipt:
         """Answer a question; an approval takes the gate, or its whole name such as `g1-7f3a`."""
-        name, args_hash = (gate, None) if isinstance(gate, str) else (gate.id, gate.args_hash)
-        message = Answer(gate=name, choice=choice, text=text, args_hash=args_hash)
-        return await self._send(message)
+        match cast("object", gate):
+            case Gate(id=name, args_hash=args_hash):
+                pass
+            case str(name):
+                args_hash = None
+            case other:
+                raise wrong("gate", other, "a gate of the run's status, or its name")
+        return await self._send(Answer, gate=name, choice=choice, text=text, args_hash=args_hash)
 
     async def amend(
         self,
         *,
-        budget: Mapping[str, JsonValue] | None = None,
-        rubric: list[JsonValue] | None = None,
+        budget: Mapping[str, object] | None = None,
+        rubric: Iterable[object] | None = None,
         guidance: str | None = None,
     ) -> Receipt:
         """Change limits or the rubric, or give guidance for the next prompt."""
-        message = Amend(budget=dict(budget or {}), rubric=rubric, guidance=guidance)
-        return await self._send(message)
+        limits = {} if budget is None else budget
+        return await self._send(Amend, budget=limits, rubric=rubric, guidance=guidance)
 
     async def add_input(self, text: str) -> Receipt:
         """Say something to the model before its next call; long texts are stored."""
-        return await self._send(AddInput(text=text))
+        return await self._send(AddInput, text=text)
 
     async def retry(self, note: str = "") -> Receipt:
         """Go on after a failure, under the same id and on the same account.
@@ -160,14 +183,15 @@ class RunHandle:
         Raises:
             NotAllowed: the run has not failed.
         """
-        return await self._send(Retry(note=note))
+        return await self._send(Retry, note=note)
 
-    async def _send(self, message: AnyMessage) -> Receipt:
+    async def _send(self, kind: type[M], **fields: object) -> Receipt:
         signed = {"by": self._by, "request_id": uuid.uuid4().hex}
-        return await self._gateway.verb(self.id, message.model_copy(update=signed))
+        made = cast("AnyMessage", message(kind, fields | signed))
+        return await self._gateway.verb(self.id, made)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Client:
     """A connection to an installation; make it with `connect`.
 
@@ -181,6 +205,11 @@ class Client:
     surroundings: Surroundings
     by: str
     resources: AsyncExitStack
+
+    def __repr__(self) -> str:
+        return f"Client(by={self.by!r}, folder={str(self.surroundings.folder)!r})"
+
+    __reduce__ = not_pickled
 
     @classmethod
     async def connect(
@@ -207,6 +236,7 @@ class Client:
         # Imported by name, so that `import perdure` loads no adapter before somebody connects. Only
         # a protocol can type such a module.
         compose = cast("_Compose", importlib.import_module(COMPOSITION))
+        text("by", by)
         resources = AsyncExitStack()
         loaded = compose.Settings.load(**settings)
         services = await resources.enter_async_context(
@@ -218,11 +248,14 @@ class Client:
             default_model=compose.default_model(compose.access_from(loaded)),
             settings=compose.SETTING_NAMES,
         )
+        opening = Opening()
+        resources.callback(opening.end)
+        kept = cast("Services", WhileOpen(services, opening))
         return cls(
-            gateway=services.gateway,
-            blobs=services.blobs,
-            live=services.live(),
-            experiments=Experiments(services=services, surroundings=surroundings, by=by),
+            gateway=cast("RunGateway", WhileOpen(services.gateway, opening)),
+            blobs=cast("BlobStore", WhileOpen(services.blobs, opening)),
+            live=cast("LiveTexts", WhileOpen(services.live(), opening)),
+            experiments=Experiments(services=kept, surroundings=surroundings, by=by),
             surroundings=surroundings,
             by=by,
             resources=resources,
@@ -240,7 +273,7 @@ class Client:
         await self.close()
 
     async def close(self) -> None:
-        """Give back connections; runs go on."""
+        """Give back connections; runs go on, and nothing more can be asked of this client."""
         await self.resources.aclose()
 
     async def start(
@@ -254,7 +287,9 @@ class Client:
         """Start a run.
 
         Args:
-            task: a specification, its fields, the path of a task file, or a goal in words.
+            task: a specification, its fields, the path of a task file, or a goal in words. A
+                `Path` is always a file. Fields may hold what Python programs have: numbers and
+                arrays of numpy, dates, exact numbers, paths.
             flags: what wins over a file, fields or words.
             run_id: the id it gets; the same id twice is one run.
             idempotency_key: the same key is one run, whenever it is sent.
@@ -263,7 +298,9 @@ class Client:
             InvalidInput: the task cannot be run; every problem is named.
             NoReadyWorker: nobody would work on it; nothing was started.
         """
-        spec = await self._spec(task, flags or Flags())
+        text_or_none("run_id", run_id)
+        text_or_none("idempotency_key", idempotency_key)
+        spec = await self._spec(task, flags_of(flags))
         run = await self.gateway.start(
             spec, run_id=run_id, idempotency_key=idempotency_key, by=self.by
         )
@@ -302,15 +339,19 @@ class Client:
             NotAllowed: nothing can start from it.
             NoReadyWorker: nobody would work on it; nothing was started.
         """
-        run = await self.gateway.resolve(name)
-        told = await self.gateway.fork_spec(run, from_iteration)
+        iteration = count("from_iteration", from_iteration, least=1)
+        told = {"goal": goal, "label": label, "run_id": run_id, "idempotency_key": idempotency_key}
+        for argument, value in told.items():
+            text_or_none(argument, value)
+        run = await self.gateway.resolve(text("name", name, allowed=RUN))
+        spec = await self.gateway.fork_spec(run, iteration)
         changed = revise(
-            told, flags or Flags(), surroundings=self.surroundings, goal=goal, label=label
+            spec, flags_of(flags), surroundings=self.surroundings, goal=goal, label=label
         )
         spec = await store(changed, self.blobs)
         started = await self.gateway.fork(
             run,
-            from_iteration,
+            iteration,
             spec,
             run_id=run_id,
             idempotency_key=idempotency_key,
@@ -320,19 +361,31 @@ class Client:
 
     async def attach(self, name: str) -> RunHandle:
         """A run by its id, a unique beginning of it, or `@last`."""
-        return self._handle(await self.gateway.resolve(name))
+        return self._handle(await self.gateway.resolve(text("name", name, allowed=RUN)))
 
     async def _spec(self, task: Task, flags: Flags) -> Spec:
-        if isinstance(task, AgentSpec | RefineSpec | RolesSpec | DelegationSpec):
-            return task
-        if isinstance(task, str):
-            submission = await self._seen(lambda around: load(task, flags, surroundings=around))
-        else:
-            fields = dict(task)
-            submission = await self._seen(
-                lambda around: load_data(fields, flags, surroundings=around)
-            )
+        match cast("object", task):
+            case AgentSpec() | RefineSpec() | RolesSpec() | DelegationSpec() as spec:
+                plain_fields(spec.model_dump(by_alias=True), heading=SPECIFICATION)
+                return spec
+            case PurePath() as path:
+                file = self._task_file(path)
+                submission = await self._seen(lambda at: load(file, flags, surroundings=at))
+            case str(words):
+                submission = await self._seen(lambda at: load(words, flags, surroundings=at))
+            case Mapping() as given:
+                fields = plain_fields(given, heading=SPECIFICATION)
+                submission = await self._seen(lambda at: load_data(fields, flags, surroundings=at))
+            case other:
+                raise wrong("task", other, TASK)
         return await store(submission, self.blobs)
+
+    def _task_file(self, path: PurePath) -> str:
+        """A path always means a file, where the same words could be a goal."""
+        found = (self.surroundings.folder or Path()) / path
+        if not found.is_file():
+            raise NotFound(f"There is no task file {found}.", cure="Check the path.")
+        return str(found)
 
     async def _seen(self, make: Callable[[Surroundings], Submission]) -> Submission:
         return await as_workers_see(make, self.surroundings, self.gateway.default_model)

@@ -2,10 +2,12 @@
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
+from pathlib import PurePath
+from typing import cast
 
 from pydantic import JsonValue
 
@@ -17,6 +19,7 @@ from perdure.interfaces.experiments.bounds import bounded
 from perdure.interfaces.experiments.reading import read_report
 from perdure.interfaces.experiments.report import ExperimentReport
 from perdure.interfaces.gateways import ExperimentGateway
+from perdure.interfaces.python_arguments import EXPERIMENT, text, text_or_none, wrong
 from perdure.interfaces.services import Services
 from perdure.submission.experiments import (
     experiment_of,
@@ -24,8 +27,10 @@ from perdure.submission.experiments import (
     more_entries,
     stored_plan,
 )
+from perdure.submission.plain_values import plain_fields, plain_rows
 from perdure.submission.types import Surroundings
 
+HEADING = "The experiment"
 POLL_S = 1.0
 
 
@@ -38,12 +43,13 @@ class Experiments:
     by: str
 
     async def start(
-        self, experiment: str | Mapping[str, JsonValue], *, id: str | None = None
+        self, experiment: str | PurePath | Mapping[str, object], *, id: str | None = None
     ) -> "ExperimentHandle":
         """Start an experiment.
 
         Args:
-            experiment: the path of an experiment's file, or its fields.
+            experiment: the path of an experiment's file, or its fields. Its `inputs` may be a frame
+                of pandas or polars, row by row; what is empty in it is null.
             id: the id it gets; the same experiment under the same id is one.
 
         Raises:
@@ -51,12 +57,17 @@ class Experiments:
             NoReadyWorker: nobody would work on it; nothing was started.
             NotAllowed: the id belongs to another experiment.
         """
+        text_or_none("id", id)
         default = await self.services.gateway.default_model() or self.surroundings.default_model
         here = replace(self.surroundings, default_model=default)
-        if isinstance(experiment, str):
-            submitted = load_experiment(experiment, surroundings=here)
-        else:
-            submitted = experiment_of(dict(experiment), surroundings=here)
+        match cast("object", experiment):
+            case str() | PurePath() as path:
+                file = text("experiment", str(path))
+                submitted = load_experiment(file, surroundings=here)
+            case Mapping() as given:
+                submitted = experiment_of(_fields(given), surroundings=here)
+            case other:
+                raise wrong("experiment", other, "the path of its file, or its fields")
         plan = await bounded(
             await stored_plan(submitted, self.services.blobs),
             submitted.entries[0],
@@ -71,7 +82,8 @@ class Experiments:
 
     async def attach(self, name: str) -> "ExperimentHandle":
         """An experiment by its id, a unique beginning of it, or `@last`."""
-        return ExperimentHandle(await self.gateway.resolve(name), experiments=self)
+        known = await self.gateway.resolve(text("name", name, allowed=EXPERIMENT))
+        return ExperimentHandle(known, experiments=self)
 
     async def list(self, *, limit: int = 100) -> Sequence[ExperimentStatus]:
         """The newest experiments first."""
@@ -135,12 +147,28 @@ class ExperimentHandle:
         await self._experiments.gateway.stop(self.id, now=now)
         await self._experiments.decided("experiment_stopped", self.id)
 
-    async def extend(self, inputs: str | list[JsonValue]) -> ExperimentStatus:
-        """Run further inputs too: a list, or the path of a file with them."""
+    async def extend(self, inputs: str | PurePath | Iterable[object]) -> ExperimentStatus:
+        """Run further inputs too: a list, a frame, or the path of a file with them."""
+        given = _inputs(inputs)
         gateway = self._experiments.gateway
         plan, known = (await gateway.stored(self.id)).plan, await gateway.entries(self.id)
         around = self._experiments.surroundings
-        entries = more_entries(inputs, plan, known, surroundings=around)
+        entries = more_entries(given, plan, known, surroundings=around)
         found = await gateway.extend(self.id, entries, after=len(known))
         await self._experiments.decided("experiment_extended", self.id)
         return found
+
+
+def _fields(experiment: Mapping[str, object]) -> dict[str, JsonValue]:
+    """The fields of an experiment as plain data; inputs may be a frame, which nothing else may."""
+    fields = {name: value for name, value in experiment.items() if name != "inputs"}
+    told = plain_fields(fields, heading=HEADING)
+    if "inputs" in experiment:
+        told["inputs"] = _inputs(experiment["inputs"])
+    return told
+
+
+def _inputs(given: object) -> str | list[JsonValue]:
+    if isinstance(given, str | PurePath):
+        return text("inputs", str(given), allowed="a list, a frame, or the path of a file")
+    return plain_rows(given, heading=HEADING)

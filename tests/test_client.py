@@ -1,16 +1,19 @@
+import copy
+import pickle
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from live_calls import live_call
 
 from perdure import AgentSpec, Client, RefineSpec
 from perdure import client as client_module
-from perdure.domain.foundation.errors import InvalidInput, NotFound
+from perdure.domain.foundation.errors import InvalidInput, NotAllowed, NotFound
 from perdure.domain.run.events import Event
 from perdure.domain.run.gates import Gate
 from perdure.domain.run.live_text import LiveCall
@@ -241,7 +244,115 @@ async def test_connect_composes_by_name_and_closes(
     async with await Client.connect(start=False, home="/h") as client:
         assert client.surroundings.user_defaults == tmp_path / "perdure.yaml"
         assert client.surroundings.default_model == "local"
+        run = await client.start("Say it.")
+        assert repr(client) == f"Client(by='python', folder='{Path.cwd()}')"
     assert seen == [{"home": "/h"}, False, "closed"]
+    for use in (
+        lambda: client.start("Say it."),
+        lambda: client.attach("@last"),
+        lambda: run.status(),
+        lambda: run.pause(),
+        lambda: anext(run.events()),
+        lambda: anext(run.stream()),
+        lambda: client.experiments.attach("@last"),
+    ):
+        with pytest.raises(NotAllowed, match="This client is closed"):
+            await use()
+    await client.close()
+
+
+class Unknown:
+    """A type that nothing here expects."""
+
+    def __repr__(self) -> str:
+        return "<an unknown thing>"
+
+
+WRONG = (None, 3, 1.5, b"x", ["a"], Unknown())
+
+
+@pytest.mark.parametrize("found", WRONG)
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda client, run, found: client.start(found),
+        lambda client, run, found: client.attach(found),
+        lambda client, run, found: client.fork(found, from_iteration=1),
+        lambda client, run, found: run.answer(found),
+        lambda client, run, found: run.add_input(found),
+        lambda client, run, found: run.retry(found),
+        lambda client, run, found: run.stop(mode=found),
+    ],
+)
+async def test_a_wrong_type_is_refused_in_words(client: Client, call: Any, found: object) -> None:
+    run = await client.attach("@last")
+    with pytest.raises(InvalidInput, match=r"found .*; allowed: "):
+        await call(client, run, found)
+
+
+@pytest.mark.parametrize("found", [found for found in WRONG if found is not None])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda client, run, found: client.start("x", run_id=found),
+        lambda client, run, found: client.start("x", idempotency_key=found),
+        lambda client, run, found: client.start("x", flags=found),
+        lambda client, run, found: client.fork("@last", from_iteration=1, goal=found),
+        lambda client, run, found: client.fork("@last", from_iteration=1, label=found),
+        lambda client, run, found: run.amend(budget=found),
+        lambda client, run, found: run.amend(guidance=found),
+    ],
+)
+async def test_a_wrong_type_of_what_may_be_left_out(
+    client: Client, call: Any, found: object
+) -> None:
+    run = await client.attach("@last")
+    with pytest.raises(InvalidInput, match=r"found .*; allowed: "):
+        await call(client, run, found)
+
+
+@pytest.mark.parametrize("found", [None, "1", 0, -1, 1.5, True])
+async def test_a_fork_needs_a_number(client: Client, found: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"from_iteration: found .* whole number of at least 1"):
+        await client.fork("@last", from_iteration=found)
+
+
+@pytest.mark.parametrize("found", [-1, "a", None, 1.5])
+async def test_events_begin_after_a_number(client: Client, found: Any) -> None:
+    run = await client.attach("@last")
+    with pytest.raises(InvalidInput, match="since: found"):
+        run.events(since=found)
+
+
+async def test_a_path_is_a_file_and_no_goal(
+    client: Client, gateway: Recorder, tmp_path: Path
+) -> None:
+    (tmp_path / "task.yaml").write_text("{kind: agent, goal: From the file.}", encoding="utf-8")
+    with pytest.raises(NotFound, match=r"There is no task file .*missing"):
+        await client.start(Path("missing"))
+    await client.start(Path("task.yaml"))
+    assert [spec.goal for spec, *_ in gateway.started] == ["From the file."]
+
+
+async def test_values_of_python_programs_are_data(client: Client, gateway: Recorder) -> None:
+    task = {"kind": "agent", "goal": "x", "context": {"day": date(2026, 1, 31), "n": (1, 2)}}
+    await client.start(task)
+    assert gateway.started[0][0].context == {"day": "2026-01-31", "n": [1, 2]}
+
+
+@pytest.mark.parametrize("found", [float("nan"), "\ud800"])
+async def test_what_json_cannot_say_is_refused_in_every_form(client: Client, found: str) -> None:
+    fields = {"kind": "agent", "goal": "x", "context": {"n": [found]}}
+    for task in (fields, AgentSpec.model_validate(fields)):
+        with pytest.raises(InvalidInput, match=r"context\.n\[0\]: found"):
+            await client.start(task)
+
+
+@pytest.mark.parametrize("copied", [pickle.dumps, copy.copy, copy.deepcopy])
+async def test_what_holds_connections_is_not_copied(client: Client, copied: Any) -> None:
+    for held in (client, await client.attach("@last")):
+        with pytest.raises(TypeError, match="Hand over the id of the run"):
+            copied(held)
 
 
 def test_the_composition_root_has_what_the_client_asks_for() -> None:

@@ -31,6 +31,7 @@ def test_the_public_names_are_these_and_each_loads() -> None:
         "DelegationSpec",
         "EndFacts",
         "Event",
+        "Flags",
         "IterationFacts",
         "PerdureError",
         "RefineSpec",

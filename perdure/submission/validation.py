@@ -24,6 +24,7 @@ from perdure.submission.layers import (
     source_of,
     steps_of,
 )
+from perdure.submission.plain_values import unsound
 
 Schema = dict[str, JsonValue]
 
@@ -198,6 +199,8 @@ def validated(
         wrong += behind_names(likely or whole, wrong, lambda fields: _examined(fields)[1])
         wrong += of_sound_parts(likely or whole, rubric_problems)
     found = [*problems, *wrong]
+    told = {problem.path for problem in found}
+    found += [problem for problem in unsound(whole) if problem.path not in told]
     if spec is None or found:
         raise refusal([_with_source(problem, layers) for problem in found])
     return spec

@@ -37,6 +37,7 @@ _WORDS: dict[str, str] = {
     "finite_number": "a finite number",
     "json_invalid": "valid JSON",
     "json_type": "JSON",
+    "invalid-json-value": "a value of JSON",
     "invalid_key": "names that are texts",
     "enum": "one of the known values",
     "recursion_loop": "a value that does not hold itself",
