@@ -11,6 +11,7 @@ from perdure.domain.experiments.plan import INPUT, MOST_INPUTS, Entry, Fields
 from perdure.domain.foundation.errors import InvalidInput, NotFound
 from perdure.domain.foundation.problems import shown
 from perdure.submission.parse_yaml import parse
+from perdure.submission.plain_values import unsound
 
 MOST_BYTES = 256 * 1024 * 1024
 # Keys of an input that are not fields of the task's context.
@@ -67,6 +68,8 @@ def entries_of(given: Sequence[JsonValue], *, after: Sequence[Entry] = ()) -> li
     first = after[0] if after else None
     entries: list[Entry] = []
     for number, item in enumerate(given, start=len(after) + 1):
+        if problems := unsound(item, at=("inputs", number)):
+            raise InvalidInput(f"{problems[0]}", cure="Mend it where the inputs come from.")
         entry = _entry(item, number)
         if entry.name in known:
             raise InvalidInput(
@@ -169,22 +172,51 @@ def json_lines(text: str, *, named: str) -> list[JsonValue]:
 def table(text: str, *, named: str) -> list[JsonValue]:
     """The inputs in the rows of a CSV; its first line has the names of their fields.
 
+    Cells end at commas; where the first line has none, at its semicolons or tabs. An empty cell
+    is an empty text, and under `expected` no answer.
+
     Raises:
-        InvalidInput: a row has more or fewer cells; `named` says where the text is from.
+        InvalidInput: two columns have the same name, one has none, or a row has more or fewer
+            cells; `named` says where the text is from.
     """
     # With line ends, since quoted cells may contain some.
-    rows = csv.DictReader(text.splitlines(keepends=True), strict=True)
+    lines = text.splitlines(keepends=True)
+    rows = csv.DictReader(lines, strict=True, delimiter=_delimiter(lines[0] if lines else ""))
     found: list[JsonValue] = []
     try:
+        _check_head([*(rows.fieldnames or ())], named)
         for row in rows:
             if None in row or None in row.values():
                 raise InvalidInput(
                     f"{named}, line {rows.line_num}, has another number of cells than the head.",
                     cure="Quote cells that hold commas.",
                 )
+            if row.get("expected") == "":
+                del row["expected"]
             found.append({str(name): value for name, value in row.items()})
     except csv.Error as error:
         raise InvalidInput(
             f"{named}, line {rows.line_num}: {error}.", cure="Mend the CSV."
         ) from None
     return found
+
+
+def _delimiter(head: str) -> str:
+    """Where cells end: spreadsheets of many countries write semicolons."""
+    foreign = {sign: head.count(sign) for sign in ";\t" if sign in head}
+    return "," if "," in head or not foreign else max(foreign, key=lambda sign: foreign[sign])
+
+
+def _check_head(names: list[str], named: str) -> None:
+    """Refuse columns that would be lost, or that nobody could name."""
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice and twice != [""]:
+        raise InvalidInput(
+            f"{named}, line 1, names the column {shown(twice[-1])} more than once.",
+            cure="Give each column a name of its own.",
+        )
+    if "" in (bare := [name.strip() for name in names]):
+        raise InvalidInput(
+            f"{named}, line 1, has no name for column {bare.index('') + 1}.",
+            cure="Name it, or leave it out; pandas does with to_csv(…, index=False).",
+        )

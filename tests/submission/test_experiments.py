@@ -204,6 +204,8 @@ def test_an_input_that_is_a_text_and_one_with_a_goal() -> None:
         ("in.json", '[{"id": "x", "product": "bottle"}, {"id": "y", "product": "kettle"}]'),
         ("in.yaml", "- {id: x, product: bottle}\n- {id: y, product: kettle}\n"),
         ("in.csv", '\ufeffid,product\nx,bottle\n"y","kettle"\n'),
+        ("in.csv", '\ufeffid;product\r\nx;bottle\r\n"y";"kettle"\r\n'),
+        ("in.csv", "id\tproduct\nx\tbottle\ny\tkettle\n"),
     ],
 )
 def test_files_of_inputs(tmp_path: Path, name: str, text: str) -> None:
@@ -233,6 +235,10 @@ def test_a_folder_of_inputs(tmp_path: Path) -> None:
     [
         ("in.jsonl", '{"product": "a"}\n{nope\n', "line 2, is no JSON"),
         ("in.csv", "product\na,b\n", "line 2, has another number of cells"),
+        ("in.csv", "product,a,a\na,b,c\n", 'line 1, names the column "a" more than once'),
+        ("in.csv", ",product\n0,a\n", "line 1, has no name for column 1.*index=False"),
+        ("in.jsonl", '{"product": "a"}\n{"product": NaN}\n', r"inputs\[2\]\.product: found NaN"),
+        ("in.jsonl", '{"product": "\\ud800"}\n', r"inputs\[1\]\.product: .* surrogate"),
         ("in.json", '{"product": "a"}', "instead of a list"),
         ("in.txt", "a", "form of the file"),
         ("in.jsonl", "", "inputs: there is none"),
@@ -243,6 +249,23 @@ def test_files_that_cannot_be_read(tmp_path: Path, name: str, text: str, told: s
     data: JsonValue = {"task": TASK, "inputs": name}
     with pytest.raises(InvalidInput, match=told):
         experiment_of(data, surroundings=around(tmp_path))
+
+
+def test_an_empty_cell_under_expected_is_no_right_answer(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("product,expected\na,A\nb,\n", encoding="utf-8")
+    data: JsonValue = {"task": TASK, "inputs": "in.csv", "score": "labels"}
+    with pytest.raises(InvalidInput, match=r"inputs\.2\.expected: found nothing"):
+        experiment_of(data, surroundings=around(tmp_path))
+
+
+@pytest.mark.parametrize("at", [0, 1])
+def test_an_input_may_have_an_empty_field(at: int) -> None:
+    inputs: list[JsonValue] = [
+        {"product": "a", "note": "x", "set": {"category": "c"}} for _ in "ab"
+    ]
+    inputs[at] = {"product": "b", "note": None, "set": {"category": "c"}}
+    found = made(inputs=inputs)
+    assert found.entries[at].context == {"product": "b", "note": None}
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
