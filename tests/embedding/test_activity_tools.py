@@ -2,9 +2,10 @@
 
 import asyncio
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from agent_runs import results
@@ -13,6 +14,8 @@ from pydantic import JsonValue
 from temporalio import activity
 from temporalio.client import Client
 from temporalio.common import RetryPolicy
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.converter import DataConverter
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import Worker
 from waiting import eventually
@@ -20,10 +23,15 @@ from waiting import eventually
 from perdure.adapters.tools.host import LocalToolHost
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.run.result import RunResult
-from perdure.domain.tools.definitions import HANDED_OVER_BYTES, ToolGrant, ToolInvocation
+from perdure.domain.tools.definitions import (
+    HANDED_OVER_BYTES,
+    AccessClass,
+    ToolGrant,
+    ToolInvocation,
+)
 from perdure.embedding.activity_targets import activity_type
 from perdure.embedding.activity_tools import placed_tool
-from perdure.extending.tool_decorator import ToolContext
+from perdure.extending.tool_decorator import Tool, ToolContext
 from perdure.temporal import PerdurePlugin, activity_tool
 
 QUEUE = "theirs"
@@ -58,6 +66,24 @@ class Shop:
         if order.item == "slowly":
             await asyncio.sleep(60)
         return {"receipt": f"r-{order.item}", "queue": info.task_queue}
+
+
+class Plain:
+    """What no converter takes."""
+
+
+GIVEN: dict[str, object] = {
+    "large": "x" * 5_000_000,
+    "strange": [Plain()],
+    "endless": {"share": float("nan"), "limits": [float("-inf"), float("inf")]},
+    "nan": float("nan"),
+}
+
+
+@activity.defn
+async def give(what: str) -> Any:
+    """Give something."""
+    return GIVEN[what]
 
 
 ONCE: dict[str, object] = {}
@@ -121,6 +147,49 @@ async def test_it_runs_after_it_is_approved_and_not_before(bare: Installation) -
     assert (shop.done, block.outcome) == (["1 bottle in EUR, attempt 1"], "ok")
 
 
+UNCERTAIN = "look before you call it again"
+RESULTS = {
+    "read, too large": ("large", "read", "error", "Ask it for less"),
+    "written, too large": ("large", "write", "effect_uncertain", UNCERTAIN),
+    "read, cannot be encoded": ("strange", "read", "error", "cannot be encoded"),
+    "written, cannot be encoded": ("strange", "write", "effect_uncertain", UNCERTAIN),
+}
+NO_JSON = {"some": ("endless", '"share": "NaN"'), "alone": ("nan", "NaN")}
+
+
+@pytest.mark.parametrize(
+    "converter", [DataConverter.default, pydantic_data_converter], ids=["default", "pydantic"]
+)
+@pytest.mark.parametrize(
+    ("what", "access", "outcome", "told"), RESULTS.values(), ids=RESULTS.keys()
+)
+async def test_a_result_that_does_not_arrive_is_told_truthfully(
+    bare: Installation,
+    what: str,
+    access: AccessClass,
+    outcome: str,
+    told: str,
+    converter: DataConverter,
+) -> None:
+    made = activity_tool(give, access=access)
+    result = await _run_tool(bare, made, {"what": what}, [give], converter=converter)
+    (block,) = await results(bare, result)
+    assert block.outcome == outcome
+    assert told in block.text
+    assert (UNCERTAIN in block.text) is (outcome == "effect_uncertain")
+
+
+@pytest.mark.parametrize(("what", "told"), NO_JSON.values(), ids=NO_JSON.keys())
+async def test_numbers_that_are_no_json_keep_their_names(
+    bare: Installation, what: str, told: str
+) -> None:
+    result = await _run_tool(bare, activity_tool(give), {"what": what}, [give])
+    (block,) = await results(bare, result)
+    assert block.outcome == "ok"
+    assert told in block.text
+    assert "null" not in block.text
+
+
 async def _asks(site: Installation, run: str) -> bool:
     return bool((await site.status(run)).gates)
 
@@ -133,16 +202,29 @@ async def _run(
     meanwhile=None,
 ) -> RunResult:
     made = activity_tool(shop.charge, **options)  # type: ignore[arg-type]
+    return await _run_tool(site, made, arguments, [shop.charge], meanwhile=meanwhile)
+
+
+async def _run_tool(
+    site: Installation,
+    made: Tool[..., object],
+    arguments: Mapping[str, object],
+    activities: Sequence[Callable[..., object]],
+    *,
+    converter: DataConverter = DataConverter.default,
+    meanwhile=None,
+) -> RunResult:
+    name = made.fact.name
     plugin = PerdurePlugin(site.settings, tools=[made])
-    client = await Client.connect(site.address, plugins=[plugin])
+    client = await Client.connect(site.address, plugins=[plugin], data_converter=converter)
     queue = run = f"shop-{uuid.uuid4().hex[:8]}"
-    ask = {"tool_calls": [{"name": "charge", "arguments": arguments}]}
+    ask = {"tool_calls": [{"name": name, "arguments": arguments}]}
     model = await site.script({"replies": [ask, {"text": "Done."}]})
     task = {
         "goal": "Charge.", "models": {"executor": model},
-        "tools": {"access": "full", "allow": ["charge"]},
+        "tools": {"access": "full", "allow": [name]},
     }  # fmt: skip
-    async with Worker(client, task_queue=queue, activities=[shop.charge]):
+    async with Worker(client, task_queue=queue, activities=activities):
         started = await client.start_workflow("AgentLoop", task, id=run, task_queue=queue)
         if meanwhile is not None:
             await meanwhile(client, run)

@@ -11,6 +11,7 @@ from temporalio import workflow
 from perdure.activities.tool_calls import EFFECT_UNCERTAIN, CallTool
 from perdure.domain.llm.transcript import ToolOutcome
 from perdure.domain.run.activity_messages import KeepResultRequest, ToolCallReport
+from perdure.domain.tools.unsent_results import why_unsent
 from perdure.domain.turns.tool_call_rules import RequestedCall, ToolPolicy
 from perdure.workflows.engine import activity_options
 from perdure.workflows.engine.foreign_activities import call_foreign
@@ -19,6 +20,7 @@ from perdure.workflows.engine.step_runner import Completed, StepFailed, StepRunn
 
 Ended = Completed[ToolCallReport] | StepFailed
 NOT_RUN = "not_run"
+READS = "read"
 ENDED_BY_US = frozenset({"cancelled", "unresponsive"})
 
 
@@ -61,8 +63,8 @@ class ActivityTools:
             return await self._keep(call, "ok", done.report, seconds)
         if done.lost or done.code in ENDED_BY_US:
             return done
-        words = f"{call.name} failed with {done.code}: {done.message}"
-        return await self._keep(call, "error", words, seconds)
+        outcome, words = _told(done, call.name, terms.access)
+        return await self._keep(call, outcome, words, seconds)
 
     async def _keep(
         self, call: RequestedCall, outcome: ToolOutcome, value: JsonValue, seconds: float
@@ -89,3 +91,14 @@ class ActivityTools:
             if not kept.stopped or self.run.interruption is not None:
                 # The activity has run: an error would make the model call it again.
                 return StepFailed(activity_id, EFFECT_UNCERTAIN, kept.message)
+
+
+def _told(done: StepFailed, name: str, access: str) -> tuple[ToolOutcome, str]:
+    """The outcome of an activity that failed, and the words for the model."""
+    why = why_unsent(done.code, done.message, done.trace)
+    if why is None:
+        return "error", f"{name} failed with {done.code}: {done.message}"
+    words = f"{name} ran, but {why}."
+    if access == READS:
+        return "error", words
+    return "effect_uncertain", f"{words} Its effect is uncertain: look before you call it again."

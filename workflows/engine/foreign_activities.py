@@ -6,6 +6,7 @@ from pydantic import JsonValue
 from pydantic_core import to_jsonable_python
 from temporalio import workflow
 
+from perdure.domain.foundation.json_extraction import with_named_numbers
 from perdure.domain.tools.definitions import ActivityTarget
 from perdure.workflows.engine import activity_options
 from perdure.workflows.engine.run import AnyRun
@@ -34,4 +35,4 @@ async def call_foreign(
     if isinstance(ended, StepFailed):
         return ended
     plain: JsonValue = to_jsonable_python(ended.report, fallback=repr, bytes_mode="base64")
-    return Completed(plain)
+    return Completed(with_named_numbers(plain))

@@ -47,7 +47,8 @@ class StepFailed:
 
     `code` is the error's type, `worker_lost` or `cancelled`; `failure` is there when a model call
     said what it had used. The last attempt of a lost step that is `unheard` sent no heartbeat: the
-    server gave it to a worker that it could not reach, or whose network was gone.
+    server gave it to a worker that it could not reach, or whose network was gone. `trace` is the
+    traceback of its worker, if there was one.
     """
 
     activity_id: str
@@ -55,6 +56,7 @@ class StepFailed:
     message: str
     failure: ModelFailure | None = None
     unheard: bool = False
+    trace: str = ""
 
     @property
     def wants_again(self) -> ModelFailure | None:
@@ -153,7 +155,13 @@ def _broken(error: ActivityError, activity_id: str) -> StepFailed:
     cause = error.cause
     match cause:
         case ApplicationError():
-            return StepFailed(activity_id, cause.type or "error", cause.message, _failure(cause))
+            return StepFailed(
+                activity_id,
+                cause.type or "error",
+                cause.message,
+                _failure(cause),
+                trace=cause.failure.stack_trace if cause.failure else "",
+            )
         case ActivityTimeout(type=TimeoutType.SCHEDULE_TO_START):
             message = "no worker of the host that has the working folder took the step"
             return StepFailed(activity_id, NOT_TAKEN, message)

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Protocol
 
-from pydantic import BaseModel, JsonValue, TypeAdapter
+from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter
 
 from perdure.adapters.stores.waiting_stores import patiently
 from perdure.adapters.tools import arguments, execution
@@ -35,7 +35,8 @@ from perdure.extending.tool_decorator import Arguments, Tool, ToolContext
 AnyTool = Tool[..., object]
 Obstacle = Callable[[], Awaitable[str]]
 
-_VALUE: TypeAdapter[object] = TypeAdapter(object)
+# NaN and the infinities are no JSON; null would say "nothing".
+_VALUE: TypeAdapter[object] = TypeAdapter(object, config=ConfigDict(ser_json_inf_nan="strings"))
 _ARGUMENTS: TypeAdapter[Arguments] = TypeAdapter(Arguments)
 
 log = logging.getLogger(__name__)

@@ -296,6 +296,22 @@ def encodable(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
+def with_named_numbers(value: JsonValue) -> JsonValue:
+    """The value with NaN and the infinities, which are no JSON, as texts: `NaN`, `-Infinity`.
+
+    As numbers they would be written as null, which says "nothing".
+    """
+    match value:
+        case float() if not math.isfinite(value):
+            return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
+        case list():
+            return [with_named_numbers(one) for one in value]
+        case dict():
+            return {key: with_named_numbers(one) for key, one in value.items()}
+        case _:
+            return value
+
+
 def _places(text: str, start: int) -> tuple[list[tuple[int, str]], bool]:
     """Where the object may be closed, each with the brackets that close it; whether it ends.
 

@@ -98,6 +98,12 @@ def say(count: int, text: str = "x") -> str:
     return text * count
 
 
+@tool(name="t.share")
+def share() -> float:
+    """Divide nothing by nothing."""
+    return float("nan")
+
+
 @tool(name="t.write", access="write")
 def write() -> None:
     """Pretend to write."""
@@ -110,7 +116,7 @@ def facts(context: ToolContext) -> dict[str, object]:
 
 
 TOOLS = (
-    add, fail, cancelled, exits, wait, polite, deaf, blocked, say, write, facts, human_ask()
+    add, fail, cancelled, exits, wait, polite, deaf, blocked, say, share, write, facts, human_ask()
 )  # fmt: skip
 NAMES = tuple(tool.fact.name for tool in TOOLS)
 
@@ -146,8 +152,9 @@ def envelope(name, timeout_s=None, **arguments):
         ("plus", {"left": 2, "right": 5}, "7"),
         ("t.write", {}, "done"),
         ("t.say", {"count": 3, "text": "ab"}, "ababab"),
+        ("t.share", {}, '"NaN"'),
     ],
-    ids=["default", "alias", "none", "text"],
+    ids=["default", "alias", "none", "text", "no JSON number"],
 )
 async def test_results(host, name, arguments, text):
     output = await host.call(envelope(name, **arguments), granted())
