@@ -42,7 +42,7 @@ from perdure.adapters.llm.scripted import PREFIX as SCRIPTED
 from perdure.adapters.settings.variables import Settings
 from perdure.adapters.temporal.activity_context import StepLoggingPlugin
 from perdure.adapters.temporal.encryption_keys import encryption_keys
-from perdure.adapters.temporal.joined_converter import joined, of_loops
+from perdure.adapters.temporal.joined_converter import joined, of_loops, reads_by_default_rules
 from perdure.adapters.temporal.payload_codec import payload_codec
 from perdure.composition.client_services import loops_of
 from perdure.composition.parts import Brought, Parts, open_parts
@@ -52,6 +52,7 @@ from perdure.domain.foundation.names import LOCAL_MODELS, PROVIDERS
 from perdure.domain.ports import ModelClient
 from perdure.domain.roles.definition_library import RoleFile, StoredDefinition, refusal
 from perdure.domain.run.task_start import OpenTaskReport, OpenTaskRequest
+from perdure.embedding.activity_arguments import require_readable
 from perdure.embedding.activity_checks import activity_check, placed_check
 from perdure.embedding.activity_targets import activity_type
 from perdure.embedding.activity_tools import activity_tool, placed_tool
@@ -134,7 +135,8 @@ class PerdurePlugin(SimplePlugin):
         """Add what opens a task, and keep the client, beside which the loops are served.
 
         Raises:
-            InvalidInput: the loops cannot be served beside this worker; the error says why.
+            InvalidInput: the loops cannot be served beside this worker, or it cannot read the
+                arguments of an activity that is a tool or a check; the error says why.
         """
         require_fitting(config, queues=self._queues)
         if not self._queues:
@@ -145,6 +147,9 @@ class PerdurePlugin(SimplePlugin):
             name for one in configured.get("activities", ()) if (name := activity_type(one))
         )
         self._served.append((configured.get("task_queue", ""), served))
+        if self._client is not None and reads_by_default_rules(self._client.data_converter):
+            brought = (*self._brought.tools, *self._brought.checks.values())
+            require_readable(brought, *self._served[-1])
         return configured
 
     async def run_worker(self, worker: Worker, next: Callable[[Worker], Awaitable[None]]) -> None:

@@ -16,9 +16,14 @@ Served = Iterable[tuple[str, frozenset[str]]]
 
 def activity_type(function: object) -> str | None:
     """The name under which an activity is registered; None if it is no named activity."""
-    definition: object = inspect.getattr_static(_function(function), DEFINITION, None)
-    name: object = getattr(definition, "name", None)
+    name: object = getattr(activity_definition(function), "name", None)
     return name if isinstance(name, str) else None
+
+
+def activity_definition(function: object) -> object:
+    """What the SDK keeps of a function with `@activity.defn`; None if it is no activity."""
+    definition: object = inspect.getattr_static(_function(function), DEFINITION, None)
+    return definition
 
 
 def activity_target(

@@ -84,6 +84,12 @@ def is_joined(converter: DataConverter) -> bool:
     return issubclass(converter.payload_converter_class, Beside)
 
 
+def reads_by_default_rules(converter: DataConverter) -> bool:
+    """Whether what is not ours is converted by Temporal's default converter."""
+    known = converter.payload_converter_class
+    return issubclass(known, Beside) and known.theirs is DefaultPayloadConverter
+
+
 def of_loops(converter: DataConverter, blobs: BlobStore) -> DataConverter:
     """The converter of the workers that run loops, made from that of the client."""
     return _tolerant(converter, _storage(converter, blobs))
