@@ -208,7 +208,7 @@ class LimitReached(FrozenModel):
         if self.note:
             return self.note
         unit = {"cost": " USD", "wall_time": " s", "active_time": " s"}.get(self.dimension, "")
-        return f"{self.dimension}: {_plain(self.spent)} of {_plain(self.limit)}{unit}"
+        return f"{self.dimension}: {plain_figure(self.spent)} of {plain_figure(self.limit)}{unit}"
 
 
 def exhausted(
@@ -358,21 +358,6 @@ def new_warnings(budget: Budget, *, wall_time: float = 0.0) -> tuple[Budget, tup
     return budget.model_copy(update={"warned": (*budget.warned, *fresh)}), tuple(fresh)
 
 
-def amend(budget: Budget, changes: Mapping[str, object], *, wall_time: float) -> Budget:
-    """Set new limits; raises `ValueError` naming the limit that lies below what is spent."""
-    merged = BudgetLimits.model_validate({**budget.limits.model_dump(), **changes})
-    amended = budget.model_copy(update={"limits": merged})
-    for dimension in DIMENSIONS:
-        limit = merged.limit(dimension)
-        used = budget.spent.of(dimension, wall_time=wall_time)
-        named = "cost_usd" if dimension == "cost" else dimension
-        if limit is not None and named in changes and limit < used:
-            raise ValueError(
-                f"budget.{named}: {_plain(limit)} is below the {_plain(used)} already spent"
-            )
-    return amended
-
-
 def _room(budget: Budget, dimension: Dimension, wrap_up: bool, prompt: int) -> int | None:
     left = budget.remaining(dimension, wrap_up=wrap_up)
     return None if left is None else int(left) - prompt
@@ -394,5 +379,6 @@ def _refusal(budget: Budget, dimension: Dimension, wrap_up: bool) -> LimitReache
     return LimitReached(dimension=dimension, spent=used, limit=limit)
 
 
-def _plain(value: Decimal) -> str:
+def plain_figure(value: Decimal) -> str:
+    """A figure without exponent and trailing zeros."""
     return f"{value.normalize():f}"

@@ -156,6 +156,7 @@ _LIBRARY = frozenset(
 
 
 FOUND_CHARACTERS = 80
+PROBLEMS_TOLD = 3
 
 
 class Problem(FrozenModel):
@@ -201,6 +202,12 @@ def problems_of(
         # A default that waits for a bad field only repeats that field's problem.
         if detail["type"] != "default_factory_not_called"
     )
+
+
+def told(problems: Sequence[Problem], most: int = PROBLEMS_TOLD) -> str:
+    """The first problems as one line, and how many more there are."""
+    more = f" And {len(problems) - most} more." if len(problems) > most else ""
+    return " ".join(str(problem) for problem in problems[:most]) + more
 
 
 def path_of(root: str, steps: Sequence[int | str]) -> str:

@@ -8,13 +8,16 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Literal, assert_never
 
-from pydantic import BaseModel, ConfigDict, JsonValue
+from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from perdure.domain.budget import envelope as budgets
+from perdure.domain.budget.amend import amend
 from perdure.domain.budget.envelope import Budget
 from perdure.domain.evaluation.outcomes import Lifecycle
 from perdure.domain.evaluation.rubric import Rubric
 from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.foundation.plain_text import clipped
+from perdure.domain.foundation.problems import problems_of, told
 from perdure.domain.run import gates as gating
 from perdure.domain.run.gates import Gate, GateAnswer
 from perdure.domain.run.messages import (
@@ -297,7 +300,7 @@ def _amend(
         state.guidance = [*state.guidance, message.guidance]
     if message.rubric is not None:
         state.rubric = message.rubric
-    amended = budgets.amend(budget, message.budget, wall_time=wall_time) if message.budget else None
+    amended = amend(budget, message.budget, wall_time=wall_time) if message.budget else None
     return VerbEffect(event="amended", data={"by": message.by, **changes}, budget=amended)
 
 
@@ -345,10 +348,11 @@ def _refuse_amend(
     try:
         if message.rubric is not None:
             Rubric.model_validate(message.rubric)
-        budgets.amend(budget, message.budget, wall_time=wall_time)
+        amend(budget, message.budget, wall_time=wall_time)
+    except ValidationError as error:
+        return clipped(told(problems_of(error, message.rubric, root="rubric")), NOTE_CHARACTERS)
     except ValueError as error:
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        return " ".join(lines[:3])[:500]
+        return clipped(str(error), NOTE_CHARACTERS)
     return None
 
 

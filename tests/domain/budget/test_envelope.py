@@ -8,6 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from perdure.domain.budget import envelope as budgets
+from perdure.domain.budget.amend import amend
 from perdure.domain.budget.envelope import (
     DIMENSIONS,
     Budget,
@@ -354,26 +355,26 @@ def test_each_dimension_warns_once():
     [
         ({"tokens": 49}, "budget.tokens: 49 is below the 50 already spent"),
         ({"cost_usd": 0.4}, "budget.cost_usd: 0.4 is below the 0.5 already spent"),
-        ({"wall_time": 9}, "budget.wall_time: 9 is below the 10 already spent"),
+        ({"wall_time": 9}, "budget.wall_time: 9 is below the 10 already spent; set it higher"),
     ],
     ids=str,
 )
 def test_no_limit_below_what_is_spent(changes, problem):
     spent = budget({"tokens": 50, "cost_usd": Decimal("0.5")}, tokens=100, cost_usd=1)
     with pytest.raises(ValueError, match=problem):
-        budgets.amend(spent, changes, wall_time=10)
+        amend(spent, changes, wall_time=10)
 
 
 def test_amending_keeps_the_other_limits_and_what_is_held():
     held = budgets.reserve(budget(tokens=100, tool_calls=3), "a", Reservation(tokens=10))
-    amended = budgets.amend(held, {"tokens": 500}, wall_time=0)
+    amended = amend(held, {"tokens": 500}, wall_time=0)
     assert (amended.limits.tokens, amended.limits.tool_calls) == (500, 3)
     assert amended.reserved == held.reserved
 
 
 def test_a_wrong_limit_is_refused():
     with pytest.raises(ValueError, match="iterations"):
-        budgets.amend(budget(), {"iterations": 20_000}, wall_time=0)
+        amend(budget(), {"iterations": 20_000}, wall_time=0)
 
 
 @pytest.mark.parametrize(

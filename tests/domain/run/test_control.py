@@ -93,6 +93,44 @@ def test_when_a_verb_is_allowed(state, message, why):
 
 
 @pytest.mark.parametrize(
+    ("message", "why"),
+    [
+        (
+            Amend(budget={"tokns": 5}),
+            "budget.tokns: found the field tokns; allowed: one of active_time, cost_usd, count_",
+        ),
+        (Amend(budget={"tokns": 5}), "Did you mean tokens?"),
+        (
+            Amend(budget={"cost_usd": "much"}),
+            'budget.cost_usd: found "much"; allowed: an amount such as 2.00.',
+        ),
+        (
+            Amend(budget={"tokens": -1, "wrap_up": 2}),
+            "budget.tokens: found -1; allowed: at least 0. budget.wrap_up: found 2; allowed: less",
+        ),
+        (
+            Amend(budget={"on_exhausted": "aks"}),
+            'budget.on_exhausted: found "aks"; allowed: one of abort, ask. Did you mean ask?',
+        ),
+        (
+            Amend(budget={name: [] for name in ("tokens", "depth", "workers", "iterations")}),
+            "And 1 more.",
+        ),
+        (
+            Amend(rubric=[{"name": "short", "evaluator": {"check": "lenght"}}]),
+            'rubric[0].evaluator: found {"check": "lenght"}; allowed: judge: {}, human: {}, or',
+        ),
+        (Amend(rubric=[]), "rubric: found []; allowed: at least one dimension."),
+    ],
+)
+def test_a_wrong_amendment_is_told_with_place_value_and_cure(message: Amend, why: str) -> None:
+    refused = refuse(RUNNING, message)
+    assert refused is not None
+    assert why in refused
+    assert "validation error" not in refused
+
+
+@pytest.mark.parametrize(
     "message",
     [
         Pause(),

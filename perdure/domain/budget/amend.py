@@ -1,0 +1,41 @@
+"""New limits for a budget that is in use."""
+
+from collections.abc import Mapping
+
+from pydantic import ValidationError
+
+from perdure.domain.budget.envelope import DIMENSIONS, Budget, BudgetLimits, plain_figure
+from perdure.domain.foundation.problems import problems_of, told
+
+BLOCK = "budget"
+
+
+def amend(budget: Budget, changes: Mapping[str, object], *, wall_time: float) -> Budget:
+    """Set new limits; what `changes` does not name stays.
+
+    Args:
+        budget: limits, and what is spent.
+        changes: new limits by name, as in the `budget:` block of a task.
+        wall_time: seconds since the run began.
+
+    Raises:
+        ValueError: says of each wrong limit where it is, what was found and what is allowed, or
+            which limit lies below what is spent.
+    """
+    given = {**budget.limits.model_dump(), **changes}
+    try:
+        limits = BudgetLimits.model_validate(given)
+    except ValidationError as error:
+        names = BudgetLimits.model_fields
+        raise ValueError(told(problems_of(error, given, root=BLOCK, names=names))) from None
+    for dimension in DIMENSIONS:
+        limit = limits.limit(dimension)
+        used = budget.spent.of(dimension, wall_time=wall_time)
+        named = "cost_usd" if dimension == "cost" else dimension
+        if limit is not None and named in changes and limit < used:
+            found, least = plain_figure(limit), plain_figure(used)
+            raise ValueError(
+                f"{BLOCK}.{named}: {found} is below the {least} already spent; set it higher, or "
+                "stop the run"
+            )
+    return budget.model_copy(update={"limits": limits})
