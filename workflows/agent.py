@@ -32,6 +32,8 @@ from perdure.workflows.engine.turn_policy import TurnPolicy
 PUBLISH_EVERY = 10
 # Runs that began before agent runs had memory replay without it.
 AGENT_MEMORY = "agent-memory"
+# Their explanations spoke of a best result where there was none.
+NOTHING_TO_SHOW = "nothing-to-show"
 
 
 @workflow.defn(name="AgentLoop")
@@ -112,6 +114,7 @@ class AgentLoop(ControlHandlers):
             wall_time=self.run.wall_time,
             tree=last,
             structured=self.run.structured,
+            says_nothing=end.text is None and workflow.patched(NOTHING_TO_SHOW),
         )
         unwritten = tuple(self.run.state.turn.unwritten)
         if self.run.spec.learn and self._has_memory():

@@ -7,7 +7,13 @@ from decimal import Decimal
 from perdure.domain.agent.spec import AgentSpec
 from perdure.domain.budget.envelope import BudgetLimits
 from perdure.domain.delegation.spec import DelegationSpec
-from perdure.domain.evaluation.outcomes import Lifecycle, Outcome, explain, lifecycle
+from perdure.domain.evaluation.outcomes import (
+    Lifecycle,
+    Outcome,
+    explain,
+    lifecycle,
+    with_nothing_to_show,
+)
 from perdure.domain.foundation.tolerance import read
 from perdure.domain.refine.spec import RefineSpec
 from perdure.domain.roles.spec import RolesSpec, planned_rounds
@@ -152,12 +158,13 @@ def torn_result(
     scored = [record for record in records if record.score is not None]
     best = max(scored, key=lambda record: (record.score or 0.0, record.index), default=None)
     shown = best or next((item for item in reversed(records) if item.output_ref), None)
+    told = explain(outcome, reason, f"ended from outside: {why or ending}")
     return RunResult(
         id=row.id,
         kind=row.kind,
         outcome=outcome,
         reason=reason,
-        explanation=explain(outcome, reason, f"ended from outside: {why or ending}"),
+        explanation=told if shown and shown.output_ref else with_nothing_to_show(told),
         partial=True,
         output_ref=shown.output_ref if shown else None,
         best=_mark(shown),

@@ -141,6 +141,7 @@ async def test_a_run_that_was_terminated_tells_what_it_spent(site: Site) -> None
     assert found.spend.unconfirmed["tokens"] == 10
     assert (status.budget.tokens, status.budget.model_calls, status.iteration) == (20, 2, 2)
     assert (status.outcome, status.gates, status.blocked_on) == ("stopped", (), None)
+    assert found.explanation.startswith("The run was stopped; there is nothing to show yet (ended")
 
 
 async def test_without_the_server_the_store_tells_spend_and_iteration(
@@ -169,6 +170,7 @@ async def test_a_terminated_run_still_gives_its_best_record(site: Site) -> None:
     assert (found.outcome, found.partial, found.output) == ("stopped", True, "the best draft")
     assert found.best is not None
     assert found.best.iteration == 1
+    assert "; this is the best result so far (" in found.explanation
     assert (status.lifecycle, status.phase) == ("stopped", "ended")
     assert "from outside" in (status.explanation or "")
 

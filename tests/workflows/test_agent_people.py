@@ -259,6 +259,8 @@ async def test_a_stop_while_a_person_is_asked(probe: Installation, mode) -> None
     assert (result.outcome, result.reason) == ("stopped", "stopped")
     assert run not in probe_tools.CALLS
     assert result.iterations[0].calls[0].outcome == "interrupted"
+    if mode == "now":
+        assert result.explanation == "The run was stopped; there is nothing to show yet."
     if mode == "graceful":
         assert result.output == "Stopped early."
         assert (await results(probe, result))[0].outcome == "interrupted"

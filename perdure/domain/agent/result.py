@@ -5,7 +5,7 @@ from typing import Protocol
 from perdure.domain.agent.spec import AgentSpec
 from perdure.domain.agent.state import AgentState
 from perdure.domain.budget.envelope import Budget
-from perdure.domain.evaluation.outcomes import Outcome, explain, with_cut_text
+from perdure.domain.evaluation.outcomes import Outcome, explain, with_cut_text, with_nothing_to_show
 from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.run.bookkeeping_messages import SnapshotReport
 from perdure.domain.run.result import Mark, RunResult
@@ -53,18 +53,25 @@ def agent_result(
     wall_time: float,
     tree: SnapshotReport | None,
     structured: bool = False,
+    says_nothing: bool = True,
 ) -> RunResult:
-    """What the run returns; without an answer, a fallback text says that there is none."""
+    """What the run returns; without an answer, a fallback text says that there is none.
+
+    So does the explanation, except in the histories of runs that began before (`says_nothing`).
+    """
     control, misfits = state.control, state.turn.misfits_of(end.text) if structured else ()
     met = end.outcome == "accepted" or (end.outcome == "out_of_budget" and not end.partial)
     iteration = state.turn.iteration
+    told = explain(end.outcome, end.reason, end.detail)
     mark = Mark(iteration=iteration, output_ref=end.text.hash if end.text else None)
     return RunResult(
         id=run,
         kind="agent",
         outcome=end.outcome,
         reason=end.reason,
-        explanation=with_cut_text(explain(end.outcome, end.reason, end.detail), cut=end.truncated),
+        explanation=with_cut_text(told, cut=end.truncated)
+        if end.text or not says_nothing
+        else with_nothing_to_show(told),
         quality_met=met and end.text is not None and not misfits,
         fits_schema=not misfits if structured else None,
         misfits=misfits,
