@@ -5,7 +5,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from perdure.domain.llm.errors import ModelError
+from perdure.domain.llm.errors import UNUSABLE_ATTEMPTS, ModelError, tries_after
 from perdure.domain.llm.usage import Usage
 from tests.adapters.llm.dialects import DIALECTS, RECORDED, Dialect
 from tests.adapters.llm.support import (
@@ -239,12 +239,20 @@ async def test_what_is_cut_at_any_byte_claims_no_more_than_was_delivered(
     assert kinds <= {"cut", "bad_reply"}
 
 
-async def test_a_stream_that_just_ends(dialect: Dialect) -> None:
+async def test_a_stream_that_just_ends_is_an_answer_that_cannot_be_used(dialect: Dialect) -> None:
     whole = dialect.body("so far " * 9)
     half = dialect.stream(up_to_the_text(whole))
     facts = await fails(dialect.client(half)[0], request(dialect.model))
-    assert facts.kind == "cut"
+    assert facts.kind == "bad_reply"
+    assert "does not say why it ended" in facts.message
+    assert tries_after(facts.kind, tries=8) == UNUSABLE_ATTEMPTS
     assert not facts.confirmed
+
+
+async def test_a_stream_that_ends_before_anything_came_is_cut(dialect: Dialect) -> None:
+    empty = dialect.stream(b": keep-alive\n\n")
+    facts = await fails(dialect.client(empty)[0], request(dialect.model))
+    assert (facts.kind, facts.usage) == ("cut", Usage())
 
 
 @pytest.mark.parametrize(

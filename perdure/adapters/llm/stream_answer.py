@@ -87,9 +87,15 @@ async def read_answer(
         on_text(text)
     if reading.provider_stop is None and media in _UNNAMED and reading.used() == Usage():
         raise unusable(reading, request_id, _no_stream(media, cure))
-    if reading.provider_stop is None:
-        message = "The model's answer ended before it was complete."
+    if reading.provider_stop is None and reading.used() == Usage():
+        message = "The model's answer ended before it began."
         raise _error("cut", message, reading, request_id)
+    if reading.provider_stop is None:
+        # The connection was closed as it should be. Whether the answer is whole is not known, and
+        # a server that never tells an end would sell the same answer again and again.
+        raise unusable(
+            reading, request_id, "it does not say why it ended, so it may not be complete"
+        )
 
 
 def media_of(response: httpx2.Response) -> str:

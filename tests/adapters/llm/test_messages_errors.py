@@ -140,16 +140,16 @@ async def test_a_refused_connection_is_named_in_words() -> None:
 
 
 @pytest.mark.parametrize(
-    "items",
+    ("items", "kind"),
     [
-        pytest.param(HALF, id="in the middle"),
-        pytest.param([], id="before the first event"),
-        pytest.param([start(), *end(None)], id="without a stop reason"),
+        pytest.param(HALF, "bad_reply", id="in the middle"),
+        pytest.param([], "cut", id="before the first event"),
+        pytest.param([start(), *end(None)], "bad_reply", id="without a stop reason"),
     ],
 )
-async def test_stream_that_just_ends_is_cut(items: list[dict[str, Any]]) -> None:
+async def test_a_stream_that_just_ends(items: list[dict[str, Any]], kind: str) -> None:
     facts = await fails(Provider(events(*items)).client(), request())
-    assert facts.kind == "cut"
+    assert facts.kind == kind
     assert facts.retryable
 
 

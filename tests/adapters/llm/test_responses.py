@@ -214,6 +214,64 @@ async def test_contradictions_are_no_answer(events: list[dict[str, Any]]) -> Non
     assert (await fails(client, asked(tools=(READ_TOOL,)))).kind == "bad_reply"
 
 
+def whole(status: str | None = "completed", **more: Any) -> httpx2.Response:
+    """A server that does not know `stream`."""
+    message = {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "content": [{"type": "output_text", "text": "A bottle."}],
+    }
+    call = {
+        "id": "fc_1",
+        "type": "function_call",
+        "call_id": "call_1",
+        "name": "fs__read",
+        "arguments": '{"path": "a"}',
+    }
+    ended = responses_end()["response"]
+    body = {**ended, "object": "response", "status": status, "output": [message, call], **more}
+    return httpx2.Response(200, json=body, headers={"x-request-id": "req_1"})
+
+
+async def test_a_whole_answer_in_place_of_a_stream_is_read_all_the_same() -> None:
+    provider = Provider(whole())
+    reply, pieces = await say(responses_client(provider), asked(tools=(READ_TOOL,)))
+    assert provider.bodies[0]["stream"]
+    assert pieces == ["A bottle."]
+    assert (reply.message.text, reply.stop_reason) == ("A bottle.", "tool_use")
+    assert [call.arguments for call in reply.message.tool_uses] == [{"path": "a"}]
+    assert (reply.usage.output_tokens, reply.confirmed, reply.request_id) == (7, True, "req_1")
+
+
+async def test_a_whole_answer_that_was_cut() -> None:
+    answer = whole("incomplete", incomplete_details={"reason": "max_output_tokens"})
+    reply, _ = await say(responses_client(Provider(answer)), asked(tools=(READ_TOOL,)))
+    assert reply.stop_reason == "max_tokens"
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "words"),
+    [
+        (whole(None), "bad_reply", "does not say why it ended"),
+        (whole("in_progress"), "bad_reply", "does not say why it ended"),
+        (
+            whole("failed", error={"code": "rate_limit_exceeded", "message": "later"}),
+            "rate_limited", "later",
+        ),
+        (
+            httpx2.Response(200, json={"error": {"code": "server_error", "message": "busy"}}),
+            "server", "busy",
+        ),
+    ],
+    ids=["no status", "not done", "failed", "an error instead"],
+)  # fmt: skip
+async def test_a_whole_answer_that_is_none(answer: httpx2.Response, kind: str, words: str) -> None:
+    facts = await fails(responses_client(Provider(answer)), asked())
+    assert facts.kind == kind
+    assert words in facts.message
+
+
 async def test_tokens_are_counted_by_the_provider() -> None:
     def answer(sent: httpx2.Request) -> httpx2.Response:
         assert sent.url.path == "/v1/responses/input_tokens"

@@ -158,7 +158,7 @@ class OpenAIModel:
                     request_id = stream.response.headers.get(SDK.request_id)
                     self._learn(lacks)
                     on_answer(reading.used)
-                    if chats and _whole_json(stream.response):
+                    if _whole_json(stream.response):
                         # The server does not know `stream`: its answer has come as a whole.
                         await _arrived(stream.response, reading)
                         _take(stream.response, reading, on_text, begun=True)

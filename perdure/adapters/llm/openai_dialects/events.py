@@ -118,6 +118,12 @@ class ResponseBody(Wire):
     usage: ResponsesUsage | None = None
 
 
+class WholeResponse(ResponseBody):
+    """A response that came as a whole, in place of its events."""
+
+    output: list[dict[str, JsonValue]] | None = None
+
+
 class ResponsesEvent(Wire):
     type: str
     item_id: str | None = None

@@ -24,6 +24,7 @@ from perdure.adapters.llm.openai_dialects.events import (
     OutputItem,
     ResponseBody,
     ResponsesEvent,
+    WholeResponse,
     split_usage,
 )
 from perdure.adapters.llm.openai_dialects.structured import ANSWER, takes_strictly
@@ -46,6 +47,7 @@ COUNT_PATH = "/responses/input_tokens"
 # The API refuses a lower `max_output_tokens`.
 LEAST_TOKENS = 16
 _COUNTED = ("model", "input", "instructions", "tools", "tool_choice", "text", "reasoning")
+_ENDED = {"completed", "incomplete", "failed"}
 _OUTPUT = ("response.output_", "response.function_call_", "response.refusal.")
 
 
@@ -177,7 +179,9 @@ class ResponsesReading:
     _items: dict[str, _OpenItem] = field(default_factory=dict[str, _OpenItem])
 
     def feed(self, event: object, /) -> str | None:
-        """Add one event; returns the text that it adds."""
+        """Add one event, or a whole response in its place; returns the text that it adds."""
+        if isinstance(event, dict) and "type" not in event and {"output", "error"} & event.keys():
+            return self._whole(WholeResponse.model_validate(event))
         told = ResponsesEvent.model_validate(event)
         if self.provider_stop is not None and told.type.startswith(_OUTPUT):
             raise ValueError(f"a {told.type} came after the end")
@@ -241,6 +245,15 @@ class ResponsesReading:
             return ""
         return last.call.name
 
+    def _whole(self, response: WholeResponse) -> str:
+        """Add all items, and the end; without one of these states it is no answer yet."""
+        done = "response.output_item.done"
+        items = [ResponsesEvent(type=done, item=item) for item in response.output or ()]
+        text = "".join(filter(None, map(self._item, items)))
+        if response.error is not None or response.status in _ENDED:
+            self._end(response)
+        return text
+
     def _item(self, told: ResponsesEvent) -> str | None:
         given = OutputItem.model_validate(told.item or {})
         item = self._items.setdefault(given.id or f"#{len(self._items)}", _OpenItem(given.type))
@@ -286,7 +299,7 @@ class ResponsesReading:
             cache = usage.input_tokens_details
             self._usage = split_usage(usage.input_tokens, usage.output_tokens, cache)
             self.usage_told = True
-        if response.status == "failed":
+        if response.status == "failed" or response.error is not None:
             error = response.error
             code = str(error.code) if error and error.code else "server_error"
             message = (error and error.message) or "the answer failed"
