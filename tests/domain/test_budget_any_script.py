@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.domain.budget import envelope as budgets
+from perdure.domain.budget.amend import amend
 from perdure.domain.budget.envelope import (
     DIMENSIONS,
     Budget,
@@ -110,6 +111,6 @@ def test_after_amending_nothing_is_exceeded(before, changes):
     envelope = budget(before, tokens=100)
     if changes["tokens"] < before:
         with pytest.raises(ValueError, match="below"):
-            budgets.amend(envelope, changes, wall_time=0)
+            amend(envelope, changes, wall_time=0)
     else:
-        assert exceeded(budgets.amend(envelope, changes, wall_time=0)) == []
+        assert exceeded(amend(envelope, changes, wall_time=0)) == []

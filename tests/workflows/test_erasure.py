@@ -244,7 +244,9 @@ async def expired(site: Installation, refused: Mapping[str, PerdureError]) -> Ex
     stores = site.parts.stores
     server = cast("RunGateway", FickleServer(stores.records, refused))
     rules = read_rules("7d")
-    return await expire(stores, server, rules, now=datetime.now(UTC), dry_run=False)
+    found = Expired()
+    await expire(stores, server, rules, now=datetime.now(UTC), dry_run=False, found=found)
+    return found
 
 
 async def test_what_keeps_one_tree_keeps_no_other(bare: Installation) -> None:
