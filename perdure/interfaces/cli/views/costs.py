@@ -104,7 +104,7 @@ def _unconfirmed(item: CostLine) -> RenderableType | None:
     if not item.attempts:
         return None
     what = f"{plural(item.attempts, 'attempt')}, {money(item.cost_usd)}"
-    return line((f"\nunconfirmed: {what}: they died with their worker, at their estimate", WARN))
+    return line((f"\nunconfirmed: {what}: an estimate, for nobody told what they used", WARN))
 
 
 def _budget(report: CostReport) -> RenderableType | None:

@@ -176,7 +176,7 @@ claude-sonnet-4-5      3  12,000   9,000      800  $0.05  4.2 s
 day         calls   input  cached  written   cost   time
 2026-11-21      3  12,000   9,000      800  $0.05  4.2 s
 
-unconfirmed: 1 attempt, $0.01: they died with their worker, at their estimate
+unconfirmed: 1 attempt, $0.01: an estimate, for nobody told what they used
 
 beside the total  calls  input  cached  written    cost   time
 learning              1      0       0        0  $0.002  1.1 s
