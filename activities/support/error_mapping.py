@@ -13,7 +13,7 @@ from typing import ParamSpec, TypeVar
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
 from temporalio import activity
-from temporalio.exceptions import ApplicationError
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from perdure.activities.support.heartbeat import cancelled_by_shutdown, caught, heartbeats
 from perdure.domain.foundation.errors import (
@@ -137,10 +137,15 @@ def model_failure(failure: ModelFailure, *, pause_s: float | None, fits: bool) -
     if not fits:
         failure = failure.model_copy(update={"again_after_s": pause})
     again = pause is not None and fits
+    kind = f"model_{facts.kind}"
+    # One line: what a provider says needs no traceback, which the SDK would write for each attempt.
+    # It writes none for a benign failure.
+    activity.logger.warning("%s: %s", kind, " ".join(facts.message.split())[:MESSAGE_LIMIT])
     return ApplicationError(
         facts.message[:MESSAGE_LIMIT],
         failure,
-        type=f"model_{facts.kind}",
+        type=kind,
+        category=ApplicationErrorCategory.BENIGN,
         # When the reservation is used up, the retry belongs to the workflow, which alone can
         # reserve more.
         non_retryable=not again,

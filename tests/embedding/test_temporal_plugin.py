@@ -157,11 +157,16 @@ async def test_it_goes_with_another_plugin_and_replays(bare: Installation) -> No
     await Replayer(workflows=[OrderWorkflow], plugins=plugins).replay_workflow(history)
 
 
-async def test_a_failed_loop_is_caught_with_its_result(bare: Installation) -> None:
+async def test_a_failed_loop_is_caught_with_its_result(
+    bare: Installation, caplog: pytest.LogCaptureFixture
+) -> None:
     model = await bare.script({"replies": [{"error": "authentication"}]})
     async with foreign(bare) as (client, queue):
         told = await _ordered(client, queue, Asking.run, task={"models": {"executor": model}})
     assert told == "failed: model_error"
+    lines = [one for one in caplog.records if "model_authentication" in one.getMessage()]
+    assert len(lines) == 1
+    assert not [one for one in caplog.records if one.exc_info], "no traceback in their log"
 
 
 async def test_a_bad_task_fails_before_anything_is_started(bare: Installation) -> None:

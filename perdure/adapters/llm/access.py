@@ -25,18 +25,16 @@ from perdure.domain.foundation.names import COMPATIBLE
 NEWEST = {"opus": "claude-opus-5-5", "sonnet": "claude-sonnet-5-5", "haiku": "claude-haiku-5-5"}
 DEFAULT_CLAUDE = NEWEST["sonnet"]
 PLUGIN_GROUP = "perdure.models"
+AGAIN = "`perdure down`, then `perdure up --detach`; a worker of your own by its own command"
 NO_KEY = (
-    "the workers have no key. Set ANTHROPIC_API_KEY where they start, and start them again "
-    "(`perdure down`, then `perdure up --detach`)"
+    "the workers have no key. Set ANTHROPIC_API_KEY in the environment of the process that runs "
+    f"them, and start it again ({AGAIN})"
 )
 NOT_STARTED = (
     "the embedded model is installed, but the workers were started without it. "
     "Start them again: `perdure down`, then `perdure up --detach`"
 )
-RESTART = (
-    "Do so where the workers start, and start them again (`perdure down`, then "
-    "`perdure up --detach`)."
-)
+RESTART = f"Do so where the process of the workers starts, and start it again ({AGAIN})."
 INSTALL = "(or `make setup`) and start the services again, or set ANTHROPIC_API_KEY to use Claude"
 TOLD_BEFORE = timedelta(days=90)
 # The day from which on the provider refuses a model.

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 
 NO_KEY = (
     "No API key for Claude is set, so nothing was sent. "
-    "Set ANTHROPIC_API_KEY for the worker, or use the model `local`."
+    "Set ANTHROPIC_API_KEY in the environment of the process that runs the worker, and start it "
+    "again, or use the model `local`."
 )
 
 

@@ -210,4 +210,4 @@ class ProviderModels:
         )
 
 
-AT_WORKER = "The workers need it."
+AT_WORKER = "The process that runs the workers needs it; start that again."

@@ -6,12 +6,15 @@ import pkgutil
 from typing import get_type_hints
 
 import pytest
-from temporalio.exceptions import ApplicationError
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from temporalio.testing import ActivityEnvironment
 
 import perdure.activities
-from perdure.activities.support.error_mapping import translated
+from perdure.activities.support.error_mapping import model_failure, translated
 from perdure.domain.foundation.base import ActivityMessage
+from perdure.domain.llm.errors import ModelFacts
+from perdure.domain.llm.usage import AttemptTotals
+from perdure.domain.run.activity_messages import ModelFailure
 from perdure.domain.run.message_forms import Misread
 
 
@@ -49,3 +52,19 @@ async def test_a_step_whose_input_is_lost_ends_for_good_and_says_what_is_lost() 
         await ActivityEnvironment().run(step, Misread("blob 4711 is not there"))
     assert ended.value.non_retryable
     assert ended.value.type == "not_found"
+
+
+async def test_a_failure_of_a_provider_is_one_line_of_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    facts = ModelFacts(kind="authentication", message="The key\nwas refused.", status=401)
+    failure = ModelFailure(facts=facts, account=AttemptTotals())
+
+    async def step() -> ApplicationError:
+        return model_failure(failure, pause_s=None, fits=True)
+
+    error = await ActivityEnvironment().run(step)
+    assert error.category is ApplicationErrorCategory.BENIGN, "the SDK would write a traceback"
+    (record,) = caplog.records
+    assert record.getMessage().startswith("model_authentication: The key was refused.")
+    assert record.exc_info is None

@@ -170,6 +170,11 @@ def test_what_cannot_be_called_is_told_with_a_cure(monkeypatch: pytest.MonkeyPat
     assert "AZURE_OPENAI_ENDPOINT" in found["azure"]
     assert "ROUTER_KEY" in found["compat:router"]
     assert "compat:box" not in found
+    assert all(
+        "where the process of the workers starts" in found[name]
+        and "a worker of your own by its own command" in found[name]
+        for name in ("openai", "azure", "compat:router")
+    )
     monkeypatch.setenv("ROUTER_KEY", "sk-router")
     access = access_from(Settings.load(providers=settings.providers, openai_api_key="sk-o"))
     assert {"openai", "compat:router"}.isdisjoint(lacking_models(access))

@@ -150,7 +150,13 @@ def test_default_model(access: dict[str, Any], name: str) -> None:
 @pytest.mark.parametrize(
     ("access", "lacking"),
     [
-        ({}, {"claude": "ANTHROPIC_API_KEY", "local": "perdure"}),
+        (
+            {},
+            {
+                "claude": "ANTHROPIC_API_KEY in the environment of the process that runs them",
+                "local": "perdure",
+            },
+        ),
         ({"api_key": "k", "local_url": "http://127.0.0.1:1"}, {}),
         ({"base_url": "http://gateway"}, {"local": "perdure"}),
         ({"auth_token": "t"}, {"local": "perdure"}),
