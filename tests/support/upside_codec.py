@@ -36,5 +36,10 @@ def failing() -> PayloadCodec:
     raise OSError("no key")
 
 
+def exiting() -> PayloadCodec:
+    """One that ends its process, as command lines do."""
+    raise SystemExit(2)
+
+
 def nothing() -> None:
     """No codec."""

@@ -19,6 +19,7 @@ WRONG = {
     "a module that is not there": ("not_there.at_all:made", "ModuleNotFoundError"),
     "a function that is not there": ("upside_codec:other", "AttributeError"),
     "a function that fails": ("upside_codec:failing", "OSError: no key"),
+    "a function that ends the process": ("upside_codec:exiting", r"sys.exit\(2\)"),
     "no codec": ("upside_codec:nothing", "returns NoneType, no payload codec"),
 }
 
