@@ -307,6 +307,14 @@ class SettingFields(BaseSettings):
             raise ValueError(f"give {SHORTEST_JOURNAL_DAYS} days at least, or 0 to keep all")
         return days
 
+    @field_validator("home", "mcp_file", "api_host", mode="before")
+    @classmethod
+    def _not_empty(cls, value: object) -> object:
+        # An empty path is the current folder, and an empty host is every address of the machine.
+        if value == "":
+            raise ValueError("a text that is not empty")
+        return value
+
     @field_validator("home", mode="after")
     @classmethod
     def _absolute(cls, home: Path) -> Path:

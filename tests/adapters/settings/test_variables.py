@@ -35,6 +35,17 @@ def test_environment_then_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Settings.load().plugins == ("a", "b")
 
 
+@pytest.mark.parametrize("name", ["home", "mcp_file", "api_host"])
+def test_an_empty_place_is_refused_and_means_no_other(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(InvalidInput, match=f"PERDURE_{name.upper()}"):
+        Settings.load(**{name: ""})
+    monkeypatch.setenv(f"PERDURE_{name.upper()}", "")
+    with pytest.raises(InvalidInput, match='found ""; allowed: a text that is not empty'):
+        Settings.load()
+
+
 @pytest.mark.parametrize("name", ["ANTHROPIC_API_KEY", "PERDURE_ANTHROPIC_API_KEY"])
 def test_the_key_is_read_and_masked(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(name, "sk-secret")
