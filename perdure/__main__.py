@@ -1,7 +1,9 @@
 """The console script: builds the context, runs one command, and exits with its code."""
 
+import os
 import signal
 import sys
+from io import TextIOWrapper
 
 from perdure.about import VERSION
 from perdure.domain.foundation.errors import PerdureError
@@ -12,6 +14,9 @@ def main() -> None:
     """Run the command line of this process."""
     # Nothing is open yet, so Ctrl-C may end the process until a command handles it itself.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            _takes_every_sign(stream)
     if sys.argv[1:] == ["--version"]:
         sys.stdout.write(f"{VERSION}\n")
         return
@@ -27,6 +32,17 @@ def main() -> None:
         sys.stderr.write(f"{printable(str(error))}\n")
         app.leave(error.exit_code)
     app.leave(app.main(context, sys.argv[1:]))
+
+
+def _takes_every_sign(stream: TextIOWrapper) -> None:
+    """Make a stream take every text, whatever the locale: no reply is lost to a missing sign.
+
+    Pipes and files get UTF-8 unless `PYTHONIOENCODING` names another encoding; a sign that an
+    encoding or a terminal lacks is shown by its number.
+    """
+    told = stream.isatty() or "PYTHONIOENCODING" in os.environ
+    encoding = stream.encoding if told else "utf-8"
+    stream.reconfigure(encoding=encoding, errors="backslashreplace")
 
 
 if __name__ == "__main__":

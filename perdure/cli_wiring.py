@@ -37,6 +37,7 @@ from perdure.interfaces.services import (
     RuntimeView,
     Services,
 )
+from perdure.interfaces.working_folder import working_folder
 from perdure.local_services.embedded import EmbeddedRuntime
 from perdure.local_services.logs import read_logs
 
@@ -53,7 +54,7 @@ DEFAULTS_FILE = "perdure.yaml"
 
 def app_context(settings: Settings | None = None) -> AppContext:
     """The context of this process over one home folder."""
-    own = settings or Settings.found(folder=Path.cwd())
+    own = settings or Settings.found(folder=working_folder())
     installation = _Installation(own)
     runtime = EmbeddedRuntime(own)
     # A command prints its own output, so by default only warnings are logged.
@@ -78,13 +79,13 @@ def app_context(settings: Settings | None = None) -> AppContext:
         kill_worker=installation.kill_worker,
         lay_out=_lay_out,
         loops=installation.loops,
-        in_home=lambda home: app_context(Settings.found({"home": home}, folder=Path.cwd())),
+        in_home=lambda home: app_context(Settings.found({"home": home}, folder=working_folder())),
         with_plugins=lambda plugins: app_context(_with_plugins(own, plugins)),
-        config=ConfigFiles(own.home, Path.cwd()),
+        config=ConfigFiles(own.home, working_folder()),
         setting_names=KNOWN,
         home=own.home,
         named_home="home" in own.model_fields_set,
-        folder=Path.cwd(),
+        folder=working_folder(),
         user=_user(),
         user_defaults=own.home / DEFAULTS_FILE,
         default_model=default_model_of(own),
@@ -111,7 +112,7 @@ def _with_plugins(own: Settings, plugins: Sequence[str]) -> Settings:
     given: dict[str, object] = {"plugins": tuple(plugins)}
     if "home" in own.model_fields_set:
         given["home"] = own.home
-    return Settings.found(given, folder=Path.cwd())
+    return Settings.found(given, folder=working_folder())
 
 
 class _Installation:

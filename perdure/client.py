@@ -56,6 +56,7 @@ from perdure.interfaces.python_arguments import (
     wrong,
 )
 from perdure.interfaces.services import Services
+from perdure.interfaces.working_folder import working_folder
 from perdure.submission.loading import load, load_data, revise, store
 from perdure.submission.plain_values import plain_fields
 from perdure.submission.types import Flags, Submission, Surroundings, as_workers_see
@@ -237,13 +238,14 @@ class Client:
         # a protocol can type such a module.
         compose = cast("_Compose", importlib.import_module(COMPOSITION))
         text("by", by)
+        folder = working_folder()
         resources = AsyncExitStack()
         loaded = compose.Settings.load(**settings)
         services = await resources.enter_async_context(
             compose.services(loaded, start=start, on_progress=_silent, with_worker=with_worker)
         )
         surroundings = Surroundings(
-            folder=Path.cwd(),
+            folder=folder,
             user_defaults=Path(services.endpoints.home) / DEFAULTS_FILE,
             default_model=compose.default_model(compose.access_from(loaded)),
             settings=compose.SETTING_NAMES,

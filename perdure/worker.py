@@ -11,7 +11,6 @@ import sys
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import AsyncExitStack, contextmanager
 from functools import partial
-from pathlib import Path
 
 import structlog
 
@@ -27,6 +26,7 @@ from perdure.domain.foundation.errors import PerdureError, ServiceUnavailable, S
 from perdure.fleet.fleet import Fleet
 from perdure.fleet.worker_deployment import own_build
 from perdure.fleet.worker_ends import end_in_any_case, no_longer_served, nobody_told
+from perdure.interfaces.working_folder import working_folder
 from perdure.local_services.processes import share_heaps
 from perdure.local_services.ready_file import announce_ready, say_what_is_polled, withdraw_ready
 from perdure.local_services.temporal_server import register_search_attributes
@@ -134,7 +134,7 @@ async def _main() -> None:
     stop_on_signals(stop)
     # A worker of a supervisor gets its settings from it, not from the current folder.
     own = variable("PERDURE_READY_FILE") is None
-    settings = Settings.found(folder=Path.cwd() if own else None)
+    settings = Settings.found(folder=working_folder() if own else None)
     log_process(settings)
     await run_process(settings, stop)
 

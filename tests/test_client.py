@@ -355,6 +355,17 @@ async def test_what_holds_connections_is_not_copied(client: Client, copied: Any)
             copied(held)
 
 
+async def test_a_current_folder_that_is_gone_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    with pytest.raises(InvalidInput, match="The current folder cannot be used"):
+        await Client.connect()
+
+
 def test_the_composition_root_has_what_the_client_asks_for() -> None:
     compose = pytest.importorskip("perdure.composition.client_services")
     for name in ("Settings", "SETTING_NAMES", "services", "access_from", "default_model"):

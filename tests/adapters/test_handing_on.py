@@ -9,7 +9,7 @@ from temporalio.converter import PayloadCodec
 
 from perdure.adapters.handing_on import HandedOn, why_unreadable
 from perdure.domain.foundation.errors import StoreError
-from perdure.foreign_code import CodeEnded
+from perdure.extending.foreign_code import CodeEnded
 
 
 class Raising(PayloadCodec):

@@ -62,6 +62,7 @@ _KINDS: dict[str, str] = {
     "datetime": "a moment such as 2026-01-31T12:00:00Z",
     "time": "a time such as 12:00:00",
     "time_delta": "a number of seconds",
+    "path": "a path",
     "url": "an address such as https://host/path",
     "uuid": "a UUID",
     "fraction": "a number",

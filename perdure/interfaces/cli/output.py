@@ -88,7 +88,9 @@ class Output:
 
     def emit(self, data: Json) -> None:
         """Write one JSON line."""
-        self._write(printable_json(json.dumps(_jsonable(data), ensure_ascii=False)))
+        # A sign that an encoding lacks goes by its number, which in JSON has a form of its own.
+        lacks = not (self._stdout.encoding or "utf-8").lower().startswith("utf")
+        self._write(printable_json(json.dumps(_jsonable(data), ensure_ascii=lacks)))
 
     def tell(self, view: RenderableType) -> None:
         """Print something for people, on standard output."""

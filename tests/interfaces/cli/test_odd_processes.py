@@ -1,0 +1,59 @@
+"""The command in processes as shells, schedulers and containers start them."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+C_LOCALE = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+TASK = "kind: agent\ngoal: Grüße an Øystein 😀\nbudget: {tokens: Łódź}\n"
+
+
+def perdure(
+    *words: str, folder: Path, home: Path, **variables: str
+) -> subprocess.CompletedProcess[bytes]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    return subprocess.run(
+        [sys.executable, "-P", "-m", "perdure", *words],
+        cwd=folder,
+        env={**kept, "PERDURE_HOME": str(home), **variables},
+        capture_output=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_a_pipe_gets_utf_8_whatever_the_locale(tmp_path: Path) -> None:
+    (tmp_path / "task.yaml").write_text(TASK, encoding="utf-8")
+    done = perdure("validate", "task.yaml", folder=tmp_path, home=tmp_path / "home", **C_LOCALE)
+    assert "Łódź".encode() in done.stderr
+    assert done.returncode == 2
+
+
+@pytest.mark.parametrize("variables", [C_LOCALE, {"PYTHONIOENCODING": "ascii"}])
+def test_json_in_a_pipe_can_be_read_in_every_locale(
+    tmp_path: Path, variables: dict[str, str]
+) -> None:
+    (tmp_path / "task.yaml").write_text(TASK, encoding="utf-8")
+    words = ("validate", "task.yaml", "--json")
+    done = perdure(*words, folder=tmp_path, home=tmp_path / "home", **variables)
+    assert "Łódź" in json.dumps(json.loads(done.stdout), ensure_ascii=False)
+    assert b"Traceback" not in done.stderr
+
+
+def test_a_folder_that_is_gone_is_named_in_words(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    code = (
+        "import os, sys; os.rmdir(os.getcwd()); sys.argv = ['perdure', 'list'];"
+        "from perdure.__main__ import main; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code], cwd=gone, capture_output=True, timeout=120, check=False
+    )
+    assert b"Traceback" not in done.stderr
+    assert b"The current folder cannot be used: No such file or directory." in done.stderr
+    assert done.returncode == 2
