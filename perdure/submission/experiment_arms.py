@@ -135,7 +135,7 @@ def _submitted(
     task: str | Fields, arm: WrittenArm, first: Entry, surroundings: Surroundings
 ) -> Submission:
     own = Arm(name=arm.name, task={})
-    entered = trial_task(own, filled(first), label="experiment")
+    entered = trial_task(own, first, label="experiment")
     entered.pop("metadata")
     fields = over(over(WITHOUT_MEMORY, entered), arm.fields)
     plain = _load(task, Flags(fields=fields), surroundings)
@@ -144,12 +144,6 @@ def _submitted(
     # Trying several times replaces iterating: each try is a single iteration.
     once = over(over(WITHOUT_MEMORY, ONE_ITERATION), over(entered, arm.fields))
     return _load(task, Flags(fields=once), surroundings)
-
-
-def filled(entry: Entry) -> Entry:
-    """The input as its task is read with it: null is empty in an input, and in a task missing."""
-    given = {name: "" if value is None else value for name, value in entry.context.items()}
-    return entry.model_copy(update={"context": given})
 
 
 def _load(task: str | Fields, flags: Flags, surroundings: Surroundings) -> Submission:

@@ -22,7 +22,7 @@ from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.problems import problems_of
 from perdure.domain.ports import BlobStore
-from perdure.submission.experiment_arms import filled, stored_arms, submitted_arms, written_arms
+from perdure.submission.experiment_arms import stored_arms, submitted_arms, written_arms
 from perdure.submission.experiment_inputs import entries_of, read_inputs
 from perdure.submission.experiment_scoring import scoring_of
 from perdure.submission.file_references import with_addresses
@@ -188,7 +188,7 @@ def _check_entries(plan: Plan, entries: Sequence[Entry], surroundings: Surroundi
     # Others need no check: the first was read with each arm, and they differ from it only in texts.
     for entry in (entry for entry in entries if entry.fields):
         for arm in plan.arms:
-            task = trial_task(arm, filled(entry), label=plan.name)
+            task = trial_task(arm, entry, label=plan.name)
             try:
                 load_data(task, surroundings=replace(surroundings, folder=None))
             except InvalidInput as error:

@@ -50,7 +50,11 @@ class Lab:
         self.experiments: Experiments = site.gateway.experiments(site.parts.stores.experiments())
 
     async def start(
-        self, id: str, *inputs: str, script: Mapping[str, object] | None = None, **fields: Any
+        self,
+        id: str,
+        *inputs: str | None,
+        script: Mapping[str, object] | None = None,
+        **fields: Any,
     ) -> str:
         """Start an experiment of a refine task over these inputs."""
         model = await self.site.script(dict(script or better_each_time()))
@@ -123,6 +127,12 @@ async def test_the_same_id_is_the_same_experiment(lab: Lab) -> None:
     assert len(await lab.runs("exp-same")) == 1
     with pytest.raises(NotAllowed, match="another experiment"):
         await lab.start("exp-same", "b", arms=arms)
+
+
+async def test_an_input_with_an_empty_field_runs(lab: Lab) -> None:
+    id = await lab.start("exp-empty", None, "a", None, arms={"a": {}})
+    await lab.ended(id)
+    assert [trial.tries[0].outcome for trial in await lab.trials(id)] == ["accepted"] * 3
 
 
 @pytest.mark.parametrize("limit", ["x", "", -1, 0, float("nan"), float("inf"), b"5", [5]])

@@ -142,13 +142,17 @@ class Entry(FrozenModel):
 
 
 def trial_task(arm: Arm, entry: Entry, *, label: str) -> Fields:
-    """The whole task of one run: the arm's, with the input in it, labelled by its experiment."""
+    """The whole task of one run: the arm's, with the input in it, labelled by its experiment.
+
+    A null is empty in an input, and missing in a task, so the task has an empty text.
+    """
     task = over(arm.task, entry.fields)
     if entry.goal is not None:
         task["goal"] = entry.goal
     if entry.context:
         given = task.get("context")
-        task["context"] = {**(given if isinstance(given, dict) else {}), **entry.context}
+        own = {name: "" if value is None else value for name, value in entry.context.items()}
+        task["context"] = {**(given if isinstance(given, dict) else {}), **own}
     told = task.get("metadata")
     task["metadata"] = {**(told if isinstance(told, dict) else {}), "label": label}
     return task
