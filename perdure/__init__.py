@@ -7,7 +7,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from perdure.client import Client, RunHandle
+    from perdure.client import Client
     from perdure.domain.agent.spec import AgentSpec
     from perdure.domain.delegation.spec import DelegationSpec
     from perdure.domain.foundation.errors import PerdureError
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from perdure.extending.check_decorator import Adaptation, CheckResult, check
     from perdure.extending.hook_decorators import adapt, on_end, on_iteration
     from perdure.extending.tool_decorator import tool
+    from perdure.run_handle import RunHandle
     from perdure.submission.types import Flags
 
 __all__ = [
@@ -61,7 +62,7 @@ _HOMES = {
     "PerdureError": "perdure.domain.foundation.errors",
     "RefineSpec": "perdure.domain.refine.spec",
     "RolesSpec": "perdure.domain.roles.spec",
-    "RunHandle": "perdure.client",
+    "RunHandle": "perdure.run_handle",
     "RunResult": "perdure.domain.run.result",
     "RunSpec": "perdure.domain.specs",
     "RunStatus": "perdure.domain.run.status",

@@ -5,13 +5,12 @@ result = await client.run("Write a haiku about rust.")
 """
 
 import importlib
-import uuid
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from types import TracebackType
-from typing import Literal, Protocol, Self, TypeVar, cast
+from typing import Protocol, Self, cast
 
 from perdure.domain.agent.spec import AgentSpec
 from perdure.domain.delegation.spec import DelegationSpec
@@ -19,37 +18,18 @@ from perdure.domain.foundation.errors import NotFound
 from perdure.domain.ports import BlobStore, LiveTexts
 from perdure.domain.refine.spec import RefineSpec
 from perdure.domain.roles.spec import RolesSpec
-from perdure.domain.run.cost_report import CostReport
-from perdure.domain.run.events import Event
-from perdure.domain.run.gates import Gate
-from perdure.domain.run.live_text import LivePart
-from perdure.domain.run.messages import (
-    AddInput,
-    Amend,
-    Answer,
-    AnyMessage,
-    Escalate,
-    Message,
-    Pause,
-    Receipt,
-    Resume,
-    Retry,
-    Stop,
-)
 from perdure.domain.run.result import RunResult
-from perdure.domain.run.status import RunStatus
 from perdure.domain.specs import Spec
-from perdure.domain.turns.records import IterationRecord
 from perdure.experiment_client import Experiments
+from perdure.gateway.types import RunFilter, RunPage
 from perdure.interfaces.gateways import RunGateway
-from perdure.interfaces.live_text import parts
 from perdure.interfaces.python_arguments import (
     RUN,
     Opening,
     WhileOpen,
     count,
     flags_of,
-    message,
+    made,
     not_pickled,
     text,
     text_or_none,
@@ -57,6 +37,7 @@ from perdure.interfaces.python_arguments import (
 )
 from perdure.interfaces.services import Services
 from perdure.interfaces.working_folder import working_folder
+from perdure.run_handle import RunHandle
 from perdure.submission.loading import load, load_data, revise, store
 from perdure.submission.plain_values import plain_fields
 from perdure.submission.types import Flags, Submission, Surroundings, as_workers_see
@@ -64,7 +45,6 @@ from perdure.submission.types import Flags, Submission, Surroundings, as_workers
 COMPOSITION = "perdure.composition.client_services"
 DEFAULTS_FILE = "perdure.yaml"
 Task = Spec | str | PurePath | Mapping[str, object]
-M = TypeVar("M", bound=Message)
 SPECIFICATION = "The specification"
 TASK = "a specification, its fields, the path of a task file, or a goal in words"
 
@@ -91,105 +71,6 @@ class _Compose(Protocol):
         on_progress: Callable[[str], None],
         with_worker: bool = False,
     ) -> AbstractAsyncContextManager[Services]: ...
-
-
-class RunHandle:
-    """One run: look at it, follow it, steer it."""
-
-    def __init__(self, id: str, *, gateway: RunGateway, live: LiveTexts, by: str) -> None:
-        self.id = id
-        self._gateway = gateway
-        self._live = live
-        self._by = by
-
-    def __repr__(self) -> str:
-        return f"RunHandle({self.id!r})"
-
-    __reduce__ = not_pickled
-
-    async def status(self) -> RunStatus:
-        """One look."""
-        return await self._gateway.status(self.id)
-
-    def events(self, *, since: int = 0) -> AsyncIterator[Event]:
-        """Events after `since` as they come; the last one is `ended`."""
-        return self._gateway.events(self.id, since=count("since", since, least=0))
-
-    def stream(self) -> AsyncIterator[LivePart]:
-        """What models say while they say it, in this run and in those below it; ends with the run.
-
-        It may have gaps (`skipped`); the whole text is in the history as always.
-        """
-        return parts(self._live, self.id, self.events())
-
-    async def result(self, *, wait: bool = True) -> RunResult:
-        """The end of the run; raises `NotAllowed` when it goes on and `wait` is off."""
-        return await self._gateway.result(self.id, wait=wait)
-
-    async def records(self) -> Sequence[IterationRecord]:
-        """The iterations so far, in order."""
-        return await self._gateway.records(self.id)
-
-    async def costs(self) -> CostReport:
-        """Spend by phase, model and day."""
-        return await self._gateway.costs(self.id)
-
-    async def pause(self) -> Receipt:
-        """Start no new step; a step in flight finishes."""
-        return await self._send(Pause)
-
-    async def resume(self) -> Receipt:
-        """Go on where it stood."""
-        return await self._send(Resume)
-
-    async def stop(self, *, mode: Literal["graceful", "now"] = "graceful") -> Receipt:
-        """End with the best result: after the step in flight, or at once."""
-        return await self._send(Stop, mode=mode)
-
-    async def escalate(self, note: str = "") -> Receipt:
-        """Open a question to a person at the next checkpoint."""
-        return await self._send(Escalate, note=note)
-
-    async def answer(
-        self, gate: Gate | str, choice: str | None = None, *, text: str | None = None
-    ) -> Receipt:
-        """Answer a question; an approval takes the gate, or its whole name such as `g1-7f3a`."""
-        match cast("object", gate):
-            case Gate(id=name, args_hash=args_hash):
-                pass
-            case str(name):
-                args_hash = None
-            case other:
-                raise wrong("gate", other, "a gate of the run's status, or its name")
-        return await self._send(Answer, gate=name, choice=choice, text=text, args_hash=args_hash)
-
-    async def amend(
-        self,
-        *,
-        budget: Mapping[str, object] | None = None,
-        rubric: Iterable[object] | None = None,
-        guidance: str | None = None,
-    ) -> Receipt:
-        """Change limits or the rubric, or give guidance for the next prompt."""
-        limits = {} if budget is None else budget
-        return await self._send(Amend, budget=limits, rubric=rubric, guidance=guidance)
-
-    async def add_input(self, text: str) -> Receipt:
-        """Say something to the model before its next call; long texts are stored."""
-        return await self._send(AddInput, text=text)
-
-    async def retry(self, note: str = "") -> Receipt:
-        """Go on after a failure, under the same id and on the same account.
-
-        Raises:
-            NotAllowed: the run has not failed.
-        """
-        return await self._send(Retry, note=note)
-
-    async def _send(self, kind: type[M], **fields: object) -> Receipt:
-        signed = {"by": self._by, "request_id": uuid.uuid4().hex}
-        made = cast("AnyMessage", message(kind, fields | signed))
-        return await self._gateway.verb(self.id, made)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -309,8 +190,43 @@ class Client:
         return self._handle(run)
 
     async def run(self, task: Task, *, flags: Flags | None = None) -> RunResult:
-        """Start a run and wait for its result."""
-        return await (await self.start(task, flags=flags)).result()
+        """Start a run and wait for its result.
+
+        If the wait is interrupted, the run goes on; a note at the error says how to find it.
+        """
+        run = await self.start(task, flags=flags)
+        try:
+            return await run.result()
+        except BaseException as ended:
+            ended.add_note(
+                f"The run goes on unless it has ended: client.attach({run.id!r}) finds it."
+            )
+            raise
+
+    async def runs(
+        self,
+        *,
+        label: str | None = None,
+        status: str | None = None,
+        outcome: str | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> RunPage:
+        """The newest runs that somebody started, as `perdure list` shows them.
+
+        Args:
+            label: only those with this label.
+            status: only those in this state, such as `running`.
+            outcome: only those that ended so, such as `accepted`.
+            limit: most runs of a page.
+            cursor: that of the page before, for the next one.
+
+        Raises:
+            InvalidInput: there is no such state or outcome.
+        """
+        wanted = {"label": label, "status": status, "outcome": outcome, "cursor": cursor}
+        told = {**wanted, "limit": count("limit", limit, least=1)}
+        return await self.gateway.list(made(RunFilter, told, heading="The filter"))
 
     async def fork(
         self,

@@ -1,3 +1,4 @@
+import asyncio
 import copy
 import pickle
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
@@ -20,6 +21,7 @@ from perdure.domain.run.live_text import LiveCall
 from perdure.domain.run.messages import AnyMessage, Receipt
 from perdure.domain.run.result import RunResult
 from perdure.domain.specs import Spec
+from perdure.gateway.types import RunFilter, RunPage, RunRow
 from perdure.interfaces import live_text
 from perdure.submission.types import Flags, Surroundings
 
@@ -33,6 +35,7 @@ class Recorder:
     started: list[tuple[Spec, str | None, str | None]] = field(default_factory=list)
     sent: list[tuple[str, AnyMessage]] = field(default_factory=list)
     forked: list[tuple[str, int]] = field(default_factory=list)
+    wanted: list[RunFilter] = field(default_factory=list)
 
     async def start(
         self,
@@ -44,6 +47,11 @@ class Recorder:
     ) -> str:
         self.started.append((spec, run_id, idempotency_key))
         return run_id or "agent-1"
+
+    async def list(self, wanted: RunFilter) -> RunPage:
+        self.wanted.append(wanted)
+        row = RunRow(id="agent-1", kind="agent", goal="x", lifecycle="completed")
+        return RunPage(runs=(row,))
 
     async def default_model(self) -> str | None:
         return None
@@ -322,6 +330,34 @@ async def test_events_begin_after_a_number(client: Client, found: Any) -> None:
     run = await client.attach("@last")
     with pytest.raises(InvalidInput, match="since: found"):
         run.events(since=found)
+
+
+async def test_runs_are_listed_by_what_they_have(client: Client, gateway: Recorder) -> None:
+    page = await client.runs(label="nightly", outcome="accepted", limit=3)
+    assert [row.id for row in page.runs] == ["agent-1"]
+    assert gateway.wanted == [RunFilter(label="nightly", outcome="accepted", limit=3)]
+    with pytest.raises(InvalidInput, match=r'outcome: found "acepted"; .* Did you mean accepted'):
+        await client.runs(outcome="acepted")
+    with pytest.raises(InvalidInput, match="limit: found 0"):
+        await client.runs(limit=0)
+
+
+async def test_an_interrupted_wait_says_how_to_find_the_run(
+    client: Client, gateway: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def interrupted(run: str, *, wait: bool = True) -> RunResult:
+        await asyncio.sleep(3600)
+        raise AssertionError
+
+    monkeypatch.setattr(gateway, "result", interrupted)
+    waiting = asyncio.create_task(client.run("Say it."))
+    while not gateway.started:
+        await asyncio.sleep(0)
+    await asyncio.sleep(0.01)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError) as ended:
+        await waiting
+    assert "client.attach('agent-1') finds it" in ended.value.__notes__[0]
 
 
 async def test_a_path_is_a_file_and_no_goal(

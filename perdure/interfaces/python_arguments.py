@@ -4,15 +4,14 @@ from collections.abc import Mapping
 from operator import index
 from typing import NoReturn, SupportsIndex, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from perdure.domain.foundation.errors import InvalidInput, NotAllowed
 from perdure.domain.foundation.problems import problems_of, shown
-from perdure.domain.run.messages import Message
 from perdure.submission.plain_values import plain_fields
 from perdure.submission.types import Flags
 
-M = TypeVar("M", bound=Message)
+M = TypeVar("M", bound=BaseModel)
 RUN = "the id of a run, a unique beginning of it, or @last; a handle has it as run.id"
 EXPERIMENT = "the id of an experiment, a unique beginning of it, or @last; a handle has it as .id"
 
@@ -51,13 +50,18 @@ def count(name: str, value: object, *, least: int) -> int:
     return number
 
 
-def message(kind: type[M], fields: Mapping[str, object]) -> M:
-    """A message to a run.
+def made(kind: type[M], fields: Mapping[str, object], *, heading: str) -> M:
+    """A model of these fields, such as a message to a run.
+
+    Args:
+        kind: the model.
+        fields: its fields as a program has them.
+        heading: what it is, at the beginning of an error about values that JSON cannot say.
 
     Raises:
         InvalidInput: a field is wrong; the message names all that are.
     """
-    told = plain_fields(fields, heading=f"What is told to the run ({kind.__name__})")
+    told = plain_fields(fields, heading=heading)
     try:
         return kind.model_validate(told)
     except ValidationError as error:

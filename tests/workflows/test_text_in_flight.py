@@ -12,8 +12,8 @@ from installation import Installation
 from steered import HELD_LIST, spec
 from waiting import eventually
 
-from perdure.client import RunHandle
 from perdure.domain.run.live_text import LivePart
+from perdure.run_handle import RunHandle
 
 SAID = " ".join(f"word-{number}" for number in range(80))
 
