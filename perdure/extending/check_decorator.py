@@ -15,6 +15,7 @@ from perdure.domain.evaluation.checks import PLUGIN_NAME
 from perdure.domain.foundation.errors import InvalidInput, PerdureError
 from perdure.domain.foundation.problems import problems_of
 from perdure.domain.tools.definitions import ActivityTarget
+from perdure.extending.decorating import decorated
 
 
 class Adaptation(dict[str, JsonValue]):
@@ -113,13 +114,24 @@ class CustomCheck:
             ) from None
 
 
-def check(*, name: str | None = None) -> Callable[[Callable[..., object]], CustomCheck]:
+@typing.overload
+def check(function: Callable[..., object], /) -> CustomCheck: ...
+
+
+@typing.overload
+def check(*, name: str | None = None) -> Callable[[Callable[..., object]], CustomCheck]: ...
+
+
+def check(
+    function: object = None, /, *, name: str | None = None
+) -> CustomCheck | Callable[[Callable[..., object]], CustomCheck]:
     """Make a function of an output a check.
 
     It returns True or False, a number from 0 to 1, such a number with words that say what is
     missing, or a `CheckResult`. What it raises leaves the output unscored.
 
     Args:
+        function: the function, where the decorator stands without brackets.
         name: what rubrics call it, such as `acme.spelling`; the function's name when absent.
 
     Raises:
@@ -127,10 +139,10 @@ def check(*, name: str | None = None) -> Callable[[Callable[..., object]], Custo
             asynchronous.
     """
 
-    def decorate(function: Callable[..., object]) -> CustomCheck:
-        return custom_check(function, name=name or function.__name__)
+    def decorate(decorated_function: Callable[..., object]) -> CustomCheck:
+        return custom_check(decorated_function, name=name or decorated_function.__name__)
 
-    return decorate
+    return decorated("check", function, decorate)
 
 
 def custom_check(function: Callable[..., object], *, name: str) -> CustomCheck:

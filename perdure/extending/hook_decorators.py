@@ -7,6 +7,7 @@ A task names them under `hooks`. Parameters after the first are read by their an
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import overload
 
 from pydantic import BaseModel, JsonValue, ValidationError
 
@@ -15,6 +16,7 @@ from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.problems import problems_of
 from perdure.domain.run.hooks import EndFacts, HookKind, IterationFacts
 from perdure.extending.check_decorator import parameters_of
+from perdure.extending.decorating import decorated
 
 Decorator = Callable[[Callable[..., object]], "Hook"]
 
@@ -47,36 +49,61 @@ class Hook:
         return {name: getattr(read, name) for name in type(read).model_fields}
 
 
-def adapt(*, name: str | None = None) -> Decorator:
+@overload
+def adapt(function: Callable[..., object], /) -> Hook: ...
+
+
+@overload
+def adapt(*, name: str | None = None) -> Decorator: ...
+
+
+def adapt(function: object = None, /, *, name: str | None = None) -> Hook | Decorator:
     """Make a function of an iteration the computation of what changes before the next one.
 
     It takes `IterationFacts` and returns the values that are in force from then on, as a mapping
     that JSON can write.
 
     Args:
+        function: the function, where the decorator stands without brackets.
         name: what tasks call it, such as `acme.widen`; the function's name when absent.
 
     Raises:
         InvalidInput: the name is malformed, or a parameter has no annotation.
     """
-    return _decorator("adapt", name)
+    return _decorator("adapt", function, name)
 
 
-def on_iteration(*, name: str | None = None) -> Decorator:
+@overload
+def on_iteration(function: Callable[..., object], /) -> Hook: ...
+
+
+@overload
+def on_iteration(*, name: str | None = None) -> Decorator: ...
+
+
+def on_iteration(function: object = None, /, *, name: str | None = None) -> Hook | Decorator:
     """Make a function of `IterationFacts` one that is called after each iteration; as `adapt`."""
-    return _decorator("on_iteration", name)
+    return _decorator("on_iteration", function, name)
 
 
-def on_end(*, name: str | None = None) -> Decorator:
+@overload
+def on_end(function: Callable[..., object], /) -> Hook: ...
+
+
+@overload
+def on_end(*, name: str | None = None) -> Decorator: ...
+
+
+def on_end(function: object = None, /, *, name: str | None = None) -> Hook | Decorator:
     """Make a function of `EndFacts` one that is called when a run ends; as `adapt`."""
-    return _decorator("on_end", name)
+    return _decorator("on_end", function, name)
 
 
-def _decorator(kind: HookKind, name: str | None) -> Decorator:
+def _decorator(kind: HookKind, given: object, name: str | None) -> Hook | Decorator:
     def decorate(function: Callable[..., object]) -> Hook:
         return hook_of(kind, function, name=name or function.__name__)
 
-    return decorate
+    return decorated(kind, given, decorate)
 
 
 def hook_of(kind: HookKind, function: Callable[..., object], *, name: str) -> Hook:

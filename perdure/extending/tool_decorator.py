@@ -22,6 +22,7 @@ from perdure.domain.tools.definitions import (
     ToolDefinition,
     ToolGrant,
 )
+from perdure.extending.decorating import decorated
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -98,6 +99,11 @@ class Tool(Generic[P, R_co]):
         return replace(self, mending=mending)
 
 
+@typing.overload
+def tool(function: Callable[P, R], /) -> Tool[P, R]: ...
+
+
+@typing.overload
 def tool(
     *,
     access: AccessClass = "read",
@@ -108,10 +114,26 @@ def tool(
     exclusive: bool = False,
     aliases: tuple[str, ...] = (),
     tags: tuple[str, ...] = (),
-) -> Callable[[Callable[P, R]], Tool[P, R]]:
+) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
+
+
+def tool(
+    function: object = None,
+    /,
+    *,
+    access: AccessClass = "read",
+    idempotent: bool = False,
+    needs_approval: bool = False,
+    timeout_s: float = DEFAULT_TIMEOUT_S,
+    name: str | None = None,
+    exclusive: bool = False,
+    aliases: tuple[str, ...] = (),
+    tags: tuple[str, ...] = (),
+) -> object:
     """Make a typed function, synchronous or asynchronous, a tool.
 
     Args:
+        function: the function, where the decorator stands without brackets.
         access: what it touches: `read`, `write`, `execute`, `network` or `person`.
         idempotent: a repeat with the same arguments changes nothing more, so it may be retried.
         needs_approval: a person approves each call.
@@ -125,14 +147,14 @@ def tool(
         InvalidInput: a parameter has no annotation, or the name is malformed.
     """
 
-    def decorate(function: Callable[P, R]) -> Tool[P, R]:
-        full_name = name or function.__name__
+    def decorate(plain: Callable[..., object]) -> Tool[..., object]:
+        full_name = name or plain.__name__
         if not _NAME.fullmatch(full_name):
             raise InvalidInput(
                 f"The tool name {full_name!r} is malformed.",
                 cure="Use lower-case words joined by dots, such as texts.count.",
             )
-        read = _signature(function, full_name)
+        read = _signature(plain, full_name)
         fact = ToolDefinition(
             name=full_name,
             description=read.summary or full_name,
@@ -147,12 +169,12 @@ def tool(
         )
         return Tool(
             fact=fact,
-            function=function,
+            function=plain,
             arguments=read.arguments,
             context_name=read.context_name,
         )
 
-    return decorate
+    return decorated("tool", function, decorate)
 
 
 @dataclass(frozen=True, slots=True)
