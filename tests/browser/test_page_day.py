@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from installation import Installation, WorkerProcess
-from page_visit import signed_in
+from page_visit import signed_in, unfold
 from playwright.async_api import Browser, Page, expect
 from rest import Rest, scripted, served
 from temporalio.testing import WorkflowEnvironment
@@ -60,6 +60,7 @@ async def office(server: WorkflowEnvironment, tmp_path: Path) -> AsyncIterator[O
 async def _start(page: Page, rest: Rest, **fields: str) -> str:
     """Fill in the form, read the worst case, start; the id of the run."""
     await page.goto(f"{rest.url}/new")
+    await unfold(page)
     await page.select_option("select[name=kind]", fields.pop("kind", "refine"))
     for name, value in fields.items():
         await page.fill(f"[name={name}]", value)

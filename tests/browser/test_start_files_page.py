@@ -1,7 +1,7 @@
 """Files in the start form, by a person with a browser, with scripts and without."""
 
 import pytest
-from page_visit import signed_in
+from page_visit import signed_in, unfold
 from pictures import pdf, png
 from playwright.async_api import Browser, FilePayload, expect
 from rest import Rest
@@ -22,6 +22,7 @@ async def test_files_are_chosen_looked_over_and_left_out(
     await page.goto(f"{rest.url}/new")
     await page.get_by_label("What should be done").fill("Read the chart.")
     await page.locator("select[name=kind]").select_option("agent")
+    await unfold(page)
     await page.locator("input[name=model]").fill(model)
     await page.locator("input[name=files]").set_input_files([EVIL])
     await page.get_by_role("button", name="See what it could cost").click()

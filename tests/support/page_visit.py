@@ -57,6 +57,13 @@ async def visitor(rest: Rest, token: str) -> AsyncGenerator[Visitor]:
         yield Visitor(client, rest.url)
 
 
+async def unfold(page: Page) -> None:
+    """Open all groups of the start form, as a person does."""
+    for group in await page.locator("details.group").all():
+        if await group.get_attribute("open") is None:
+            await group.locator("summary").click()
+
+
 async def signed_in(page: Page, rest: Rest, *scopes: Scope) -> Page:
     """Sign in with a token of these scopes (all, if none is named), as a person does."""
     await page.goto(f"{rest.url}/runs")

@@ -22,6 +22,7 @@ from perdure.interfaces.web.start.files import (
     most_bytes,
     now_kept,
 )
+from perdure.interfaces.web.start.groups import limit_words, open_groups
 from perdure.interfaces.web.start.task_form import TaskForm
 from perdure.interfaces.web.visit import Fields, Here, Visit, run_path
 
@@ -85,6 +86,10 @@ async def _form(
 ) -> Response:
     definitions = await visit.api.get("/loops/definitions", Definitions)
     tasks = (await visit.api.get("/tasks", ReadyTasks)).items
+    ready = next((one for one in tasks if one.name == form.ready), None)
+    base = TaskForm()
+    if ready is not None:
+        base = TaskForm.of(await visit.api.get(at("tasks", ready.name), ReadyTask))
     return visit.page(
         "start/start.html",
         status_code=problem.status if problem else 200,
@@ -93,7 +98,7 @@ async def _form(
         found=problem,
         definitions=definitions.items,
         tasks=tasks,
-        ready=next((one for one in tasks if one.name == form.ready), None),
+        ready=ready,
         key=uuid.uuid4().hex,
         takes=next((one.takes for one in definitions.items if one.name == form.definition), ())
         if form.kind == "roles"
@@ -101,6 +106,8 @@ async def _form(
         texts=text_of,
         kept=kept_words(form.kept),
         lost=lost,
+        opened=open_groups(form, base=base, problem=problem, lost=bool(lost)),
+        limits=limit_words(form),
         most=size_in_words(most_bytes(visit.site.rules.body_bytes)),
         accepted=ACCEPTED,
     )
