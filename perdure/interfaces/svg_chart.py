@@ -1,10 +1,14 @@
-"""Line charts as SVG, with a logarithmic scale for sizes and a linear one for scores."""
+"""Line charts as SVG, with a logarithmic scale for sizes and a linear one for scores.
+
+A chart is a whole file, on white; where a page holds it, its stylesheet replaces the colours by the
+classes of the parts.
+"""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from xml.sax.saxutils import escape
+from xml.sax.saxutils import escape, quoteattr
 
 WIDTH, HEIGHT = 760, 420
 LEFT, RIGHT, TOP, BOTTOM = 80, 170, 50, 50
@@ -37,7 +41,10 @@ def share_scale() -> Scale:
 def line_chart(
     title: str, lines: Mapping[str, Sequence[float]], *, across: str, up: str, scale: Scale
 ) -> str:
-    """Draw one line for each name; the values of a line belong to 1, 2, 3 and so on."""
+    """Draw one line for each name; the values of a line belong to 1, 2, 3 and so on.
+
+    The classes are `back`, `grid`, and for the lines with their names `line0` to `line3`.
+    """
     most = max(map(len, lines.values()))
 
     def x(index: float) -> float:
@@ -49,20 +56,25 @@ def line_chart(
     parts = [_text(WIDTH / 2, 28, title, anchor="middle"), _text(LEFT, HEIGHT - 12, across)]
     parts.append(_text(8, TOP - 12, up))
     for mark in scale.marks:
-        parts.append(_path([(LEFT, y(mark)), (WIDTH - RIGHT, y(mark))], "#d0d0d0"))
+        parts.append(_path([(LEFT, y(mark)), (WIDTH - RIGHT, y(mark))], "#d0d0d0", "grid"))
         parts.append(_text(LEFT - 8, y(mark) + 4, format(mark, scale.label), anchor="end"))
     for index in sorted({1, (1 + most) // 2, most}):
         parts.append(_text(x(index), HEIGHT - BOTTOM + 18, str(index), anchor="middle"))
     places = _apart([y(values[-1]) for values in lines.values()])
     for number, (name, values) in enumerate(lines.items()):
-        colour = COLOURS[number % len(COLOURS)]
-        parts.append(_path([(x(at), y(value)) for at, value in enumerate(values, 1)], colour))
+        colour, of = COLOURS[number % len(COLOURS)], f"line{number % len(COLOURS)}"
+        points = [(x(at), y(value)) for at, value in enumerate(values, 1)]
+        parts.append(_path(points, colour, of))
         if len(values) == 1:  # a line with one point is invisible
-            parts.append(f'<circle cx="{x(1):.1f}" cy="{y(values[0]):.1f}" r="4" fill="{colour}"/>')
-        parts.append(_text(x(len(values)) + 8, places[number] + 4, name, fill=colour))
+            place = f'cx="{x(1):.1f}" cy="{y(values[0]):.1f}"'
+            parts.append(f'<circle class="{of}" {place} r="4" fill="{colour}"/>')
+        named = _text(x(len(values)) + 8, places[number] + 4, name, fill=colour, of=of)
+        parts.append(named)
+    told = quoteattr(f"{title}: {up} after each {across}")
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
-        'font-family="sans-serif" font-size="12"><rect width="100%" height="100%" fill="#fff"/>'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
+        f'aria-label={told} font-family="sans-serif" font-size="12">'
+        '<rect class="back" width="100%" height="100%" fill="#fff"/>'
         f"{''.join(parts)}</svg>\n"
     )
 
@@ -76,11 +88,14 @@ def _apart(places: Sequence[float]) -> list[float]:
     return found
 
 
-def _text(x: float, y: float, words: str, *, anchor: str = "start", fill: str = "#222") -> str:
+def _text(
+    x: float, y: float, words: str, *, anchor: str = "start", fill: str = "#222", of: str = "word"
+) -> str:
     place = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{fill}"'
-    return f"<text {place}>{escape(words)}</text>"
+    return f'<text class="{of}" {place}>{escape(words)}</text>'
 
 
-def _path(points: Sequence[tuple[float, float]], colour: str) -> str:
+def _path(points: Sequence[tuple[float, float]], colour: str, of: str) -> str:
     places = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-    return f'<polyline points="{places}" fill="none" stroke="{colour}" stroke-width="1.5"/>'
+    drawn = f'fill="none" stroke="{colour}" stroke-width="1.5"'
+    return f'<polyline class="{of}" points="{places}" {drawn}/>'

@@ -23,7 +23,6 @@ NO_PAGES = frozenset(
         "/runs/{run}/iterations/{index}/attachments/{ref}",
         "/runs/{run}/results/{ref}",
         "/costs.csv",
-        "/experiments/{experiment}/plot.svg",
         "/experiments/{experiment}/report.{ending}",
         "/sign-in/provider",
         "/sign-in/provider/back",

@@ -3,6 +3,7 @@
 import html
 import re
 from decimal import Decimal
+from xml.etree import ElementTree
 
 import pytest
 from kept_experiments import AT, ended_experiment
@@ -47,10 +48,17 @@ async def test_the_report_says_first_what_a_reader_must_know(
     assert 'href="/runs?label=exp-page"' in page
 
 
-async def test_the_plot_is_a_picture_of_this_site(person: Visitor, experiment: str) -> None:
-    answer = await person.client.get(f"/experiments/{experiment}/plot.svg")
-    assert answer.headers["content-type"].startswith("image/svg+xml")
-    assert "<b>bottles" not in answer.text
+async def test_the_plot_is_a_part_of_the_page_and_a_whole_file(
+    person: Visitor, experiment: str
+) -> None:
+    """In the page its colours are those of the theme; the file has its own, on white."""
+    page = await person.see(f"/experiments/{experiment}")
+    drawn = page[page.index("<svg") : page.index("</svg>") + len("</svg>")]
+    assert "<b>bottles" not in drawn and "&lt;b&gt;bottles" in drawn
+    file = await person.client.get(f"/experiments/{experiment}/report.svg")
+    assert file.text.strip() == drawn
+    back = ElementTree.fromstring(file.text)[0]
+    assert (back.attrib["class"], back.attrib["fill"]) == ("back", "#fff")
 
 
 async def test_an_unknown_one_is_told(person: Visitor) -> None:
@@ -66,7 +74,7 @@ async def test_it_can_be_compared_where_runs_are(person: Visitor, experiment: st
     assert NAME not in asked
     compared = await person.see(f"/compare?experiment={experiment}")
     assert "<h2>Arms</h2>" in compared
-    assert "/experiments/exp-page/plot.svg" in compared
+    assert '<div class="chart"' in compared
     answer = await person.client.get("/compare", params={"experiment": "nope"})
     assert answer.status_code == 404
 

@@ -4,8 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fastapi.responses import Response
+from markupsafe import Markup
 
 from perdure.domain.experiments.status import ExperimentStatus
+from perdure.interfaces.experiments.export import svg
 from perdure.interfaces.experiments.pasted_inputs import INPUT_FORMS
 from perdure.interfaces.experiments.report import ExperimentReport, Loss
 from perdure.interfaces.experiments.words import (
@@ -56,7 +58,7 @@ async def shown(
     """
     status = await visit.api.get(at("experiments", experiment), ExperimentStatus)
     report = await report_of(visit, experiment)
-    drawn = any(arm.by_iteration for arm in report.arms)
+    drawn = svg(report)
     return visit.page(
         "experiments/experiment.html",
         status_code=found.status if found else 200,
@@ -77,7 +79,8 @@ async def shown(
         ],
         estimate=ESTIMATE,
         losses=[_loss(loss) for loss in report.losses[:SHOWN_LOSSES]],
-        drawn=drawn,
+        # A chart is made here, with every name in it escaped.
+        drawn=Markup(drawn) if drawn else None,
         files=[(name, told) for name, told in FILES.items() if drawn or name != "svg"],
         input_forms=INPUT_FORMS,
         more=inputs,

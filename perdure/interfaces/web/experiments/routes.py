@@ -6,11 +6,10 @@ from fastapi import APIRouter
 from fastapi.responses import Response
 
 from perdure.domain.experiments.status import ExperimentStatus
-from perdure.interfaces.experiments.export import svg
 from perdure.interfaces.experiments.words import progress_words, state_words
 from perdure.interfaces.rest.experiments import ExperimentPage
-from perdure.interfaces.web.api_calls import ApiProblem, at
-from perdure.interfaces.web.experiments.report_page import report_of, shown
+from perdure.interfaces.web.api_calls import at
+from perdure.interfaces.web.experiments.report_page import shown
 from perdure.interfaces.web.visit import Here, Visit
 
 router = APIRouter()
@@ -39,15 +38,6 @@ async def show_all(visit: Here, cursor: str = "") -> Response:
 async def show(visit: Here, experiment: str) -> Response:
     """Show one experiment with its report so far."""
     return await shown(visit, experiment)
-
-
-@router.get("/experiments/{experiment}/plot.svg")
-async def plot(visit: Here, experiment: str) -> Response:
-    """The plot: the mean best score of every arm after each iteration."""
-    drawn = svg(await report_of(visit, experiment))
-    if drawn is None:
-        raise ApiProblem(404, "not_found", "No arm has scores to draw yet.")
-    return Response(drawn, media_type="image/svg+xml")
 
 
 async def listed(visit: Visit, cursor: str = "") -> tuple[list[Row], str | None]:
