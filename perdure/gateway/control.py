@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 from pydantic import JsonValue, ValidationError
 
 from perdure.domain.evaluation.rubric import Rubric, RubricProblems
-from perdure.domain.foundation.errors import InvalidInput, NotAllowed, NotFound, PerdureError
+from perdure.domain.foundation.errors import (
+    InvalidInput,
+    NoReadyWorker,
+    NotAllowed,
+    NotFound,
+    PerdureError,
+)
 from perdure.domain.foundation.names import LoopKind, loops_queue
 from perdure.domain.foundation.tolerance import read_as
 from perdure.domain.ports import BlobStore, RecordStore
@@ -27,6 +33,7 @@ from perdure.domain.run.messages import (
 )
 from perdure.domain.specs import RUN_SPEC
 from perdure.gateway.error_mapping import unknown_run
+from perdure.gateway.server_pauses import PAUSED_THERE
 from perdure.gateway.temporal_gateway import ExecutionInfo, TemporalGateway
 from perdure.gateway.types import BulkReport
 from perdure.gateway.visibility import OURS, every, quoted
@@ -92,6 +99,8 @@ class Steering:
             receipt = await self._server.update(run, VERB_OF[type(message)], sent)
         except NotFound:
             raise await self._why_not(run) from None
+        except NoReadyWorker as silent:
+            raise await self._why_silent(run, silent) from None
         # Only after the run has accepted the edits: the run decides, the stored copy follows.
         if isinstance(sent, Amend) and sent.edits:
             await self._keep_edits(run, sent)
@@ -170,6 +179,15 @@ class Steering:
                 return message
             case _:
                 return message
+
+    async def _why_silent(self, run: str, silent: NoReadyWorker) -> PerdureError:
+        """Why nobody answers: the run is paused at the server, or no worker is there."""
+        look = await self._server.look(run)
+        if look is None or look.trouble is None or not look.trouble.found.startswith(PAUSED_THERE):
+            return silent
+        return NoReadyWorker(
+            f"The run {run} did not answer: it is {look.trouble.found}", cure=look.trouble.cure
+        )
 
     async def _why_not(self, run: str) -> PerdureError:
         """Why there is no open run with this id: it ended, or never existed."""

@@ -15,13 +15,17 @@ from temporalio.api.enums.v1 import (
 from temporalio.api.failure.v1 import Failure
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.api.workflow.v1 import PendingActivityInfo
-from temporalio.api.workflowservice.v1 import GetWorkflowExecutionHistoryReverseRequest
+from temporalio.api.workflowservice.v1 import (
+    DescribeWorkflowExecutionResponse,
+    GetWorkflowExecutionHistoryReverseRequest,
+)
 from temporalio.client import Client, WorkflowExecutionDescription
 from temporalio.common import SearchAttributeKey
 from temporalio.converter import DataConverter
 
 from perdure.domain.foundation.plain_text import said_in_words
 from perdure.gateway.dispatch import lies_long
+from perdure.gateway.server_pauses import PAUSED_THERE, paused_execution, paused_steps
 from perdure.gateway.store_waits import (
     converter_for,
     in_words,
@@ -91,9 +95,9 @@ class RunProblem:
 async def trouble_of(
     client: Client, described: WorkflowExecutionDescription, *, now: datetime
 ) -> RunProblem | None:
-    """The problem of one run: first of its code, then of its store, then of its steps."""
+    """The problem of one run: a pause at the server, its code, then its store, then its steps."""
     converter, pending = converter_for(client, described.id), described.raw_description
-    trouble = await _code_of(client, described, converter)
+    trouble = paused(pending) or await _code_of(client, described, converter)
     if trouble is not None:
         return trouble
     steps = [await _opened(step, converter) for step in pending.pending_activities]
@@ -103,6 +107,22 @@ async def trouble_of(
         # One mark for all steps and attempts, so that people are told once.
         return RunProblem(mark=STORE, found=in_words(waiting, now=now))
     return repeated_step(steps, now=now)
+
+
+def paused(described: DescribeWorkflowExecutionResponse) -> RunProblem | None:
+    """That somebody paused a run, or steps of it, at the server itself."""
+    run = described.workflow_execution_info.execution.workflow_id
+    if (whole := paused_execution(described)) is not None:
+        cure = f"`temporal workflow unpause --workflow-id {run}` lets it go on."
+        return RunProblem(mark=PAUSED_THERE, found=whole, cure=cure)
+    steps = described.pending_activities
+    if (some := paused_steps(steps)) is not None:
+        step = next(one.activity_id for one in steps if one.paused)
+        cure = (
+            f"`temporal activity unpause --workflow-id {run} --activity-id {step}` lets it go on."
+        )
+        return RunProblem(mark=PAUSED_THERE, found=some, cure=cure)
+    return None
 
 
 async def _begun(

@@ -12,6 +12,8 @@ from temporalio.api.enums.v1 import (
 from temporalio.api.workflow.v1 import PendingActivityInfo, PendingWorkflowTaskInfo
 from temporalio.api.workflowservice.v1 import DescribeWorkflowExecutionResponse
 
+from perdure.gateway.server_pauses import paused_execution
+
 PENDING = "pending"
 DISPATCHED = "dispatched"
 PATIENCE_S = 5.0  # as long as the readiness probe waits for an answer
@@ -32,7 +34,12 @@ class Unfetched:
 
 
 def unfetched(described: DescribeWorkflowExecutionResponse, *, now: datetime) -> Unfetched | None:
-    """The oldest task of a run that no worker has fetched, however young it is."""
+    """The oldest task of a run that no worker has fetched, however young it is.
+
+    What is paused at the server is not offered to workers, so it lies in no queue.
+    """
+    if paused_execution(described) is not None:
+        return None
     build = _pinned(described)
     lying = [
         _step(step, now, build) for step in described.pending_activities if _waits(step, build)
@@ -97,6 +104,8 @@ def _waits(step: PendingActivityInfo, build: str) -> bool:
     # is pinned to a build, the workers of that build may be gone.
     scheduled = PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED
     pauses = step.HasField("next_attempt_schedule_time")
+    if step.paused:
+        return False
     return step.state == scheduled and (step.attempt <= 1 or (build != "" and not pauses))
 
 

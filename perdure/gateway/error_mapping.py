@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 from temporalio.client import (
     WorkflowQueryFailedError,
+    WorkflowQueryRejectedError,
     WorkflowUpdateFailedError,
     WorkflowUpdateRPCTimeoutOrCancelledError,
 )
@@ -66,6 +67,9 @@ def translated(
             f"The worker of run {run} cannot answer: {error.message}",
             cure="Read its log with `perdure logs worker`.",
         ) from error
+    except WorkflowQueryRejectedError as error:
+        # The server asks no worker about an execution that is paused there.
+        raise no_answer(run or "") from error
 
 
 @contextmanager

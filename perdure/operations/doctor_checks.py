@@ -17,6 +17,7 @@ from perdure.domain.foundation.errors import NotFound, PerdureError, ServiceUnav
 from perdure.domain.foundation.names import installation_of
 from perdure.domain.installation.model_rates import queue_of_rate
 from perdure.domain.run.status import RunStatus
+from perdure.gateway.server_pauses import PAUSED_THERE
 from perdure.gateway.store_waits import WAITS_FOR_STORE
 from perdure.gateway.types import FailingRuns, RunFilter
 from perdure.gateway.worker_probe import polled, workflow_pollers
@@ -313,11 +314,14 @@ async def _statuses(gateway: RunGateway, runs: list[str]) -> list[RunStatus]:
 def _waits(status: RunStatus) -> list[Check]:
     """Why a run waits, if somebody can do something about it."""
     name, checks = f"run {status.id}", list[Check]()
-    if (status.trouble or "").startswith(WAITS_FOR_STORE):
-        found = status.trouble or ""
-        checks.append(Check(name=name, state="warning", found=found, cure=WAITING))
-    found, _, start = status.dispatch.rpartition(" Start one with ")
-    if start:
+    trouble = status.trouble or ""
+    if trouble.startswith(WAITS_FOR_STORE):
+        checks.append(Check(name=name, state="warning", found=trouble, cure=WAITING))
+    if trouble.startswith(PAUSED_THERE):
+        found, _, cure = trouble.partition(". ")
+        checks.append(Check(name=name, state="warning", found=f"{found}.", cure=cure))
+    found, separator, start = status.dispatch.rpartition(" Start one with ")
+    if separator:
         cure = f"Start one with {start}"
         checks.append(Check(name=name, state="warning", found=found, cure=cure))
     return checks

@@ -45,6 +45,7 @@ DYNAMIC = (
     "history.timerProcessorMaxPollRPS=2000",
     'history.timerProcessorMaxTimeShift="10ms"',
     'history.workflowIdReuseMinimalInterval="0s"',
+    "frontend.WorkflowPauseEnabled=true",
 )
 LIFECYCLE = SearchAttributeKey.for_keyword("PerdureLifecycle")
 OUTCOME = SearchAttributeKey.for_keyword("PerdureOutcome")

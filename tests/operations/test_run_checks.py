@@ -13,6 +13,7 @@ from perdure.domain.foundation.errors import NotFound
 from perdure.domain.run.status import BudgetStatus, RunStatus
 from perdure.domain.schedules.plan import SchedulePlan, Times
 from perdure.gateway.schedules import MISSING
+from perdure.gateway.server_pauses import PAUSED_THERE
 from perdure.gateway.types import FailingRun, FailingRuns, RunFilter, RunPage, RunRow
 from perdure.interfaces.services import Check
 from perdure.operations import doctor_checks
@@ -91,6 +92,34 @@ async def test_open_runs_are_asked_what_they_wait_for(
     assert [(check.name, check.found) for check in checks] == found
     assert all(check.cure for check in checks)
     assert len(listed.asked) == min(runs, doctor_checks.LOOKED_AT)
+
+
+UNPAUSE = "`temporal workflow unpause --workflow-id r1` lets it go on."
+NOBODY = "no worker has taken the run itself from the queue q for 9 s: none is there."
+
+
+@pytest.mark.parametrize(
+    ("status", "told"),
+    [
+        pytest.param({"dispatch": "dispatched"}, [], id="at work"),
+        pytest.param({"dispatch": "pending"}, [], id="young"),
+        pytest.param(
+            {"dispatch": f"{NOBODY} Start one with `perdure worker`."},
+            [(NOBODY, "Start one with `perdure worker`.")],
+            id="no worker",
+        ),
+        pytest.param(
+            {"dispatch": "dispatched", "trouble": f"{PAUSED_THERE} by ops: no step. {UNPAUSE}"},
+            [(f"{PAUSED_THERE} by ops: no step.", UNPAUSE)],
+            id="paused at the server",
+        ),
+    ],
+)
+def test_only_what_somebody_can_mend_is_told(
+    status: dict[str, str], told: list[tuple[str, str]]
+) -> None:
+    checks = doctor_checks._waits(_status("r1", **status))
+    assert [(check.found, check.cure) for check in checks] == told
 
 
 async def test_a_run_that_went_meanwhile_hides_no_other() -> None:

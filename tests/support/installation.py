@@ -50,6 +50,7 @@ FAST_SERVER = (
     # An execution is deleted once the queues have noted that its close is done: every 30 s.
     "--dynamic-config-value", 'history.transferProcessorUpdateAckInterval="1s"',
     "--dynamic-config-value", 'history.visibilityProcessorUpdateAckInterval="1s"',
+    "--dynamic-config-value", "frontend.WorkflowPauseEnabled=true",
 )  # fmt: skip
 # A worker on a busy machine takes its time; who waits for an answer that comes loses nothing.
 PATIENT = Waits(ready=15.0, query=10.0, update=20.0)
