@@ -42,7 +42,7 @@ from perdure.domain.schedules.admission import Admitted, TurnedAway
 from perdure.domain.schedules.plan import MonthlyBudget, SchedulePlan, Times
 from perdure.interfaces.gateways import RunGateway
 from perdure.interfaces.installation_figures import InstallationFigures
-from perdure.operations.expiry import expire, stone_of
+from perdure.operations.expiry import Expired, expire, stone_of
 
 NAMES = frozenset(table.name for table in GROWING)
 # Partial indexes: a row leaves them when its run has ended, or its attempt was counted.
@@ -239,8 +239,9 @@ async def test_neither_does_a_statement_that_drops_what_a_rule_keeps_no_longer(
         )  # fmt: skip
     server = cast("RunGateway", _Server(stores.records))
     rules = read_rules("7d label=old; keep")
+    found = Expired()
     with _hearing() as heard:
-        found = await expire(stores, server, rules, now=datetime.now(UTC), dry_run=False)
+        await expire(stores, server, rules, now=datetime.now(UTC), dry_run=False, found=found)
         await stores.records.open_runs()
         await stores.erasure().roots(after="x")
     assert (found.dropped, found.left) == (2, 0)
