@@ -198,12 +198,19 @@ def validated(
             wrong += _examined(likely)[1]
         wrong += behind_names(likely or whole, wrong, lambda fields: _examined(fields)[1])
         wrong += of_sound_parts(likely or whole, rubric_problems)
-    found = [*problems, *wrong]
+    found = [*problems, *(_named_kinds(problem) for problem in wrong)]
     told = {problem.path for problem in found}
     found += [problem for problem in unsound(whole) if problem.path not in told]
     if spec is None or found:
         raise refusal([_with_source(problem, layers) for problem in found])
     return spec
+
+
+def _named_kinds(problem: Problem) -> Problem:
+    """A missing kind with those that there are, for who writes a first task."""
+    if (problem.path, problem.found) != ("kind", "nothing"):
+        return problem
+    return problem.model_copy(update={"allowed": f"one of {', '.join(sorted(FIELDS_BY_KIND))}"})
 
 
 def refusal(problems: Sequence[Problem]) -> InvalidInput:

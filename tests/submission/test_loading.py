@@ -281,3 +281,10 @@ def test_a_script_is_told_from_a_task(home: Path, submit: Load) -> None:
     with pytest.raises(InvalidInput, match="is a script of the scripted model") as caught:
         submit("played.yaml")
     assert "--model scripted:played.yaml" in str(caught.value.cure)
+
+
+def test_a_missing_kind_is_told_with_those_that_there_are() -> None:
+    with pytest.raises(
+        InvalidInput, match="kind: found nothing; allowed: one of agent, delegation"
+    ):
+        load_data({"goal": "g"}, surroundings=Surroundings(folder=None))
