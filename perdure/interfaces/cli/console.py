@@ -4,6 +4,7 @@ Names, paths, labels, tool arguments and model replies reach the views unchanged
 drawn, control characters in them are shown by their number, whichever view it is.
 """
 
+import os
 from collections.abc import Iterable
 from typing import TextIO
 
@@ -13,10 +14,17 @@ from rich.text import Text
 
 from perdure.domain.foundation.plain_text import printable
 
+# Set for the kernel of a notebook, and so for every command of its cells.
+NOTEBOOK = "JPY_PARENT_PID"
+
 
 def console_on(file: TextIO) -> Console:
     """A console that prints text as given: no markup, no emoji codes, no control characters."""
-    return PrintableConsole(file=file, highlight=False, markup=False, emoji=False)
+    # A cell's `!perdure` has a terminal that erases nothing: each turn of a spinner would stay.
+    terminal = False if NOTEBOOK in os.environ else None
+    return PrintableConsole(
+        file=file, force_terminal=terminal, highlight=False, markup=False, emoji=False
+    )
 
 
 class PrintableConsole(Console):

@@ -1,5 +1,6 @@
 """The command in processes as shells, schedulers and containers start them."""
 
+import io
 import json
 import os
 import subprocess
@@ -7,6 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from perdure.interfaces.cli.output import Output
 
 C_LOCALE = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 TASK = "kind: agent\ngoal: Grüße an Øystein 😀\nbudget: {tokens: Łódź}\n"
@@ -57,3 +60,26 @@ def test_a_folder_that_is_gone_is_named_in_words(tmp_path: Path) -> None:
     assert b"Traceback" not in done.stderr
     assert b"The current folder cannot be used: No such file or directory." in done.stderr
     assert done.returncode == 2
+
+
+class Terminal(io.StringIO):
+    """A file that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("notebook", [False, True])
+def test_a_cell_of_a_notebook_gets_no_moving_lines(
+    notebook: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("JPY_PARENT_PID", raising=False)
+    if notebook:
+        monkeypatch.setenv("JPY_PARENT_PID", "1")
+    file = Terminal()
+    output = Output(file, file)
+    with output.working("starting the services"):
+        pass
+    assert output.is_terminal is not notebook
+    assert ("\x1b[" in file.getvalue()) is not notebook
