@@ -18,6 +18,8 @@ from playwright.async_api import Page, expect
 from proposals import propose
 from waiting import eventually
 
+from perdure.domain.foundation.errors import StoreAway
+
 PHONE = {"width": 360, "height": 740}
 NARROWEST = {"width": 320, "height": 640}
 WIDE = {"width": 1100, "height": 740}
@@ -108,6 +110,10 @@ async def _unfold(page: Page) -> None:
             await one.click()
 
 
+def _nobody(*_given: object) -> None:
+    raise StoreAway("The database cannot be reached.", cure="Start its server.")
+
+
 async def _findings(page: Page) -> list[str]:
     said = await Axe().run(page)
     return [
@@ -118,7 +124,7 @@ async def _findings(page: Page) -> list[str]:
 
 
 @pytest.mark.parametrize(("scheme", "size"), [("light", WIDE), ("dark", WIDE), ("light", PHONE)])
-async def test_no_grave_finding_of_axe(stage, rest, browser, calling, scheme, size):
+async def test_no_grave_finding_of_axe(stage, rest, browser, calling, monkeypatch, scheme, size):
     context = await browser.new_context(color_scheme=scheme, viewport=size)
     page = await signed_in(await context.new_page(), rest)
     found: dict[str, list[str]] = {}
@@ -126,6 +132,12 @@ async def test_no_grave_finding_of_axe(stage, rest, browser, calling, scheme, si
         async for name in _every_view(stage, rest, page, calling):
             if grave := [*await _findings(page), *await page.evaluate(TABLES)]:
                 found[name] = grave
+        with monkeypatch.context() as patch:
+            patch.setattr(stage.site.parts.stores.database, "read", _nobody)
+            await page.goto(f"{rest.url}/runs")
+            if grave := await _findings(page):
+                found["store away"] = grave
+        await page.goto(f"{rest.url}/library")
         await context.clear_cookies()
         await sent(page, "/new", {"goal": "too late"})
         if grave := await _findings(page):

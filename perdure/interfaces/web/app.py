@@ -9,8 +9,10 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from perdure.domain.foundation.errors import StoreAway
 from perdure.interfaces.rest.settings import ApiSite
 from perdure.interfaces.web.api_calls import ApiProblem
+from perdure.interfaces.web.away import away_page
 from perdure.interfaces.web.compare import routes as compare_routes
 from perdure.interfaces.web.costs import routes as costs_routes
 from perdure.interfaces.web.entrance import OPEN, READING, Entrance
@@ -98,6 +100,7 @@ def build_pages(site: ApiSite, api: ASGIApp) -> FastAPI:
     app.add_api_route("/assets/{digest}/{name}", _asset, methods=["GET"])
     app.add_exception_handler(ApiProblem, _refused)
     app.add_exception_handler(HTTPException, _unknown)
+    app.add_exception_handler(StoreAway, _away)
     app.add_exception_handler(RequestValidationError, _invalid)
     return app
 
@@ -130,6 +133,12 @@ async def _refused(request: Request, error: Exception) -> Response:
     return _problem(request, error)
 
 
+async def _away(request: Request, error: Exception) -> Response:
+    """The store went away while a page itself was reading it."""
+    assert isinstance(error, StoreAway)
+    return _problem(request, ApiProblem(503, error.code, error.message, error.cure or ""))
+
+
 async def _unknown(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     told = "There is no such page." if error.status_code == 404 else str(error.detail)
@@ -147,6 +156,9 @@ async def _invalid(request: Request, error: Exception) -> Response:
 def _problem(request: Request, found: ApiProblem) -> Response:
     """The page for a refusal; for a script only the part with the refusal."""
     site: ApiSite = request.app.state.site
+    if found.title == StoreAway.code:
+        reads = request.method in READING
+        return away_page(site.now(), detail=found.detail, cure=found.cure, reads=reads)
     if not isinstance(request.scope.get(VISITOR), Visitor):
         body = rendered(
             "layout/refused.html", site.now(), title=found.detail, detail="", cure=found.cure

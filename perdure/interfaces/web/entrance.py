@@ -8,9 +8,10 @@ from starlette.datastructures import Headers
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from perdure.domain.foundation.errors import PerdureError
+from perdure.domain.foundation.errors import PerdureError, StoreAway
 from perdure.interfaces.rest.auth_middleware import Rates
 from perdure.interfaces.rest.settings import ApiSite
+from perdure.interfaces.web.away import away_page
 from perdure.interfaces.web.rendering import rendered
 from perdure.interfaces.web.session import COOKIE, Session
 from perdure.interfaces.web.visit import VISITOR, Visitor
@@ -66,6 +67,9 @@ class Entrance:
             return self._hurried(f"address {(scope.get('client') or ('unknown',))[0]}")
         try:
             visitor = await self._visitor(headers)
+        except StoreAway as error:
+            now = self._site.now()
+            return away_page(now, detail=error.message, cure=error.cure or "", reads=reads)
         except PerdureError as error:
             return self._plain(503, "The store does not answer.", error.message)
         if visitor is not None:

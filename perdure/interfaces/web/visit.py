@@ -10,6 +10,7 @@ from fastapi import Depends, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp
 
+from perdure.domain.foundation.errors import StoreAway
 from perdure.domain.installation.access import ApiToken, Scope
 from perdure.interfaces.rest.schemas import Gates
 from perdure.interfaces.rest.settings import ApiSite
@@ -63,8 +64,15 @@ class Visit:
         return scope in self.visitor.token.grants
 
     async def holds(self) -> bool:
-        """Whether the session still holds with the same permissions; for long streams."""
-        token = await self.visitor.session.holder(self.site.services.access, now=self.site.now())
+        """Whether the session still holds with the same permissions; for long streams.
+
+        While the store is away nobody knows: the stream ends, and the browser asks for another one.
+        """
+        try:
+            access, now = self.site.services.access, self.site.now()
+            token = await self.visitor.session.holder(access, now=now)
+        except StoreAway:
+            return False
         return token is not None and token.sight == self.visitor.token.sight
 
     async def shared(

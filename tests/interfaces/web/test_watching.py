@@ -7,6 +7,7 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx2
@@ -16,12 +17,14 @@ from rest import APPROVED, ASKING, Rest, api_site, scripted, served
 from temporalio.testing import WorkflowEnvironment
 from waiting import eventually
 
+from perdure.domain.foundation.errors import StoreAway
 from perdure.domain.installation.access import ApiToken, Credentials
 from perdure.interfaces.rest.app import build_app
 from perdure.interfaces.rest.settings import ApiSite
 from perdure.interfaces.web.api_calls import ApiProblem
 from perdure.interfaces.web.run import watching
 from perdure.interfaces.web.run.watching import Part, Watches, news_of
+from perdure.interfaces.web.visit import Visit
 
 KEY = re.compile(r'name="form_key" value="([0-9a-f]{64})"')
 SOON_S = 60
@@ -246,3 +249,13 @@ async def test_a_page_whose_session_is_over_leads_to_the_sign_in(guest: httpx2.A
         assert answer.status_code == 401
         assert answer.headers["hx-redirect"] == "/sign-in?next=%2Fruns%3Fkind%3Dagent"
         assert not answer.text
+
+
+async def test_a_stream_ends_while_nobody_can_tell_whether_its_session_holds() -> None:
+    async def holder(*_given: object, **_named: object) -> None:
+        raise StoreAway("The database cannot be reached.", cure="Start its server.")
+
+    site = SimpleNamespace(services=SimpleNamespace(access=None), now=lambda: None)
+    visitor = SimpleNamespace(session=SimpleNamespace(holder=holder), token=None)
+    visit = Visit(request=None, site=site, visitor=visitor, api=None)  # type: ignore[arg-type]
+    assert not await visit.holds()

@@ -13,6 +13,7 @@
 
   // What is asked for again and again (a poll, a stream) and got no answer the last time. What the
   // page shows stays as it is; the notice says since when.
+  const STORE_AWAY = "the store does not answer the server. No run fails by this, each goes on as soon as the store answers";
   const notice = document.getElementById("connection");
   const heard = new WeakMap();
   const broken = new Map();
@@ -20,7 +21,9 @@
   const tellBroken = () => {
     for (const asker of broken.keys()) if (!asker.isConnected) broken.delete(asker);
     if (!notice) return;
-    const [why] = broken.values();
+    // One that says what is away says more than one that only got no answer.
+    const whys = [...broken.values()];
+    const why = whys.find((one) => one === STORE_AWAY) ?? whys[0];
     if (why) {
       const since = new Date(Math.min(...[...broken.keys()].map((one) => heard.get(one) ?? loaded)));
       const words = since.toLocaleTimeString();
@@ -31,8 +34,9 @@
   };
   const asksAgain = (asker) =>
     asker.hasAttribute("hx-sse:connect") || /\bevery\b/.test(asker.getAttribute("hx-trigger") ?? "");
-  const onBroken = (asker, status) => {
-    broken.set(asker, status ? `the server answers with error ${status}` : "the server does not answer");
+  const onBroken = (asker, status, away) => {
+    const told = status ? `the server answers with error ${status}` : "the server does not answer";
+    broken.set(asker, away === "store" ? STORE_AWAY : told);
     tellBroken();
   };
   const onHeard = (asker) => {
@@ -53,7 +57,7 @@
   });
   document.addEventListener("htmx:response:error", (event) => {
     const { sourceElement, response } = event.detail.ctx;
-    onBroken(sourceElement, response.status);
+    onBroken(sourceElement, response.status, response.headers.get("perdure-away"));
     again(sourceElement);
   });
   document.addEventListener("htmx:after:request", (event) => {
@@ -131,6 +135,19 @@
       await Notification.requestPermission();
       notify.hidden = true;
     });
+  }
+
+  // A page that could not be shown while the store was away asks for itself until it can.
+  if (document.querySelector("[data-away]")) {
+    const ask = async () => {
+      try {
+        if ((await fetch("/inbox/count", { cache: "no-store" })).status < 500) return location.reload();
+      } catch {
+        // Not even the server answers.
+      }
+      setTimeout(ask, 3000);
+    };
+    setTimeout(ask, 3000);
   }
 
   // One question before what cannot be undone.
