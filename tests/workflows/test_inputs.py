@@ -27,6 +27,15 @@ INPUTS = {
     "a foreign shape": ((b'{"prompt": "x"}',), "found nothing; allowed: a value; the field is"),
     "no JSON": ((b"{prompt",), "it is no JSON"),
 }
+SITE = {"loops": "loops", "models": "models", "tools": "tools"}
+MORE: dict[LoopKind, dict[str, object]] = {
+    "agent": {},
+    "refine": {
+        "rubric": [{"name": "short", "evaluator": {"check": "length", "unit": "words", "max": 4}}]
+    },
+    "roles": {"roles": {"definition": "reflection"}},
+    "delegation": {},
+}
 
 
 @pytest.mark.parametrize("given", INPUTS.values(), ids=INPUTS.keys())
@@ -51,12 +60,44 @@ async def test_who_starts_a_task_is_told_what_a_task_is(
         assert "The input is one JSON object, the task" in error.message
 
 
+@pytest.mark.parametrize(
+    ("encoding", "value"),
+    [(b"binary/plain", b'{"goal": "x"}'), (b"binary/null", b"")],
+    ids=["bytes", "nothing"],
+)
+async def test_an_input_in_an_encoding_without_a_type_fails_the_run_at_once(
+    site: Installation, encoding: bytes, value: bytes
+) -> None:
+    loops = [WORKFLOW_TYPES[kind] for kind in get_args(LoopKind)]
+    for kind, queue in [(kind, "") for kind in TYPES] + [
+        (kind, site.settings.task_queue) for kind in loops
+    ]:
+        error = await _fails(site, kind, (value,), queue=queue, encoding=encoding)
+        assert f"it is sent as {encoding.decode()}; send it as json/plain" in error.message
+
+
+@pytest.mark.parametrize("kind", get_args(LoopKind))
+async def test_the_input_of_another_run_starts_nothing(site: Installation, kind: LoopKind) -> None:
+    """As `Start Workflow Like This One` of the Web UI sends it, under a new id."""
+    given = {"run": "theirs", "site": SITE, "spec": {"kind": kind, "goal": "x", **MORE[kind]}}
+    error = await _fails(site, WORKFLOW_TYPES[kind], (json.dumps(given).encode(),))
+    assert error.type == "invalid_input"
+    assert "it is the input of the run theirs" in error.message
+    assert await site.parts.stores.records.run("theirs") is None
+
+
 async def _fails(
-    site: Installation, kind: str, values: tuple[bytes, ...], *, queue: str = ""
+    site: Installation,
+    kind: str,
+    values: tuple[bytes, ...],
+    *,
+    queue: str = "",
+    encoding: bytes = b"json/plain",
 ) -> ApplicationError:
-    client, name = site.client, f"wrong-{kind}-{abs(hash((values, queue)))}"
+    client = site.client
+    name = f"wrong-{kind}-{abs(hash((values, queue, encoding)))}"
     queue = queue or loops_queue(await site.parts.stores.records.installation())
-    payloads = [Payload(metadata={"encoding": b"json/plain"}, data=value) for value in values]
+    payloads = [Payload(metadata={"encoding": encoding}, data=value) for value in values]
     await client.workflow_service.start_workflow_execution(
         StartWorkflowExecutionRequest(
             namespace=client.namespace,

@@ -11,6 +11,7 @@ from temporalio import workflow
 from temporalio.exceptions import ApplicationError
 
 from perdure.domain.run.message_forms import Misread
+from perdure.domain.run.spec import LoopInput
 
 TYPE = "invalid_input"
 
@@ -30,7 +31,8 @@ class Given:
             """Make a workflow of one readable input.
 
             Raises:
-                ApplicationError: there is none, more than one, or it cannot be read.
+                ApplicationError: there is none, more than one, it cannot be read, or it belongs
+                    to another run.
                 ValueError: an execution that goes on cannot be read by this worker.
             """
             if len(given) != 1:
@@ -42,6 +44,10 @@ class Given:
                 if workflow.info().continued_run_id is not None:
                     raise ValueError(f"this worker cannot read how the run stands: {given[0].why}")
                 raise _refused(cls.wanted, given[0].why)
+            if isinstance(given[0], LoopInput) and given[0].run != workflow.info().workflow_id:
+                # Steps write under the name in the input: the records of the other run would be
+                # replaced, and its spend forgotten.
+                raise _refused(cls.wanted, f"it is the input of the run {given[0].run}")
             return super().__new__(cls)
 
 

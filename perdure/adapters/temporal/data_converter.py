@@ -195,6 +195,10 @@ class TolerantPayloads(PerdurePayloadConverter):
             if not _is_input(hint):
                 raise
             return Misread(_wrong(payload, error))
+        # Some encodings, as that of bytes and of nothing, are decoded without a look at the type.
+        if _is_input(hint) and not isinstance(value, hint):
+            encoding = _name(payload.metadata.get("encoding", b""))
+            return Misread(f"it is sent as {encoding}; send it as json/plain")
         return value
 
     def _read(self, payload: Payload) -> object:
