@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Sequence
-from datetime import datetime
 from typing import TypeVar
 
 from pydantic import ValidationError
 
+from perdure.domain.agent.result import agent_budget
+from perdure.domain.agent.spec import AgentSpec
 from perdure.domain.agent.state import AgentState, agent_state
+from perdure.domain.budget.envelope import Budget
 from perdure.domain.delegation.state import DelegationState
 from perdure.domain.foundation.errors import InvalidInput, NotAllowed, NotFound, StoreError
 from perdure.domain.foundation.refs import addresses_in
@@ -23,6 +25,7 @@ from perdure.domain.run.state import LoopState
 from perdure.domain.run.status import StoredRun
 from perdure.domain.specs import RUN_SPEC, Spec
 from perdure.domain.turns.records import IterationRecord
+from perdure.domain.turns.settings import resolve
 from perdure.gateway.error_mapping import unknown_run
 
 S = TypeVar("S", bound=LoopState)
@@ -78,7 +81,7 @@ class StoredStates:
                 "no state was kept of it.",
                 cure=_which(usable) if usable else "An older version made this run; run it again.",
             )
-        state = await self._state(row.kind, wanted.state_ref, iteration, at=row.started_at)
+        state = await self._state(row, wanted.state_ref, iteration)
         return _with(state, upto), upto
 
     async def newest(self, row: StoredRun) -> tuple[LoopState | None, tuple[IterationRecord, ...]]:
@@ -89,7 +92,7 @@ class StoredStates:
         """
         records = tuple(await self.records(row.id))
         if row.ended_at is not None and row.state is not None and await self._is_whole(row.state):
-            state = await self._state(row.kind, row.state, len(records), at=row.started_at)
+            state = await self._state(row, row.state, len(records))
             return _with(state, records), records
         for record in reversed(records):
             if record.state_ref is not None and await self._is_whole(record.state_ref):
@@ -103,10 +106,22 @@ class StoredStates:
             return False
         return all([await self._blobs.exists(name) for name in named])
 
-    async def _state(self, kind: str, address: str, iteration: int, *, at: datetime) -> LoopState:
+    async def _state(self, row: StoredRun, address: str, iteration: int) -> LoopState:
+        """Decode a stored state; after an agent's turn, it may be just the link of its transcript.
+
+        The link says nothing of the budget: that is the one of the specification.
+        """
         data = await self._blobs.get(address)
         try:
-            return _read(kind, address, data, iteration, at)
+            found = _read(row.kind, address, data)
+            if not isinstance(found, TranscriptRef):
+                return found
+            spec = await self.spec(row)
+            limited = isinstance(spec, AgentSpec)
+            budget = (
+                agent_budget(spec, resolve(spec.agent)) if limited else Budget(limits=spec.budget)
+            )
+            return agent_state(found, iteration=iteration, at=row.started_at, budget=budget)
         except ValidationError as error:
             raise StoreError(
                 f"The blob {address} is not a state that this version of Perdure can read.",
@@ -118,8 +133,7 @@ def _state(model: type[S], data: bytes) -> S:
     return read(model, json.dumps(read(StoredState, data).state))
 
 
-def _read(kind: str, address: str, data: bytes, iteration: int, at: datetime) -> LoopState:
-    """Decode a stored state; after an agent's turn, it may be just the link of its transcript."""
+def _read(kind: str, address: str, data: bytes) -> LoopState | TranscriptRef:
     if kind == "refine":
         return _state(RefineState, data)
     if kind == "delegation":
@@ -130,8 +144,7 @@ def _read(kind: str, address: str, data: bytes, iteration: int, at: datetime) ->
         return _state(AgentState, data)
     except ValidationError:
         link = read(Link, data)
-        head = TranscriptRef(hash=address, messages=link.messages_total, tokens=link.tokens_total)
-        return agent_state(head, iteration=iteration, at=at)
+        return TranscriptRef(hash=address, messages=link.messages_total, tokens=link.tokens_total)
 
 
 def _with(state: LoopState, records: Sequence[IterationRecord]) -> LoopState:

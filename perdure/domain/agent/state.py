@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from perdure.domain.agent.spec import AgentSpec
-from perdure.domain.budget.envelope import Budget, BudgetLimits
+from perdure.domain.budget.envelope import Budget
 from perdure.domain.llm.transcript import TranscriptRef
 from perdure.domain.run.resume import slim
 from perdure.domain.run.spec import LoopInput
@@ -44,10 +44,10 @@ def slim_agent(state: AgentState) -> AgentState:
     return slim(state, whole_control=True).model_copy(update={"turn": kept})
 
 
-def agent_state(head: TranscriptRef, *, iteration: int, at: datetime) -> AgentState:
-    """The state of an agent run after a turn, of which its transcript says everything."""
+def agent_state(head: TranscriptRef, *, iteration: int, at: datetime, budget: Budget) -> AgentState:
+    """The state of an agent run after a turn, of which its transcript says all but the budget."""
     turn = TurnState(head=head, iteration=iteration)
-    return AgentState(started_at=at, budget=Budget(limits=BudgetLimits()), turn=turn)
+    return AgentState(started_at=at, budget=budget, turn=turn)
 
 
 def forgiving_agent(spec: AgentSpec) -> AgentSpec:
