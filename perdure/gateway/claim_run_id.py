@@ -74,7 +74,7 @@ class Claims:
             return Standing(done=same(look, asked.digest))
         if row is None:
             return Standing()
-        if await self._had_effect(row):
+        if await self.had_effect(row):
             require_same(row.id, row.digest, asked, what="The id belongs to the")
             return Standing(done=row.id)
         if row.ended_at is None:
@@ -108,7 +108,7 @@ class Claims:
         }
         await self._records.claim_run(row.model_copy(update=ended), seen=row)
 
-    async def _had_effect(self, row: StoredRun) -> bool:
+    async def had_effect(self, row: StoredRun) -> bool:
         """Whether a run had an effect: it has a result, a model call or an iteration."""
         if row.result is not None or await self._journal.has_spent(row.id):
             return True

@@ -47,6 +47,7 @@ MONTH_SPENT = "month_spent"
 
 NO_ROOM = "no_room"
 REASONS: Mapping[type[PerdureError], str] = {MonthSpent: MONTH_SPENT, NoRoom: NO_ROOM}
+REFUSED = frozenset({INVALID_TASK, *REASONS.values()})
 
 
 class Admit(Protocol):
@@ -118,7 +119,7 @@ class TaskOpening:
         """Claim the row of the run, unless there was a run with this id before."""
         for _ in range(TRIES):
             row = await self._records.run(run)
-            if row is not None and row.start_key != asked.key and not was_refused(row):
+            if row is not None and await self._is_over_or_at_work(row, asked):
                 return OpenTaskReport(result=result_of_same(row, asked))
             ready = await self._resolve(spec, None)
             site = _by_step(await self._starter.site(ready))
@@ -145,6 +146,16 @@ class TaskOpening:
         raise StoreAway(
             f"The row of {run} changes too often to be claimed; the step is tried again."
         )
+
+    async def _is_over_or_at_work(self, row: StoredRun, asked: Wish) -> bool:
+        """Whether a run of this id has begun: under an earlier start, or before a reset.
+
+        A reset to before the task was read begins the chain of executions anew, and the loop that
+        would follow knows nothing of what those before it spent.
+        """
+        if was_refused(row):
+            return False
+        return row.start_key != asked.key or await self._starter.claims.had_effect(row)
 
     async def _refused(
         self, run: str, asked: OpenTaskRequest, error: PerdureError
@@ -211,10 +222,7 @@ def _fields(asked: OpenTaskRequest) -> Mapping[str, JsonValue]:
 
 def was_refused(row: StoredRun) -> bool:
     """Whether a run was refused before it began; then its id is free."""
-    return row.result is not None and read(RunResult, row.result).reason in {
-        INVALID_TASK,
-        *REASONS.values(),
-    }
+    return row.result is not None and read(RunResult, row.result).reason in REFUSED
 
 
 def result_of_same(row: StoredRun, asked: Wish) -> str:

@@ -25,6 +25,7 @@ from perdure.domain.run.take_over import reopened
 from perdure.domain.turns.records import IterationRecord
 from perdure.gateway.accounting import known_sentence, result_with_books, with_books
 from perdure.gateway.dispatch import DISPATCHED, PENDING, dispatch_of
+from perdure.gateway.open_task import REFUSED
 from perdure.gateway.stored_status import (
     away_status,
     of_result,
@@ -77,7 +78,11 @@ class Looking:
             if look is not None and look.open:
                 return await self._stored_soon(run, look)
         try:
-            return await self._whole(await self._server.outcome(run))
+            found = await self._server.outcome(run)
+            if row is not None and row.result is None and found.reason in REFUSED:
+                # A later start under this id was refused; what the run did before stands.
+                return await self._torn(run, "failed", found.explanation)
+            return await self._whole(found)
         except Ended as ended:
             return await self._torn(run, ended.ending, ended.why)
         except NotFound:
@@ -219,6 +224,8 @@ class Looking:
                 return of_result(await self._server.outcome(run), goal=look.memo.get("goal", ""))
             except Ended:
                 pass
+        if live is not None and live.phase == "starting" and row is not None:
+            live = None  # an execution that was refused under this id knows nothing of the run
         return torn_status(live or away_status(look, row), look)
 
     async def _asked(self, run: str) -> tuple[RunStatus | None, StoreError | None]:

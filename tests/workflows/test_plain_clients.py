@@ -11,6 +11,9 @@ import pytest
 from installation import Installation, installation
 from listed import listed
 from temporalio import workflow
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.enums.v1 import EventType
+from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
@@ -18,6 +21,7 @@ from temporalio.worker import Worker
 from waiting import eventually
 
 from perdure.composition.client_services import services
+from perdure.domain.run.messages import Retry, Stop
 from perdure.domain.run.result import RunResult
 from perdure.gateway.types import RunRow
 from perdure.operations.doctor_checks import task_queue
@@ -144,6 +148,65 @@ async def test_the_same_task_under_the_same_id_is_one_run(
     error, _ = await _refused(site, plain, other, name=first.id)
     assert "started from another specification" in error.message
     assert (await site.gateway.result(first.id)).output == "An apple."
+
+
+async def test_a_reset_to_before_the_task_was_read_pays_nothing_again(
+    site: Installation, plain: Client
+) -> None:
+    run = await _started(site, plain, await _agent(site, "An apple.", "A second apple."))
+    once = await run.result()
+    newest = await _reset_to_the_task(plain, run)
+    assert await plain.get_workflow_handle(run.id, run_id=newest).result() == once
+    assert await site.replies_taken(run.id) == 1
+    assert (await site.gateway.status(run.id)).budget.tokens > 0
+
+
+async def test_an_open_run_that_was_reset_to_before_its_task_goes_on_by_a_retry(
+    site: Installation, plain: Client
+) -> None:
+    model = await site.script(
+        {"replies": [{"tool_calls": [ASKS]}, {"text": "An apple."}, {"text": "A second apple."}]}
+    )
+    task = {"goal": "Name a fruit.", "models": {"executor": model}, "tools": {"access": "readonly"}}
+    run = await _started(site, plain, {**task, "budget": {"cost_usd": "1.25"}})
+
+    async def asks() -> bool:
+        return (await site.gateway.status(run.id)).blocked_on is not None
+
+    assert await eventually(asks)
+    newest = await _reset_to_the_task(plain, run)
+    with pytest.raises(WorkflowFailureError) as caught:
+        await plain.get_workflow_handle(run.id, run_id=newest).result()
+    assert f"perdure retry {run.id}" in str(caught.value.cause)
+    status = await site.gateway.status(run.id)
+    assert (status.lifecycle, str(status.budget.limits.cost_usd)) == ("failed", "1.25")
+    assert (await site.gateway.result(run.id)).spend.model_calls == 1
+    await site.gateway.verb(run.id, Retry())
+    assert str((await site.gateway.status(run.id)).budget.limits.cost_usd) == "1.25"
+    await site.gateway.verb(run.id, Stop())
+
+
+ASKS = {"name": "human.ask", "arguments": {"question": "which?"}}
+
+
+async def _reset_to_the_task(plain: Client, run: WorkflowHandle[object, object]) -> str:
+    """Reset the execution that read the task; the id of the new one."""
+    first = run.first_execution_run_id
+    history = await plain.get_workflow_handle(run.id, run_id=first).fetch_history()
+    done = [
+        event.event_id
+        for event in history.events
+        if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED
+    ]
+    answer = await plain.workflow_service.reset_workflow_execution(
+        ResetWorkflowExecutionRequest(
+            namespace=plain.namespace,
+            workflow_execution=WorkflowExecution(workflow_id=run.id, run_id=first or ""),
+            workflow_task_finish_event_id=done[0],
+            request_id=uuid.uuid4().hex,
+        )
+    )
+    return answer.run_id
 
 
 async def test_what_is_said_before_it_is_opened_holds(site: Installation, plain: Client) -> None:
