@@ -165,7 +165,14 @@ async def test_an_open_run_that_was_reset_to_before_its_task_goes_on_by_a_retry(
     site: Installation, plain: Client
 ) -> None:
     model = await site.script(
-        {"replies": [{"tool_calls": [ASKS]}, {"text": "An apple."}, {"text": "A second apple."}]}
+        {
+            "replies": [
+                {"tool_calls": [LOOKS]},
+                {"tool_calls": [ASKS]},
+                {"text": "An apple."},
+                {"text": "A second apple."},
+            ]
+        }
     )
     task = {"goal": "Name a fruit.", "models": {"executor": model}, "tools": {"access": "readonly"}}
     run = await _started(site, plain, {**task, "budget": {"cost_usd": "1.25"}})
@@ -180,12 +187,13 @@ async def test_an_open_run_that_was_reset_to_before_its_task_goes_on_by_a_retry(
     assert f"perdure retry {run.id}" in str(caught.value.cause)
     status = await site.gateway.status(run.id)
     assert (status.lifecycle, str(status.budget.limits.cost_usd)) == ("failed", "1.25")
-    assert (await site.gateway.result(run.id)).spend.model_calls == 1
+    assert (await site.gateway.result(run.id)).spend.model_calls == 2
     await site.gateway.verb(run.id, Retry())
     assert str((await site.gateway.status(run.id)).budget.limits.cost_usd) == "1.25"
     await site.gateway.verb(run.id, Stop())
 
 
+LOOKS = {"name": "fs.list", "arguments": {"path": "."}}
 ASKS = {"name": "human.ask", "arguments": {"question": "which?"}}
 
 
