@@ -19,6 +19,7 @@ from perdure.adapters.llm.access import default_model_of, model_notes
 from perdure.adapters.logging.setup import configure_logging
 from perdure.adapters.settings.config_files import KNOWN, ConfigFiles
 from perdure.adapters.settings.variables import Settings
+from perdure.adapters.settings.working_folder import working_folder
 from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.temporal.encryption_keys import codec_token, encryption_keys
 from perdure.domain.evaluation.rubric import Rubric
@@ -37,7 +38,6 @@ from perdure.interfaces.services import (
     RuntimeView,
     Services,
 )
-from perdure.interfaces.working_folder import working_folder
 from perdure.local_services.embedded import EmbeddedRuntime
 from perdure.local_services.logs import read_logs
 

@@ -36,7 +36,6 @@ from perdure.interfaces.python_arguments import (
     wrong,
 )
 from perdure.interfaces.services import Services
-from perdure.interfaces.working_folder import working_folder
 from perdure.run_handle import RunHandle
 from perdure.submission.loading import load, load_data, revise, store
 from perdure.submission.plain_values import plain_fields
@@ -62,6 +61,8 @@ class _Compose(Protocol):
     def access_from(self, settings: object) -> object: ...
 
     def default_model(self, access: object) -> str: ...
+
+    def working_folder(self) -> Path: ...
 
     def services(
         self,
@@ -119,7 +120,7 @@ class Client:
         # a protocol can type such a module.
         compose = cast("_Compose", importlib.import_module(COMPOSITION))
         text("by", by)
-        folder = working_folder()
+        folder = compose.working_folder()
         resources = AsyncExitStack()
         loaded = compose.Settings.load(**settings)
         services = await resources.enter_async_context(

@@ -18,6 +18,7 @@ import structlog
 
 from perdure.adapters.logging.process_logs import log_process, told_at_the_end
 from perdure.adapters.settings.variables import Settings, variable
+from perdure.adapters.settings.working_folder import working_folder
 from perdure.adapters.stores.waiting_stores import once_there
 from perdure.adapters.temporal.client import connect
 from perdure.composition.client_services import loops_of
@@ -26,7 +27,6 @@ from perdure.domain.foundation.errors import PerdureError, ServiceUnavailable, S
 from perdure.fleet.fleet import Fleet
 from perdure.fleet.worker_deployment import own_build
 from perdure.fleet.worker_ends import end_in_any_case, no_longer_served, nobody_told
-from perdure.interfaces.working_folder import working_folder
 from perdure.local_services.processes import share_heaps
 from perdure.local_services.ready_file import announce_ready, say_what_is_polled, withdraw_ready
 from perdure.local_services.temporal_server import register_search_attributes

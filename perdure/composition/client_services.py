@@ -14,13 +14,15 @@ from temporalio.client import Client
 from perdure.about import VERSION
 from perdure.adapters.llm.access import access_from, default_model
 from perdure.adapters.settings.variables import Settings
+from perdure.adapters.settings.working_folder import working_folder
 from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.stores.open_stores import Stores, open_stores
 from perdure.adapters.telemetry import Telemetry, start_telemetry
 from perdure.adapters.temporal.client import address_of, connect
 from perdure.adapters.temporal.encryption_keys import encryption_keys
+from perdure.composition.maintenance import erasing, replayed_by
 from perdure.domain.foundation.errors import ServiceUnavailable
-from perdure.domain.ports import BlobStore, Endpoints
+from perdure.domain.ports import Endpoints
 from perdure.domain.run.spec import Timing
 from perdure.gateway.gateway import Gateway
 from perdure.gateway.project_assignment import Settling
@@ -45,10 +47,17 @@ if TYPE_CHECKING:
     from perdure.gateway.open_task import TaskOpening
     from perdure.interfaces.loop_service import LoopService
     from perdure.interfaces.metrics_outlet import LookAtFigures, MetricsOutlet
-    from perdure.interfaces.services import ErasureService
     from perdure.submission.types import Surroundings
 
-__all__ = ["SETTING_NAMES", "Settings", "access_from", "default_model", "loops_of", "services"]
+__all__ = [
+    "SETTING_NAMES",
+    "Settings",
+    "access_from",
+    "default_model",
+    "loops_of",
+    "services",
+    "working_folder",
+]
 SETTING_NAMES = frozenset(Settings.model_fields)
 
 
@@ -352,29 +361,6 @@ def collecting_of(parts: "Parts") -> "Callable[[], Awaitable[CollectReport]]":
         return CollectReport.model_validate(found.model_dump(exclude={"dry_run"}))
 
     return collect
-
-
-def erasing(stores: Stores, gateway: Gateway) -> "ErasureService":
-    """The service that erases runs."""
-    from perdure.operations.erase import Eraser
-
-    return Eraser(stores, gateway)
-
-
-async def replayed_by(settings: Settings, blobs: BlobStore, run: str, history: bytes) -> str | None:
-    """Why this code, with these stores, does not replay a history; None if it does."""
-    # Imported here: a replay loads the workflows.
-    from perdure.adapters.temporal.payload_codec import payload_codec
-    from perdure.operations import replay
-
-    return await replay.why_not(
-        run,
-        history,
-        blobs=blobs,
-        keys=encryption_keys(settings),
-        plain=settings.encryption_plain == "read",
-        codec=payload_codec(settings),
-    )
 
 
 def _metrics(look: "LookAtFigures") -> "MetricsOutlet":

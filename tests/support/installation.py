@@ -23,7 +23,7 @@ from perdure.adapters.checks import check_problems
 from perdure.adapters.settings.variables import Settings
 from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.temporal.client import connect
-from perdure.composition.client_services import replayed_by
+from perdure.composition.maintenance import replayed_by
 from perdure.composition.parts import Parts, open_parts
 from perdure.composition.resolve_spec import Plugins, Resolver
 from perdure.domain.run.result import RunResult

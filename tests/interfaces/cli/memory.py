@@ -16,7 +16,7 @@ from perdure.adapters.definitions.example_files import lay_out
 from perdure.adapters.definitions.store import LoopFiles
 from perdure.adapters.settings.config_files import KNOWN, ConfigFiles
 from perdure.adapters.stores.open_stores import Stores, open_stores
-from perdure.composition.client_services import erasing
+from perdure.composition.maintenance import erasing
 from perdure.domain.budget.journal import AttemptRow
 from perdure.domain.experiments.plan import Entry, Plan
 from perdure.domain.experiments.status import ExperimentStatus
