@@ -243,6 +243,7 @@ async def test_connect_composes_by_name_and_closes(
         access_from=lambda settings: settings,
         default_model=lambda access: "local",
         services=services,
+        working_folder=Path.cwd,
     )
     monkeypatch.setattr(
         client_module.importlib,

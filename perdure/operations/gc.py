@@ -83,10 +83,9 @@ async def collect(
 ) -> Collected:
     """Delete (or, with `dry_run`, count) the blobs that nothing retained leads to.
 
-    First, expired runs are deleted; one that cannot be deleted, for example because it was reset,
-    stays and is named. Interrupted erasures are completed. Working folders of ended runs are
-    removed, since their files are in the store; so are old audit lines and notices. Calls that
-    began and that no step waits for, as in a restored store, are booked as lost.
+    First, expired runs are deleted; one that was reset stays and is named. Interrupted erasures are
+    completed. Working folders of ended runs are removed, since their files are in the store; so are
+    old audit lines and notices. Calls that no step waits for, as in a restored store, are lost.
 
     Args:
         stores: the stores of the installation.
@@ -101,8 +100,7 @@ async def collect(
     Raises:
         ServiceUnavailable: the server does not answer; no blob was deleted.
         StoreAway: the store is away, or takes no write although what could go without one is gone.
-        StoreError: retained content cannot be read, so what it leads to is unknown; no blob was
-            deleted.
+        StoreError: retained content cannot be read; no blob was deleted.
     """
     expired = Expired()
 
