@@ -31,7 +31,6 @@ STORED_RUNS = 1_000
 LEAST_BATCH = 50
 CANDIDATES = 10
 MAX_LIMIT = 500
-AWAY_NOTE = "The Temporal server does not answer; this is what the store keeps."
 _ID = re.compile(r"[A-Za-z0-9._:@+=-]{1,200}")
 
 
@@ -92,8 +91,9 @@ class Listing:
             found, token = await self._server.page(
                 await self._query(wanted), limit=limit, cursor=cursor.token
             )
-        except ServiceUnavailable:
-            return await self._stored(wanted, limit=limit, offset=0, note=AWAY_NOTE)
+        except ServiceUnavailable as away:
+            note = f"{away.message} This is what the store keeps. {away.cure}".rstrip()
+            return await self._stored(wanted, limit=limit, offset=0, note=note)
         rows = tuple(row_of(look) for look in await self._current(found))
         if token is not None:
             return RunPage(runs=rows, cursor=Cursor(token=token).text())

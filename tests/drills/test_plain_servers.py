@@ -82,6 +82,13 @@ async def test_a_worker_adds_them_when_it_starts(unprepared: Installation) -> No
         assert (page.runs, page.note) == ((), "")
 
 
+async def test_a_list_says_what_is_missing(unprepared: Installation) -> None:
+    page = await unprepared.gateway.list()
+    assert "lacks Perdure's search attributes" in page.note
+    assert "temporal operator search-attribute create" in page.note
+    assert "does not answer" not in page.note
+
+
 async def test_doctor_says_what_is_missing(unprepared: Installation) -> None:
     check = await _attributes(unprepared.settings)
     assert (check.state, "PerdureKind" in check.found) == ("failed", True)
