@@ -29,6 +29,10 @@ from perdure.gateway.temporal_gateway import ExecutionInfo
 
 NO_WORKER = "No worker answers; this is what store and server know."
 NEVER_STARTED = "The server does not know this run: it was never started, or its history is gone."
+_NOT_OURS = {
+    "timed_out": "Temporal ended the run at a time limit that was set with its start",
+    "unknown": "The Temporal server does not know this run any more",
+}
 UNLIMITED = BudgetLimits(tokens=None, cost_usd=None, active_time=None, wall_time=None)
 
 
@@ -150,6 +154,15 @@ def torn_sentence(ending: str) -> str:
     return f"The run was ended from outside ({ending.replace('_', ' ')}) and left no result."
 
 
+def _torn_explanation(ending: str, why: str) -> str:
+    """Why a run that was closed this way has no result of its own."""
+    if ending in _NOT_OURS:
+        return f"{_NOT_OURS[ending]}; this is the best result so far."
+    detail = why or ending
+    stopped = torn_lifecycle(ending) == "stopped"
+    return explain(*torn_end(ending), f"ended from outside: {detail}" if stopped else detail)
+
+
 def torn_result(
     row: StoredRun, records: Sequence[IterationRecord], *, ending: str, why: str
 ) -> RunResult:
@@ -158,7 +171,7 @@ def torn_result(
     scored = [record for record in records if record.score is not None]
     best = max(scored, key=lambda record: (record.score or 0.0, record.index), default=None)
     shown = best or next((item for item in reversed(records) if item.output_ref), None)
-    told = explain(outcome, reason, f"ended from outside: {why or ending}")
+    told = _torn_explanation(ending, why)
     return RunResult(
         id=row.id,
         kind=row.kind,

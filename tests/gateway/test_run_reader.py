@@ -10,6 +10,7 @@ from perdure.domain.run.messages import Pause, Stop
 from perdure.domain.run.result import RunResult
 from perdure.domain.turns.records import IterationRecord
 from perdure.gateway.gateway import Gateway
+from perdure.gateway.stored_status import torn_result
 from tests.gateway.tiny import MemoryJournal, MemoryRecords, Site, row, spec
 
 ENDED = datetime(2026, 1, 2, tzinfo=UTC)
@@ -173,6 +174,21 @@ async def test_a_terminated_run_still_gives_its_best_record(site: Site) -> None:
     assert "; this is the best result so far (" in found.explanation
     assert (status.lifecycle, status.phase) == ("stopped", "ended")
     assert "from outside" in (status.explanation or "")
+
+
+@pytest.mark.parametrize(
+    ("ending", "told"),
+    [
+        ("timed_out", "Temporal ended the run at a time limit that was set with its start; there"),
+        ("unknown", "The Temporal server does not know this run any more; there is nothing"),
+        ("failed", "An error inside Perdure ended the run (boom)."),
+        ("terminated", "The run was stopped; there is nothing to show yet (ended from outside"),
+    ],
+)
+def test_a_run_without_a_result_says_who_ended_it(ending: str, told: str) -> None:
+    found = torn_result(row("r"), [], ending=ending, why="boom")
+    assert found.explanation.startswith(told)
+    assert ("inside Perdure" in found.explanation) == (ending == "failed")
 
 
 def attempt(number: int, **more: object) -> AttemptRow:
