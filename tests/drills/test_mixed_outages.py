@@ -26,6 +26,8 @@ from perdure.domain.run.result import RunResult
 
 KINDS = 4
 AWAY_S = 2.0
+# Nothing is killed here, so no call may be lost for want of a heartbeat on a busy machine.
+HEARTBEAT_S = 20.0
 LONG_S = 180  # longer than any of the runs works, on a busy machine too
 Spec = Mapping[str, object]
 Switch = Callable[[], Awaitable[None]]
@@ -46,7 +48,7 @@ Opened = AbstractAsyncContextManager[Fragile]
 async def postgresql_stopped(address: str, folder: Path) -> AsyncGenerator[Fragile]:
     with stoppable() as server:
         async with installation(
-            folder / "home", address, heartbeat_s=2.0, database_url=server.url
+            folder / "home", address, heartbeat_s=HEARTBEAT_S, database_url=server.url
         ) as site:
             yield Fragile(
                 site,
@@ -58,7 +60,7 @@ async def postgresql_stopped(address: str, folder: Path) -> AsyncGenerator[Fragi
 @asynccontextmanager
 async def disk_full(address: str, folder: Path) -> AsyncGenerator[Fragile]:
     with small_disk(folder / "home") as disk:
-        async with installation(folder / "home", address, heartbeat_s=2.0) as site:
+        async with installation(folder / "home", address, heartbeat_s=HEARTBEAT_S) as site:
             yield Fragile(
                 site,
                 lambda: asyncio.to_thread(disk.fill),
@@ -68,7 +70,7 @@ async def disk_full(address: str, folder: Path) -> AsyncGenerator[Fragile]:
 
 @asynccontextmanager
 async def sqlite_locked(address: str, folder: Path) -> AsyncGenerator[Fragile]:
-    async with installation(folder / "home", address, heartbeat_s=2.0) as site:
+    async with installation(folder / "home", address, heartbeat_s=HEARTBEAT_S) as site:
         holder = sqlite3.connect(
             site.home / "perdure.sqlite", isolation_level=None, check_same_thread=False, timeout=60
         )
@@ -90,7 +92,9 @@ async def objects_away(address: str, folder: Path) -> AsyncGenerator[Fragile]:
     with s3() as server, proxy(server) as before, pytest.MonkeyPatch.context() as patch:
         use_server(patch, before.url)
         place = f"s3://{made_bucket(server)}/drill"
-        async with installation(folder / "home", address, heartbeat_s=2.0, blobs=place) as site:
+        async with installation(
+            folder / "home", address, heartbeat_s=HEARTBEAT_S, blobs=place
+        ) as site:
             yield Fragile(
                 site, lambda: asyncio.to_thread(before.away), lambda: asyncio.to_thread(before.back)
             )
