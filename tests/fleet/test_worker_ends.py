@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from installation import Installation
+from installation import Installation, WorkerProcess
 from waiting import eventually
 
 from perdure import temporal
@@ -35,9 +35,13 @@ async def test_a_process_that_no_longer_polls_ends(
 ) -> None:
     (tmp_path / "fault.py").write_text(fault)
     more = {"PERDURE_PLUGINS": str(tmp_path / "fault.py"), "PERDURE_SHUTDOWN_GRACE_S": "1"}
-    async with bare.worker_process(**more) as process:
+    process = WorkerProcess(bare, more)
+    try:
+        await process.start(may_die=True)
         await eventually(lambda: process.code is not None, seconds=60)
         assert process.code == ServiceUnavailable.exit_code
+    finally:
+        await process.end()
     assert "worker_ends_unasked" in (bare.home / "worker.log").read_text()
 
 
