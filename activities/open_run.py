@@ -9,7 +9,7 @@ from temporalio import activity
 from perdure.activities.support.error_mapping import translated
 from perdure.activities.support.run_storage import Frames
 from perdure.domain.budget.journal import Journal
-from perdure.domain.foundation.errors import InvalidInput
+from perdure.domain.foundation.errors import AlreadyBegun, InvalidInput
 from perdure.domain.foundation.tokens import estimate
 from perdure.domain.installation.model_rates import QueuesOf, no_queues
 from perdure.domain.llm.attachments import (
@@ -77,6 +77,7 @@ class OpenRun:
     @translated
     async def open_run(self, step: OpenRunRequest) -> OpenRunReport:
         """Write the frame blob and, for runs that converse, the opening transcript."""
+        await self._require_new(step)
         cards = {name: await self._card(name, step) for name in _names(step.chains)}
         attachments = await self._attachments(step)
         _require_sight(tuple(attachments.values()), step, cards)
@@ -117,6 +118,27 @@ class OpenRun:
             queues=self._queues(tuple(cards)),
             blind=blind_roles(frame.attachments, step.chains, cards),
         )
+
+    async def _require_new(self, step: OpenRunRequest) -> None:
+        """Refuse to begin a run over the records of one that ended or spent something.
+
+        Whatever can copy the input of an execution can start the workflow again under the same id.
+
+        Raises:
+            AlreadyBegun: something came of this run before.
+        """
+        # An execution that was reset may repeat this step as the older one asked for it.
+        if not step.begins or step.begins != activity.info().workflow_run_id:
+            return
+        row = await self._records.run(step.run)
+        ended = row is not None and row.ended_at is not None
+        if ended or (step.is_fresh and await self._journal.has_spent(step.run)):
+            raise AlreadyBegun(
+                f"The run {step.run} {'has ended' if ended else 'has begun'} already, and its "
+                "records would be replaced.",
+                cure=f"`perdure retry {step.run}` goes on with a run that failed, `perdure fork "
+                f"{step.run} --from-iteration N` with another. Begin anew under another id.",
+            )
 
     async def _put(self, frame: Frame) -> str:
         return await self._blobs.put(frame.model_dump_json().encode())

@@ -130,7 +130,7 @@ class AgentRun(Run[AgentSpec, AgentState]):
         # source, and `amend` may have replaced it.
         self.turns: Turns = resolve(given.spec.agent)
         fresh = AgentState(started_at=workflow.now(), budget=agent_budget(given.spec, self.turns))
-        super().__init__(given, kind="agent", spec=given.spec, state=given.state or fresh)
+        super().__init__(given, kind="agent", spec=given.spec, state=given.state, fresh=fresh)
 
     @property
     def iteration(self) -> int:

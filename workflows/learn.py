@@ -42,7 +42,7 @@ class LearnRun(Run[LearnSpec, LearnState]):
 
     def __init__(self, given: LearnInput) -> None:
         fresh = LearnState(started_at=workflow.now(), budget=Budget(limits=given.spec.budget))
-        super().__init__(given, kind="learn", spec=given.spec, state=given.state or fresh)
+        super().__init__(given, kind="learn", spec=given.spec, state=given.state, fresh=fresh)
 
     @property
     def iteration(self) -> int:

@@ -56,7 +56,11 @@ class UnopenedRun(Run[CommonSpec, LoopState]):
         state = LoopState(started_at=workflow.now(), budget=Budget(limits=BudgetLimits()))
         spec = CommonSpec(goal=given.goal)
         super().__init__(
-            LoopInput(run=info.workflow_id, site=here), kind=kind, spec=spec, state=state
+            LoopInput(run=info.workflow_id, site=here),
+            kind=kind,
+            spec=spec,
+            state=None,
+            fresh=state,
         )
         self.task = given.task
 
@@ -131,7 +135,8 @@ class TaskStart(ControlHandlers):
         said = Beforehand(control=state.control, ring=state.ring.carried())
         # Typed, so that every client's converter writes it as the loop reads it.
         given = read_value(INPUTS[self.run.kind], report.input)
-        going_on = given.model_copy(update={"beforehand": said})
+        chain = workflow.info().first_execution_run_id
+        going_on = given.model_copy(update={"beforehand": said, "chain": chain})
         workflow.continue_as_new(going_on, task_queue=report.queue)
 
 

@@ -223,6 +223,8 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "seats": {},
             "output_schema": None,
             "cache_life": "5m",
+            "begins": "",
+            "is_fresh": False,
         },
         "OpenTaskReport": {"input": None, "queue": "", "memo": {}, "tenant": "", "result": None},
         "OpenTaskRequest": {

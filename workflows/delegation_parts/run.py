@@ -32,7 +32,7 @@ class DelegationRun(Run[DelegationSpec, DelegationState]):
             control=told_above(given.site.said),
             toolbox=Toolbox.given(given.spec.tools.generated),
         )
-        super().__init__(given, kind="delegation", spec=given.spec, state=given.state or fresh)
+        super().__init__(given, kind="delegation", spec=given.spec, state=given.state, fresh=fresh)
 
     @property
     def iteration(self) -> int:

@@ -13,7 +13,7 @@ from temporalio.exceptions import ApplicationError
 from perdure.domain.run.message_forms import Misread
 from perdure.domain.run.spec import LoopInput
 
-TYPE = "invalid_input"
+INVALID_INPUT = "invalid_input"
 
 
 class Given:
@@ -44,17 +44,28 @@ class Given:
                 if workflow.info().continued_run_id is not None:
                     raise ValueError(f"this worker cannot read how the run stands: {given[0].why}")
                 raise _refused(cls.wanted, given[0].why)
-            if isinstance(given[0], LoopInput) and given[0].run != workflow.info().workflow_id:
-                # Steps write under the name in the input: the records of the other run would be
-                # replaced, and its spend forgotten.
-                raise _refused(cls.wanted, f"it is the input of the run {given[0].run}")
+            if isinstance(given[0], LoopInput):
+                _require_own(given[0], cls.wanted)
             return super().__new__(cls)
+
+
+def _require_own(given: LoopInput, wanted: str) -> None:
+    """Refuse an input that was copied from another execution.
+
+    Steps write under the name in the input: the records of the other run would be replaced, and its
+    spend forgotten.
+    """
+    info = workflow.info()
+    if given.run != info.workflow_id:
+        raise _refused(wanted, f"it is the input of the run {given.run}")
+    if given.chain is not None and given.chain != info.first_execution_run_id:
+        raise _refused(wanted, f"it is from the middle of an earlier execution of {given.run}")
 
 
 def _refused(wanted: str, why: str) -> ApplicationError:
     kind = workflow.info().workflow_type
     return ApplicationError(
         f"The input of {kind} cannot be read: {why}. {wanted}",
-        type=TYPE,
+        type=INVALID_INPUT,
         non_retryable=True,
     )

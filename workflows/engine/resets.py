@@ -1,7 +1,8 @@
 """Resets: a run that was reset first takes over from its older executions.
 
 The server signals a reset in the middle of a history by a new random seed. A reset to the very
-first task brings none; there the execution's id tells.
+first task brings none; there the execution's id tells. An execution that ran into Temporal's own
+time limit begins again where its retry policy asks for it; that is a reset to its start.
 """
 
 import asyncio
@@ -17,6 +18,7 @@ from perdure.workflows.engine.other_workflows import cancel
 from perdure.workflows.engine.run import AnyRun
 
 FROM_THE_START = "reset-to-the-start"
+TRIED_AGAIN = "tried-again-by-the-server"
 
 
 class Superseded(Exception):
@@ -46,6 +48,8 @@ class Resets:
         # replays a beginning that took nothing over.
         if (other or workflow.unsafe.is_replaying()) and workflow.patched(FROM_THE_START):
             self._was_reset = True
+        if info.attempt > 1 and workflow.patched(TRIED_AGAIN):
+            self._was_reset = True
 
     def _reseeded(self, seed: int) -> None:
         self._was_reset = True
@@ -73,7 +77,7 @@ class Resets:
             TakeOverRequest(
                 run=run.id,
                 root=run.site.root or run.id,
-                before=workflow.info().original_execution_run_id,
+                before=_before(),
                 children=state.children_started,
                 records=state.record_count,
                 held=tuple(state.budget.reserved),
@@ -88,3 +92,10 @@ class Resets:
         # Nobody waits for the results of these children any more.
         await asyncio.gather(*(cancel(one.id) for one in report.orphans if one.open))
         run.sync_visibility()
+
+
+def _before() -> str:
+    """The execution whose place this one takes."""
+    info = workflow.info()
+    tried_again = info.attempt > 1 and info.original_execution_run_id == info.run_id
+    return (tried_again and info.continued_run_id) or info.original_execution_run_id

@@ -41,15 +41,18 @@ class Run(Generic[SpecT, StateT]):
 
     takes_input = True
 
-    def __init__(self, given: LoopInput, *, kind: str, spec: SpecT, state: StateT) -> None:
+    def __init__(
+        self, given: LoopInput, *, kind: str, spec: SpecT, state: StateT | None, fresh: StateT
+    ) -> None:
         self.given = given
         self.id = given.run
         self.site = given.site
         self.kind = kind
         self.spec = spec
-        self.state = state
+        self.is_fresh = state is None
+        self.state: StateT = fresh if state is None else state
         if given.beforehand is not None:
-            state.control, state.ring = given.beforehand.control, given.beforehand.ring
+            self.state.control, self.state.ring = given.beforehand.control, given.beforehand.ring
         self.handled = 0
         self.panel_is_stale = False
         self.steps_started = 0
@@ -161,7 +164,12 @@ class Run(Generic[SpecT, StateT]):
 
     def next_input(self) -> LoopInput:
         """The input of the next execution of this run."""
-        further = {"spec": self.spec, "state": self.state, "started_at": self.state.started_at}
+        further = {
+            "spec": self.spec,
+            "state": self.state,
+            "started_at": self.state.started_at,
+            "chain": workflow.info().first_execution_run_id,
+        }
         # What was said beforehand is part of the state by now.
         return self.given.model_copy(update={**further, "beforehand": None})
 

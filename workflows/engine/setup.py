@@ -2,9 +2,11 @@
 
 from pydantic import JsonValue
 from temporalio import workflow
+from temporalio.exceptions import ApplicationError
 
 from perdure.activities.open_run import OpenRun
 from perdure.domain.budget import envelope as budgets
+from perdure.domain.foundation.errors import AlreadyBegun
 from perdure.domain.llm.transcript import TranscriptRef
 from perdure.domain.run.activity_messages import (
     OpenRunReport,
@@ -18,6 +20,7 @@ from perdure.domain.specs import output_schema_of
 from perdure.domain.turns.failover import first_model
 from perdure.domain.turns.turn import Ending
 from perdure.workflows.engine import activity_options
+from perdure.workflows.engine.input import INVALID_INPUT
 from perdure.workflows.engine.lost_worker_retries import LostWorkerRetries
 from perdure.workflows.engine.model_selection import ModelSelection
 from perdure.workflows.engine.requirements import Requirements
@@ -66,6 +69,9 @@ class Setup:
             workspace.report, converses=converses, extra=extra, goes_on=goes_on, resume=resume
         )
         if isinstance(opened, StepFailed):
+            if opened.code == AlreadyBegun.code:
+                # No result is stored: that of the run which had this id stays.
+                raise ApplicationError(opened.message, type=INVALID_INPUT, non_retryable=True)
             return self._unopened(opened)
         report, state = opened.report, self.run.state
         state.frame, state.cards, state.queues = report.frame, report.cards, report.queues
@@ -125,7 +131,7 @@ class Setup:
         resume: TranscriptRef | None,
     ) -> Completed[OpenRunReport] | StepFailed:
         spec, policy = self.run.spec, self.run.spec.budget.unknown_price
-        activity_id = self.run.next_activity_id()
+        activity_id, info = self.run.next_activity_id(), workflow.info()
         handle = workflow.start_activity_method(
             OpenRun.open_run,
             OpenRunRequest(
@@ -154,6 +160,8 @@ class Setup:
                 seats=self.requirements.seat_orders(workspace),
                 output_schema=output_schema_of(spec),
                 cache_life=spec.models.cache_life,
+                begins="" if info.continued_run_id else info.original_execution_run_id,
+                is_fresh=self.run.is_fresh,
             ),
             **activity_options.store_step(
                 self.run.site, activity_id=activity_id, summary="open run"

@@ -35,7 +35,7 @@ class RefineRun(Run[RefineSpec, RefineState]):
             stage="recall",
             adaptation=adapting.start if adapting else {},
         )
-        super().__init__(given, kind="refine", spec=given.spec, state=given.state or fresh)
+        super().__init__(given, kind="refine", spec=given.spec, state=given.state, fresh=fresh)
         self.turns: Turns = resolve(given.spec.agent)
 
     @property

@@ -28,7 +28,7 @@ class RoleRun(Run[RolesSpec, RoleState]):
             raise InvalidInput("roles.definition: it was not resolved before the run started")
         fresh = first_state(given.spec, at=workflow.now())
         fresh.control = told_above(given.site.said)
-        super().__init__(given, kind="roles", spec=given.spec, state=given.state or fresh)
+        super().__init__(given, kind="roles", spec=given.spec, state=given.state, fresh=fresh)
         self.turns: Turns = resolve(given.spec.agent)
         self.snapshot: LoopSnapshot = given.spec.roles.snapshot
         self.condition: Condition = self._with_rounds()

@@ -121,6 +121,12 @@ class NotAllowed(PerdureError):
     exit_code = 5
 
 
+class AlreadyBegun(NotAllowed):
+    """A run of that id ended or spent something before; it begins only once."""
+
+    code = "already_begun"
+
+
 class Conflict(NotAllowed):
     """Something of that name is there already."""
 

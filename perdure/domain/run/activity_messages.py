@@ -141,7 +141,8 @@ class OpenRunRequest(ActivityMessage):
     Each of the `seats` gets a frame of its own; the run's has the words of none.
     `resume` is the transcript of a conversation that is taken up again; it `goes_on` by itself
     where messages wait to be appended, else it is made ready for the next call. `cache_life` is the
-    longest that a role asks for: reservations cover what it costs.
+    longest that a role asks for: reservations cover what it costs. `begins` is the execution that
+    the run begins with, or is taken up with if not `is_fresh`; empty in the middle of it.
     """
 
     run: str
@@ -165,6 +166,8 @@ class OpenRunRequest(ActivityMessage):
     seats: dict[str, StageSetup] = {}
     output_schema: dict[str, JsonValue] | None = None
     cache_life: CacheLife = "5m"
+    begins: str = ""
+    is_fresh: bool = False
 
 
 class OpenRunReport(ActivityMessage):

@@ -210,6 +210,7 @@ class LoopInput(WorkflowInput):
     """Input of every loop workflow; `started_at` is set when the run continues as new.
 
     `beforehand` is there once, in the input of a run that was started with its task alone.
+    `chain` is the first execution of the run, in the input of every later one.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -218,6 +219,7 @@ class LoopInput(WorkflowInput):
     site: Placement
     started_at: datetime | None = None
     beforehand: Beforehand | None = Field(default=None, exclude_if=lambda said: said is None)
+    chain: str | None = Field(default=None, exclude_if=lambda first: first is None)
 
     @field_serializer("site", when_used="json")
     def _brief(self, site: Placement) -> dict[str, object]:

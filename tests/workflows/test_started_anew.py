@@ -1,0 +1,134 @@
+"""Nothing begins a run anew over its records: no copied input, and no retry of the server's own."""
+
+import uuid
+from datetime import timedelta
+
+import pytest
+from installation import Installation
+from temporalio.api.common.v1 import Payloads, WorkflowType
+from temporalio.api.history.v1 import WorkflowExecutionStartedEventAttributes
+from temporalio.api.taskqueue.v1 import TaskQueue
+from temporalio.api.workflowservice.v1 import StartWorkflowExecutionRequest
+from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
+from temporalio.common import RetryPolicy
+from temporalio.exceptions import ApplicationError
+from waiting import eventually
+
+from perdure.domain.run.messages import Retry, Stop
+
+ASKS = {"tool_calls": [{"name": "human.ask", "arguments": {"question": "which?"}}]}
+READONLY = {"access": "readonly"}
+
+
+async def _agent(site: Installation, *replies: object) -> dict[str, object]:
+    model = await site.script({"replies": list(replies)})
+    return {"goal": "Name a fruit.", "models": {"executor": model}, "tools": READONLY}
+
+
+async def _asks(site: Installation, run: str) -> None:
+    async def waits() -> bool:
+        return (await site.gateway.status(run)).blocked_on is not None
+
+    assert await eventually(waits)
+
+
+async def _begun(
+    client: Client, run: str, execution: str
+) -> WorkflowExecutionStartedEventAttributes:
+    history = await client.get_workflow_handle(run, run_id=execution).fetch_history()
+    return history.events[0].workflow_execution_started_event_attributes
+
+
+async def _copied(site: Installation, run: str, execution: str) -> ApplicationError:
+    """Start an execution once more under its id, as people do in the Web UI; how it fails."""
+    client, begun = site.client, await _begun(site.client, run, execution)
+    await client.workflow_service.start_workflow_execution(
+        StartWorkflowExecutionRequest(
+            namespace=client.namespace,
+            workflow_id=run,
+            request_id=uuid.uuid4().hex,
+            workflow_type=WorkflowType(name=begun.workflow_type.name),
+            task_queue=TaskQueue(name=begun.task_queue.name),
+            input=Payloads(payloads=begun.input.payloads),
+        )
+    )
+    with pytest.raises(WorkflowFailureError) as caught:
+        await client.get_workflow_handle(run).result()
+    assert isinstance(caught.value.cause, ApplicationError)
+    assert caught.value.cause.type == "invalid_input"
+    return caught.value.cause
+
+
+async def _newest(handle: WorkflowHandle[object, object]) -> str:
+    return (await handle.describe()).run_id or ""
+
+
+@pytest.mark.parametrize("kind", ["agent", "refine", "roles", "delegation"])
+async def test_a_run_that_ended_is_not_begun_anew(site: Installation, kind: str) -> None:
+    model = await site.script({"replies": [{"text": "no such thing"}] * 40})
+    rubric = [{"name": "short", "evaluator": {"check": "length", "unit": "words", "max": 4}}]
+    more: dict[str, dict[str, object]] = {
+        "refine": {"rubric": rubric, "refine": {"plan": "off"}},
+        "roles": {"roles": {"definition": "reflection"}},
+    }
+    task = {"kind": kind, "goal": "Be short.", "models": {"executor": model}, **more.get(kind, {})}
+    result = await site.run(task)
+    records, taken = await site.records(result.id), await site.replies_taken(result.id)
+    error = await _copied(site, result.id, await _newest(site.handle(result.id)))
+    assert "has ended already" in error.message
+    kept = await site.gateway.result(result.id)
+    assert (kept.outcome, kept.output_ref) == (result.outcome, result.output_ref)
+    assert kept.spend == result.spend
+    assert await site.records(result.id) == records
+    assert await site.replies_taken(result.id) == taken
+    assert (await site.gateway.status(result.id)).outcome == result.outcome
+
+
+async def test_a_run_that_was_terminated_keeps_its_spend(site: Installation) -> None:
+    task = await _agent(site, ASKS, {"text": "An apple."}, {"text": "A pear."})
+    run = await site.start({"kind": "agent", **task})
+    await _asks(site, run)
+    first = await _newest(site.handle(run))
+    await site.handle(run).terminate("by an operator")
+    assert "has begun already" in (await _copied(site, run, first)).message
+    await site.gateway.verb(run, Retry())
+    await site.gateway.verb(run, Stop())
+    await site.handle(run).result()
+    result = await site.gateway.result(run)
+    assert result.outcome == "stopped"
+    assert result.spend.model_calls == await site.replies_taken(run) > 0
+
+
+async def test_the_middle_of_a_run_is_no_beginning(site: Installation) -> None:
+    plain = await Client.connect(site.address)
+    handle = await plain.start_workflow(
+        "AgentLoop",
+        await _agent(site, {"text": "An apple."}, {"text": "A pear."}),
+        id=f"middle-{uuid.uuid4().hex[:8]}",
+        task_queue=site.settings.task_queue,
+    )
+    await handle.result()
+    second = await _newest(plain.get_workflow_handle(handle.id))
+    error = await _copied(site, handle.id, second)
+    assert "from the middle of an earlier execution" in error.message
+    assert (await site.gateway.result(handle.id)).output == "An apple."
+    assert await site.replies_taken(handle.id) == 1
+
+
+@pytest.mark.long
+async def test_a_retry_of_the_server_counts_what_was_spent_before(site: Installation) -> None:
+    task = await _agent(site, *[ASKS] * 9)
+    plain = await Client.connect(site.address)
+    handle = await plain.start_workflow(
+        "AgentLoop",
+        {**task, "budget": {"model_calls": 2}},
+        id=f"again-{uuid.uuid4().hex[:8]}",
+        task_queue=site.settings.task_queue,
+        run_timeout=timedelta(seconds=5),
+        retry_policy=RetryPolicy(initial_interval=timedelta(milliseconds=100)),
+    )
+    result = await handle.result()
+    assert isinstance(result, dict)
+    assert (result["outcome"], result["reason"]) == ("out_of_budget", "model_calls")
+    assert result["spend"]["model_calls"] == await site.replies_taken(handle.id) == 2
+    assert (await site.gateway.result(handle.id)).outcome == "out_of_budget"
