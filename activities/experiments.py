@@ -19,6 +19,7 @@ from perdure.domain.experiments.messages import (
     OpenTrialRequest,
     SettleTrialReport,
     SettleTrialRequest,
+    StoredSpend,
 )
 from perdure.domain.experiments.plan import Entry, Plan, trial_run_id, trial_task
 from perdure.domain.experiments.store import ExperimentStore, StoredExperiment
@@ -125,10 +126,11 @@ class SettleTrial:
             number=step.number, arm=position.arm, entry=position.entry, repeat=position.repeat
         )
         more = await self._keep(plan, step, new, one, judged=judge is None)
+        whole = await stored_spend(self._store, step.experiment)
         if step.judge is not None:
-            return judge_spend.model_copy(update={"more": more})
+            return judge_spend.model_copy(update={"more": more, "whole": whole})
         return SettleTrialReport(
-            cost_usd=one.cost_usd, tokens=one.spent_tokens, more=more, judge=judge
+            cost_usd=one.cost_usd, tokens=one.spent_tokens, more=more, judge=judge, whole=whole
         )
 
     async def _keep(
@@ -195,9 +197,19 @@ class NoteExperiment:
 
     @activity.defn
     @translated
-    async def note_experiment(self, step: NoteExperimentRequest) -> None:
-        """Write the state into the row that lists and reports read."""
+    async def note_experiment(self, step: NoteExperimentRequest) -> StoredSpend | None:
+        """Write the state into the row that lists and reports read; returns what was spent.
+
+        None stands in histories: an earlier version returned nothing.
+        """
         await self._store.note(step.experiment, step.state, reason=step.reason, at=self._now())
+        return await stored_spend(self._store, step.experiment)
+
+
+async def stored_spend(store: ExperimentStore, id: str) -> StoredSpend:
+    """What the kept runs of an experiment spent."""
+    totals = (await store.totals([id]))[id]
+    return StoredSpend(usd=totals.spent_usd, tokens=totals.spent_tokens)
 
 
 async def found(store: ExperimentStore, id: str) -> StoredExperiment:

@@ -2,6 +2,9 @@
 
 The plan, the inputs and the results stand in the store; the history holds numbers and costs. It
 continues as new between trials, when none is open: a child run would lose the one who waits for it.
+
+An execution that was started from a copied input, or was reset, knows less than the store of what
+was spent. It asks first.
 """
 
 import asyncio
@@ -28,6 +31,7 @@ from perdure.domain.experiments.messages import (
     SettleTrialReport,
     SettleTrialRequest,
     TrialShape,
+    spent_with,
 )
 from perdure.domain.experiments.store import EndReason, ExperimentState
 from perdure.domain.foundation.names import EXPERIMENT_WORKFLOW, WORKFLOW_TYPES
@@ -45,6 +49,7 @@ EVENTS = 2_000
 
 BY = "the experiment"
 LOOK_AGAIN = timedelta(seconds=10)
+ASKS_FIRST = "asks-what-was-spent"
 
 
 @workflow.defn(name=EXPERIMENT_WORKFLOW)
@@ -62,6 +67,8 @@ class Experiment(Given):
         self.ended: set[int] = set()
         self.reserved: dict[int, TrialShape] = {}
         self.noted: ExperimentState = "paused" if given.progress.paused else "running"
+        self.unsure = workflow.info().continued_run_id is None
+        workflow.register_random_seed_callback(self._reseeded)  # how a reset shows
 
     @workflow.run
     async def execute(self, given: ExperimentInput) -> ExperimentReport:
@@ -114,6 +121,9 @@ class Experiment(Given):
         """How far it is."""
         return self.state.model_copy(update={"running": tuple(sorted(self.running))})
 
+    def _reseeded(self, seed: int) -> None:
+        self.unsure = True
+
     def _stop(self, mode: str) -> None:
         if self.state.stopping != "now":
             self.state = self.state.model_copy(update={"stopping": mode})
@@ -122,6 +132,9 @@ class Experiment(Given):
         """Start trials while there are any, and wait for them."""
         asked: set[str] = set()
         while True:
+            if self.unsure and workflow.patched(ASKS_FIRST):
+                self.unsure = False
+                await self._note(self.noted)
             await self._note_pause()
             self._begin_some()
             if self.state.stopping == "now":
@@ -144,7 +157,8 @@ class Experiment(Given):
         """What the loop acts on: it looks again when this changes."""
         done = sum(task.done() for task in self.running.values())
         state = self.state
-        return (done, len(self.running), state.paused, state.stopping, state.problem, self.trials)
+        told = (state.paused, state.stopping, state.problem, self.trials, self.unsure)
+        return (done, len(self.running), *told)
 
     def _begin_some(self) -> None:
         state = self.state
@@ -259,13 +273,7 @@ class Experiment(Given):
             SettleTrialRequest(experiment=self.given.id, number=number, run=run, judge=judge),
             **activity_options.store_step(self.given.site, summary=f"settle {run}"),
         )
-        state = self.state
-        self.state = state.model_copy(
-            update={
-                "spent_usd": state.spent_usd + (report.cost_usd or Decimal(0)),
-                "spent_tokens": state.spent_tokens + report.tokens,
-            }
-        )
+        self.state = spent_with(self.state, report)
         return report
 
     async def _ask_to_stop(self, asked: set[str]) -> None:
@@ -294,11 +302,13 @@ class Experiment(Given):
         )
 
     async def _note(self, state: ExperimentState, reason: EndReason = "") -> None:
-        await workflow.execute_activity_method(
+        spent = await workflow.execute_activity_method(
             NoteExperiment.note_experiment,
             NoteExperimentRequest(experiment=self.given.id, state=state, reason=reason),
             **activity_options.store_step(self.given.site, summary=f"the experiment is {state}"),
         )
+        if spent is not None:
+            self.state = spent.known(self.state)
 
     def _is_long(self) -> bool:
         info = workflow.info()

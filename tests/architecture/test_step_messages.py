@@ -285,7 +285,13 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
         "SettleChildReport": {"spend": "required"},
         "SettleChildRequest": {"child": "required", "root": "required"},
         "ShelveReport": {"values": "required", "shown": {}},
-        "SettleTrialReport": {"cost_usd": "0", "tokens": 0, "more": False, "judge": None},
+        "SettleTrialReport": {
+            "cost_usd": "0",
+            "tokens": 0,
+            "more": False,
+            "judge": None,
+            "whole": None,
+        },
         "SettleTrialRequest": {
             "experiment": "required",
             "number": "required",
@@ -304,6 +310,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
         "StageSetup": {"system": "required", "grant": "required", "extra": {}},
         "StageTools": {"level": "required", "allow": None},
         "StructuredReport": {"call": "required", "problems": [], "usable": False},
+        "StoredSpend": {"usd": "required", "tokens": "required"},
         "TakeOverReport": {
             "ended": None,
             "booked": {

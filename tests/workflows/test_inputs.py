@@ -82,7 +82,7 @@ async def test_the_input_of_another_run_starts_nothing(site: Installation, kind:
     given = {"run": "theirs", "site": SITE, "spec": {"kind": kind, "goal": "x", **MORE[kind]}}
     error = await _fails(site, WORKFLOW_TYPES[kind], (json.dumps(given).encode(),))
     assert error.type == "invalid_input"
-    assert "it is the input of the run theirs" in error.message
+    assert "it is the input of theirs" in error.message
     assert await site.parts.stores.records.run("theirs") is None
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 from temporalio import workflow
 from temporalio.exceptions import ApplicationError
 
+from perdure.domain.foundation.base import WorkflowInput
 from perdure.domain.run.message_forms import Misread
 from perdure.domain.run.spec import LoopInput
 
@@ -44,21 +45,23 @@ class Given:
                 if workflow.info().continued_run_id is not None:
                     raise ValueError(f"this worker cannot read how the run stands: {given[0].why}")
                 raise _refused(cls.wanted, given[0].why)
-            if isinstance(given[0], LoopInput):
+            if isinstance(given[0], WorkflowInput):
                 _require_own(given[0], cls.wanted)
             return super().__new__(cls)
 
 
-def _require_own(given: LoopInput, wanted: str) -> None:
+def _require_own(given: WorkflowInput, wanted: str) -> None:
     """Refuse an input that was copied from another execution.
 
     Steps write under the name in the input: the records of the other run would be replaced, and its
     spend forgotten.
     """
     info = workflow.info()
-    if given.run != info.workflow_id:
-        raise _refused(wanted, f"it is the input of the run {given.run}")
-    if given.chain is not None and given.chain != info.first_execution_run_id:
+    if given.belongs_to not in {None, info.workflow_id}:
+        raise _refused(wanted, f"it is the input of {given.belongs_to}")
+    if not isinstance(given, LoopInput) or given.chain is None:
+        return
+    if given.chain != info.first_execution_run_id:
         raise _refused(wanted, f"it is from the middle of an earlier execution of {given.run}")
 
 

@@ -52,6 +52,24 @@ class ExperimentInput(WorkflowInput):
     budget: ExperimentBudget = ExperimentBudget()
     progress: Progress = Progress()
 
+    @property
+    def belongs_to(self) -> str:
+        """The id of the experiment."""
+        return self.id
+
+
+class StoredSpend(ActivityMessage):
+    """What all kept runs of an experiment spent; `usd` is None where a price is unknown."""
+
+    usd: Decimal | None
+    tokens: int
+
+    def known(self, before: Progress) -> Progress:
+        """The progress with at least this spend: what is in the store was spent."""
+        usd = before.spent_usd if self.usd is None else max(before.spent_usd, self.usd)
+        tokens = max(before.spent_tokens, self.tokens)
+        return before.model_copy(update={"spent_usd": usd, "spent_tokens": tokens})
+
 
 class OpenTrialRequest(ActivityMessage):
     """Open the next run of a trial, if it needs one more."""
@@ -83,12 +101,25 @@ class SettleTrialRequest(ActivityMessage):
 
 
 class SettleTrialReport(ActivityMessage):
-    """What the run spent, whether another try follows, and the run of a judge to start first."""
+    """What the run spent, whether another try follows, and the run of a judge to start first.
+
+    `whole` is what the store knows of the whole experiment, this run included.
+    """
 
     cost_usd: Decimal | None = Decimal(0)
     tokens: int = 0
     more: bool = False
     judge: OpenTrialReport | None = None
+    whole: StoredSpend | None = None
+
+
+def spent_with(before: Progress, run: SettleTrialReport) -> Progress:
+    """The progress after a run; the store's figure holds it, those beside it, and older ones."""
+    if run.whole is not None and run.whole.usd is not None:
+        return run.whole.known(before)
+    usd = before.spent_usd + (run.cost_usd or Decimal(0))
+    tokens = before.spent_tokens + run.tokens
+    return before.model_copy(update={"spent_usd": usd, "spent_tokens": tokens})
 
 
 class NoteExperimentRequest(ActivityMessage):

@@ -43,3 +43,8 @@ class WorkflowInput(BaseModel):
 
     The workflow itself then says what is wrong, and ends.
     """
+
+    @property
+    def belongs_to(self) -> str | None:
+        """The id of the only workflow that may be started with it; None if any may."""
+        return None

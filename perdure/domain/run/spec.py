@@ -221,6 +221,11 @@ class LoopInput(WorkflowInput):
     beforehand: Beforehand | None = Field(default=None, exclude_if=lambda said: said is None)
     chain: str | None = Field(default=None, exclude_if=lambda first: first is None)
 
+    @property
+    def belongs_to(self) -> str:
+        """The id of the run."""
+        return self.run
+
     @field_serializer("site", when_used="json")
     def _brief(self, site: Placement) -> dict[str, object]:
         # Absent values are left out, because continue-as-new writes this; figures stay, pinned.
