@@ -11,12 +11,13 @@ from typing import Protocol
 import structlog
 
 from perdure.domain.foundation.errors import NoRoom
+from perdure.domain.foundation.names import OPEN_EXECUTION
 from perdure.domain.installation.open_limits import OpenLimits
 from perdure.domain.run.fairness import searched_tenant
 from perdure.gateway.types import InstallationInfo
 from perdure.gateway.visibility import OURS, quoted
 
-OPEN_ROOTS = f"ExecutionStatus = 'Running' AND {OURS} AND ParentWorkflowId IS NULL"
+OPEN_ROOTS = f"{OPEN_EXECUTION} AND {OURS} AND ParentWorkflowId IS NULL"
 LOOK_S, LONGEST_LOOK_S, LONGER = 2.0, 15.0, 1.5
 # For so long, all starts of this process share one answer of the server.
 SHARED_S = 1.0

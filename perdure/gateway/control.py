@@ -14,7 +14,7 @@ from perdure.domain.foundation.errors import (
     NotFound,
     PerdureError,
 )
-from perdure.domain.foundation.names import LoopKind, loops_queue
+from perdure.domain.foundation.names import OPEN_EXECUTION, LoopKind, loops_queue
 from perdure.domain.foundation.tolerance import read_as
 from perdure.domain.ports import BlobStore, RecordStore
 from perdure.domain.run.amend_spec import edited
@@ -127,7 +127,7 @@ class Steering:
         by_kind = f" AND PerdureKind = {quoted(kind)}" if kind else ""
         queue = loops_queue(await self._records.installation())
         own = f"{OURS} AND TaskQueue = {quoted(queue)}"
-        query = f"ExecutionStatus = 'Running' AND {own} AND {wanted}{by_kind}"
+        query = f"{OPEN_EXECUTION} AND {own} AND {wanted}{by_kind}"
         found = [look.id async for look in every(self._server, query)]
         # Each update waits for a workflow task of its run; hundreds at once would only queue up at
         # the workers.

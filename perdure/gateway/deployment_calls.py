@@ -20,6 +20,7 @@ from temporalio.api.workflowservice.v1 import (
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
+from perdure.domain.foundation.names import OPEN_EXECUTION
 from perdure.domain.installation.deployment import Build, BuildStatus
 
 _STATUSES: dict[int, BuildStatus] = {
@@ -132,7 +133,7 @@ async def move(client: Client, name: str, build: str, *, run: str, execution: st
 def pinned_to(name: str, build: str) -> str:
     """The visibility query of open runs that are pinned to a build."""
     return (
-        f"TemporalWorkerDeploymentVersion = '{name}:{build}' AND ExecutionStatus = 'Running' "
+        f"TemporalWorkerDeploymentVersion = '{name}:{build}' AND {OPEN_EXECUTION} "
         "AND TemporalWorkflowVersioningBehavior = 'Pinned'"
     )
 

@@ -5,7 +5,7 @@ import time
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 
-from temporalio.client import Client, WorkflowExecution
+from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from perdure.domain.foundation.errors import (
@@ -19,8 +19,10 @@ from perdure.domain.installation.deployment import Build, Deployment, Drained
 from perdure.domain.ports import RecordStore
 from perdure.gateway import deployment_calls
 from perdure.gateway.deployment_calls import Described, Unversioned
+from perdure.gateway.execution_queries import count_of
 from perdure.gateway.repair import WhyNot
-from perdure.gateway.temporal_gateway import TemporalGateway
+from perdure.gateway.temporal_gateway import ExecutionInfo, TemporalGateway
+from perdure.gateway.visibility import every
 from perdure.gateway.worker_probe import workers_by_build
 
 Change = Callable[[Client, str], Awaitable[None]]
@@ -149,14 +151,14 @@ class Deployments:
         moved, stays = list[str](), dict[str, str]()
         with self._server.translated():
             query = deployment_calls.pinned_to(self._chosen_name(), leaving.id)
-            async for run in client.list_workflows(query):
+            async for run in every(self._server, query):
                 why = await self._obstacle(client, run)
                 if why is not None:
                     stays[run.id] = why
                     continue
                 try:
                     await deployment_calls.move(
-                        client, self._chosen_name(), self._own, run=run.id, execution=run.run_id
+                        client, self._chosen_name(), self._own, run=run.id, execution=run.execution
                     )
                 except RPCError as error:
                     if error.status != RPCStatusCode.NOT_FOUND:
@@ -165,8 +167,8 @@ class Deployments:
                 moved.append(run.id)
         return moved, stays
 
-    async def _obstacle(self, client: Client, run: WorkflowExecution) -> str | None:
-        handle = client.get_workflow_handle(run.id, run_id=run.run_id)
+    async def _obstacle(self, client: Client, run: ExecutionInfo) -> str | None:
+        handle = client.get_workflow_handle(run.id, run_id=run.execution)
         history = await handle.fetch_history()
         return await self._why_not(run.id, history.to_json().encode())
 
@@ -223,9 +225,7 @@ class Deployments:
                 build.model_copy(
                     update={
                         "workers": workers[build.id],
-                        "runs": (
-                            await client.count_workflows(deployment_calls.pinned_to(name, build.id))
-                        ).count,
+                        "runs": await count_of(client, deployment_calls.pinned_to(name, build.id)),
                     }
                 )
                 for build in described.builds

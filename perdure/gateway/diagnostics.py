@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.common.v1 import WorkflowExecution as ExecutionName
 from temporalio.api.enums.v1 import (
     EventType,
     PendingActivityState,
@@ -19,13 +19,19 @@ from temporalio.api.workflowservice.v1 import (
     DescribeWorkflowExecutionResponse,
     GetWorkflowExecutionHistoryReverseRequest,
 )
-from temporalio.client import Client, WorkflowExecutionDescription
+from temporalio.client import Client, WorkflowExecution, WorkflowExecutionDescription
 from temporalio.common import SearchAttributeKey
 from temporalio.converter import DataConverter
 
 from perdure.domain.foundation.plain_text import said_in_words
 from perdure.gateway.dispatch import lies_long
-from perdure.gateway.server_pauses import PAUSED_THERE, paused_execution, paused_steps
+from perdure.gateway.server_pauses import (
+    PAUSED_THERE,
+    is_paused,
+    paused_execution,
+    paused_steps,
+    unpause_run,
+)
 from perdure.gateway.store_waits import (
     converter_for,
     in_words,
@@ -113,8 +119,7 @@ def paused(described: DescribeWorkflowExecutionResponse) -> RunProblem | None:
     """That somebody paused a run, or steps of it, at the server itself."""
     run = described.workflow_execution_info.execution.workflow_id
     if (whole := paused_execution(described)) is not None:
-        cure = f"`temporal workflow unpause --workflow-id {run}` lets it go on."
-        return RunProblem(mark=PAUSED_THERE, found=whole, cure=cure)
+        return RunProblem(mark=PAUSED_THERE, found=whole, cure=unpause_run(run))
     steps = described.pending_activities
     if (some := paused_steps(steps)) is not None:
         step = next(one.activity_id for one in steps if one.paused)
@@ -146,7 +151,7 @@ async def _end_of_history(
     found = await client.workflow_service.get_workflow_execution_history_reverse(
         GetWorkflowExecutionHistoryReverseRequest(
             namespace=client.namespace,
-            execution=WorkflowExecution(workflow_id=described.id, run_id=described.run_id),
+            execution=ExecutionName(workflow_id=described.id, run_id=described.run_id),
             maximum_page_size=events,
         )
     )
@@ -246,6 +251,13 @@ def _of_lost_value(run: str, blob: str) -> RunProblem:
         cure="Put the blob back from a backup, and the run goes on by itself; or go back to before "
         f"it and make that step again: `perdure repair {run}`.",
     )
+
+
+def listed_trouble(listed: WorkflowExecution) -> RunProblem | None:
+    """The problem of an open execution of a list, as far as a list knows."""
+    if is_paused(listed):
+        return RunProblem(mark=PAUSED_THERE, found=f"{PAUSED_THERE}.", cure=unpause_run(listed.id))
+    return reported_trouble(listed.id, listed.typed_search_attributes.get(_REPORTED))
 
 
 def reported_trouble(run: str, problems: Sequence[str] | None) -> RunProblem | None:

@@ -2,16 +2,17 @@
 
 import asyncio
 
-from perdure.domain.foundation.errors import PerdureError, StoreAway, StoreError
-from perdure.domain.foundation.names import loops_queue
+from perdure.domain.foundation.errors import NotAllowed, PerdureError, StoreAway, StoreError
+from perdure.domain.foundation.names import OPEN_EXECUTION, loops_queue
 from perdure.domain.ports import RecordStore
 from perdure.domain.run.gates import Gate
+from perdure.gateway.server_pauses import PAUSED_THERE
 from perdure.gateway.temporal_gateway import ExecutionInfo, TemporalGateway
 from perdure.gateway.types import OpenGate, OpenGates
 from perdure.gateway.visibility import OURS, every, quoted
 
 GATES = list[Gate]
-WAITING = f"ExecutionStatus = 'Running' AND {OURS} AND PerdureLifecycle IN ('waiting', 'paused')"
+WAITING = f"{OPEN_EXECUTION} AND {OURS} AND PerdureLifecycle IN ('waiting', 'paused')"
 
 
 class GateReader:
@@ -40,16 +41,22 @@ class GateReader:
         return OpenGates(
             gates=tuple(sorted(found, key=lambda item: item.gate.opened_at)),
             unread=tuple(failed),
-            reasons={run: str(error) for run, error in failed.items() if is_sealed(error)},
+            reasons={run: str(error) for run, error in failed.items() if has_reason(error)},
         )
 
     async def _gates_of(self, look: ExecutionInfo) -> tuple[Gate, ...] | PerdureError:
+        if (trouble := look.trouble) is not None and trouble.mark == PAUSED_THERE:
+            return NotAllowed(f"The run is {trouble.found}", cure=trouble.cure)
         try:
             return tuple(await self._server.query(look.id, "gates", GATES))
         except PerdureError as error:
             return error
 
 
-def is_sealed(error: PerdureError) -> bool:
-    """Whether a run answered, but this process lacks the key or codec to decrypt the answer."""
-    return isinstance(error, StoreError) and not isinstance(error, StoreAway)
+def has_reason(error: PerdureError) -> bool:
+    """Whether an error says more than that no worker answers.
+
+    The run is paused at the server, or this process lacks the key or codec to decrypt its answer.
+    """
+    sealed = isinstance(error, StoreError) and not isinstance(error, StoreAway)
+    return sealed or isinstance(error, NotAllowed)

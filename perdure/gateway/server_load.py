@@ -4,7 +4,12 @@ import asyncio
 from collections.abc import Sequence
 
 from perdure.domain.foundation.errors import PerdureError, ServiceUnavailable, StoreError
-from perdure.domain.foundation.names import loops_queue, models_queue, tools_queue
+from perdure.domain.foundation.names import (
+    OPEN_EXECUTION,
+    loops_queue,
+    models_queue,
+    tools_queue,
+)
 from perdure.domain.installation.model_rates import queue_of_rate
 from perdure.domain.ports import RecordStore
 from perdure.domain.run.figures import ClockLoad, QueueLoad, ServerLoad
@@ -49,15 +54,15 @@ class LoadReader:
             self._installation = await self._records.installation()
         installation = self._installation
         loops = loops_queue(installation)
-        running = f"TaskQueue = {quoted(loops)} AND ExecutionStatus = 'Running'"
+        unended = f"TaskQueue = {quoted(loops)} AND {OPEN_EXECUTION}"
         tools = [tools_queue(installation, one) for one in (None, *await self._workspaces())]
         models = [
             models_queue(installation),
             *(queue_of_rate(installation, one) for one in self._rates),
         ]
         waiting, failing, stranded, clock = await asyncio.gather(
-            self._server.count(f"{running} AND PerdureLifecycle = 'waiting'"),
-            self._failing(running),
+            self._server.count(f"{unended} AND PerdureLifecycle = 'waiting'"),
+            self._failing(unended),
             self._stranded(),
             self._by_clock(),
         )
@@ -88,10 +93,10 @@ class LoadReader:
             return []
         return [use.id for use in uses if use.busy][:WORKSPACES]
 
-    async def _failing(self, running: str) -> int | None:
+    async def _failing(self, unended: str) -> int | None:
         """How many failing runs the server reports; None if it lacks the search attribute."""
         try:
-            return await self._server.count(f"{running} AND {REPORTED} IS NOT NULL")
+            return await self._server.count(f"{unended} AND {REPORTED} IS NOT NULL")
         except ServiceUnavailable:
             raise
         except PerdureError:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from temporalio.api.enums.v1 import WorkflowExecutionStatus as ServerStatus
 from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.api.workflowservice.v1 import DescribeWorkflowExecutionResponse
-from temporalio.client import WorkflowExecutionStatus
+from temporalio.client import WorkflowExecution, WorkflowExecutionStatus
 
 PAUSED_THERE = "paused at the Temporal server"
 _PAUSED = int(ServerStatus.WORKFLOW_EXECUTION_STATUS_PAUSED)
@@ -34,6 +34,16 @@ def paused_execution(described: DescribeWorkflowExecutionResponse) -> str | None
         f"{PAUSED_THERE}{_by(info.identity, info.reason)}: no step begins, and nothing that is "
         "said to the run is heard."
     )
+
+
+def is_paused(listed: WorkflowExecution) -> bool:
+    """Whether an execution of a list is paused there; why, only a look at it says."""
+    return listed.raw_info.status == _PAUSED
+
+
+def unpause_run(run: str) -> str:
+    """The command that lets a run go on that is paused there."""
+    return f"`temporal workflow unpause --workflow-id {run}` lets it go on."
 
 
 def paused_steps(steps: Sequence[PendingActivityInfo]) -> str | None:

@@ -46,10 +46,10 @@ from perdure.domain.run.fairness import Turn
 from perdure.domain.run.messages import AnyMessage, Receipt
 from perdure.domain.run.result import RunResult
 from perdure.domain.run.spec import LoopInput
-from perdure.gateway import diagnostics
-from perdure.gateway.diagnostics import REPORTED, RunProblem, trouble_of
+from perdure.gateway.diagnostics import RunProblem, listed_trouble, trouble_of
 from perdure.gateway.dispatch import Unfetched, unfetched
 from perdure.gateway.error_mapping import sentence, translated, unreachable, update_translated
+from perdure.gateway.execution_queries import count_of, page_of
 from perdure.gateway.types import RUN_FAILED, Waits
 from perdure.gateway.worker_probe import Backlog, backlog, polled, probe
 
@@ -67,7 +67,6 @@ AWAY_KNOWN_S = 10.0
 ATTRIBUTE_TRIES = 12
 ATTRIBUTE_PAUSE_S = 1.0
 SEALED_GOAL = "(sealed with a key or a codec that is not set here)"
-_REPORTED = SearchAttributeKey.for_keyword_list(REPORTED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,9 +248,8 @@ class TemporalGateway:
     ) -> tuple[list[ExecutionInfo], bytes | None]:
         """One page of a visibility query, and the token of the next one."""
         client = await self._connected()
-        pages = client.list_workflows(query, page_size=limit, next_page_token=cursor)
         with translated(self._address, namespace=client.namespace):
-            await pages.fetch_next_page()
+            pages = await page_of(client, query, limit=limit, cursor=cursor)
             found = [await _look(execution) for execution in pages.current_page or ()]
         return found, pages.next_page_token or None
 
@@ -259,7 +257,7 @@ class TemporalGateway:
         """How many executions a visibility query finds."""
         client = await self._connected()
         with translated(self._address, namespace=client.namespace):
-            return (await client.count_workflows(query)).count
+            return await count_of(client, query)
 
     async def delete(self, run: str, execution: str) -> None:
         """Delete one execution with its history; the server does so a moment later."""
@@ -354,7 +352,6 @@ def _keywords(values: Mapping[str, str]) -> TypedSearchAttributes:
 
 async def _look(execution: WorkflowExecution) -> ExecutionInfo:
     memo, ending = await _memo(execution), _ending(execution.status)
-    reported = execution.typed_search_attributes.get(_REPORTED)
     facts: dict[str, str | int | float] = {}
     for pair in execution.typed_search_attributes:
         if isinstance(pair.value, str | int | float):
@@ -370,7 +367,7 @@ async def _look(execution: WorkflowExecution) -> ExecutionInfo:
         facts=facts,
         memo={name: str(value) for name, value in memo.items() if value is not None},
         parent=execution.parent_id,
-        trouble=None if ending else diagnostics.reported_trouble(execution.id, reported),
+        trouble=None if ending else listed_trouble(execution),
     )
 
 

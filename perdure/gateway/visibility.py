@@ -10,7 +10,12 @@ import re
 from collections.abc import AsyncIterator
 
 from perdure.domain.foundation.errors import InvalidInput, PerdureError, ServiceUnavailable
-from perdure.domain.foundation.names import TASK_QUEUE, WORKFLOW_TYPES, loops_queue
+from perdure.domain.foundation.names import (
+    OPEN_EXECUTION,
+    TASK_QUEUE,
+    WORKFLOW_TYPES,
+    loops_queue,
+)
 from perdure.domain.ports import RecordStore
 from perdure.domain.run.status import StoredRun
 from perdure.domain.specs import KINDS
@@ -45,10 +50,7 @@ def quoted(text: str) -> str:
 def unopened(task_queue: str) -> str:
     """The condition for runs that a Temporal client started and no worker has opened yet."""
     types = ", ".join(quoted(WORKFLOW_TYPES[kind]) for kind in KINDS)
-    return (
-        f"(ExecutionStatus = 'Running' AND TaskQueue = {quoted(task_queue)} "
-        f"AND WorkflowType IN ({types}))"
-    )
+    return f"({OPEN_EXECUTION} AND TaskQueue = {quoted(task_queue)} AND WorkflowType IN ({types}))"
 
 
 def ours(loops: str, task_queue: str) -> str:
@@ -88,7 +90,7 @@ def _asked(wanted: RunFilter) -> list[str]:
     if status is not None:
         parts.append(f"PerdureLifecycle = {quoted(status)}")
         if status in OPEN:
-            parts.append("ExecutionStatus = 'Running'")
+            parts.append(OPEN_EXECUTION)
     named = {
         "PerdureKind": wanted.kind,
         "PerdureLabel": wanted.label,
@@ -198,9 +200,9 @@ class Failing:
         # A run with an unknown type or an unreadable input has none of our search attributes, so
         # its queue has to show that it is ours.
         theirs = f"TaskQueue = {quoted(queue)} OR {unopened(self._task_queue)}"
-        running = f"ExecutionStatus = 'Running' AND ({theirs})"
-        named = await self._named(running, limit=limit)
-        newest = await self._pages(running, limit=limit)
+        unended = f"{OPEN_EXECUTION} AND ({theirs})"
+        named = await self._named(unended, limit=limit)
+        newest = await self._pages(unended, limit=limit)
         ids = list(dict.fromkeys(look.id for look in (*(named or ()), *newest)))
         looks = [look for look in await self._looks(ids) if look.open]
         return FailingRuns(
@@ -209,15 +211,15 @@ class Failing:
                 for look in looks
                 if look.trouble is not None and look.trouble.mark.startswith(FAILING)
             ),
-            open=max(len(looks), await self._server.count(running)),
+            open=max(len(looks), await self._server.count(unended)),
             looked_at=len(looks),
             server_names_them=named is not None and len(named) < limit,
         )
 
-    async def _named(self, running: str, *, limit: int) -> list[ExecutionInfo] | None:
+    async def _named(self, unended: str, *, limit: int) -> list[ExecutionInfo] | None:
         """Runs that the server reports; None if it lacks the search attribute."""
         try:
-            return await self._pages(f"{running} AND {REPORTED} IS NOT NULL", limit=limit)
+            return await self._pages(f"{unended} AND {REPORTED} IS NOT NULL", limit=limit)
         except ServiceUnavailable:
             raise
         except PerdureError:

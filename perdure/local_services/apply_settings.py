@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 from perdure.adapters.settings.variables import PREFIX, Settings
 from perdure.domain.foundation.errors import RuntimeUnavailable
+from perdure.domain.foundation.names import OPEN_EXECUTION
 from perdure.local_services.state import HomeFiles, RuntimeState
 from perdure.local_services.temporal_server import (
-    RUNNING,
-    RUNNING_OURS,
+    OPEN_OURS,
     connect,
     connect_named,
     count_open,
@@ -130,5 +130,5 @@ async def _count(state: RuntimeState, settings: Settings) -> int | None:
         client = await connect_named(settings.temporal)
     else:
         client = await connect(state.endpoints.temporal_address, state.endpoints.namespace)
-    query = RUNNING if state.part("temporal") else RUNNING_OURS
+    query = OPEN_EXECUTION if state.part("temporal") else OPEN_OURS
     return None if client is None else await count_open(client, query)

@@ -7,8 +7,9 @@ from datetime import timedelta
 
 from temporalio.client import Client
 
+from perdure.domain.foundation.names import OPEN_EXECUTION
 from perdure.local_services.state import HomeFiles
-from perdure.local_services.temporal_server import RUNNING, RUNNING_OURS, count_open
+from perdure.local_services.temporal_server import OPEN_OURS, count_open
 
 CHECK_S = 15.0
 
@@ -29,7 +30,7 @@ async def until_idle(
     while min(since_use(files), time.monotonic() - busy) < after.total_seconds():
         await asyncio.sleep(pause)
         # If the server cannot tell, the services count as busy.
-        if await count_open(client, RUNNING_OURS if shared else RUNNING) != 0:
+        if await count_open(client, OPEN_OURS if shared else OPEN_EXECUTION) != 0:
             busy = time.monotonic()
             touch(files)
 

@@ -17,7 +17,12 @@ from temporalio.envconfig import ClientConfigProfile
 from temporalio.service import RPCError, RPCStatusCode
 
 from perdure.domain.foundation.errors import RuntimeUnavailable
-from perdure.domain.foundation.names import SEARCH_ATTRIBUTES, attributes_command
+from perdure.domain.foundation.names import (
+    OPEN_EXECUTION,
+    SEARCH_ATTRIBUTES,
+    attributes_command,
+    without_pauses,
+)
 from perdure.domain.foundation.plain_text import cause_in_words, said_in_words
 
 _log = structlog.get_logger(__name__)
@@ -29,9 +34,8 @@ _TYPES: dict[str, IndexedValueType.ValueType] = {
 _MAY_NOT_LOOK = frozenset({RPCStatusCode.PERMISSION_DENIED, RPCStatusCode.UNIMPLEMENTED})
 RETENTION = timedelta(days=30)
 ANSWER_WITHIN_S = 5.0
-RUNNING = "ExecutionStatus = 'Running'"
 # On a server that others use too.
-RUNNING_OURS = f"{RUNNING} AND PerdureKind IS NOT NULL"
+OPEN_OURS = f"{OPEN_EXECUTION} AND PerdureKind IS NOT NULL"
 
 
 async def register_search_attributes(client: Client) -> None:
@@ -160,9 +164,10 @@ async def prepare_embedded(client: Client) -> None:
     )
 
 
-async def count_open(client: Client, query: str = RUNNING) -> int | None:
+async def count_open(client: Client, query: str = OPEN_EXECUTION) -> int | None:
     """How many runs are open; None if the server cannot tell now."""
     try:
         return (await client.count_workflows(query)).count
-    except RPCError:
-        return None
+    except RPCError as error:
+        older = without_pauses(query, error.message)
+        return None if older is None else await count_open(client, older)

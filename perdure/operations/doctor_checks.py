@@ -13,6 +13,7 @@ from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.stores.maintenance import try_writing
 from perdure.adapters.stores.open_stores import DATABASE_FILE, Stores, open_stores
 from perdure.adapters.temporal.encryption_keys import encryption_keys
+from perdure.domain.evaluation.outcomes import Lifecycle
 from perdure.domain.foundation.errors import NotFound, PerdureError, ServiceUnavailable, StoreAway
 from perdure.domain.foundation.names import installation_of
 from perdure.domain.installation.model_rates import queue_of_rate
@@ -35,6 +36,7 @@ BLOBS = "blobs"
 SCHEDULES = "schedules"
 TASK_QUEUE_CHECK = "queue tasks"
 MODEL_RATES = "model rates"
+OPEN_LIFECYCLES: tuple[Lifecycle, ...] = ("running", "waiting", "paused")
 LOW_DISK_BYTES = 1024**3
 WEEK = timedelta(days=7)
 WAITING = "Runs wait for it and lose nothing; nothing has to be restarted when it is back."
@@ -276,26 +278,38 @@ async def waiting_runs(connect: Connect) -> AsyncIterator[Check]:
     """Open runs that wait for their store, or whose work no worker takes."""
     with suppress(ServiceUnavailable):  # another check reports an absent server
         async with connect(start=False, on_progress=lambda _: None) as services:
-            looked_at, cursor = 0, None
-            while looked_at < LOOKED_AT:
-                wanted = RunFilter(
-                    status="running", limit=min(PAGE, LOOKED_AT - looked_at), cursor=cursor
-                )
-                page = await services.gateway.list(wanted)
-                for status in await _statuses(services.gateway, [row.id for row in page.runs]):
+            looked_at = 0
+            async for runs in _open_runs(services.gateway):
+                looked = runs[: LOOKED_AT - looked_at]
+                for status in await _statuses(services.gateway, looked):
                     for check in _waits(status):
                         yield check
-                looked_at += len(page.runs)
-                cursor = page.cursor
-                if cursor is None:
+                looked_at += len(looked)
+                if len(looked) < len(runs):
+                    yield Check(
+                        name="runs",
+                        state="warning",
+                        found=f"only the newest {looked_at} open runs were asked what they wait "
+                        "for; there are more",
+                        cure="`perdure status ID` says it of one. End what nobody needs any more.",
+                    )
                     return
-            yield Check(
-                name="runs",
-                state="warning",
-                found=f"only the newest {looked_at} open runs were asked what they wait for; there "
-                "are more",
-                cure="`perdure status ID` says it of one. End what nobody needs any more.",
-            )
+
+
+async def _open_runs(gateway: RunGateway) -> AsyncIterator[list[str]]:
+    """The ids of open runs, page by page.
+
+    Those that should move come first. A run that waits for a person, or that was paused by a
+    message, can be paused at the server as well, or have no worker that hears the answer.
+    """
+    for lifecycle in OPEN_LIFECYCLES:
+        cursor = None
+        while True:
+            page = await gateway.list(RunFilter(status=lifecycle, limit=PAGE, cursor=cursor))
+            yield [row.id for row in page.runs]
+            cursor = page.cursor
+            if cursor is None:
+                break
 
 
 async def _statuses(gateway: RunGateway, runs: list[str]) -> list[RunStatus]:

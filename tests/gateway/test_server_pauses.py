@@ -1,5 +1,7 @@
 """What somebody paused with Temporal's own command line is open, and says what it waits for."""
 
+from typing import Literal
+
 import pytest
 from temporalio.api.common.v1 import ActivityType, WorkflowExecution
 from temporalio.api.enums.v1 import WorkflowExecutionStatus as ServerStatus
@@ -21,6 +23,7 @@ from perdure.domain.foundation.errors import NoReadyWorker
 from perdure.domain.run.messages import Pause, Stop
 from perdure.gateway.diagnostics import paused
 from perdure.gateway.dispatch import unfetched
+from perdure.gateway.server_pauses import PAUSED_THERE, unpause_run
 from perdure.gateway.types import RunFilter
 from tests.gateway.test_diagnostics import NOW
 from tests.gateway.tiny import Site, spec
@@ -96,17 +99,60 @@ def test_a_paused_execution_is_open_and_other_numbers_are_refused() -> None:
         WorkflowExecutionStatus(99)
 
 
+async def pause_there(site: Site, run: str) -> None:
+    """Pause an execution as `temporal workflow pause` does."""
+    await site.client.workflow_service.pause_workflow_execution(
+        PauseWorkflowExecutionRequest(
+            namespace=site.client.namespace, workflow_id=run, identity="ops", reason="hold"
+        )
+    )
+
+
+@pytest.mark.parametrize("wanted", [None, "running"])
+async def test_a_run_that_was_paused_at_the_server_is_among_the_open_ones(
+    site: Site, wanted: Literal["running"] | None
+) -> None:
+    await site.work()
+    run = await site.gateway.start(spec())
+    await pause_there(site, run)
+
+    async def listed() -> bool:
+        found = (await site.gateway.list(RunFilter(status=wanted))).runs
+        told = {one.id: one.trouble for one in found}
+        return told.get(run) == f"{PAUSED_THERE}. {unpause_run(run)}"
+
+    assert await eventually(listed)
+    assert (await site.gateway.failing(limit=10)).open == 1
+    report = await site.gateway.verb_all(Pause())
+    assert report.taken == ()
+    assert f"{PAUSED_THERE} by ops (hold)" in report.refused[run]
+
+
+async def test_a_question_of_a_run_that_was_paused_at_the_server_is_not_hidden(site: Site) -> None:
+    await site.work()
+    run = await site.gateway.start(spec("ask"))
+
+    async def asks() -> bool:
+        return [one.run for one in (await site.gateway.gates()).gates] == [run]
+
+    assert await eventually(asks)
+    await pause_there(site, run)
+
+    async def unheard() -> bool:
+        return (await site.gateway.gates()).unread == (run,)
+
+    assert await eventually(unheard)
+    found = await site.gateway.gates()
+    assert found.reasons[run] == f"The run is {PAUSED_THERE}. {unpause_run(run)}"
+
+
 async def test_a_run_that_was_paused_at_the_server_hides_no_other_and_says_why_it_is_silent(
     site: Site,
 ) -> None:
     await site.work()
     label = f"l{site.records.name}"
     run, other = [await site.gateway.start(spec(metadata={"label": label})) for _ in range(2)]
-    service = site.client.workflow_service
-    given = {"namespace": site.client.namespace, "workflow_id": run}
-    await service.pause_workflow_execution(
-        PauseWorkflowExecutionRequest(**given, identity="ops", reason="hold")
-    )
+    await pause_there(site, run)
 
     async def both() -> bool:
         found = (await site.gateway.list(RunFilter(label=label))).runs
@@ -121,8 +167,10 @@ async def test_a_run_that_was_paused_at_the_server_hides_no_other_and_says_why_i
         await site.gateway.verb(run, Pause())
     assert "temporal workflow unpause" in silent.value.cure
 
-    await service.unpause_workflow_execution(
-        UnpauseWorkflowExecutionRequest(**given, identity="ops", reason="go")
+    await site.client.workflow_service.unpause_workflow_execution(
+        UnpauseWorkflowExecutionRequest(
+            namespace=site.client.namespace, workflow_id=run, identity="ops", reason="go"
+        )
     )
 
     async def hears() -> bool:

@@ -32,10 +32,11 @@ def _status(run: str, **more: object) -> RunStatus:
 
 @dataclass
 class Listed:
-    """So many open runs, the newest first; the last one waits for its store."""
+    """So many open runs of a lifecycle, the newest first; the last one waits for its store."""
 
     runs: int
     gone: str = ""
+    lifecycle: str = "running"
     asked: list[str] = field(default_factory=list)
 
     @property
@@ -44,7 +45,8 @@ class Listed:
 
     async def list(self, wanted: RunFilter) -> RunPage:
         first = int(wanted.cursor or 0)
-        names = [f"r{number}" for number in range(self.runs)][first : first + wanted.limit]
+        runs = self.runs if wanted.status == self.lifecycle else 0
+        names = [f"r{number}" for number in range(runs)][first : first + wanted.limit]
         rows = [
             RunRow.model_validate(
                 {"id": name, "kind": "agent", "goal": "g", "lifecycle": "running", "started_at": AT}
@@ -52,7 +54,7 @@ class Listed:
             for name in names
         ]
         following = first + len(names)
-        more = str(following) if following < self.runs else None
+        more = str(following) if following < runs else None
         return RunPage(runs=tuple(rows), cursor=more)
 
     async def status(self, run: str) -> RunStatus:
@@ -120,6 +122,13 @@ def test_only_what_somebody_can_mend_is_told(
 ) -> None:
     checks = doctor_checks._waits(_status("r1", **status))
     assert [(check.found, check.cure) for check in checks] == told
+
+
+@pytest.mark.parametrize("lifecycle", ["running", "waiting", "paused"])
+async def test_open_runs_of_every_lifecycle_are_asked(lifecycle: str) -> None:
+    listed = Listed(3, lifecycle=lifecycle)
+    checks = [check async for check in waiting_runs(listed.connect)]  # type: ignore[arg-type]
+    assert [(check.name, check.found) for check in checks] == [("run r2", WAITS)]
 
 
 async def test_a_run_that_went_meanwhile_hides_no_other() -> None:

@@ -35,6 +35,11 @@ SEARCH_ATTRIBUTES: dict[str, Literal["Keyword", "Int", "Double"]] = {
 }
 SEARCH_ATTRIBUTE_LIMIT = 512
 
+OPEN_EXECUTION = "ExecutionStatus IN ('Running', 'Paused')"
+"""In a visibility query: every execution that has not ended, also one paused at the server."""
+_RUNNING_EXECUTION = "ExecutionStatus = 'Running'"
+_REFUSED_STATUS = "ExecutionStatus value"  # the server's words
+
 BETWEEN_RUNS = ("questions_below",)
 """Signals that runs of one tree send each other; no interface and no person sends them."""
 ANSWERED_ABOVE = "answered_above"
@@ -57,6 +62,16 @@ COMPATIBLE = "compat"
 # What a model's name may have in front, with a colon.
 PROVIDERS = frozenset({"anthropic", "bedrock", "vertex", "foundry", "openai", "azure", COMPATIBLE})
 SHOWN_MODEL_CHARACTERS = 28
+
+
+def without_pauses(query: str, refusal: str) -> str | None:
+    """The query for a server from before executions could be paused, which refuses that status.
+
+    None if the server refused the query for another reason.
+    """
+    if _REFUSED_STATUS not in refusal or OPEN_EXECUTION not in query:
+        return None
+    return query.replace(OPEN_EXECUTION, _RUNNING_EXECUTION)
 
 
 def loops_queue(installation: str) -> str:

@@ -7,12 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.domain.foundation.names import (
+    OPEN_EXECUTION,
     SEARCH_ATTRIBUTES,
     loops_queue,
     models_queue,
     run_id,
     short_model_name,
     tools_queue,
+    without_pauses,
 )
 
 
@@ -21,6 +23,22 @@ def test_queues_carry_installation_and_workspace():
     assert models_queue("ab12") == "perdure-ab12-models"
     assert tools_queue("ab12", None) == "perdure-ab12-tools"
     assert tools_queue("ab12", "w9") == "perdure-ab12-w9-tools"
+
+
+OLD = "invalid query: invalid expression: invalid ExecutionStatus value 'Paused'"
+
+
+@pytest.mark.parametrize(
+    ("query", "refusal", "older"),
+    [
+        (f"A = 'b' AND {OPEN_EXECUTION}", OLD, "A = 'b' AND ExecutionStatus = 'Running'"),
+        (f"A = 'b' AND {OPEN_EXECUTION}", "unknown search attribute A", None),
+        ("A = 'b'", OLD, None),
+    ],
+    ids=["a server from before pauses", "another reason", "another query"],
+)
+def test_an_old_server_is_asked_in_its_words(query, refusal, older):
+    assert without_pauses(query, refusal) == older
 
 
 @pytest.mark.parametrize(

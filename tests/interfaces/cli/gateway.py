@@ -64,6 +64,7 @@ class MemoryGateway:
     interrupted: bool = False
     trouble: str = ""
     unready: bool = False
+    unread: tuple[str, ...] = ()
     filters: list[RunFilter | None] = field(default_factory=list)
     bulk: BulkReport = field(
         default_factory=lambda: BulkReport(verb="pause", taken=(RUN,), note="seconds")
@@ -187,7 +188,7 @@ class MemoryGateway:
             for name, item in self.statuses.items()
             for gate in item.gates
         ]
-        return OpenGates(gates=tuple(found))
+        return OpenGates(gates=tuple(found), unread=self.unread)
 
     async def count(self, wanted: RunFilter) -> int:
         return len((await self.list(wanted)).runs)

@@ -9,7 +9,7 @@ import yaml
 from cyclopts import Parameter
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
-from perdure.domain.foundation.errors import InvalidInput, NotFound, PerdureError
+from perdure.domain.foundation.errors import InvalidInput, NoReadyWorker, NotFound, PerdureError
 from perdure.domain.run.gates import APPROVE, read_name
 from perdure.domain.run.messages import (
     AddInput,
@@ -23,6 +23,7 @@ from perdure.domain.run.messages import (
     Retry,
     Stop,
 )
+from perdure.domain.run.status import RunStatus
 from perdure.gateway.types import OpenGate
 from perdure.interfaces.cli.commands.parameters import Given, Ids, Kind, Limits, OneRun, limits_of
 from perdure.interfaces.cli.replies import takes_text
@@ -257,9 +258,17 @@ async def _gate(services: Services, gate: str, run: str | None) -> OpenGate:
     if resolved is not None:
         status = await services.gateway.status(resolved)
         found = await asked_here(services.gateway, status, name)
+        if not found:
+            _require_heard(status)
     else:
-        waiting = (await services.gateway.gates()).gates
-        found = [item for item in waiting if item.gate.id == wanted_id]
+        waiting = await services.gateway.gates()
+        found = [item for item in waiting.gates if item.gate.id == wanted_id]
+        if not found and waiting.unread:
+            raise NoReadyWorker(
+                f"No run that answers has an open gate {name!r}; what these ask is not known now: "
+                f"{', '.join(waiting.unread)}.",
+                cure="`perdure gates` says why.",
+            )
     if not found:
         where = f" in {resolved}" if resolved else ""
         raise NotFound(
@@ -269,6 +278,20 @@ async def _gate(services: Services, gate: str, run: str | None) -> OpenGate:
         named = ", ".join(f"{item.run}:{item.gate.name}" for item in found)
         raise InvalidInput(f"Several runs have a gate {name}: {named}.", cure="Name one of these.")
     return found[0]
+
+
+def _require_heard(status: RunStatus) -> None:
+    """Require that a run without such a gate has said so itself.
+
+    Raises:
+        NoReadyWorker: it is open, and only the store speaks for it, which knows of no questions.
+    """
+    if status.source == "store" and status.phase != "ended":
+        raise NoReadyWorker(
+            f"What the run {status.id} asks is not known now: "
+            f"{status.trouble or 'no worker answers for it.'}",
+            cure=f"`perdure status {status.id}` says what it waits for.",
+        )
 
 
 def _rubric(path: Path) -> list[JsonValue]:

@@ -172,6 +172,27 @@ def test_answers_that_fit_no_gate(perdure: Installation) -> None:
     assert perdure.gateway.sent == []
 
 
+@pytest.mark.parametrize(
+    ("trouble", "told"),
+    [
+        (None, "no worker answers for it."),
+        ("paused at the Temporal server by ops.", "paused at the Temporal server by ops."),
+    ],
+)
+def test_no_gate_is_denied_of_a_run_that_cannot_be_heard(
+    perdure: Installation, trouble: str | None, told: str
+) -> None:
+    silent = status(lifecycle="waiting", source="store", trouble=trouble)
+    perdure.gateway.statuses[RUN] = silent
+    perdure.gateway.unread = (RUN,)
+    assert perdure.run("answer", f"{RUN}:g1", "approve") == 3
+    assert f"What the run {RUN} asks is not known now: {told}" in perdure.err
+    assert perdure.run("answer", "g1", "approve") == 3
+    assert f"what these ask is not known now: {RUN}." in perdure.err
+    perdure.gateway.statuses[RUN] = silent.model_copy(update={"phase": "ended"})
+    assert perdure.run("answer", f"{RUN}:g1", "approve") == 4
+
+
 def test_json_gives_receipts_and_errors_as_lines(perdure: Installation) -> None:
     assert perdure.run("pause", RUN, "--json") == 0
     receipt = json.loads(perdure.out)
