@@ -36,7 +36,7 @@ from perdure.domain.projects.ports import SessionStore as SessionStore
 from perdure.domain.projects.ports import TodoStore as TodoStore
 from perdure.domain.roles.definition_library import DefinitionStore as DefinitionStore
 from perdure.domain.run.hooks import Adapted, EndFacts, IterationFacts, WantedHook
-from perdure.domain.run.status import StoredRun
+from perdure.domain.run.status import RunWords, StoredRun
 from perdure.domain.tools.definitions import (
     AccessClass,
     Rehearsal,
@@ -154,6 +154,10 @@ class RecordStore(Protocol):
         self, *, prefix: str = "", limit: int = 100, offset: int = 0, roots: bool = False
     ) -> list[StoredRun]:
         """Runs whose id starts with `prefix`, newest first, from `offset` on; or `roots` alone."""
+        ...
+
+    async def words(self, ids: Sequence[str]) -> dict[str, RunWords]:
+        """Goal and label of each of these runs that the store has."""
         ...
 
     async def open_runs(self) -> list[str]:

@@ -6,6 +6,7 @@ from perdure.domain.foundation.errors import NotAllowed, PerdureError, StoreAway
 from perdure.domain.foundation.names import OPEN_EXECUTION, loops_queue
 from perdure.domain.ports import RecordStore
 from perdure.domain.run.gates import Gate
+from perdure.gateway.run_words import with_words
 from perdure.gateway.server_pauses import PAUSED_THERE
 from perdure.gateway.temporal_gateway import ExecutionInfo, TemporalGateway
 from perdure.gateway.types import OpenGate, OpenGates
@@ -27,10 +28,11 @@ class GateReader:
         # Only this installation's runs: others in the namespace have people of their own.
         queue = loops_queue(await self._records.installation())
         query = f"{WAITING} AND TaskQueue = {quoted(queue)}"
-        waiting = [look async for look in every(self._server, query)]
+        found = [look async for look in every(self._server, query)]
+        waiting = await with_words(found, self._records)
         answers = await asyncio.gather(*(self._gates_of(look) for look in waiting))
         told = list(zip(waiting, answers, strict=True))
-        found = [
+        questions = [
             OpenGate(run=look.id, kind=look.kind, goal=look.memo.get("goal", ""), gate=gate)
             for look, gates in told
             if not isinstance(gates, PerdureError)
@@ -39,7 +41,7 @@ class GateReader:
         ]
         failed = {look.id: error for look, error in told if isinstance(error, PerdureError)}
         return OpenGates(
-            gates=tuple(sorted(found, key=lambda item: item.gate.opened_at)),
+            gates=tuple(sorted(questions, key=lambda item: item.gate.opened_at)),
             unread=tuple(failed),
             reasons={run: str(error) for run, error in failed.items() if has_reason(error)},
         )

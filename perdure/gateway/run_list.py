@@ -12,6 +12,7 @@ from perdure.domain.foundation.names import loops_queue
 from perdure.domain.ports import RecordStore
 from perdure.domain.run.child_runs import is_below
 from perdure.domain.run.status import StoredRun
+from perdure.gateway.run_words import with_words
 from perdure.gateway.temporal_gateway import ExecutionInfo, TemporalGateway
 from perdure.gateway.types import InstallationInfo, RunFilter, RunPage, RunRow
 from perdure.gateway.visibility import (
@@ -94,7 +95,8 @@ class Listing:
         except ServiceUnavailable as away:
             note = f"{away.message} This is what the store keeps. {away.cure}".rstrip()
             return await self._stored(wanted, limit=limit, offset=0, note=note)
-        rows = tuple(row_of(look) for look in await self._current(found))
+        named = await with_words(await self._current(found), self._records)
+        rows = tuple(row_of(look) for look in named)
         if token is not None:
             return RunPage(runs=rows, cursor=Cursor(token=token).text())
         if len(found) == limit and wanted.root is None:
@@ -222,7 +224,7 @@ class Listing:
             )
         except ServiceUnavailable:
             return {}
-        return {look.id: look for look in looks}
+        return {look.id: look for look in await with_words(looks, self._records)}
 
 
 def _never_began(look: ExecutionInfo) -> bool:

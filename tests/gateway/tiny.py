@@ -28,7 +28,7 @@ from perdure.domain.run.events import Event
 from perdure.domain.run.gates import Gate
 from perdure.domain.run.messages import AddInput, Answer, EventsQuery, Pause, Receipt, Resume, Stop
 from perdure.domain.run.result import RunResult
-from perdure.domain.run.status import BudgetStatus, RunStatus, StoredRun
+from perdure.domain.run.status import BudgetStatus, RunStatus, RunWords, StoredRun
 from perdure.domain.turns.records import IterationRecord
 from perdure.gateway.gateway import Gateway
 from perdure.gateway.types import Waits
@@ -298,6 +298,10 @@ class MemoryRecords:
         found = [row for row in self.rows.values() if row.id.startswith(prefix)]
         found = [row for row in found if row.parent is None or not roots]
         return sorted(found, key=lambda row: row.started_at, reverse=True)[offset:][:limit]
+
+    async def words(self, ids: Sequence[str]) -> dict[str, RunWords]:
+        known = [self.rows[run] for run in ids if run in self.rows]
+        return {row.id: RunWords(goal=row.goal, label=row.label) for row in known}
 
     async def open_runs(self) -> list[str]:
         return [row.id for row in self.rows.values() if row.ended_at is None]

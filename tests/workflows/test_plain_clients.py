@@ -238,6 +238,27 @@ async def test_what_is_said_before_it_is_opened_holds(site: Installation, plain:
     assert result["outcome"] == "accepted"
 
 
+async def test_lists_and_questions_show_its_goal_and_label(
+    site: Installation, plain: Client
+) -> None:
+    model = await site.script({"replies": [{"tool_calls": [ASKS]}]})
+    task = {
+        "goal": "Name a\nfruit.",
+        "metadata": {"label": "fruits"},
+        "models": {"executor": model},
+    }
+    run = await _started(site, plain, task)
+
+    async def asked() -> list[tuple[str, str]] | None:
+        found = (await site.gateway.gates()).gates
+        return [(one.goal, one.gate.prompt) for one in found if one.run == run.id] or None
+
+    assert await eventually(asked) == [("Name a fruit.", "which?")]
+    row = (await listed(site.gateway))[run.id]
+    assert (row.goal, row.label) == ("Name a fruit.", "fruits")
+    await site.gateway.verb(run.id, Stop())
+
+
 async def test_it_costs_one_step_more(site: Installation, plain: Client) -> None:
     task = await _agent(site, "An apple.")
     run = await _started(site, plain, task)

@@ -41,7 +41,7 @@ from perdure.domain.evaluation.judge_cache import kept
 from perdure.domain.installation.workspace_use import WorkspaceUse
 from perdure.domain.retention.erasure import Tombstone
 from perdure.domain.run.result import Savings
-from perdure.domain.run.status import StoredRun
+from perdure.domain.run.status import RunWords, StoredRun
 
 _Value = str | int | datetime | None
 INSTALLATION_BYTES = 4
@@ -174,6 +174,12 @@ class SqlRecords:
         async with self._database.read() as connection:
             found = await connection.execute(query)
             return [StoredRun.model_validate(dict(row)) for row in found.mappings()]
+
+    async def words(self, ids: Sequence[str]) -> dict[str, RunWords]:
+        query = select(runs.c.id, runs.c.goal, runs.c.label).where(runs.c.id.in_(ids))
+        async with self._database.read() as connection:
+            found = await connection.execute(query)
+            return {row.id: RunWords(goal=row.goal, label=row.label) for row in found}
 
     async def open_runs(self) -> list[str]:
         query = select(runs.c.id).where(runs.c.ended_at.is_(None))

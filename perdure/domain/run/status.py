@@ -47,6 +47,13 @@ class StoredRun(FrozenModel):
     workspace: str | None = ""
 
 
+class RunWords(FrozenModel):
+    """What the store knows that people call a run."""
+
+    goal: str
+    label: str | None = None
+
+
 class CurrentStep(FrozenModel):
     """The step in flight, in words, and since when."""
 

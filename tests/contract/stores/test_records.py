@@ -8,7 +8,7 @@ import pytest
 from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.records import SqlRecords
 from perdure.domain.foundation.errors import InvalidInput
-from perdure.domain.run.status import StoredRun
+from perdure.domain.run.status import RunWords, StoredRun
 
 START = datetime(2026, 1, 2, 3, 4, 5, 678901, UTC)
 
@@ -111,6 +111,17 @@ async def test_runs_are_found_by_prefix_newest_first(
         await records.put_run(_run(name, hours=hours))
     found = await records.find_runs(prefix=prefix, limit=limit)
     assert [run.id for run in found] == expected
+
+
+async def test_words_are_those_of_the_runs_that_are_known(records: SqlRecords) -> None:
+    await records.put_run(_run("agent-a"))
+    await records.put_run(_run("agent-b").model_copy(update={"goal": "müde", "label": "x"}))
+    await records.put_run(_run("agent-c"))
+    assert await records.words(["agent-b", "agent-c", "agent-d"]) == {
+        "agent-b": RunWords(goal="müde", label="x"),
+        "agent-c": RunWords(goal="péruse"),
+    }
+    assert await records.words([]) == {}
 
 
 async def test_records_come_in_order_and_repeat(records: SqlRecords) -> None:
