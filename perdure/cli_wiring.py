@@ -18,6 +18,7 @@ from perdure.about import VERSION
 from perdure.adapters.llm.access import default_model_of, model_notes
 from perdure.adapters.logging.setup import configure_logging
 from perdure.adapters.settings.config_files import KNOWN, ConfigFiles
+from perdure.adapters.settings.layers import plugin_place, require_plugin_files
 from perdure.adapters.settings.variables import Settings
 from perdure.adapters.settings.working_folder import working_folder
 from perdure.adapters.stores.clock import utc_now
@@ -109,10 +110,13 @@ def bare_context() -> AppContext:
 
 
 def _with_plugins(own: Settings, plugins: Sequence[str]) -> Settings:
+    """The same settings with more plugins; raises `InvalidInput` if the file of one is missing."""
     given: dict[str, object] = {"plugins": tuple(plugins)}
     if "home" in own.model_fields_set:
         given["home"] = own.home
-    return Settings.found(given, folder=working_folder())
+    found = Settings.found(given, folder=working_folder())
+    require_plugin_files(plugin_place(name, Path.cwd()) for name in plugins)
+    return found
 
 
 class _Installation:

@@ -10,12 +10,12 @@ from pathlib import Path
 from types import ModuleType
 
 from perdure.adapters.logging.redacting import told
+from perdure.adapters.settings.layers import NAME_A_FILE, PACKAGE_START, is_plugin_file
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.extending import foreign_code
 from perdure.extending.foreign_code import contained, named
 
 MADE = "perdure_plugin_"
-START = "__init__.py"
 OURS = (__file__, foreign_code.__file__)
 
 
@@ -35,14 +35,9 @@ def plugin_module(name: str) -> ModuleType:
     """
     try:
         with contained():
-            return _of_file(Path(name)) if is_file(name) else importlib.import_module(name)
+            return _of_file(Path(name)) if is_plugin_file(name) else importlib.import_module(name)
     except Exception as error:
         raise broken_plugin(name, error) from error
-
-
-def is_file(name: str) -> bool:
-    """Whether the name of a plugin is a file."""
-    return name.endswith(".py") or "/" in name
 
 
 def broken_plugin(origin: str, error: BaseException) -> InvalidInput:
@@ -51,7 +46,7 @@ def broken_plugin(origin: str, error: BaseException) -> InvalidInput:
     if isinstance(error, ModuleNotFoundError) and error.name == origin:
         cure = f"Name the file, as --plugin ./{origin}.py, or install what holds the module."
     elif isinstance(error, FileNotFoundError):
-        cure = "Name a file that exists; a relative one is looked for where the command is given."
+        cure = NAME_A_FILE
     return InvalidInput(
         f"The plugin {origin} cannot be loaded: {told(named(error))}{_place(error)}.",
         cure=cure,
@@ -59,8 +54,8 @@ def broken_plugin(origin: str, error: BaseException) -> InvalidInput:
 
 
 def _of_file(path: Path) -> ModuleType:
-    path = path / START if path.is_dir() else path
-    package = path.parent if path.name == START else None
+    path = path / PACKAGE_START if path.is_dir() else path
+    package = path.parent if path.name == PACKAGE_START else None
     name = f"{MADE}{path.stem if package is None else package.name}"
     known = sys.modules.get(name)
     if known is not None and known.__file__ == str(path):

@@ -6,6 +6,7 @@ import shutil
 import sys
 import time
 
+from perdure.adapters.settings.layers import require_plugin_files
 from perdure.adapters.settings.variables import Settings
 from perdure.domain.foundation.errors import RuntimeUnavailable
 from perdure.domain.ports import Endpoints
@@ -81,6 +82,7 @@ class EmbeddedRuntime:
 
         Raises:
             RuntimeUnavailable: a service does not start, or the named server does not answer.
+            InvalidInput: the file of a plugin is missing.
         """
         touch(self._files)
         if self._settings.temporal.address is not None:
@@ -128,6 +130,8 @@ class EmbeddedRuntime:
         if state is not None and await must_restart(
             state, self._files, self._settings, on_progress, exactly=exactly
         ):
+            # Before anything is ended or started: the worker would say it after a minute.
+            require_plugin_files(self._settings.plugins)
             await self.down()
             state = None
         if state is not None and state.status in ("stopping", "stopped", "failed"):
@@ -135,6 +139,7 @@ class EmbeddedRuntime:
             state = None
         if state is not None:
             return await self._ready(state.supervisor, on_progress)
+        require_plugin_files(self._settings.plugins)
         await self._end_watcher()
         on_progress("starting the services")
         log = self._files.log("supervisor")

@@ -92,6 +92,7 @@ class ServiceCommand:
 
     A start may take long as long as it makes progress; `idle_within_s` is how long it may make
     none. `answers` is a cheaper probe for a service that has been ready, if there is one.
+    `refuses_with` is the exit code with which it says that another start would end the same.
     """
 
     command: tuple[str, ...]
@@ -99,6 +100,7 @@ class ServiceCommand:
     log: Path
     ready: Callable[[int], Awaitable[bool]]
     answers: Callable[[int], Awaitable[bool]] | None = None
+    refuses_with: int | None = None
     port: int | None = None
     idle_within_s: float = 30.0
     grace_s: float = 10.0
@@ -132,6 +134,7 @@ class Service:
         self._restarts = 0
         self._detail = ""
         self._served = False
+        self._refused = False
         self._said_from = 0
 
     @property
@@ -159,7 +162,7 @@ class Service:
             why = await self._once()
             if not self._served:
                 failures += 1
-                if failures >= FIRST_TRIES and not self.optional:
+                if (self._refused or failures >= FIRST_TRIES) and not self.optional:
                     raise self._never_started(why)
             elif asyncio.get_running_loop().time() - began > STEADY_AFTER_S:
                 failures = 0
@@ -214,6 +217,7 @@ class Service:
             if why := progress.stalled():
                 return why
             await asyncio.wait({exited}, timeout=READY_POLL_S)
+        self._refused = exited.result() == launch.refuses_with
         return f"ended with {_exit_words(exited.result())}"
 
     async def _until_down(self, launch: ServiceCommand, pid: int, exited: asyncio.Task[int]) -> str:

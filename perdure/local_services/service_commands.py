@@ -13,7 +13,7 @@ from temporalio.client import Client
 
 from perdure.adapters.http_server import LOOPBACK
 from perdure.adapters.settings.variables import Settings, inherited_environment
-from perdure.domain.foundation.errors import RuntimeUnavailable
+from perdure.domain.foundation.errors import InvalidInput, RuntimeUnavailable
 from perdure.domain.ports import Endpoints
 from perdure.local_services import temporal_server
 from perdure.local_services.processes import listens
@@ -220,6 +220,7 @@ def worker_launch(
         return is_announced(announced, pid)
 
     return ServiceCommand(
+        refuses_with=InvalidInput.exit_code if settings.worker_command is None else None,
         command=settings.worker_command or (sys.executable, "-P", "-m", "perdure.worker"),
         environment=worker_environment(settings, endpoints)
         | {"PERDURE_READY_FILE": str(announced)},

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 import structlog
 from temporalio.client import Client
 
+from perdure.adapters.settings.layers import require_plugin_files
 from perdure.adapters.settings.variables import Settings
 from perdure.domain.foundation.errors import NotAllowed, PerdureError, RuntimeUnavailable
 from perdure.local_services import service_commands, temporal_server
@@ -265,7 +266,9 @@ async def up(settings: Settings, on_change: OnChange) -> None:
     Raises:
         NotAllowed: the services of this home folder run already.
         RuntimeUnavailable: a service does not start, or the named server does not answer.
+        InvalidInput: the file of a plugin is missing.
     """
+    require_plugin_files(settings.plugins)
     if not await supervise(settings, on_change=on_change):
         raise NotAllowed(
             f"The services of {settings.home} run already.",

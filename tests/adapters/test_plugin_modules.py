@@ -1,11 +1,13 @@
 """Plugins by module and by file, and what is said of one that does not load."""
 
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from perdure.adapters.plugins import plugin_checks, plugin_tools
+from perdure.adapters.settings.layers import require_plugin_files
 from perdure.adapters.settings.variables import Settings
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.extending.tool_decorator import Tool
@@ -65,6 +67,30 @@ def test_what_is_not_found_says_how_to_name_it(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput) as caught:
         plugin_tools([str(tmp_path / "absent.py")])
     assert "file that exists" in caught.value.cure
+
+
+@pytest.mark.parametrize(
+    ("name", "missing"),
+    [
+        ("a.py", False),
+        ("package/", False),
+        ("absent.py", True),
+        ("empty/", True),
+        ("a.py/b.py", True),
+        ("module.that.nobody.has", False),
+    ],
+)
+def test_files_of_plugins_are_looked_for_without_loading_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, missing: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder in ("package", "empty"):
+        (tmp_path / folder).mkdir()
+    for file in ("a.py", "package/__init__.py"):
+        (tmp_path / file).write_text("raise RuntimeError")
+    told = pytest.raises(InvalidInput, match="there is no such file")
+    with told if missing else nullcontext():
+        require_plugin_files(["a.py", name])
 
 
 def test_a_folder_is_a_package_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

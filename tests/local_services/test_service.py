@@ -29,6 +29,7 @@ def part(
     *,
     optional: bool = False,
     idle_within_s: float = 1.0,
+    refuses_with: int | None = None,
 ) -> Service:
     launch = ServiceCommand(
         command=python(script),
@@ -36,6 +37,7 @@ def part(
         log=folder / "part.log",
         ready=ready,
         idle_within_s=idle_within_s,
+        refuses_with=refuses_with,
         grace_s=1,
     )
     return Service("part", lambda: launch, on_change=lambda: None, optional=optional)
@@ -83,6 +85,16 @@ async def test_a_part_that_fails_is_told_with_the_words_of_this_start_alone(
         await kept.keep()
     assert "no such plugin" in caught.value.message
     assert "last week" not in caught.value.message
+
+
+@pytest.mark.parametrize(("code", "starts"), [(2, 1), (1, 3)], ids=["refused", "failed"])
+async def test_a_part_that_refuses_its_settings_is_not_started_again(
+    tmp_path: Path, code: int, starts: int
+) -> None:
+    kept = part(tmp_path, f"import sys; print('started'); sys.exit({code})", never, refuses_with=2)
+    with pytest.raises(RuntimeUnavailable, match=f"exit code {code}"):
+        await kept.keep()
+    assert (tmp_path / "part.log").read_text().count("started") == starts
 
 
 @pytest.mark.long

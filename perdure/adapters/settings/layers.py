@@ -11,6 +11,11 @@ from perdure.adapters.settings.secret_references import FILE as FILE_REFERENCE
 from perdure.domain.foundation.errors import InvalidInput
 
 PLUGINS = "plugins"
+PACKAGE_START = "__init__.py"
+NAME_A_FILE = (
+    "Name a file that exists; a relative one is looked for where the command is given, or beside "
+    "the `perdure.yaml` that names it."
+)
 # Settings whose values are paths.
 PLACES = frozenset({"mcp_file", "sandbox_paths"})
 
@@ -73,12 +78,30 @@ def plugin_place(name: str, folder: Path) -> str:
 
     A relative path would mean another file to services, which start in another folder.
     """
-    if name.endswith(".py") or "/" in name:
+    if is_plugin_file(name):
         return str((folder / Path(name).expanduser()).absolute())
     if not name.isidentifier() or find_spec(name) is not None:
         return name
     beside = (folder / f"{name}.py", folder / name / "__init__.py")
     return next((str(path.absolute()) for path in beside if path.is_file()), name)
+
+
+def is_plugin_file(name: str) -> bool:
+    """Whether the name of a plugin is a file, or the folder of a package."""
+    return name.endswith(".py") or "/" in name
+
+
+def require_plugin_files(plugins: Iterable[str]) -> None:
+    """Require that the files among these plugins exist; whether they load, only a worker can say.
+
+    Raises:
+        InvalidInput: one is missing.
+    """
+    for place in (Path(name) for name in plugins if is_plugin_file(name)):
+        if not place.is_file() and not (place / PACKAGE_START).is_file():
+            raise InvalidInput(
+                f"The plugin {place} cannot be loaded: there is no such file.", cure=NAME_A_FILE
+            )
 
 
 def names_in(value: object) -> Sequence[str]:

@@ -53,6 +53,33 @@ def test_a_stranger_at_the_usual_port_is_not_asked(
     assert "perdure up --detach" in told
 
 
+ABSENT = ("--plugin", "./absent.py")
+
+
+@pytest.mark.parametrize(
+    ("words", "variable"),
+    [
+        (("run", "Write a haiku", *ABSENT), ""),
+        (("validate", "task.yaml", *ABSENT), ""),
+        (("worker", *ABSENT), ""),
+        (("up", *ABSENT), ""),
+        (("run", "Write a haiku"), "./absent.py"),
+        (("worker",), "./absent.py"),
+        (("up",), "./absent.py"),
+        (("up", "--detach"), "./absent.py"),
+    ],
+)
+def test_a_plugin_whose_file_is_missing_is_told_before_anything_starts(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, words: Sequence[str], variable: str
+) -> None:
+    (folder / "task.yaml").write_text("kind: agent\ngoal: g\n")
+    monkeypatch.setenv("PERDURE_PLUGINS", variable)
+    code, told = said(folder, 1, words)
+    assert (code, f"The plugin {folder / 'absent.py'} cannot be loaded" in told) == (2, True), told
+    assert "Name a file that exists" in told
+    assert not (folder / "home" / "temporal.sqlite").exists()
+
+
 WRONG = "kind: refine\ngaol: x\n"
 GOOD = "kind: agent\ngoal: g\n"
 

@@ -70,7 +70,7 @@ async def worker(*, plugin: Plugins = (), session: Given) -> None:
         plugin: A file or module with tools, checks and hooks for it; may be repeated.
     """
     session.load_plugins(plugin)
-    session.output.note("The worker polls; Ctrl-C ends it after the steps in flight.", style=DIM)
+    session.output.note("The worker starts; Ctrl-C ends it after the steps in flight.", style=DIM)
     await session.context.run_worker()
 
 
