@@ -41,9 +41,7 @@ def unfetched(described: DescribeWorkflowExecutionResponse, *, now: datetime) ->
     if paused_execution(described) is not None:
         return None
     build = _pinned(described)
-    lying = [
-        _step(step, now, build) for step in described.pending_activities if _waits(step, build)
-    ]
+    lying = [_step(step, now, build) for step in described.pending_activities if _waits(step)]
     task = described.pending_workflow_task
     if described.HasField("pending_workflow_task") and lies(task):
         queue = described.execution_config.task_queue.name
@@ -99,14 +97,11 @@ def _put_there(task: PendingWorkflowTaskInfo) -> datetime:
     return since.ToDatetime(tzinfo=UTC)
 
 
-def _waits(step: PendingActivityInfo, build: str) -> bool:
-    # A step that is retried was fetched before, so its trouble is of another kind. But if the run
-    # is pinned to a build, the workers of that build may be gone.
-    scheduled = PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED
-    pauses = step.HasField("next_attempt_schedule_time")
-    if step.paused:
-        return False
-    return step.state == scheduled and (step.attempt <= 1 or (build != "" and not pauses))
+def _waits(step: PendingActivityInfo) -> bool:
+    """Whether a step lies in its queue, also one that is tried again: its workers may be gone."""
+    scheduled = step.state == PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED
+    pauses = step.paused or step.HasField("next_attempt_schedule_time")
+    return scheduled and not pauses
 
 
 def _pinned(described: DescribeWorkflowExecutionResponse) -> str:
@@ -117,9 +112,10 @@ def _pinned(described: DescribeWorkflowExecutionResponse) -> str:
 
 
 def _step(step: PendingActivityInfo, now: datetime, build: str) -> Unfetched:
-    again = step.HasField("last_attempt_complete_time")
-    put_there = step.last_attempt_complete_time if again else step.scheduled_time
-    since = put_there.ToDatetime(tzinfo=UTC)
+    # The time of the last attempt counts where a server keeps the time of the first one as that of
+    # the schedule.
+    times = (step.scheduled_time, step.last_attempt_complete_time)
+    since = max(time.ToDatetime(tzinfo=UTC) for time in times)
     return Unfetched(
         queue=step.activity_options.task_queue.name,
         what=f"the step {step.activity_type.name}",

@@ -48,7 +48,7 @@ def described(*steps: tuple[int, int, float], task: float | None = None):
     [
         (described(), None),
         (described((STARTED, 1, 60)), None),
-        (described((SCHEDULED, 2, 60)), None),
+        (described((SCHEDULED, 2, 60)), ("tools", "the step open_workspace", 60)),
         (described((SCHEDULED, 1, 7)), ("tools", "the step open_workspace", 7)),
         (described(task=3), ("loops", "the run itself", 3)),
         (described((SCHEDULED, 1, 7), task=9), ("loops", "the run itself", 9)),
@@ -70,19 +70,20 @@ def test_a_task_that_came_back_lies_since_it_came_back():
     assert (found.what, found.seconds) == ("the run itself", 9)
 
 
-@pytest.mark.parametrize(
-    ("pauses", "expected"), [(False, (40, "0.1.0-aaa")), (True, None)], ids=["lies", "pauses"]
-)
-def test_a_step_whose_build_is_gone_is_told_again(pauses, expected):
+@pytest.mark.parametrize("build", ["", "0.1.0-aaa"])
+@pytest.mark.parametrize(("pauses", "since"), [(False, 40), (True, None)], ids=["lies", "pauses"])
+def test_a_step_that_is_tried_again_lies_since_its_last_attempt(pauses, since, build):
     given = described((SCHEDULED, 2, 60))
-    info = given.workflow_execution_info.versioning_info
-    info.behavior = VersioningBehavior.VERSIONING_BEHAVIOR_PINNED
-    info.deployment_version.build_id = "0.1.0-aaa"
+    if build:
+        info = given.workflow_execution_info.versioning_info
+        info.behavior = VersioningBehavior.VERSIONING_BEHAVIOR_PINNED
+        info.deployment_version.build_id = build
     (step,) = given.pending_activities
     step.last_attempt_complete_time.FromDatetime(NOW - timedelta(seconds=40))
     if pauses:
         step.next_attempt_schedule_time.FromDatetime(NOW + timedelta(seconds=5))
     found = unfetched(given, now=NOW)
+    expected = None if since is None else (since, build)
     assert (None if found is None else (found.seconds, found.build)) == expected
 
 
