@@ -180,7 +180,7 @@ class GatewayParts:
         """Lists and finds runs."""
         from perdure.gateway.run_list import Listing
 
-        return Listing(server=self.server, records=self.records, facts=self.facts)
+        return Listing(server=self.server, records=self.records, facts=self.facts, now=self.now)
 
     @cached_property
     def open_gates(self) -> "GateReader":

@@ -4,8 +4,9 @@ import base64
 import binascii
 import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from perdure.domain.foundation.errors import InvalidInput, NotFound, ServiceUnavailable
 from perdure.domain.foundation.names import loops_queue
@@ -18,10 +19,12 @@ from perdure.gateway.types import InstallationInfo, RunFilter, RunPage, RunRow
 from perdure.gateway.visibility import (
     ONE_EACH,
     fits,
+    gone,
     ours,
     query_of,
     quoted,
     row_of,
+    row_of_gone,
     row_of_stored,
     unopened,
 )
@@ -32,6 +35,7 @@ STORED_RUNS = 1_000
 LEAST_BATCH = 50
 CANDIDATES = 10
 MAX_LIMIT = 500
+YOUNG = timedelta(minutes=1)
 _ID = re.compile(r"[A-Za-z0-9._:@+=-]{1,200}")
 
 
@@ -68,8 +72,14 @@ class Listing:
     """Lists and finds runs."""
 
     def __init__(
-        self, *, server: TemporalGateway, records: RecordStore, facts: InstallationInfo
+        self,
+        *,
+        server: TemporalGateway,
+        records: RecordStore,
+        facts: InstallationInfo,
+        now: Callable[[], datetime],
     ) -> None:
+        self._now = now
         self._server = server
         self._records = records
         self._facts = facts
@@ -180,7 +190,7 @@ class Listing:
         return NotFound(f"There is no run {name}.{hint}", cure="`perdure list` lists all runs.")
 
     async def _stored(self, wanted: RunFilter, *, limit: int, offset: int, note: str) -> RunPage:
-        """Ended runs that the server no longer lists; all stored runs while it is away.
+        """Runs that the server no longer lists; all stored runs while it is away.
 
         If few of very many runs fit the filter, pages are short, but each has a cursor.
         """
@@ -193,18 +203,28 @@ class Listing:
                 if len(rows) == limit:
                     break
                 offset += 1
-                look = known.get(row.id)
-                if not fits(row, wanted) or not _of_tree(row.id, wanted.root):
+                if not _of_tree(row.id, wanted.root):
                     continue
-                if look is not None and look.parent is not None:
-                    # A workflow of somebody else started it: a root for us, but not for the server.
-                    rows.append(row_of(look))
-                elif (look is None or _never_began(look)) and (row.ended_at or note):
-                    rows.append(row_of_stored(row))
+                rows += await self._row(row, known.get(row.id), wanted, away=bool(note))
             else:
                 if len(batch) <= size:
                     return RunPage(runs=tuple(rows), note=note)
         return RunPage(runs=tuple(rows), cursor=Cursor(offset=offset).text(), note=note)
+
+    async def _row(
+        self, row: StoredRun, look: ExecutionInfo | None, wanted: RunFilter, *, away: bool
+    ) -> tuple[RunRow, ...]:
+        """The row of a stored run that fits and that the server's list does not show, or none."""
+        fitting = fits(row, wanted)
+        if look is not None and look.parent is not None:
+            # A workflow of somebody else started it: a root for us, but not for the server.
+            return (row_of(look),) if fitting else ()
+        if row.ended_at is not None or away:
+            shown = look is None or _never_began(look)
+            return (row_of_stored(row),) if fitting and shown else ()
+        if look is None and fits(gone(row), wanted) and await self._is_gone(row):
+            return (row_of_gone(row),)
+        return ()
 
     async def _of_the_list(
         self, wanted: RunFilter, *, limit: int, offset: int
@@ -213,6 +233,18 @@ class Listing:
         if wanted.root is None:
             return await self._records.find_runs(limit=limit, offset=offset, roots=True)
         return await self._records.find_runs(prefix=wanted.root, limit=limit, offset=offset)
+
+    async def _is_gone(self, row: StoredRun) -> bool:
+        """Whether the server has deleted an open run, or lost it, or never had it.
+
+        A young one may be about to be started.
+        """
+        if self._now() - row.started_at < YOUNG:
+            return False
+        try:
+            return await self._server.look(row.id) is None
+        except ServiceUnavailable:
+            return False
 
     async def _known(self, rows: Sequence[StoredRun]) -> dict[str, ExecutionInfo]:
         if not rows:

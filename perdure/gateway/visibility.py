@@ -28,6 +28,7 @@ OURS = "PerdureKind IS NOT NULL"
 # A run that continued as new is listed once, with its newest execution.
 ONE_EACH = "ExecutionStatus != 'ContinuedAsNew'"
 NO_WORKER_YET = "waiting for a worker"
+NOT_AT_THE_SERVER = "the Temporal server does not know it"
 PAGE = 200
 OPEN = frozenset({"running", "paused", "waiting"})
 _SAFE = re.compile(r"[^'\"\\`\x00-\x1f]{1,512}")
@@ -117,7 +118,8 @@ def label_of(look: ExecutionInfo) -> str | None:
 def row_of(look: ExecutionInfo) -> RunRow:
     """The row of a run from the server's list."""
     lifecycle = look.text("PerdureLifecycle") or "running"
-    if look.ending is not None and lifecycle in OPEN:
+    torn = look.ending is not None and lifecycle in OPEN
+    if look.ending is not None and torn:
         lifecycle = torn_lifecycle(look.ending)
     iteration = look.number("PerdureIteration")
     unread = look.open and look.text("PerdureKind") is None
@@ -127,7 +129,7 @@ def row_of(look: ExecutionInfo) -> RunRow:
         goal=look.memo.get("goal", ""),
         label=label_of(look),
         lifecycle=lifecycle,
-        phase="starting" if unread else look.text("PerdurePhase"),
+        phase="starting" if unread else "ended" if torn else look.text("PerdurePhase"),
         blocked_on=look.text("PerdureBlockedOn") or None if look.open else None,
         outcome=look.text("PerdureOutcome"),
         definition=look.memo.get("definition"),
@@ -162,9 +164,20 @@ def row_of_stored(row: StoredRun) -> RunRow:
     )
 
 
+def gone(row: StoredRun) -> StoredRun:
+    """The row of an open run as it stands when the server does not know the run."""
+    return row.model_copy(update={"lifecycle": "failed"})
+
+
+def row_of_gone(row: StoredRun) -> RunRow:
+    """The row of an open run that the server does not know, in a list."""
+    told = f"{NOT_AT_THE_SERVER}: `perdure retry {row.id}` goes on from the store"
+    return row_of_stored(gone(row)).model_copy(update={"phase": "ended", "trouble": told})
+
+
 def fits(row: StoredRun, wanted: RunFilter) -> bool:
     """Whether a stored run passes the filter."""
-    phase = "ended" if row.ended_at else None
+    phase = "ended" if row.ended_at or row.lifecycle not in OPEN else None
     asked = (lifecycle_of(wanted), wanted.kind, wanted.label, wanted.outcome, wanted.phase)
     found = (row.lifecycle, row.kind, row.label, row.outcome, phase)
     return all(want is None or want == have for want, have in zip(asked, found, strict=True))

@@ -1,4 +1,5 @@
 from datetime import UTC, datetime
+from typing import Literal
 
 import pytest
 from temporalio.client import Client
@@ -111,6 +112,32 @@ async def test_runs_beyond_retention_follow_from_the_store(site: Site) -> None:
         return sources if (run, "run") in sources else None
 
     assert await eventually(listed) == [(run, "run"), ("old-1", "store")]
+
+
+@pytest.mark.parametrize("status", [None, "failed", "running"])
+async def test_a_run_that_the_server_deleted_is_listed_as_failed(
+    site: Site, status: Literal["failed", "running"] | None
+) -> None:
+    await site.records.put_run(row("gone"))
+    await site.records.put_run(row("about-to-begin", started_at=datetime.now(UTC)))
+    found = (await site.gateway.list(RunFilter(status=status))).runs
+    told = [(item.id, item.lifecycle, item.phase, item.trouble) for item in found]
+    cure = "the Temporal server does not know it: `perdure retry gone` goes on from the store"
+    wanted = [] if status == "running" else [("gone", "failed", "ended", cure)]
+    assert told == wanted
+
+
+async def test_a_run_that_was_terminated_is_in_no_phase_any_more(site: Site) -> None:
+    await site.work()
+    run = await site.gateway.start(spec("ask"))
+    await site.client.get_workflow_handle(run).terminate()
+
+    async def listed() -> tuple[str, str | None] | None:
+        found = {item.id: item for item in (await site.gateway.list()).runs}
+        row = found.get(run)
+        return (row.lifecycle, row.phase) if row and row.lifecycle != "running" else None
+
+    assert await eventually(listed) == ("stopped", "ended")
 
 
 @pytest.mark.parametrize("label", [None, "wanted"])

@@ -73,7 +73,9 @@ def repaired_view(repaired: Repaired) -> RenderableType:
 
 
 def _row(run: RunRow, now: datetime) -> tuple[str | Text, ...]:
-    state = run.outcome or run.blocked_on or run.phase or run.lifecycle
+    # That a run without an outcome has ended, its lifecycle says.
+    phase = run.phase if run.phase != "ended" else None
+    state = run.outcome or run.blocked_on or phase or run.lifecycle
     if run.trouble is not None:
         state = FAILING if run.failing else one_line(run.trouble, TROUBLE_WIDTH)
     shown = run.lifecycle if state == run.lifecycle else f"{run.lifecycle} · {state}"
