@@ -14,6 +14,7 @@ from perdure.domain.installation.deployment import BuildStatus
 from perdure.gateway import deployment_calls
 from perdure.gateway.deployment_calls import Described, Unversioned
 from perdure.gateway.deployments import without_versions
+from perdure.gateway.execution_queries import count_of
 
 REGISTERED_POLL_S = 0.25
 LOOKS = 120  # half a minute
@@ -62,8 +63,9 @@ class OwnBuild:
         _log.info("build_serves", deployment=self.deployment, build=self.id, status=status)
 
     async def drained(self) -> None:
-        """Wait until the server says that no run needs this build any more.
+        """Wait until the server says that no run needs this build any more, and has none of it.
 
+        To the server, a run that is paused there needs nothing; it goes on later, with this build.
         If the build is drained already at the start, its worker was started for a rollback, and
         waits until somebody promotes it.
         """
@@ -72,11 +74,15 @@ class OwnBuild:
             with contextlib.suppress(RPCError, Unversioned):
                 found = await deployment_calls.describe(self._client, self.deployment)
                 status = None if found is None else _status(found, self.id)
-                if needed and status == "drained":
+                if needed and status == "drained" and not await self._runs():
                     _log.info("build_drained", deployment=self.deployment, build=self.id)
                     return
                 needed = needed or status in {"current", "ramping", "draining"}
             await asyncio.sleep(LOOK_S)
+
+    async def _runs(self) -> int:
+        """How many open runs are pinned to this build."""
+        return await count_of(self._client, deployment_calls.pinned_to(self.deployment, self.id))
 
     async def _registered(self) -> Described | None:
         """The deployment, once the server has seen this build poll."""
