@@ -294,13 +294,18 @@ class Gateway:
         """What waits at the server: runs that wait for people, and tasks for workers."""
         return await self._parts.load.read()
 
-    async def repair(self, run: str) -> Repaired:
+    async def repair(self, run: str, *, repeat: bool = False) -> Repaired:
         """Reset a run whose tasks keep failing to its last good point; send later messages again.
 
+        Args:
+            run: the id of the run.
+            repeat: run steps again that must run once and may have had their effect.
+
         Raises:
-            NotAllowed: none of its tasks fails, a reset does not help, or no worker is there.
+            NotAllowed: none of its tasks fails, a reset does not help, no worker is there, or a
+                step would run a second time that must run once.
         """
-        return await self._parts.repairing.repair(run)
+        return await self._parts.repairing.repair(run, repeat=repeat)
 
     async def verb_all(
         self, message: AnyMessage, *, kind: LoopKind | None = None, root: str | None = None

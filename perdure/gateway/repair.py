@@ -2,7 +2,8 @@
 
 A message that breaks the run's code fails every retry of the task, because it stays in the history.
 A repair resets the run to its newest task that succeeded, then sends the later messages again one
-by one, without those that break it. Steps in flight run again; finished steps stay.
+by one, without those that break it. Steps in flight run again; finished steps stay. A step that
+must run once and was begun since that task would run a second time: a person has to allow that.
 
 The newest successful task is a good point only if the history up to it replays. A worker that had
 the run in memory can get further than one that replays it: a value from long ago may be lost from
@@ -17,6 +18,7 @@ from uuid import uuid4
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.enums.v1 import EventType, ResetReapplyExcludeType
 from temporalio.api.history.v1 import HistoryEvent, WorkflowExecutionSignaledEventAttributes
+from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.api.workflowservice.v1 import (
     ResetWorkflowExecutionRequest,
     SignalWorkflowExecutionRequest,
@@ -25,6 +27,7 @@ from temporalio.client import WorkflowHistory
 
 from perdure.domain.foundation.errors import NotAllowed, NotFound, PerdureError
 from perdure.gateway.diagnostics import FAILING, UNKNOWN_TYPE, lost_value
+from perdure.gateway.repeated_steps import RepeatedStep, repeated_steps
 from perdure.gateway.temporal_gateway import ExecutionInfo, TemporalGateway
 from perdure.gateway.types import Repaired
 
@@ -137,11 +140,14 @@ class Repairing:
         self._server = server
         self._why_not = why_not
 
-    async def repair(self, run: str) -> Repaired:
+    async def repair(self, run: str, *, repeat: bool = False) -> Repaired:
         """See `Gateway.repair`."""
         look = await self._failing(run)
         # Check before changing anything: a reset that does not help would only undo work.
-        last = await sound(run, await self._events(run, look), self._why_not)
+        events = await self._events(run, look)
+        last = await sound(run, events, self._why_not)
+        if not repeat:
+            _require_once(run, repeated_steps(events, await self._steps(look), after=last.event))
         await self._reset(run, look.execution, last.event)
         if not await self._moves(run):
             raise NotAllowed(
@@ -191,6 +197,13 @@ class Repairing:
         with self._server.translated():
             handle = client.get_workflow_handle(run, run_id=look.execution)
             return (await handle.fetch_history()).events
+
+    async def _steps(self, look: ExecutionInfo) -> Sequence[PendingActivityInfo]:
+        """The steps in flight of an execution."""
+        client = await self._server.client()
+        with self._server.translated():
+            described = await client.get_workflow_handle(look.id, run_id=look.execution).describe()
+        return described.raw_description.pending_activities
 
     async def _length(self, run: str) -> int:
         """The event id to return to: that of the newest successful task."""
@@ -257,6 +270,23 @@ class Repairing:
             f"No worker takes the tasks of the run {run}.",
             cure="Start one with `perdure worker` (or `perdure up --detach`), and repair it then.",
         )
+
+
+def _require_once(run: str, steps: Sequence[RepeatedStep]) -> None:
+    """Refuse to run steps again that may have had their effect.
+
+    Raises:
+        NotAllowed: there are such steps.
+    """
+    if not steps:
+        return
+    raise NotAllowed(
+        f"A repair of the run {run} goes back to before these steps and runs them again, and what "
+        f"they did may happen twice: {', '.join(map(str, steps))}.",
+        cure=f"Look at what they did. If it may happen again: `perdure repair {run} --repeat`. If "
+        f"not, end the run (`temporal workflow terminate --workflow-id {run}`), and go on from a "
+        f"finished iteration: `perdure fork {run} --from-iteration N`.",
+    )
 
 
 def _named(sent: Sent) -> str:

@@ -115,8 +115,11 @@ class RunGateway(Protocol):
         """What waits at the server: runs for people, tasks for workers."""
         ...
 
-    async def repair(self, run: str) -> Repaired:
-        """Reset a run whose code keeps failing to its last good point."""
+    async def repair(self, run: str, *, repeat: bool = False) -> Repaired:
+        """Reset a run whose code keeps failing to its last good point.
+
+        Only with `repeat`, steps run again that must run once and may have had their effect.
+        """
         ...
 
     async def verb_all(

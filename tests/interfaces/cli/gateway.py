@@ -64,6 +64,7 @@ class MemoryGateway:
     interrupted: bool = False
     trouble: str = ""
     unready: bool = False
+    repeats: list[bool] = field(default_factory=list)
     unread: tuple[str, ...] = ()
     filters: list[RunFilter | None] = field(default_factory=list)
     bulk: BulkReport = field(
@@ -172,8 +173,9 @@ class MemoryGateway:
     async def failing(self, *, limit: int) -> FailingRuns:
         return FailingRuns()
 
-    async def repair(self, run: str) -> Repaired:
+    async def repair(self, run: str, *, repeat: bool = False) -> Repaired:
         self.statuses[run]  # an unknown run is a fault of the test
+        self.repeats.append(repeat)
         return Repaired(run=run, event=9, sent_again=2, left_out=("pause 7",))
 
     async def verb_all(

@@ -95,17 +95,19 @@ async def retry(*runs: Ids, note: str = "", session: Given) -> int:
     return code
 
 
-async def repair(run: OneRun, /, *, session: Given) -> int:
+async def repair(run: OneRun, /, *, repeat: bool = False, session: Given) -> int:
     """Reset a run whose tasks keep failing to its last good point.
 
     Later messages are sent again, except those that break it.
 
     Args:
         run: A run id, a unique beginning of one, or @last.
+        repeat: Also run steps again that must run once and were begun since, such as a tool that
+            is not idempotent. Without it such a repair is refused, and names them.
     """
     async with session.connected() as services:
         (named,) = await each_run(services, (run,))
-        repaired = await services.gateway.repair(named)
+        repaired = await services.gateway.repair(named, repeat=repeat)
         await session.decided(services, "run_repaired", "", run=named)
         session.output.show(repaired_view(repaired), repaired.model_dump(mode="json"))
         return 0

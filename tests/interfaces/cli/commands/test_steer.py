@@ -213,5 +213,7 @@ def test_a_repair_tells_what_it_left_out(perdure: Installation) -> None:
     assert perdure.run("repair", RUN) == 0
     assert "goes on from event 9; 2 messages were sent again" in perdure.out
     assert "left out: pause 7" in perdure.out
+    assert perdure.run("repair", RUN, "--repeat") == 0
+    assert perdure.gateway.repeats == [False, True]
     assert perdure.run("audit") == 0
     assert "run repaired" in perdure.out and RUN in perdure.out
