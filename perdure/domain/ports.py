@@ -6,35 +6,19 @@ from typing import TYPE_CHECKING, Protocol
 
 from pydantic import JsonValue
 
-from perdure.domain.budget.journal import Attempt as Attempt
-from perdure.domain.budget.journal import AttemptRow as AttemptRow
-from perdure.domain.budget.journal import AttemptState as AttemptState
-from perdure.domain.budget.journal import Begin as Begin
-from perdure.domain.budget.journal import DoesNotFit as DoesNotFit
-from perdure.domain.budget.journal import Journal as Journal
-from perdure.domain.budget.journal import Proceed as Proceed
-from perdure.domain.budget.journal import Replayed as Replayed
-from perdure.domain.budget.journal import RunClosed as RunClosed
-from perdure.domain.budget.journal import fits as fits
-from perdure.domain.budget.ledger import Ledger as Ledger
 from perdure.domain.evaluation.checks import ActivityCheck, ActivityVerdict
 from perdure.domain.evaluation.rubric import PartKind, Rubric
 from perdure.domain.evaluation.scores import DimensionScore
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.foundation.refs import BlobRef
-from perdure.domain.generated_tools.dry_run import ToolSandbox as ToolSandbox
-from perdure.domain.generated_tools.record import MadeToolStore as MadeToolStore
-from perdure.domain.installation.access import AccessStore as AccessStore
 from perdure.domain.installation.workspace_use import WorkspaceUse
 from perdure.domain.llm.requests import ModelProfile, ModelReply, ModelRequest
 from perdure.domain.llm.transcript import Message, ToolOutcome, TranscriptRef
 from perdure.domain.llm.usage import Usage
-from perdure.domain.memory.store import MemoryStore as MemoryStore
 from perdure.domain.projects.ports import ArtifactStore as ArtifactStore
 from perdure.domain.projects.ports import ProjectStore as ProjectStore
 from perdure.domain.projects.ports import SessionStore as SessionStore
 from perdure.domain.projects.ports import TodoStore as TodoStore
-from perdure.domain.roles.definition_library import DefinitionStore as DefinitionStore
 from perdure.domain.run.hooks import Adapted, EndFacts, IterationFacts, WantedHook
 from perdure.domain.run.status import RunWords, StoredRun
 from perdure.domain.tools.definitions import (
@@ -46,7 +30,6 @@ from perdure.domain.tools.definitions import (
     ToolOutput,
 )
 from perdure.domain.tools.mcp_servers import PinnedServer, ServerSpec
-from perdure.domain.tools.workspaces import Workspaces as Workspaces
 
 if TYPE_CHECKING:  # imported only for types, so that commands start without it
     from perdure.domain.retention.erasure import Tombstone

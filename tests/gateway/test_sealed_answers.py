@@ -12,6 +12,7 @@ from perdure.adapters.temporal.data_converter import data_converter
 from perdure.domain.foundation.errors import NoReadyWorker, PerdureError, StoreAway, StoreError
 from perdure.domain.ports import RecordStore
 from perdure.domain.run.gates import Gate
+from perdure.domain.run.status import RunWords
 from perdure.gateway.error_mapping import update_translated
 from perdure.gateway.open_gates import GateReader
 from perdure.gateway.temporal_gateway import ExecutionInfo, TemporalGateway
@@ -52,9 +53,12 @@ async def test_a_run_that_cannot_be_opened_hides_no_other() -> None:
     async def installation() -> str:
         return "i"
 
+    async def words(_ids: Sequence[str]) -> dict[str, RunWords]:
+        return {}
+
     found = await GateReader(
         server=cast(TemporalGateway, Answering()),
-        records=cast(RecordStore, SimpleNamespace(installation=installation)),
+        records=cast(RecordStore, SimpleNamespace(installation=installation, words=words)),
     ).read()
     assert [one.run for one in found.gates] == ["open"]
     assert found.unread == ("sealed", "away", "store-away")
