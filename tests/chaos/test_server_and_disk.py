@@ -149,7 +149,7 @@ async def test_r10_a_pause_before_the_first_task_is_honoured(chaos: Ground) -> N
         run = await chaos.start()
     await chaos.site.handle(run).signal("pause", Pause())
     async with chaos.site.worker():
-        await eventually(lambda: _at_rest(chaos, run))
+        await eventually(lambda: _opened_and_at_rest(chaos, run))
         await chaos.verb(run, AddInput(text="one more task of the workflow"))
         assert "call_model" not in str(await chaos.site.history(run)), (
             "no call was as much as planned"
@@ -211,6 +211,14 @@ async def test_r13_pause_in_a_tool_batch_starts_no_further_wave(served: Ground) 
 async def _at_rest(ground: Ground, run: str) -> bool:
     status = await ground.site.status(run)
     return status.lifecycle == "paused" and status.step is None
+
+
+async def _opened_and_at_rest(ground: Ground, run: str) -> bool:
+    """Between two steps of its opening a run looks as if it rested."""
+    raw = (await ground.site.handle(run).describe()).raw_description
+    if raw.pending_activities or raw.HasField("pending_workflow_task"):
+        return False
+    return "open_run" in str(await ground.site.history(run)) and await _at_rest(ground, run)
 
 
 @pytest.mark.long
