@@ -20,6 +20,7 @@ from perdure.domain.projects.ports import ProjectStore as ProjectStore
 from perdure.domain.projects.ports import SessionStore as SessionStore
 from perdure.domain.projects.ports import TodoStore as TodoStore
 from perdure.domain.run.hooks import Adapted, EndFacts, IterationFacts, WantedHook
+from perdure.domain.run.live_texts import LiveTexts as LiveTexts
 from perdure.domain.run.status import RunWords, StoredRun
 from perdure.domain.tools.definitions import (
     AccessClass,
@@ -33,7 +34,6 @@ from perdure.domain.tools.mcp_servers import PinnedServer, ServerSpec
 
 if TYPE_CHECKING:  # imported only for types, so that commands start without it
     from perdure.domain.retention.erasure import Tombstone
-    from perdure.domain.run.live_text import LiveCall
 
 
 class BlobStore(Protocol):
@@ -151,6 +151,10 @@ class RecordStore(Protocol):
         """Replace what a person edited, and nothing else of the row."""
         ...
 
+    async def edit_status(self, run: str, status: str) -> None:
+        """Replace the status of an open run; that of one that has ended stays."""
+        ...
+
     async def delete_run(self, run: str, *, stone: "Tombstone | None" = None) -> None:
         """Drop a run's row, records, artifacts and own todos.
 
@@ -181,34 +185,6 @@ class RecordStore(Protocol):
 
     async def take_script_entry(self, run: str, key: str, entry: int) -> None:
         """Note that the logical call `key` holds entry `entry`; a repeat changes nothing."""
-        ...
-
-
-class LiveTexts(Protocol):
-    """Text of model calls in flight, for people who watch: advisory, short-lived, lossy."""
-
-    async def show(self, calls: Sequence["LiveCall"]) -> None:
-        """Replace the rows of these calls, at least one, in one commit."""
-        ...
-
-    async def drop(self, calls: Sequence["LiveCall"]) -> None:
-        """Drop the rows of these calls, at least one, unless a later attempt wrote them."""
-        ...
-
-    async def below(self, run: str) -> Sequence["LiveCall"]:
-        """The calls of a run and of the runs below it, those that spoke last at the end."""
-        ...
-
-    async def watch(self, run: str) -> None:
-        """Say that somebody watches a run; to be repeated while it is so."""
-        ...
-
-    async def watched(self) -> dict[str, int]:
-        """The runs that are or were watched, each with a number that `watch` raises."""
-        ...
-
-    async def prune(self) -> None:
-        """Drop what workers and watchers that died have left behind."""
         ...
 
 

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from pydantic import JsonValue, ValidationError
 
+from perdure.domain.budget.amend import amend
+from perdure.domain.budget.envelope import Budget
 from perdure.domain.evaluation.rubric import Rubric, RubricProblems
 from perdure.domain.foundation.errors import (
     InvalidInput,
@@ -15,7 +17,7 @@ from perdure.domain.foundation.errors import (
     PerdureError,
 )
 from perdure.domain.foundation.names import OPEN_EXECUTION, LoopKind, loops_queue
-from perdure.domain.foundation.tolerance import read_as
+from perdure.domain.foundation.tolerance import read, read_as
 from perdure.domain.ports import BlobStore, RecordStore
 from perdure.domain.run.amend_spec import edited
 from perdure.domain.run.audit import VerbAudit
@@ -31,6 +33,7 @@ from perdure.domain.run.messages import (
     Retry,
     too_long,
 )
+from perdure.domain.run.status import RunStatus
 from perdure.domain.specs import RUN_SPEC
 from perdure.gateway.error_mapping import unknown_run
 from perdure.gateway.server_pauses import PAUSED_THERE
@@ -104,6 +107,8 @@ class Steering:
         # Only after the run has accepted the edits: the run decides, the stored copy follows.
         if isinstance(sent, Amend) and sent.edits:
             await self._keep_edits(run, sent)
+        if isinstance(sent, Amend) and sent.budget:
+            await self._keep_limits(run, sent)
         return receipt
 
     async def _keep_edits(self, run: str, message: Amend) -> None:
@@ -114,6 +119,17 @@ class Steering:
         spec = edited(read_as(RUN_SPEC, await self._blobs.get(row.spec)), message)
         kept = await self._blobs.put(spec.model_dump_json(by_alias=True).encode())
         await self._records.edit_run(run, goal=spec.goal, label=spec.metadata.label, spec=kept)
+
+    async def _keep_limits(self, run: str, message: Amend) -> None:
+        """Apply new limits to the stored status too: a retry of a run that left no state has it."""
+        row = await self._records.run(run)
+        if row is None or row.status is None:
+            return
+        status = read(RunStatus, row.status)
+        limited = amend(Budget(limits=status.budget.limits), message.budget, wall_time=0.0)
+        budget = status.budget.model_copy(update={"limits": limited.limits})
+        kept = status.model_copy(update={"budget": budget})
+        await self._records.edit_status(run, kept.model_dump_json())
 
     async def verb_all(
         self, message: AnyMessage, *, kind: LoopKind | None, root: str | None

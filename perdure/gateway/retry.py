@@ -6,12 +6,14 @@ from datetime import datetime
 from perdure.domain.agent.result import agent_budget
 from perdure.domain.agent.spec import AgentSpec
 from perdure.domain.agent.state import AgentState, forgiving_agent
-from perdure.domain.budget.envelope import Budget
+from perdure.domain.budget.amend import with_amendments
+from perdure.domain.budget.envelope import Budget, BudgetLimits
 from perdure.domain.budget.journal import Journal
 from perdure.domain.delegation.spec import DelegationSpec
 from perdure.domain.delegation.state import DelegationState
 from perdure.domain.delegation.state import cleared as cleared_course
 from perdure.domain.foundation.errors import NotAllowed, NotFound, PerdureError
+from perdure.domain.foundation.tolerance import read
 from perdure.domain.ports import BlobStore, RecordStore
 from perdure.domain.refine.resume import cleared, forgiving
 from perdure.domain.refine.spec import RefineSpec
@@ -24,7 +26,7 @@ from perdure.domain.run.child_runs import child_number
 from perdure.domain.run.messages import Receipt, Retry
 from perdure.domain.run.resume import Booked, anew, booked, retry_of
 from perdure.domain.run.state import LoopState
-from perdure.domain.run.status import StoredRun
+from perdure.domain.run.status import RunStatus, StoredRun
 from perdure.domain.specs import Spec
 from perdure.domain.turns.settings import resolve
 from perdure.gateway.error_mapping import unknown_run
@@ -90,8 +92,9 @@ class Retrying:
             await self._journal.seal_and_sum(look.execution)
         # Children of the failed execution may still be open, so new children get higher numbers.
         children = await self._closed_children(row.id)
+        before = _usable(state) or _fresh(spec, row.started_at, state)
         following = retry_of(
-            _usable(state) or _fresh(spec, row.started_at, state),
+            before.model_copy(update={"budget": _as_amended(before.budget, spec, row)}),
             booked=await self._booked(row.id),
             now=self._now(),
             ended_at=ended_at,
@@ -103,7 +106,7 @@ class Retrying:
         digest = row.digest or (look.memo.get("spec", "") if look is not None else "")
         order = order_of(spec, row.id, site, digest=digest, state=following, again=True)
         # Claim the row first, by its old end time: of concurrent retries, only one succeeds.
-        await self._reopen(row, spec, busy=busy)
+        await self._reopen(row, spec, following.budget.limits, busy=busy)
         try:
             started = await self._server.start(order)
         # Nothing was started, so restore the row of the failed run.
@@ -124,9 +127,13 @@ class Retrying:
     async def _booked(self, run: str) -> Booked:
         return booked(await self._journal.tree(root=run, run=run))
 
-    async def _reopen(self, row: StoredRun, spec: Spec, *, busy: str | None) -> None:
+    async def _reopen(
+        self, row: StoredRun, spec: Spec, limits: BudgetLimits, *, busy: str | None
+    ) -> None:
         """Mark the row as running; of concurrent retries, only one succeeds."""
-        status = first_status(spec, row.id, now=row.started_at, dispatch=busy)
+        begun = first_status(spec, row.id, now=row.started_at, dispatch=busy)
+        budget = begun.budget.model_copy(update={"limits": limits})
+        status = begun.model_copy(update={"budget": budget})
         reopened = row.model_copy(
             update={
                 "lifecycle": "running",
@@ -141,6 +148,18 @@ class Retrying:
             await self._records.put_run(reopened)
         elif not await self._records.reopen_run(reopened, ended_at=row.ended_at):
             raise _taken(row.id)
+
+
+def _as_amended(budget: Budget, spec: Spec, row: StoredRun) -> Budget:
+    """The budget of a state with the limits that people set since.
+
+    The state in which a run ended has them. One after an iteration, or a fresh one, does not.
+    """
+    if row.status is None:
+        return budget
+    kept = read(RunStatus, row.status).budget.limits
+    limits = with_amendments(budget.limits, asked=spec.budget, kept=kept)
+    return budget.model_copy(update={"limits": limits})
 
 
 def _require_failed(row: StoredRun, look: ExecutionInfo | None) -> None:

@@ -310,6 +310,10 @@ class MemoryRecords:
         changed = {"goal": goal, "label": label, "spec": spec}
         self.rows[run] = self.rows[run].model_copy(update=changed)
 
+    async def edit_status(self, run: str, status: str) -> None:
+        if self.rows[run].ended_at is None:
+            self.rows[run] = self.rows[run].model_copy(update={"status": status})
+
     async def delete_run(self, run: str, *, stone: Tombstone | None = None) -> None:
         del stone
         self.rows.pop(run, None)

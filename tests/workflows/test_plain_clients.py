@@ -21,8 +21,10 @@ from temporalio.worker import Worker
 from waiting import eventually
 
 from perdure.composition.client_services import services
-from perdure.domain.run.messages import Retry, Stop
+from perdure.domain.foundation.tolerance import read
+from perdure.domain.run.messages import Amend, Retry, Stop
 from perdure.domain.run.result import RunResult
+from perdure.domain.run.status import RunStatus
 from perdure.gateway.types import RunRow
 from perdure.operations.doctor_checks import task_queue
 
@@ -175,21 +177,29 @@ async def test_an_open_run_that_was_reset_to_before_its_task_goes_on_by_a_retry(
         }
     )
     task = {"goal": "Name a fruit.", "models": {"executor": model}, "tools": {"access": "readonly"}}
-    run = await _started(site, plain, {**task, "budget": {"cost_usd": "1.25"}})
+    run = await _started(site, plain, {**task, "budget": {"cost_usd": "1.25", "model_calls": 90}})
 
     async def asks() -> bool:
         return (await site.gateway.status(run.id)).blocked_on is not None
 
     assert await eventually(asks)
+    await site.gateway.verb(run.id, Amend(budget={"cost_usd": "2.5", "tool_calls": 70}))
     newest = await _reset_to_the_task(plain, run)
     with pytest.raises(WorkflowFailureError) as caught:
         await plain.get_workflow_handle(run.id, run_id=newest).result()
     assert f"perdure retry {run.id}" in str(caught.value.cause)
     status = await site.gateway.status(run.id)
-    assert (status.lifecycle, str(status.budget.limits.cost_usd)) == ("failed", "1.25")
+    limits = status.budget.limits
+    assert status.lifecycle == "failed"
+    assert (str(limits.cost_usd), limits.tool_calls, limits.model_calls) == ("2.5", 70, 90)
     assert (await site.gateway.result(run.id)).spend.model_calls == 2
     await site.gateway.verb(run.id, Retry())
-    assert str((await site.gateway.status(run.id)).budget.limits.cost_usd) == "1.25"
+    # The run's own answer, and not that of the store.
+    own = await site.handle(run.id).query("status", result_type=RunStatus)
+    assert own.budget.limits == limits
+    row = await site.parts.stores.records.run(run.id)
+    assert row is not None and row.status is not None
+    assert read(RunStatus, row.status).budget.limits == limits
     await site.gateway.verb(run.id, Stop())
 
 

@@ -9,7 +9,7 @@ from refining import draft, drafts, prompt_of, spec
 from waiting import eventually
 
 from perdure.domain.foundation.errors import NotAllowed, NotFound
-from perdure.domain.run.messages import Retry
+from perdure.domain.run.messages import Amend, Retry
 from perdure.domain.run.result import RunResult
 from perdure.gateway.types import RunFilter
 
@@ -133,6 +133,7 @@ async def test_a_run_whose_execution_broke_goes_on_from_its_newest_state(
         return len(await site.records(run)) == 1
 
     await eventually(second)
+    await site.gateway.verb(run, Amend(by="t", budget={"wall_time": 7200}))
     await site.handle(run).terminate(reason="test")
     row = await site.parts.stores.records.run(run)
     assert row is not None
@@ -142,6 +143,7 @@ async def test_a_run_whose_execution_broke_goes_on_from_its_newest_state(
     result = await retried(site, run)
     assert (result.outcome, result.reason) == ("accepted", "quality_met")
     assert [item.index for item in result.iterations] == [1, 2]
+    assert (await site.status(run)).budget.limits.wall_time == 7200
     rows = await site.parts.stores.journal.rows(run)
     assert [row.state for row in rows] == ["answered", "lost", "answered"]
     assert result.spend.tokens == sum(row.usage.counted_tokens() for row in rows)

@@ -191,6 +191,11 @@ class SqlRecords:
         async with self._database.write() as connection:
             await connection.execute(change)
 
+    async def edit_status(self, run: str, status: str) -> None:
+        unended = and_(runs.c.id == run, runs.c.ended_at.is_(None))
+        async with self._database.write() as connection:
+            await connection.execute(update(runs).where(unended).values(status=status))
+
     async def delete_run(self, run: str, *, stone: Tombstone | None = None) -> None:
         async with self._database.write() as connection:
             if stone is not None:

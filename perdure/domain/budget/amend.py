@@ -10,6 +10,21 @@ from perdure.domain.foundation.problems import problems_of, told
 BLOCK = "budget"
 
 
+def with_amendments(
+    limits: BudgetLimits, *, asked: BudgetLimits, kept: BudgetLimits
+) -> BudgetLimits:
+    """Limits with what people changed of them since.
+
+    Args:
+        limits: those of an earlier state, or of the start.
+        asked: those of the task.
+        kept: those of the task with all changes; where they are equal, nobody changed anything.
+    """
+    names = BudgetLimits.model_fields
+    changed = {name for name in names if getattr(kept, name) != getattr(asked, name)}
+    return limits.model_copy(update={name: getattr(kept, name) for name in changed})
+
+
 def amend(budget: Budget, changes: Mapping[str, object], *, wall_time: float) -> Budget:
     """Set new limits; what `changes` does not name stays.
 

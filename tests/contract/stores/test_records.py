@@ -124,6 +124,19 @@ async def test_words_are_those_of_the_runs_that_are_known(records: SqlRecords) -
     assert await records.words([]) == {}
 
 
+async def test_the_status_of_a_run_is_edited_until_it_has_ended(records: SqlRecords) -> None:
+    await records.put_run(_run("agent-a"))
+    await records.edit_status("agent-a", "one")
+    row = await records.run("agent-a")
+    assert row is not None
+    assert row == _run("agent-a").model_copy(update={"status": "one"})
+    await records.put_run(row.model_copy(update={"ended_at": START}))
+    await records.edit_status("agent-a", "two")
+    await records.edit_status("agent-b", "two")
+    ended = await records.run("agent-a")
+    assert (ended and ended.status, await records.run("agent-b")) == ("one", None)
+
+
 async def test_records_come_in_order_and_repeat(records: SqlRecords) -> None:
     for index in (10, 2, 1, 2):
         await records.put_record("r", index, f'{{"n": {index}}}')

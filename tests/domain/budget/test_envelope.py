@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from perdure.domain.budget import envelope as budgets
-from perdure.domain.budget.amend import amend
+from perdure.domain.budget.amend import amend, with_amendments
 from perdure.domain.budget.envelope import (
     DIMENSIONS,
     Budget,
@@ -390,3 +390,26 @@ def test_a_wrong_limit_is_refused():
 )  # fmt: skip
 def test_a_limit_names_itself_and_the_figure(refused, text):
     assert refused.text == text
+
+
+@pytest.mark.parametrize(
+    ("state", "asked", "kept", "found"),
+    [
+        ({}, {}, {}, {}),
+        ({"tokens": 7}, {"tokens": 9}, {"tokens": 9}, {"tokens": 7}),
+        ({"tokens": 7}, {"tokens": 9}, {"tokens": 20}, {"tokens": 20}),
+        ({"cost_usd": "1"}, {"cost_usd": "1"}, {"cost_usd": None}, {"cost_usd": None}),
+        (
+            {"tokens": 7, "wall_time": 60},
+            {"tokens": 9, "wall_time": 60},
+            {"tokens": 9, "wall_time": 90},
+            {"tokens": 7, "wall_time": 90},
+        ),
+    ],
+    ids=["nothing", "narrowed by the kind", "raised", "lifted", "one of two"],
+)
+def test_what_people_changed_of_the_limits_is_kept(
+    state: Mapping[str, Any], asked: Mapping[str, Any], kept: Mapping[str, Any], found: Any
+) -> None:
+    limits = [budget(**one).limits for one in (state, asked, kept, found)]
+    assert with_amendments(limits[0], asked=limits[1], kept=limits[2]) == limits[3]
