@@ -142,7 +142,7 @@ class GatewayParts:
             records=self.records,
             journal=self.journal,
             links=self.links,
-            worker_command=self.facts.worker_command,
+            worker_command=self.facts.starting,
             now=self.now,
         )
 

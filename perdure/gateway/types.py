@@ -69,6 +69,19 @@ class InstallationInfo:
     rates: tuple[str, ...] = ()
     deployment: str | None = None
 
+    def starting(self, folder: str | None) -> str:
+        """What starts the worker of a folder; with a deployment, also what lets workers begin runs.
+
+        It follows "Start one with".
+        """
+        command = self.worker_command(folder)
+        if self.deployment is None:
+            return command
+        return (
+            f"{command}; if workers are there, none of their builds may be current: "
+            "`perdure deploy status`"
+        )
+
     def marked(self, label: str | None) -> str | None:
         """The label in the form that the server stores."""
         if label is None or self.digest is None:

@@ -18,7 +18,7 @@ from waiting import eventually
 
 from perdure.domain.foundation.names import loops_queue, tools_queue
 from perdure.gateway.dispatch import Unfetched, dispatch_of, unfetched
-from perdure.gateway.types import worker_command
+from perdure.gateway.types import InstallationInfo, worker_command
 from tests.gateway.tiny import Site, spec
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -112,6 +112,24 @@ def test_an_error_names_queue_folder_and_command():
         "for 12 s: none is there, or all are busy. "
         "Start one with `perdure worker` on the host that has the folder /srv/shop."
     )
+
+
+@pytest.mark.parametrize(
+    ("deployment", "cure"),
+    [
+        (None, "Start one with `perdure worker`."),
+        (
+            "ours",
+            "Start one with `perdure worker`; if workers are there, none of their builds may be "
+            "current: `perdure deploy status`.",
+        ),
+    ],
+)
+def test_with_a_deployment_workers_may_be_there_and_begin_nothing(deployment, cure):
+    facts = InstallationInfo(address="h", deployment=deployment)
+    lying = Unfetched(queue="loops", what="the run itself", seconds=12)
+    told = dispatch_of(lying, history_length=2, folders={}, worker_command=facts.starting)
+    assert told.endswith(f"none is there, or all are busy. {cure}")
 
 
 async def test_a_run_at_work_is_dispatched(site: Site) -> None:
