@@ -112,26 +112,34 @@ class WebhookNotices:
         # The signature covers these bytes, so exactly they are sent.
         body = json.dumps(worded(event)).encode()
         try:
-            # Redirects are not followed: the notice goes only where the operator said.
-            async with httpx2.AsyncClient(timeout=self._timeout) as client:
-                answer = await asyncio.wait_for(
-                    client.post(self._url, content=body, headers=self._headers(event, body)),
-                    self._timeout,
-                )
+            status = await asyncio.wait_for(self._posted(event, body), self._timeout)
         except (httpx2.HTTPError, TimeoutError) as error:
             raise ServiceUnavailable(
                 f"The webhook at {host} was not reached ({type(error).__name__}).",
                 cure="Check the address in PERDURE_NOTIFY_WEBHOOK and the network.",
             ) from None
-        if answer.is_success:
+        if httpx2.codes.is_success(status):
             return True
-        status = answer.status_code
         passes = status >= 500 or status in WAITED_OUT_STATUS
         kind = ServiceUnavailable if passes else InvalidInput
         raise kind(
             f"The webhook at {host} answered {status}.",
             cure="Check PERDURE_NOTIFY_WEBHOOK, and what its receiver expects.",
         )
+
+    async def _posted(self, event: Event, body: bytes) -> int:
+        """Send the notice and return the status of the answer.
+
+        The body of the answer is never read. The receiver has decided with the status, and a body
+        that is slow, endless or cut off must not lead to a second delivery.
+        """
+        headers = self._headers(event, body)
+        # Redirects are not followed: the notice goes only where the operator said.
+        async with (
+            httpx2.AsyncClient(timeout=self._timeout) as client,
+            client.stream("POST", self._url, content=body, headers=headers) as answer,
+        ):
+            return answer.status_code
 
     def _headers(self, event: Event, body: bytes) -> Mapping[str, str]:
         # The same key for every repeat of a notice, so that the receiver can drop repeats.

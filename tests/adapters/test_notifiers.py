@@ -39,12 +39,19 @@ STORE = "import sys, pathlib; pathlib.Path(sys.argv[1]).write_bytes(sys.stdin.bu
 
 
 class Receiver:
-    """Answers with `status` after `hold` is set, and keeps what came."""
+    """Answers with `status` after `hold` is set, and keeps what came.
+
+    The body of the answer is `said`; `unsaid` more bytes are announced and never sent, and the
+    connection stays open until `drip` is set, or is cut if that is None.
+    """
 
     def __init__(self) -> None:
         self.url = ""
         self.status = 200
         self.hold: threading.Event | None = None
+        self.said = b""
+        self.unsaid = 0
+        self.drip: threading.Event | None = None
         self.came: list[tuple[str, dict[str, str], bytes]] = []
 
 
@@ -59,8 +66,12 @@ def _serving(receiver: Receiver) -> Generator[None]:
                 receiver.hold.wait(30)
             self.send_response(receiver.status)
             self.send_header("location", "/elsewhere")
-            self.send_header("content-length", "0")
+            self.send_header("content-length", str(len(receiver.said) + receiver.unsaid))
             self.end_headers()
+            self.wfile.write(receiver.said)
+            if receiver.drip is not None:
+                self.wfile.flush()
+                receiver.drip.wait(30)
 
         def log_message(self, format: str, *args: object) -> None:
             return
@@ -72,8 +83,9 @@ def _serving(receiver: Receiver) -> Generator[None]:
         try:
             yield
         finally:
-            if receiver.hold is not None:
-                receiver.hold.set()
+            for event in (receiver.hold, receiver.drip):
+                if event is not None:
+                    event.set()
             server.shutdown()
             thread.join()
 
@@ -132,6 +144,16 @@ async def test_a_webhook_that_hangs_is_given_up(receiver: Receiver) -> None:
     receiver.hold = threading.Event()
     with pytest.raises(ServiceUnavailable, match="not reached"):
         await WebhookNotices(receiver.url, timeout_s=0.2).notify(EVENT)
+
+
+@pytest.mark.parametrize("open_", [False, True], ids=["cut off", "never finished"])
+async def test_a_notice_is_taken_with_the_status_whatever_becomes_of_the_body(
+    receiver: Receiver, open_: bool
+) -> None:
+    receiver.said, receiver.unsaid = b"than", 100
+    receiver.drip = threading.Event() if open_ else None
+    assert await WebhookNotices(receiver.url, timeout_s=5).notify(EVENT) is True
+    assert len(receiver.came) == 1
 
 
 @pytest.mark.parametrize("url", ["", "nowhere", "ftp://host/x", "https://", "file:///etc/passwd"])
