@@ -13,7 +13,7 @@ from perdure.domain.foundation.errors import NotAllowed, PerdureError
 from perdure.domain.foundation.names import LoopKind
 from perdure.domain.installation.access import IdempotencyRecord
 from perdure.domain.run.control import Phase
-from perdure.domain.run.messages import NAME_CHARACTERS, Amend, AnyMessage, Receipt
+from perdure.domain.run.messages import NAME_CHARACTERS, VERB_OF, Amend, AnyMessage, Receipt
 from perdure.domain.run.status import RunStatus
 from perdure.gateway.error_mapping import unknown_run
 from perdure.gateway.types import RunFilter, RunPage, RunRow
@@ -54,13 +54,15 @@ def require_match(given: str | None, current: str) -> None:
         )
 
 
+REQUEST_DIGITS = 32
 Key = Annotated[
     str | None,
     Header(
         alias="idempotency-key",
         min_length=1,
         max_length=NAME_CHARACTERS - 32,
-        description="A repeated one has one effect.",
+        description="The same request with the same key has one effect, however often it comes. "
+        "Another body or another action with that key is another request.",
     ),
 ]
 
@@ -70,13 +72,24 @@ async def steer(
 ) -> Receipt:
     """Send one verb in the caller's name; a refusal names the run's state."""
     await known_run(site, run)
-    # Two tokens may use the same key independently.
-    request = f"{caller.token.id}:{key}" if key else uuid.uuid4().hex
+    request = request_id_of(caller.token.id, key, message) if key else uuid.uuid4().hex
     sent = message.model_copy(update={"by": caller.name, "request_id": request})
     try:
         return await site.services.gateway.verb(run, sent)
     except NotAllowed as error:
         raise WrongState(error.message, cure=error.cure, state=await _state(site, run)) from error
+
+
+def request_id_of(token: str, key: str, message: AnyMessage) -> str:
+    """The id under which a run knows a request with an idempotency key.
+
+    Two tokens may use the same key independently. The id covers the request too: the server answers
+    a known id with the earlier receipt, which would tell a caller that another request with that
+    key was done.
+    """
+    told = [key, VERB_OF[type(message)], message.model_dump(mode="json")]
+    text = json.dumps(told, sort_keys=True, separators=(",", ":"))
+    return f"{token}:{hashlib.sha256(text.encode()).hexdigest()[:REQUEST_DIGITS]}"
 
 
 async def _state(site: ApiSite, run: str) -> str | None:

@@ -70,6 +70,26 @@ async def test_a_repeated_verb_has_one_effect(slow: Rest) -> None:
     assert (await slow.ended(run))["outcome"] == "stopped"
 
 
+@pytest.mark.long
+async def test_another_request_with_a_used_key_is_done_too(slow: Rest) -> None:
+    run = await slow.start(TASK)
+    headers = {"idempotency-key": "one"}
+
+    async def sent(name: str, body: dict[str, object] | None = None) -> object:
+        answer = await slow.client.post(f"{LOOPS}/{run}/{name}", json=body, headers=headers)
+        assert answer.status_code == 200, answer.text
+        return answer.json()["verb"]
+
+    for guidance in ("be brief", "be kind", "be brief"):
+        assert await sent("amend", {"guidance": guidance}) == "amend"
+    assert await sent("pause") == "pause"
+    status = (await slow.client.get(f"{LOOPS}/{run}")).json()
+    told = [amendment["changes"]["guidance"] for amendment in status["amendments"]]
+    assert (told, status["lifecycle"]) == (["be brief", "be kind"], "paused")
+    assert await sent("stop", {"mode": "now"}) == "stop"
+    assert (await slow.ended(run))["outcome"] == "stopped"
+
+
 @pytest.mark.parametrize(
     ("path", "body", "words"),
     [
