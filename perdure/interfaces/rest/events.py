@@ -238,7 +238,12 @@ async def events(
     caller: Reader,
     run: str,
     last_event_id: Annotated[
-        str | None, Header(max_length=20, description="Go on behind this event.")
+        str | None,
+        Header(
+            max_length=20,
+            description="Go on behind this event. A number that the run does not have, or a text "
+            "that is none, begins with the oldest event that the run keeps.",
+        ),
     ] = None,
 ) -> Response:
     """Follow a run; a browser's `EventSource` takes it up again by itself."""
@@ -249,6 +254,8 @@ async def events(
         # An `EventSource` connects again after every end of a stream; only a 204 stops it.
         if since >= status.last_event:
             return Response(status_code=204)
+    elif since and await _is_ahead(site.services, run, since):
+        since = 0
     feeds: Feeds = request.app.state.feeds
     streams: Streams = request.app.state.streams
 
@@ -262,6 +269,20 @@ async def events(
     # Counted before the next await, so that simultaneous requests cannot all pass the limit.
     streams.take(caller.token.id)
     return CountedStream(body(), release=lambda: streams.release(caller.token.id))
+
+
+async def _is_ahead(services: Services, run: str, since: int) -> bool:
+    """Whether a client is behind an event that the run does not have.
+
+    The number is of another run, or the run was reset while the client was away and numbers its
+    events anew. Waiting for higher numbers would skip all events until then.
+    """
+    try:
+        status = await services.gateway.status(run)
+    except PerdureError:
+        return False
+    # Without a worker, the store knows only an older status.
+    return status.source == "run" and since > status.last_event
 
 
 async def _parts(feed: Feed, since: int, hide: Hide) -> AsyncGenerator[bytes]:

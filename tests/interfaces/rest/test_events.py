@@ -129,6 +129,16 @@ async def test_events_come_in_order_and_are_taken_up_again(slow: Rest) -> None:
     assert nothing.status_code == 204
 
 
+@pytest.mark.parametrize("last", ["999999", "of another stream"])
+async def test_a_number_that_the_run_does_not_have_begins_anew(
+    waiting: tuple[Rest, str], last: str
+) -> None:
+    rest, run = waiting
+    whole = await followed(rest, run, until="gate_opened")
+    again = await followed(rest, run, last=last, until="gate_opened")
+    assert numbers(again) == numbers(whole)
+
+
 async def test_many_followers_share_one_reader(
     waiting: tuple[Rest, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
