@@ -1,6 +1,6 @@
 """The OpenAPI document: FastAPI's own, with specifications, problems and examples added."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
@@ -40,12 +40,15 @@ EXAMPLES: Schema = {
     },
 }
 _FAILURES = {
+    "400": "The request states its length in two ways.",
     "401": "No token, or one that is wrong, expired, replaced or revoked.",
     "403": "The token lacks a scope.",
     "404": "Not found.",
+    "408": "The body came too slowly; send the request again.",
     "409": "The state forbids it; `state` names it.",
     "413": "The body is too large.",
     "415": "The body is not JSON.",
+    "421": "The header `host` names another host.",
     "422": "The request is wrong; `errors` says where.",
     "429": "Too many requests; `retry-after` says how long to wait.",
     "500": "Something failed inside.",
@@ -85,18 +88,70 @@ def _described(app: FastAPI, version: str) -> Schema:
         _failing(operation)
     _taking_specifications(whole)
     _linked(whole)
-    return whole
+    _for_typed_languages(schemas)
+    return _plainly_named(whole, schemas)
+
+
+def _for_typed_languages(schemas: JsonValue) -> None:
+    """Give integers their width: without it, Java and others generate 32 bits for them."""
+    waiting = [schemas]
+    while waiting:
+        match waiting.pop():
+            case dict() as inner:
+                if inner.get("type") == "integer":
+                    inner.setdefault("format", "int64")
+                waiting.extend(inner.values())
+            case list() as items:
+                waiting.extend(items)
+            case _:
+                pass
+
+
+def _plainly_named(whole: Schema, schemas: Schema) -> Schema:
+    """The document with a plain name and a title of its own for each schema.
+
+    Where classes share a name, the framework takes the path of their module into the name of the
+    schema, which changes when code moves. Generators make one class for each title.
+    """
+    names = {name: _plain(name) for name in schemas}
+    targets = {REF.format(model=old): REF.format(model=new) for old, new in names.items()}
+    _block(whole, "components")["schemas"] = {
+        new: {**_object(schemas[old]), "title": new} for old, new in names.items()
+    }
+    return _object(_retargeted(whole, targets))
+
+
+def _plain(name: str) -> str:
+    """`a__run__result__Artifact` becomes `ResultArtifact`, and `Budget-Input` `BudgetInput`."""
+    *modules, own = name.split("__")
+    return f"{modules[-1].title().replace('_', '') if modules else ''}{own.replace('-', '')}"
+
+
+def _retargeted(value: JsonValue, targets: Mapping[str, str]) -> JsonValue:
+    """The same value with other texts in place of the references that changed."""
+    match value:
+        case dict():
+            return {name: _retargeted(inner, targets) for name, inner in value.items()}
+        case list():
+            return [_retargeted(inner, targets) for inner in value]
+        case str():
+            return targets.get(value, value)
+        case _:
+            return value
+
+
+def _object(value: JsonValue) -> Schema:
+    return value if isinstance(value, dict) else {}
 
 
 def _lifted(schema: JsonValue) -> Schema:
     """The inner definitions of a schema, taken out of it."""
-    found = schema.pop("$defs", {}) if isinstance(schema, dict) else {}
-    return found if isinstance(found, dict) else {}
+    return _object(_object(schema).pop("$defs", {}))
 
 
 def _operations(whole: Schema) -> Iterator[tuple[str, Schema]]:
     for path, item in _block(whole, "paths").items():
-        for operation in (item if isinstance(item, dict) else {}).values():
+        for operation in _object(item).values():
             if isinstance(operation, dict):
                 yield path, operation
 
@@ -135,5 +190,4 @@ def _linked(whole: Schema) -> None:
 
 
 def _block(value: Schema, name: str) -> Schema:
-    found = value.setdefault(name, {})
-    return found if isinstance(found, dict) else {}
+    return _object(value.setdefault(name, {}))

@@ -1,5 +1,6 @@
 """A client that is made from the OpenAPI document alone leads a run through its life."""
 
+import json
 import re
 from collections.abc import Awaitable, Callable, Mapping
 
@@ -109,6 +110,39 @@ async def test_a_made_client_leads_a_run_through_its_life(api: dict[str, Call]) 
     assert again["replayed"] is True
     assert (await api["delete_loops_run"](run=run))[0] == 204
     assert (await api["get_loops_run"](run=run))[0] == 404
+
+
+async def test_a_generator_finds_one_class_for_each_schema(rest: Rest) -> None:
+    document = (await rest.client.get("/api/v1/openapi.json")).json()
+    schemas = document["components"]["schemas"]
+    assert [schema["title"] for schema in schemas.values()] == list(schemas)
+    assert [name for name in schemas if not re.fullmatch("[A-Za-z0-9]+", name)] == []
+    assert {"MonthlyBudgetInput", "MonthlyBudgetOutput", "ResultArtifact"} <= set(schemas)
+    targets = set(re.findall(r'"#/components/schemas/([^"]+)"', json.dumps(document)))
+    assert targets <= set(schemas)
+
+
+async def test_integers_are_as_wide_as_they_can_become(rest: Rest) -> None:
+    document = (await rest.client.get("/api/v1/openapi.json")).json()
+    waiting, widths = [document["components"]], set()
+    while waiting:
+        match waiting.pop():
+            case dict() as inner:
+                widths |= {inner.get("format")} if inner.get("type") == "integer" else set()
+                waiting.extend(inner.values())
+            case list() as items:
+                waiting.extend(items)
+            case _:
+                pass
+    assert widths == {"int64"}
+
+
+async def test_what_is_refused_before_a_route_is_in_the_document_too(rest: Rest) -> None:
+    document = (await rest.client.get("/api/v1/openapi.json")).json()
+    for path, item in document["paths"].items():
+        for method, operation in item.items():
+            missing = {"400", "408", "421"} - set(operation["responses"])
+            assert missing == set(), f"{method} {path}"
 
 
 @pytest.mark.long
