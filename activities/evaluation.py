@@ -9,6 +9,7 @@ from typing import Protocol, TypeVar
 
 from temporalio import activity
 
+from perdure.activities.support.aside import Aside
 from perdure.activities.support.error_mapping import translated
 from perdure.activities.support.heartbeat import Finished, Interrupted, Stopwatch, within
 from perdure.activities.support.model_attempts import call_context
@@ -54,15 +55,22 @@ class Waiting(Protocol):
 
 
 class Check:
-    """Runs checks in a thread, so that a slow one holds up no other step."""
+    """Runs checks in a thread of their own: one that never ends holds up no other step."""
 
     def __init__(
-        self, *, blobs: BlobStore, frames: Frames, checks: CheckRunner, waiting: Waiting
+        self,
+        *,
+        blobs: BlobStore,
+        frames: Frames,
+        checks: CheckRunner,
+        waiting: Waiting,
+        aside: Aside,
     ) -> None:
         self._blobs = blobs
         self._frames = frames
         self._checks = checks
         self._waiting = waiting
+        self._aside = aside
 
     @activity.defn
     @translated
@@ -84,10 +92,10 @@ class Check:
             version = Version(tidy, Evaluation())
         else:
             version = await self._waiting(
-                # In a thread: a slow check of a plugin must not hold up heartbeats and other steps
-                # of this worker.
-                lambda: asyncio.to_thread(
-                    self._score, frame, tidy, kept, step.kept_evaluation, replies, step.adaptation
+                lambda: self._aside(
+                    lambda: self._score(
+                        frame, tidy, kept, step.kept_evaluation, replies, step.adaptation
+                    )
                 )
             )
         # The kept output has its verdicts already, and a known output is not scored again.

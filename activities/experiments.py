@@ -7,6 +7,7 @@ from pydantic import JsonValue
 from temporalio import activity
 
 from perdure.activities.open_task import ReadTask
+from perdure.activities.support.aside import Aside
 from perdure.activities.support.error_mapping import translated
 from perdure.activities.support.run_storage import records_of
 from perdure.activities.take_over import Settling
@@ -77,6 +78,7 @@ class SettleTrial:
         journal: what a run without a result spent.
         blobs: outputs.
         checks: what runs held-out checks.
+        aside: where they run.
         opening: opens the run of a judge.
     """
 
@@ -88,6 +90,7 @@ class SettleTrial:
         journal: Journal,
         blobs: BlobStore,
         checks: CheckRunner,
+        aside: Aside,
         opening: "TrialRuns",
     ) -> None:
         self._store = store
@@ -95,6 +98,7 @@ class SettleTrial:
         self._settling = Settling(journal=journal, records=records)
         self._blobs = blobs
         self._checks = checks
+        self._aside = aside
         self._opening = opening
 
     @activity.defn
@@ -178,7 +182,7 @@ class SettleTrial:
         rubric = plan.scoring.rubric
         if rubric is None:
             raise InvalidInput("the plan scores by a check and has none")
-        scores = self._checks.evaluate(rubric, output, "whole")
+        scores = await self._aside(lambda: self._checks.evaluate(rubric, output, "whole"))
         weights = {item.name: item.effective_weight for item in rubric.dimensions}
         whole = sum(weights.values()) or 1.0
         known = [weights[item.name] * item.score for item in scores if item.score is not None]

@@ -1,6 +1,5 @@
 """The hooks that a worker serves: built-in ones, those of plugins, and those passed in."""
 
-import asyncio
 import inspect
 import traceback
 from collections.abc import Callable, Iterable, Mapping
@@ -20,8 +19,9 @@ from perdure.domain.run.hooks import (
     WantedHook,
     adaptation_problem,
 )
-from perdure.extending.foreign_code import as_own_task, contained, named
+from perdure.extending.foreign_code import as_own_task, named
 from perdure.extending.hook_decorators import Hook, adapt
+from perdure.extending.own_thread import in_own_thread
 
 DECIMALS = 10
 _ADAPTED = TypeAdapter(Adapted)
@@ -144,12 +144,8 @@ async def _called(
     if inspect.iscoroutinefunction(function):
         return await as_own_task(lambda: function(facts, **parameters))
 
-    def body() -> object:
-        with contained():
-            return function(facts, **parameters)
-
-    # In a thread, because a slow function would block heartbeats and other steps of this worker.
-    return await asyncio.to_thread(body)
+    # Not in the event loop, where a slow function would block heartbeats and other steps.
+    return await in_own_thread(lambda: function(facts, **parameters))
 
 
 def _adapted(hook: Hook, returned: object) -> Adapted:
@@ -177,7 +173,7 @@ def _place(error: BaseException) -> str:
     frames = [
         one
         for one in traceback.extract_tb(error.__traceback__)
-        if one.filename != __file__ and Path(one.filename).name not in {"threads.py", "thread.py"}
+        if one.filename != __file__ and Path(one.filename).name != "own_thread.py"
     ]
     last = frames[-1] if frames else None
     return "" if last is None else f" ({Path(last.filename).name}, line {last.lineno})"

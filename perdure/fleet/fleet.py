@@ -57,6 +57,7 @@ from perdure.domain.installation.model_rates import queue_of_rate, queues_of
 from perdure.domain.installation.workspace_use import WorkspaceUse, served
 from perdure.domain.ports import Models, ToolHost
 from perdure.domain.run.bookkeeping_messages import ServedModels
+from perdure.extending.own_thread import in_own_thread
 from perdure.fleet.host_upkeep import look_after_folders
 from perdure.fleet.served_steps import Activity, experiment_steps, model_steps, skill_steps
 from perdure.fleet.worker_deployment import OwnBuild
@@ -107,7 +108,11 @@ class Fleet:
             misfits=misfits_of,
         )
         self._checks = Check(
-            blobs=stores.blobs, frames=self._frames, checks=parts.checks, waiting=patiently
+            blobs=stores.blobs,
+            frames=self._frames,
+            checks=parts.checks,
+            waiting=patiently,
+            aside=in_own_thread,
         )
         self._outbox = outbox_of(self._settings, stores.notices(), stores.records)
         self._hooks = RunHook(blobs=stores.blobs, frames=self._frames, hooks=parts.hooks)

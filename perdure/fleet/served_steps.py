@@ -18,6 +18,7 @@ from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.stores.open_stores import Stores
 from perdure.composition.client_services import opening_of
 from perdure.composition.parts import Parts
+from perdure.extending.own_thread import in_own_thread
 
 Activity = Callable[..., object]
 
@@ -60,6 +61,7 @@ def experiment_steps(parts: Parts, *, lacks: Callable[[], Mapping[str, str]]) ->
         journal=stores.journal,
         blobs=stores.blobs,
         checks=parts.checks,
+        aside=in_own_thread,
         opening=runs,
     )
     return [

@@ -5,7 +5,6 @@ end would block the pool, and the exit of the process, for ever.
 """
 
 import asyncio
-import contextvars
 import inspect
 import threading
 from collections.abc import Awaitable, Callable
@@ -18,6 +17,7 @@ from perdure.domain.foundation.errors import ToolFailure
 from perdure.domain.llm.transcript import ToolOutcome
 from perdure.domain.tools.definitions import ToolOutput
 from perdure.extending.foreign_code import CodeEnded, contained
+from perdure.extending.own_thread import started
 from perdure.extending.working_time import ended_in_time
 
 GRACE_S = 1.0
@@ -81,20 +81,7 @@ async def in_thread(function: Callable[[], object]) -> object:
     A first cancellation still waits for the thread, which may have been asked to stop. A second one
     abandons it.
     """
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[object] = loop.create_future()
-    context = contextvars.copy_context()
-
-    def body() -> None:
-        try:
-            with contained():
-                value = context.run(function)
-        except Exception as error:
-            _deliver(loop, future, error=error)
-        else:
-            _deliver(loop, future, value=value)
-
-    threading.Thread(target=body, name="perdure-tool", daemon=True).start()
+    future = started(function)
     try:
         return await asyncio.shield(future)
     except asyncio.CancelledError:
@@ -139,25 +126,6 @@ def _forget(task: asyncio.Future[object]) -> None:
     """Retrieve the error of an abandoned task, or asyncio would log it as never retrieved."""
     if not task.cancelled():
         task.exception()
-
-
-def _deliver(
-    loop: asyncio.AbstractEventLoop,
-    future: asyncio.Future[object],
-    *,
-    value: object = None,
-    error: BaseException | None = None,
-) -> None:
-    def settle() -> None:
-        if future.done():
-            return
-        if error is None:
-            future.set_result(value)
-        else:
-            future.set_exception(error)
-
-    with suppress(RuntimeError):  # the event loop is closed, so nobody waits for the result
-        loop.call_soon_threadsafe(settle)
 
 
 def tool_output(outcome: ToolOutcome, text: str, *, code: str = "") -> ToolOutput:
