@@ -10,7 +10,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
 from perdure.adapters.logging.redacting import told
 from perdure.domain.foundation.errors import ToolFailure
@@ -19,6 +19,8 @@ from perdure.domain.tools.definitions import ToolOutput
 from perdure.extending.foreign_code import CodeEnded, contained
 from perdure.extending.own_thread import started
 from perdure.extending.working_time import ended_in_time
+
+R = TypeVar("R")
 
 GRACE_S = 1.0
 HARD_CAP_BYTES = 5 * 1024 * 1024
@@ -75,7 +77,7 @@ async def run(
     return Late(type="late", abandoned=not await _end(task, stop, grace_s=grace_s))
 
 
-async def in_thread(function: Callable[[], object]) -> object:
+async def in_thread(function: Callable[[], R]) -> R:
     """Run a blocking function in a daemon thread of its own.
 
     A first cancellation still waits for the thread, which may have been asked to stop. A second one
@@ -94,12 +96,13 @@ async def _call(function: Callable[[], object]) -> object:
     """Call it; what would end the process (`sys.exit`) becomes a failure of the tool."""
     try:
         with contained():
-            return await _value(function)
+            return await value_of(function)
     except CodeEnded as ended:
         raise ToolFailure(f"The tool failed: {ended}.", reason="tool_failed") from ended
 
 
-async def _value(function: Callable[[], object]) -> object:
+async def value_of(function: Callable[[], object]) -> object:
+    """What a function returns: awaited if it is asynchronous, else called in a thread."""
     if inspect.iscoroutinefunction(function):
         return await _awaited(function())
     value = await in_thread(function)

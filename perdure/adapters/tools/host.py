@@ -10,19 +10,18 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Protocol
 
-from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter
+from pydantic import BaseModel, JsonValue, TypeAdapter
 
 from perdure.adapters.stores.waiting_stores import patiently
 from perdure.adapters.tools import arguments, execution
-from perdure.adapters.tools.execution import Finished, Late, tool_output
+from perdure.adapters.tools.execution import Late, tool_output
+from perdure.adapters.tools.results import as_text, output_of
 from perdure.domain.foundation.errors import InvalidInput, PerdureError, StoreAway, ToolFailure
 from perdure.domain.llm.transcript import ToolOutcome
 from perdure.domain.tools.definitions import (
     HANDED_OVER_BYTES,
     UNKNOWN_TOOL,
-    HeldBy,
     Rehearsal,
-    Showing,
     ToolDefinition,
     ToolGrant,
     ToolInvocation,
@@ -35,8 +34,6 @@ from perdure.extending.tool_decorator import Arguments, Tool, ToolContext
 AnyTool = Tool[..., object]
 Obstacle = Callable[[], Awaitable[str]]
 
-# NaN and the infinities are no JSON; null would say "nothing".
-_VALUE: TypeAdapter[object] = TypeAdapter(object, config=ConfigDict(ser_json_inf_nan="strings"))
 _ARGUMENTS: TypeAdapter[Arguments] = TypeAdapter(Arguments)
 
 log = logging.getLogger(__name__)
@@ -105,7 +102,7 @@ class LocalToolHost:
 
     def output_of(self, outcome: ToolOutcome, value: JsonValue) -> ToolOutput:
         """The result of a foreign activity, in the form and limits of every tool."""
-        return tool_output(outcome, _as_text(value))
+        return tool_output(outcome, as_text(value))
 
     def mended(self, name: str, given: Arguments) -> Arguments:
         """The arguments after the tool's own corrections; if these fail, the arguments as given.
@@ -178,21 +175,14 @@ class LocalToolHost:
             return _handed_over(tool.fact, parsed)
         stop = execution.Stop()
         timeout_s = envelope.timeout_s or tool.fact.timeout_s
+        call = partial(tool.function, **_values(tool, parsed, _context(envelope, grant, stop)))
         outcome = await execution.run(
-            partial(tool.function, **_values(tool, parsed, _context(envelope, grant, stop))),
-            timeout_s=timeout_s,
-            stop=stop,
-            grace_s=self._grace_s,
+            partial(output_of, call, stop), timeout_s=timeout_s, stop=stop, grace_s=self._grace_s
         )
-        match outcome:
-            case Finished(value=HeldBy(value=value, held=held)):
-                return tool_output("ok", _as_text(value)).model_copy(update={"held": held})
-            case Finished(value=Showing(text=text, files=files)):
-                return tool_output("ok", text).model_copy(update={"files": files})
-            case Finished(value=value):
-                return tool_output("ok", _as_text(value))
-            case Late(abandoned=abandoned):
-                return self._late(tool.fact, envelope, timeout_s=timeout_s, abandoned=abandoned)
+        if isinstance(outcome, Late):
+            return self._late(tool.fact, envelope, timeout_s=timeout_s, abandoned=outcome.abandoned)
+        assert isinstance(outcome.value, ToolOutput)
+        return outcome.value
 
     def _late(
         self, fact: ToolDefinition, envelope: ToolInvocation, *, timeout_s: float, abandoned: bool
@@ -252,15 +242,6 @@ def _failed(name: str, error: Exception) -> ToolOutput:
         case _:
             text = f"{name} failed with {type(error).__name__}: {error}"
             return tool_output("error", text, code="tool_failed")
-
-
-def _as_text(value: object) -> str:
-    if isinstance(value, str):
-        return value
-    if value is None:
-        return "done"
-    with contained():
-        return _VALUE.dump_json(value, indent=2, fallback=repr).decode()
 
 
 def _by_name(tools: Sequence[AnyTool]) -> dict[str, AnyTool]:

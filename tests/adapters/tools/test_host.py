@@ -3,6 +3,7 @@
 import asyncio
 import sys
 import threading
+from collections.abc import AsyncIterator, Callable, Iterator
 
 import pytest
 from pydantic import JsonValue
@@ -309,3 +310,43 @@ def test_a_tool_mends_what_it_is_given(
 def test_what_is_no_arguments_mends_nothing() -> None:
     wrong = add.mended(lambda given: ["no", "object"])  # pyright: ignore[reportArgumentType]
     assert LocalToolHost([wrong]).mended("t.add", {"left": 1}) == {"left": 1}
+
+
+def _endless() -> Iterator[str]:
+    while True:
+        yield "x" * 1000
+
+
+def _stuck() -> Iterator[int]:
+    yield 1
+    released.wait()
+
+
+async def _later() -> AsyncIterator[int]:
+    yield 1
+
+
+RETURNED: dict[str, tuple[Callable[[], object], str, str]] = {
+    "a generator": (lambda: (n * n for n in range(3)), "ok", "[\n  0,\n  1,\n  4\n]"),
+    "one inside": (lambda: {"a": [iter([1])]}, "ok", '{\n  "a": [\n    [\n      1\n    ]\n  ]\n}'),
+    "one without an end": (lambda: {"rows": _endless()}, "ok", "[… cut at 5,242,880 of"),
+    "one that waits": (_stuck, "error", "did not finish within 0.2 s"),
+    "an asynchronous one": (_later, "error", "asynchronous generator, which nothing reads"),
+    "what holds itself": (lambda: [(own := list[object]()), own.append(own)], "error", "Circular"),
+}
+
+
+@pytest.mark.parametrize(("returns", "outcome", "said"), RETURNED.values(), ids=RETURNED)
+async def test_what_a_tool_returns_is_read_within_its_time(
+    returns: Callable[[], object], outcome: str, said: str
+) -> None:
+    @tool(name="t.returns", timeout_s=0.2 if returns is _stuck else 60)
+    def returning() -> object:
+        return returns()
+
+    host = LocalToolHost([returning], grace_s=0.1)
+    output = await host.call(envelope("t.returns"), granted(allowed=("t.returns",)))
+    released.set()
+    released.clear()
+    assert output.outcome == outcome
+    assert said in output.text
