@@ -1,37 +1,94 @@
-"""Parses task files: YAML or JSON of limited size, without dates and repeated keys."""
+"""Parses task files: YAML or JSON of limited size, without dates and repeated keys.
 
-from collections.abc import Hashable
+Keys are names, so they are texts as they are written: `on:` is no `true`, and `2026:` no number.
+"""
+
+import re
 from pathlib import Path
 
 import yaml
-from pydantic import JsonValue, TypeAdapter, ValidationError
+from pydantic import JsonValue, TypeAdapter
 
 from perdure.domain.foundation.errors import InvalidInput, NotFound
+from perdure.domain.foundation.problems import path_of, shown
 
 FILE_SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 MAX_FILE_BYTES = 1024 * 1024
 MAX_NODES = 50_000
 _JSON: TypeAdapter[JsonValue] = TypeAdapter(JsonValue)
-_DATE = "tag:yaml.org,2002:timestamp"
+MOST_DEEP = 200
+DEEP_TOLD = 6
+SURROGATE = re.compile(r"[\ud800-\udfff]")
+_TAG = "tag:yaml.org,2002:"
+_DATE, _MERGE, _TEXT, _NUMBER = (f"{_TAG}{kind}" for kind in ("timestamp", "merge", "str", "int"))
+_PLAIN = frozenset(f"{_TAG}{kind}" for kind in ("int", "float", "bool", "null"))
+_Pairs = list[tuple[yaml.Node, yaml.Node]]
 
 
 class _Loader(yaml.SafeLoader):
-    """A YAML loader that leaves dates as text and refuses repeated keys."""
+    """Leaves dates as text, reads keys as texts, and refuses repeated keys and endless merges."""
 
-    def construct_mapping(
-        self, node: yaml.MappingNode, deep: bool = False
-    ) -> dict[Hashable, object]:
-        seen: set[str] = set()
-        for key, _ in node.value:
-            name = str(key.value)
-            if isinstance(key, yaml.ScalarNode) and name in seen:
-                raise yaml.MarkedYAMLError(
-                    problem=f"the key {name!r} is given twice", problem_mark=key.start_mark
-                )
-            seen.add(name)
-        return super().construct_mapping(node, deep=deep)
+    def __init__(self, stream: str) -> None:
+        super().__init__(stream)
+        self._read: set[int] = set()
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        """Take in what `<<` names. A mapping that others merge may come here several times."""
+        if id(node) not in self._read:
+            self._read.add(id(node))
+            node.value = [(_as_text(key), value) for key, value in node.value]
+            _require_unique(node.value)
+        size = len(node.value)
+        for key, value in node.value:
+            for merged in _merged(key, value):
+                self.flatten_mapping(merged)
+                size += len(merged.value)
+        if size > MAX_NODES:
+            raise yaml.MarkedYAMLError(
+                problem=f"`<<` makes more than {MAX_NODES} values", problem_mark=node.start_mark
+            )
+        super().flatten_mapping(node)
+        # Of the same key, the last pair counts: the mapping's own come after merged ones.
+        last = {(key.tag, str(key.value)): (key, value) for key, value in node.value}
+        node.value = list(last.values())
+
+    def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
+        """A whole number; Python refuses to read one of thousands of digits."""
+        try:
+            return super().construct_yaml_int(node)
+        except ValueError:
+            raise yaml.MarkedYAMLError(
+                problem="this is no number that can be read", problem_mark=node.start_mark
+            ) from None
 
 
+def _as_text(key: yaml.Node) -> yaml.Node:
+    """A key as it is written; `on`, `1.10` and `2026` would be other things as values."""
+    if not isinstance(key, yaml.ScalarNode) or key.tag not in _PLAIN:
+        return key
+    return yaml.ScalarNode(_TEXT, key.value, key.start_mark, key.end_mark)
+
+
+def _require_unique(pairs: _Pairs) -> None:
+    seen: set[str] = set()
+    for key, _ in pairs:
+        name = str(key.value)
+        if isinstance(key, yaml.ScalarNode) and name in seen:
+            raise yaml.MarkedYAMLError(
+                problem=f"the key {name!r} is given twice", problem_mark=key.start_mark
+            )
+        seen.add(name)
+
+
+def _merged(key: yaml.Node, value: yaml.Node) -> list[yaml.MappingNode]:
+    """The mappings that a pair merges into the one that it is in."""
+    if key.tag != _MERGE:
+        return []
+    named = value.value if isinstance(value, yaml.SequenceNode) else [value]
+    return [one for one in named if isinstance(one, yaml.MappingNode)]
+
+
+_Loader.add_constructor(_NUMBER, _Loader.construct_yaml_int)
 # Implicit types by the first character of a value, without that of dates.
 _Loader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in found if tag != _DATE]
@@ -77,16 +134,8 @@ def parse(text: str, *, named: str) -> JsonValue:
             f"{named} cannot be read as YAML or JSON: {_place(error)}.",
             cure="Correct that place; `perdure schema KIND` shows what a task file holds.",
         ) from error
-    _bounded(loaded, named=named)
-    try:
-        return _JSON.validate_python(loaded)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(step) for step in first["loc"][:3])
-        raise InvalidInput(
-            f"{named} holds something other than a text, number, list or block: {place}.",
-            cure="Write it as one of these; quote dates.",
-        ) from error
+    _require_plain(loaded, named=named)
+    return _JSON.validate_python(loaded)
 
 
 def fields_of(value: JsonValue, *, named: str) -> dict[str, JsonValue]:
@@ -103,27 +152,56 @@ def fields_of(value: JsonValue, *, named: str) -> dict[str, JsonValue]:
             )
 
 
-def _bounded(value: object, *, named: str) -> None:
-    """Limit the number of values with aliases expanded, which can make a small file huge."""
-    waiting, count = [value], 0
+def _require_plain(value: object, *, named: str) -> None:
+    """Refuse what JSON cannot say, and more values than a task has.
+
+    Values are counted with aliases expanded, which can make a small file huge.
+    """
+    waiting: list[tuple[object, tuple[str | int, ...]]] = [(value, ())]
+    count = 0
     while waiting:
-        item = waiting.pop()
+        item, path = waiting.pop()
         count += 1
         if count > MAX_NODES:
             raise InvalidInput(
                 f"{named} holds more than {MAX_NODES} values.",
                 cure="Shorten it; aliases count as what they repeat.",
             )
+        why = _foreign(item) if len(path) <= MOST_DEEP else f"more than {MOST_DEEP} levels"
+        if why:
+            raise InvalidInput(
+                f"{named} cannot be used at {path_of('', path[:DEEP_TOLD]) or 'its top'}: found "
+                f"{why}; allowed: texts, numbers, true, false, null, lists and blocks.",
+                cure="Write it as one of these; quotes make a text of anything.",
+            )
         if isinstance(item, dict):
-            waiting.extend(item.values())
+            waiting.extend((below, (*path, str(name))) for name, below in item.items())
         elif isinstance(item, list):
-            waiting.extend(item)
+            waiting.extend((below, (*path, index)) for index, below in enumerate(item))
+
+
+def _foreign(value: object) -> str:
+    """What a value is that JSON does not have; empty for all others."""
+    match value:
+        case None | bool() | int() | float() | list():
+            return ""
+        case str():
+            return "half a character (a surrogate)" if SURROGATE.search(value) else ""
+        case dict():
+            strange = next((key for key in value if not isinstance(key, str)), None)
+            return "" if strange is None else f"the key {shown(strange)}, which is no text"
+        case bytes():
+            return "bytes (!!binary)"
+        case _:
+            return f"a {type(value).__name__}"
 
 
 def _place(error: Exception) -> str:
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         mark = error.problem_mark
         return f"line {mark.line + 1}, column {mark.column + 1}: {error.problem}"
+    if isinstance(error, RecursionError):
+        return "it is nested too deep, or holds itself"
     return str(error).splitlines()[0] if str(error) else type(error).__name__
 
 

@@ -224,8 +224,21 @@ def test_a_wrong_default_names_its_file(home: Path, submit: Load) -> None:
             for old, new in zip("abcdef", "bcdefg", strict=True)
         ), "more than 50000 values"),
         ("? [1, 2]\n: x", "cannot be read"),
+        ("a: &a {k1: 1, k2: 2}\n" + "\n".join(
+            f"{new}: &{new} {{<<: [{', '.join([f'*{old}'] * 400)}]}}"
+            for old, new in zip("abcd", "bcde", strict=True)
+        ) + f"\nf: {{<<: [{', '.join(['*e'] * 30_000)}]}}", "`<<` makes more than 50000 values"),
+        ("context: {a: [1, !!binary aGVsbG8=]}", "at context.a[1]: found bytes (!!binary)"),
+        ("context: {a: !!set {b, c}}", "at context.a: found a set"),
+        ("context: {a: \"\\ud800\"}", "at context.a: found half a character"),
+        ("context: " + "[" * 210 + "]" * 210, "found more than 200 levels"),
+        ("context: " + "[" * 2000 + "]" * 2000, "it is nested too deep"),
+        ("goal: " + "9" * 5000, "line 1, column 7: this is no number"),
     ],
-    ids=["repeated key", "broken", "list", "text", "tag", "aliases", "odd key"],
+    ids=[
+        "repeated key", "broken", "list", "text", "tag", "aliases", "odd key", "merges", "bytes",
+        "set", "half a character", "deep", "deeper", "long number",
+    ],
 )  # fmt: skip
 def test_unreadable_files_are_refused_with_the_place(
     home: Path, submit: Load, text: str, words: str
@@ -234,6 +247,25 @@ def test_unreadable_files_are_refused_with_the_place(
     with pytest.raises(InvalidInput) as caught:
         submit("task.yaml")
     assert words in caught.value.message
+
+
+def test_keys_are_texts_as_they_are_written(home: Path, submit: Load) -> None:
+    keys = ("on", "no", "1.10", "010", "2026", "2026-01-31", "1:30", "null", "~", "'yes'")
+    lines = "".join(f"  {key}: {number}\n" for number, key in enumerate(keys))
+    write(home / "work" / "task.yaml", f"kind: agent\ngoal: g\ncontext:\n{lines}")
+    names = [key.strip("'") for key in keys]
+    assert submit("task.yaml").spec.context == {name: n for n, name in enumerate(names)}
+
+
+def test_a_key_that_replaces_a_merged_one_is_not_repeated(home: Path, submit: Load) -> None:
+    write(
+        home / "work" / "task.yaml",
+        "kind: agent\ngoal: g\ncontext:\n  low: &low {a: 1, b: 2}\n"
+        "  deep: {deeper: {deepest: &mid {<<: *low, a: 3}}}\n  top: {<<: *mid, b: 4}\n",
+    )
+    context = submit("task.yaml").spec.context
+    assert context["top"] == {"a": 3, "b": 4}
+    assert context["deep"] == {"deeper": {"deepest": {"a": 3, "b": 2}}}
 
 
 @pytest.mark.parametrize("text", ["budget.tokens", "=5", "[0]=5", "goal.x=1"])
