@@ -7,7 +7,7 @@ load the code that forks and repairs runs.
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from perdure.domain.budget.journal import Journal
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from perdure.gateway.schedules import Schedules
     from perdure.gateway.server_load import LoadReader
     from perdure.gateway.start import Starter
+    from perdure.gateway.torn_rows import Closing
     from perdure.gateway.upkeep import Duty, Upkeep
     from perdure.gateway.visibility import Failing
 
@@ -271,6 +272,14 @@ class GatewayParts:
         from perdure.gateway.retention import Deleting
 
         return Deleting(server=self.server, records=self.records)
+
+    @cached_property
+    def closing(self) -> "Closing":
+        """Closes rows of runs that were ended from outside."""
+        from perdure.gateway.torn_rows import Closing
+
+        result_of = partial(self.looking.result, wait=True)
+        return Closing(server=self.server, records=self.records, result_of=result_of)
 
     @cached_property
     def retaining(self) -> "Retaining":

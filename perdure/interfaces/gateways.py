@@ -4,7 +4,7 @@ The real ones are in `perdure.gateway`, with the details; tests bring their own.
 """
 
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Protocol
 
@@ -168,6 +168,10 @@ class RunGateway(Protocol):
 
     def retained(self, runs: Collection[str] | None = None) -> AsyncIterator[Retained]:
         """What the server keeps of each execution, or of these runs only, for cleaning up."""
+        ...
+
+    async def close_rows(self, *, before: datetime) -> int:
+        """Close rows of runs that were ended from outside before a time; returns how many."""
         ...
 
     def web_url(self, run: str) -> str | None:

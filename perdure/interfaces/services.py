@@ -35,9 +35,10 @@ class Collected(FrozenModel):
     """What a garbage collection deleted, or would delete.
 
     `calls` are calls that the journal has as begun although no step waits for them, as after a
-    restore of the store; they are booked as lost, at their estimated cost. `runs` are runs whose
-    retention time is over. `left` of them could not be deleted, for instance because a reset made
-    them active again; `left_runs` names the first of these.
+    restore of the store; they are booked as lost, at their estimated cost. `ended` are runs that
+    were ended from outside, such as terminated ones, and are noted as ended now. `runs` are runs
+    whose retention time is over. `left` of them could not be deleted, for instance because a reset
+    made them active again; `left_runs` names the first of these.
     """
 
     blobs: int
@@ -45,6 +46,7 @@ class Collected(FrozenModel):
     kept: int
     dry_run: bool
     calls: int = 0
+    ended: int = 0
     runs: int = 0
     left: int = 0
     left_runs: tuple[LeftRun, ...] = ()

@@ -86,6 +86,7 @@ async def collect(
     First, expired runs are deleted; one that was reset stays and is named. Interrupted erasures are
     completed. Working folders of ended runs are removed, since their files are in the store; so are
     old audit lines and notices. Calls that no step waits for, as in a restored store, are lost.
+    Runs that were ended from outside, such as terminated ones, are noted as ended.
 
     Args:
         stores: the stores of the installation.
@@ -183,11 +184,13 @@ async def _collect(
     erased = await stores.erasure().marked()
     found = await _unneeded(stores, needs, now=now, erased=erased)
     orphaned = {row.key for row in begun} - needs.steps
-    sizes = list(found.sizes.values())
+    sizes, ended = list(found.sizes.values()), 0
     if not dry_run:
         for key in sorted(orphaned):
             await stores.journal.reconcile(key)
         sizes = await _drop(stores, found, cutoff=needs.cutoff, now=now)
+        # Before folders: those of these runs may go too.
+        ended = await gateway.close_rows(before=now - young)
         await _release_ended(stores, workspaces, open_runs=needs.open)
         await _forget(stores, now, journal_days)
     return Collected(
@@ -196,6 +199,7 @@ async def _collect(
         kept=found.kept + len(found.sizes) - len(sizes),
         dry_run=dry_run,
         calls=len(orphaned),
+        ended=ended,
         runs=expired.dropped,
         left=expired.left,
         left_runs=tuple(expired.named),

@@ -79,6 +79,39 @@ async def test_a_run_that_the_server_has_dropped_is_passed_over(site: Installati
     assert collected.kept > 0
 
 
+@pytest.mark.parametrize("below", [False, True], ids=["a root", "below another run"])
+async def test_the_row_of_a_terminated_run_is_closed(site: Installation, below: bool) -> None:
+    records = site.parts.stores.records
+    run = await site.start({"kind": "agent", "goal": "Wait."}, {"replies": [{"text": "x"}]})
+    await site.handle(run).terminate(reason="ops")
+    row = await records.run(run)
+    assert row is not None
+    if below:
+        await records.put_run(row.model_copy(update={"parent": "r0"}))
+    before = await site.gateway.result(run)
+    soon = await _collect(site, now=datetime.now(UTC), dry_run=False)
+    counted = await _collect(site, now=LATER, dry_run=True)
+    assert (soon.ended, counted.ended, await records.open_runs()) == (0, 0, [run])
+    assert (await _collect(site, now=LATER, dry_run=False)).ended == 1
+    row = await records.run(run)
+    assert row is not None and row.ended_at is not None
+    assert (row.lifecycle, row.outcome, row.result is None) == ("stopped", "stopped", below)
+    assert (await _collect(site, now=LATER, dry_run=False)).ended == 0
+    assert (await site.status(run)).outcome == "stopped"
+    after = await site.gateway.result(run)
+    assert (after.outcome, after.explanation) == (before.outcome, before.explanation)
+    assert after.spend == before.spend
+
+
+async def test_a_run_that_the_server_does_not_know_stays_open(site: Installation) -> None:
+    """It may belong to another namespace with the same store."""
+    run = await site.start({"kind": "agent", "goal": "Wait."}, {"replies": [{"text": "x"}]})
+    await site.parts.stores.records.put_run(_open_row("agent-elsewhere"))
+    assert (await _collect(site, now=LATER, dry_run=False)).ended == 0
+    assert "agent-elsewhere" in await site.parts.stores.records.open_runs()
+    await site.handle(run).terminate()
+
+
 async def test_nothing_is_dropped_on_the_word_of_another_server(site: Installation) -> None:
     await site.parts.stores.records.put_run(_open_row("agent-elsewhere"))
     needed = await site.parts.stores.blobs.put(b"named in a history of the other namespace")
@@ -134,6 +167,10 @@ async def test_the_working_folder_of_a_run_that_was_reset_stays(site: Installati
     await site.gateway.result(run)
     released: list[str] = []
 
+    async def none(*, before: datetime) -> int:
+        del before
+        return 0
+
     async def release(*, run: str) -> None:
         released.append(run)
 
@@ -144,7 +181,7 @@ async def test_the_working_folder_of_a_run_that_was_reset_stays(site: Installati
         return [run, held, "agent-dropped"]
 
     folders = cast("Workspaces", SimpleNamespace(release=release, runs=runs))
-    reopened = cast("RunGateway", SimpleNamespace(retained=lambda: _open(run)))
+    reopened = cast("RunGateway", SimpleNamespace(retained=lambda: _open(run), close_rows=none))
     await collect(site.parts.stores, reopened, folders, now=LATER, dry_run=False)
     assert released == [held, "agent-dropped"]
 

@@ -4,7 +4,7 @@ import asyncio
 import signal
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from perdure.domain.agent.spec import AgentSpec
 from perdure.domain.budget.journal import AttemptRow
@@ -249,6 +249,9 @@ class MemoryGateway:
     async def retained(self, runs: Collection[str] | None = None) -> AsyncIterator[Retained]:
         for found in ():
             yield found
+
+    async def close_rows(self, *, before: datetime) -> int:
+        return 0
 
     def web_url(self, run: str) -> str | None:
         return f"http://127.0.0.1:8233/{run}"

@@ -46,9 +46,10 @@ def collected_view(collected: Collected) -> Text:
     size = f"{collected.bytes / 1024 / 1024:.1f} MiB"
     calls = "would book" if collected.dry_run else "booked"
     lost = f"; {calls} {plural(collected.calls, 'call')} as lost" if collected.calls else ""
+    ended = f"; noted {plural(collected.ended, 'run')} as ended" if collected.ended else ""
     runs = f"{plural(collected.runs, 'run')} and " if collected.runs else ""
     blobs = f"{plural(collected.blobs, 'blob')} ({size})"
-    told = f"{verb} {runs}{blobs}, kept {collected.kept:,}{lost}"
+    told = f"{verb} {runs}{blobs}, kept {collected.kept:,}{lost}{ended}"
     for one in collected.left_runs:
         told += f"\nleft {one.run} alone: {one_line(one.why, 200)}"
     if more := collected.left - len(collected.left_runs):

@@ -1,0 +1,63 @@
+"""Closes the rows of runs that ended at the server without the run itself: terminated, timed out.
+
+Their workflow wrote no end. As long as the row is open, the run counts as one, its folder stays,
+and no rule of retention drops it.
+"""
+
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+
+from perdure.domain.evaluation.outcomes import lifecycle
+from perdure.domain.ports import RecordStore
+from perdure.domain.run.result import RunResult
+from perdure.domain.run.status import StoredRun
+from perdure.gateway.temporal_gateway import ExecutionInfo, TemporalGateway
+
+TORN = frozenset({"terminated", "timed_out", "canceled", "failed"})
+KEPT_RECORDS = 20  # as many as the result of a run that ended by itself has; the store has all
+ResultOf = Callable[[str], Awaitable[RunResult]]
+
+
+class Closing:
+    """Closes rows on the server's word alone.
+
+    A run that the server does not know may belong to another namespace with the same store.
+    """
+
+    def __init__(
+        self, *, server: TemporalGateway, records: RecordStore, result_of: ResultOf
+    ) -> None:
+        self._server = server
+        self._records = records
+        self._result_of = result_of
+
+    async def close(self, *, before: datetime) -> int:
+        """Close the rows of runs that ended before a time; returns how many there were."""
+        closed = 0
+        for run in await self._records.open_runs():
+            row = await self._records.run(run)
+            look = None if row is None else await self._server.look(run)
+            if row is None or look is None or look.ending not in TORN:
+                continue
+            if look.closed_at is None or look.closed_at >= before:
+                continue
+            ended = await self._ended(row, look)
+            # Refused if the row has changed since: somebody retried the run.
+            closed += await self._records.claim_run(ended, seen=row)
+        return closed
+
+    async def _ended(self, row: StoredRun, look: ExecutionInfo) -> StoredRun:
+        whole = await self._result_of(row.id)
+        # What is kept by reference, and the records, are read from there.
+        output = None if whole.output_ref is not None else whole.output
+        records = whole.iterations[-KEPT_RECORDS:]
+        result = whole.model_copy(update={"output": output, "iterations": records})
+        return row.model_copy(
+            update={
+                "lifecycle": lifecycle(result.outcome),
+                "outcome": result.outcome,
+                "ended_at": look.closed_at,
+                # A stored result of a run below another one says that the other one has read it.
+                "result": result.model_dump_json() if row.parent is None else None,
+            }
+        )
