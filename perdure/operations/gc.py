@@ -84,9 +84,8 @@ async def collect(
     """Delete (or, with `dry_run`, count) the blobs that nothing retained leads to.
 
     First, expired runs are deleted; one that was reset stays and is named. Interrupted erasures are
-    completed. Working folders of ended runs are removed, since their files are in the store; so are
-    old audit lines and notices. Calls that no step waits for, as in a restored store, are lost.
-    Runs that were ended from outside, such as terminated ones, are noted as ended.
+    completed. Terminated runs are noted as ended. Working folders of ended runs go, their files are
+    in the store; so do old audit lines and notices. Calls that no step waits for are lost.
 
     Args:
         stores: the stores of the installation.
