@@ -1,7 +1,7 @@
 """The audit trail: who asked what of runs and tokens, and whether it was allowed."""
 
 from collections.abc import AsyncIterator
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
@@ -93,6 +93,12 @@ async def _lines(trail: AuditStore, wanted: AuditFilter, hide: Hide) -> AsyncIte
 
 
 def _with_zone(since: datetime | None) -> datetime | None:
-    if since is not None and since.tzinfo is None:
+    """The moment in UTC, as stores compare it."""
+    if since is None:
+        return None
+    if since.tzinfo is None:
         raise invalid("query.since", "has no time zone; allowed: 2026-01-31T12:00:00Z")
-    return since
+    try:
+        return since.astimezone(UTC)
+    except OverflowError:
+        raise invalid("query.since", "is outside the years 1 to 9999 in UTC") from None
