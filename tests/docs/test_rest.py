@@ -22,6 +22,7 @@ ANSWERS = {"replies": [{"text": "pine, tamarisk, palm"}], "exhausted": "repeat_l
 def test_every_operation_is_on_the_page() -> None:
     told = {(method, f"/api/v1{path}") for method, path in ROW.findall(PAGE)}
     told |= {("GET", path) for path in ("/healthz", "/readyz", "/metrics")}
+    told |= {("HEAD", path) for path in ("/healthz", "/readyz")}
     real = {
         (method, route.path)  # type: ignore[attr-defined]
         for router in ROUTERS

@@ -47,7 +47,7 @@ ASKED_HEADERS = (
     "authorization", "content-type", "idempotency-key", "if-match", "if-none-match",
     "last-event-id",
 )  # fmt: skip
-TOLD_HEADERS = ("etag", "location", "retry-after")
+TOLD_HEADERS = ("allow", "content-disposition", "etag", "location", "retry-after")
 ROUTERS: tuple[APIRouter, ...] = (
     definitions.router,  # before the routes of one run: their `{run}` would match "definitions" too
     tasks.router,

@@ -287,7 +287,7 @@ async def _of_validation(request: Request, error: Exception) -> Response:
 async def _of_framework(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     code = _CODES.get(error.status_code, "refused")
-    headers = dict(error.headers or {})
+    headers = {name.lower(): value for name, value in (error.headers or {}).items()}
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
         # The framework lists the methods of one route only, but several routes may share a path.
         headers["allow"] = ", ".join(_methods(request))

@@ -19,12 +19,15 @@ from perdure.interfaces.rest.settings import METRICS, ApiSite
 router = APIRouter(tags=["health"], route_class=BoundedRoute)
 
 
+# Load balancers and watchers of uptime often ask by HEAD.
+@router.head("/healthz", include_in_schema=False)
 @router.get("/healthz", response_class=PlainTextResponse)
 async def health() -> str:
     """Whether this process answers."""
     return "ok\n"
 
 
+@router.head("/readyz", include_in_schema=False)
 @router.get(
     "/readyz",
     response_model=Readiness,

@@ -20,7 +20,8 @@ VALUES = 50_000
 WITHIN_S = 30.0
 _LONE = re.compile("[\ud800-\udfff]")
 NOTHING = (b"", b"{}")
-JSON_TYPES = ("application/json", "+json")
+JSON_TYPE = re.compile(r"application/(?:[^/\s]+\+)?json")  # what the framework parses
+PLAIN = "identity"
 Fields = Annotated[dict[str, JsonValue], Body()]
 
 
@@ -46,16 +47,21 @@ class BoundedRequest(Request):
             ) from None
 
     async def require_json(self) -> None:
-        """Require a JSON content type if there is a body."""
-        media = self.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if media.endswith(JSON_TYPES) or not await self.body():
+        """Require a JSON content type and no compression if there is a body."""
+        if not await self.body():
             return
-        raise Refused(
-            415,
-            "unsupported_media_type",
-            f"The body is {media[:100] or 'of no type'}; application/json is read.",
-            cure="Send `content-type: application/json`.",
-        )
+        media = self.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if not JSON_TYPE.fullmatch(media):
+            raise _unread(
+                f"The body is {media[:100] or 'of no type'}; application/json is read.",
+                cure="Send `content-type: application/json`.",
+            )
+        packed = self.headers.get("content-encoding", PLAIN).strip().lower()
+        if packed != PLAIN:
+            raise _unread(
+                f"The body is packed with {packed[:100]}; packed bodies are not read.",
+                cure="Send it as it is, without `content-encoding`.",
+            )
 
     async def require_nothing(self) -> None:
         """Refuse a body on a route that takes none: it would change nothing.
@@ -159,6 +165,10 @@ def _bounded(value: object) -> None:
 def _keepable(text: str) -> None:
     if "\x00" in text or _LONE.search(text):
         raise invalid("body", "holds a text with a NUL character or a lone surrogate")
+
+
+def _unread(found: str, *, cure: str) -> Refused:
+    return Refused(415, "unsupported_media_type", found, cure=cure)
 
 
 def _too_large(limit: int) -> Refused:

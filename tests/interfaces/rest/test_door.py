@@ -1,5 +1,6 @@
 """Who comes in: tokens, scopes, rates, bounds of a request, and errors as problem documents."""
 
+import re
 from collections.abc import Awaitable
 from datetime import UTC, datetime, timedelta
 
@@ -145,7 +146,7 @@ async def test_a_beginning_of_an_id_is_no_id(rest: Rest) -> None:
 async def test_methods_and_paths_of_the_framework_are_problems_too(door: Rest) -> None:
     answer = await door.client.put(LOOPS, json={})
     assert refusal(answer) == (405, "method_not_allowed")
-    assert set(answer.headers["allow"].split(", ")) >= {"POST"}
+    assert answer.headers.get_list("allow") == ["GET, POST"]
     assert refusal(await door.client.get("/api/v1/loopz")) == (404, "not_found")
 
 
@@ -190,11 +191,44 @@ async def test_a_body_that_nobody_would_read_is_refused(door: Rest, method: str,
     assert empty[0] != 422
 
 
-async def test_another_kind_of_body_is_refused(door: Rest) -> None:
-    answer = await door.client.post(
-        LOOPS, content=b"kind: agent", headers={"content-type": "application/yaml"}
-    )
+OTHER_BODIES = {
+    "application/yaml": ({"content-type": "application/yaml"}, "is application/yaml"),
+    "text/plain": ({"content-type": "text/plain"}, "is text/plain"),
+    "no type": ({}, "of no type"),
+    "ends alike": ({"content-type": "notapplication/json"}, "is notapplication/json"),
+    "no application": ({"content-type": "text/x+json"}, "is text/x\\+json"),
+    "gzip": ({"content-type": "application/json", "content-encoding": "gzip"}, "with gzip"),
+}
+
+
+@pytest.mark.parametrize(("headers", "words"), OTHER_BODIES.values(), ids=OTHER_BODIES)
+async def test_another_kind_of_body_is_refused(
+    door: Rest, headers: dict[str, str], words: str
+) -> None:
+    answer = await door.client.post(LOOPS, content=b'{"kind": "agent"}', headers=headers)
     assert refusal(answer) == (415, "unsupported_media_type")
+    assert re.search(words, str(problem(answer)["detail"]))
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"content-type": "application/vnd.perdure+json; charset=utf-8"},
+        {"content-type": "Application/JSON", "content-encoding": "identity"},
+    ],
+    ids=str,
+)
+async def test_json_under_other_names_is_read(door: Rest, headers: dict[str, str]) -> None:
+    answer = await door.client.post(LOOPS, content=b'{"kind": "agent"}', headers=headers)
+    assert refusal(answer) == (422, "invalid_input")
+    assert "goal" in answer.text
+
+
+async def test_health_answers_a_request_for_the_head_only(unmanned: Installation) -> None:
+    async with served(unmanned) as door, door.caller() as nobody:
+        for path in ("/healthz", "/readyz"):
+            head, whole = await nobody.head(path), await nobody.get(path)
+            assert (head.status_code, head.content) == (whole.status_code, b""), path
 
 
 async def test_a_specification_is_refused_with_every_path(door: Rest) -> None:
