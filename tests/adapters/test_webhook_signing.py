@@ -1,6 +1,10 @@
 """Signed webhooks: the receiver of the docs knows them, and secrets that are none are refused."""
 
+import asyncio
 import base64
+import json
+import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -12,7 +16,18 @@ from tests.adapters.test_notifiers import EVENT, Receiver, receiver
 
 __all__ = ["receiver"]
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
-PAGE = Path(__file__).parents[2] / "docs" / "operations.md"
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = DOCS / "operations.md"
+# Prints whether the receiver of the docs takes a delivery, and whether it takes other bytes.
+ASKED = """
+const [headers, body, secret] = JSON.parse(process.argv[1]);
+const bytes = Buffer.from(body);
+const old = { ...headers, "webhook-timestamp": "1614265330" };
+const more = Buffer.concat([bytes, Buffer.from(" ")]);
+const found = [genuine(headers, bytes, secret), genuine(headers, more, secret),
+  genuine(old, bytes, secret), genuine({}, bytes, secret)];
+console.log(JSON.stringify(found));
+"""
 
 
 def example() -> dict[str, object]:
@@ -43,6 +58,22 @@ async def test_the_example_of_the_docs_knows_a_webhook(receiver: Receiver, tmp_p
 def test_an_id_has_no_dots() -> None:
     headers = signed_headers(b"s" * 32, key="a.b/g1/0", at=1, body=b"{}")
     assert "." not in headers["webhook-id"]
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="Node is not installed")
+async def test_the_example_for_node_knows_a_webhook(receiver: Receiver, tmp_path: Path) -> None:
+    kept = tmp_path / "secret"
+    kept.write_text(f"{SECRET}\n")
+    settings = Settings.load(notify_webhook=receiver.url, notify_secret=f"file:{kept}")
+    assert await notifier(settings).notify(EVENT) is True
+    ((_, headers, body),) = receiver.came
+    (example,) = re.findall(r"```js\n(.*?)```", (DOCS / "rest.md").read_text(), re.DOTALL)
+    asked = json.dumps([headers, body.decode(), f"{SECRET}\n"])
+    process = await asyncio.create_subprocess_exec(
+        "node", "--input-type=module", "-e", example + ASKED, asked, stdout=asyncio.subprocess.PIPE
+    )
+    told, _ = await process.communicate()
+    assert json.loads(told) == [True, False, False, False]
 
 
 @pytest.mark.parametrize(
