@@ -6,11 +6,11 @@ The port is `perdure.domain.run.notices.NoticeStore`.
 import json
 from datetime import datetime
 
-from sqlalchemy import RowMapping, delete, func, select, update
+from sqlalchemy import RowMapping, and_, delete, func, or_, select, update
 
 from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.tables import notices
-from perdure.domain.run.notices import Notice, NoticeState
+from perdure.domain.run.notices import Notice, NoticePlace, NoticeState
 
 
 class SqlNotices:
@@ -30,8 +30,18 @@ class SqlNotices:
             row = (await connection.execute(query)).mappings().first()
         return None if row is None else _notice(row)
 
-    async def notices(self, state: NoticeState | None = None, *, limit: int = 100) -> list[Notice]:
-        query = select(notices).order_by(notices.c.made_at.desc(), notices.c.id).limit(limit)
+    async def notices(
+        self,
+        state: NoticeState | None = None,
+        *,
+        limit: int = 100,
+        after: NoticePlace | None = None,
+    ) -> list[Notice]:
+        row = notices.c
+        query = select(notices).order_by(row.made_at.desc(), row.id).limit(limit)
+        if after is not None:
+            same = and_(row.made_at == after.made_at, row.id > after.id)
+            query = query.where(or_(row.made_at < after.made_at, same))
         if state is not None:
             query = query.where(notices.c.state == state)
         async with self._database.read() as connection:

@@ -2,7 +2,7 @@
 
 import hashlib
 from datetime import datetime, timedelta
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from pydantic import JsonValue
 
@@ -42,6 +42,13 @@ class Notice(FrozenModel):
     ended_at: datetime | None = None
 
 
+class NoticePlace(NamedTuple):
+    """Where a notice stands in the list: the newest first, of equals by id."""
+
+    made_at: datetime
+    id: str
+
+
 class NoticeStore(Protocol):
     """Notices by id; several workers may deliver from it."""
 
@@ -53,8 +60,14 @@ class NoticeStore(Protocol):
         """One notice by its id."""
         ...
 
-    async def notices(self, state: NoticeState | None = None, *, limit: int = 100) -> list[Notice]:
-        """List notices, the newest first."""
+    async def notices(
+        self,
+        state: NoticeState | None = None,
+        *,
+        limit: int = 100,
+        after: NoticePlace | None = None,
+    ) -> list[Notice]:
+        """List notices, the newest first; those behind a place if one is given."""
         ...
 
     async def counts(self) -> dict[NoticeState, int]:

@@ -1,6 +1,6 @@
 """Notices over REST: the list, sending again, and who may do so."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from rest import Rest
 
@@ -27,3 +27,27 @@ async def test_what_no_channel_took_is_sent_again_by_an_admin(door: Rest) -> Non
     assert (await door.client.post(f"{NOTICES}/{notice.id}/resend")).status_code == 409
     unknown = f"{NOTICES}/msg_{'0' * 32}/resend"
     assert (await door.client.post(unknown)).status_code == 404
+
+
+async def test_pages_hold_each_notice_once_also_while_others_come(door: Rest) -> None:
+    kept = door.api.services.notices()
+
+    async def put(number: int, at: datetime) -> str:
+        notice = new_notice({"run": "r1", "gate": f"g{number}", "reminder": 0}, now=at)
+        await kept.put(notice)
+        return notice.id
+
+    # Two and two of one moment, so that a page ends between equals.
+    made = [await put(number, NOW + timedelta(hours=number // 2)) for number in range(5)]
+    found: list[str] = []
+    cursor: str | None = None
+    for number in range(5, 10):
+        asked = {"limit": "1"} | ({"cursor": cursor} if cursor else {})
+        page = (await door.client.get(NOTICES, params=asked)).json()
+        found += [one["id"] for one in page["items"]]
+        cursor = page["cursor"]
+        await put(number, NOW + timedelta(days=1))
+    assert (sorted(found), cursor) == (sorted(made), None)
+    first = (await door.client.get(NOTICES, params={"limit": "1"})).json()["cursor"]
+    other = await door.client.get(NOTICES, params={"cursor": first, "state": "dead"})
+    assert other.status_code == 422
