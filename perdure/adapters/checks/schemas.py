@@ -17,6 +17,7 @@ from referencing import Registry
 from referencing.exceptions import Unresolvable
 
 from perdure.adapters.checks.patterns import compile_pattern, matches
+from perdure.adapters.checks.schema_references import require_references
 from perdure.extending.check_decorator import CheckFailed
 
 SHOWN_ERRORS = 3
@@ -90,6 +91,7 @@ def _validator(schema_text: str) -> Validator:
         Draft202012Validator.check_schema(schema)
     except SchemaError as error:
         raise CheckFailed(f"the JSON schema is not valid: {error.message}") from error
+    require_references(schema)
     # An empty registry: a reference to elsewhere is an error, and nothing is fetched.
     return _SafeValidator(schema, registry=Registry())
 

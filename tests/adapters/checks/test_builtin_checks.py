@@ -4,9 +4,11 @@ import time
 from collections.abc import Mapping
 
 import pytest
+from pydantic import JsonValue
 
 from perdure.adapters.checks import CheckFailed, run_check
 from perdure.adapters.checks.builtin_checks import length_of
+from perdure.adapters.checks.rubric import schema_problem
 from perdure.domain.evaluation.checks import (
     BuiltInCheck,
     ContainsCheck,
@@ -172,13 +174,47 @@ def test_schema_keywords_that_hold_patterns(
         pytest.param(schema(type="nonsense"), "not valid", id="broken schema"),
         pytest.param(schema(unevaluatedProperties=False), "do not support", id="unevaluated"),
         pytest.param(schema(**{"$ref": "http://localhost/x"}), "$ref", id="remote reference"),
-        pytest.param(schema(**{"$ref": "#"}), "followed", id="circle"),
+        pytest.param(schema(**{"$ref": "#"}), "without end", id="circle"),
     ],
 )
 def test_a_check_that_cannot_run_is_no_score(check: BuiltInCheck, said: str) -> None:
     with pytest.raises(CheckFailed) as raised:
         run_check(check, '"x"')
     assert said in str(raised.value)
+
+
+NESTED = {"$defs": {"tree": {"items": {"$ref": "#/$defs/tree"}}}, "$ref": "#/$defs/tree"}
+BELOW = {"properties": {"a": {"$ref": "#/definitions/b"}}, "definitions": {"b": {"type": "null"}}}
+ANCHOR = {"items": {"$ref": "#here"}, "$defs": {"a": {"$anchor": "here", "type": "null"}}}
+NAMED = {
+    "allOf": [{"$id": "http://a/b", "$ref": "#/$defs/c", "$defs": {"c": {"type": "null"}}}],
+}
+CHAIN = {
+    "$ref": "#/$defs/a0",
+    "$defs": {f"a{n}": {"$ref": f"#/$defs/a{n + 1}"} for n in range(400)} | {"a400": {}},
+}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        pytest.param(NESTED, "", id="a circle through items"),
+        pytest.param(BELOW, "", id="the old word for definitions"),
+        pytest.param(ANCHOR, "", id="an anchor"),
+        pytest.param(NAMED, "", id="a part with a name"),
+        pytest.param(CHAIN, "", id="a long way"),
+        pytest.param({"$ref": "#/$defs/no"}, '$ref "#/$defs/no" names nothing', id="nowhere"),
+        pytest.param({"items": {"$ref": "http://localhost/x"}}, "names nothing", id="elsewhere"),
+        pytest.param({"$defs": {"a": {"$ref": "#b"}}}, "names nothing", id="no such anchor"),
+        pytest.param({"anyOf": [{"type": "null"}, {"$ref": "#"}]}, "without end", id="in place"),
+        pytest.param({"$defs": {"b": {"not": {"$ref": "#/$defs/b"}}}}, "without end", id="below"),
+    ],
+)
+def test_references_are_followed_before_anything_is_checked(
+    given: dict[str, JsonValue], said: str
+) -> None:
+    assert said in (told := schema_problem(given))
+    assert bool(told) == bool(said)
 
 
 @pytest.mark.parametrize(
