@@ -2,21 +2,23 @@
 
 import importlib
 import sys
+import sysconfig
 import traceback
 from functools import cache
 from importlib.metadata import EntryPoints, entry_points
+from importlib.resources import files
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
 from perdure.adapters.logging.redacting import told
 from perdure.adapters.settings.layers import NAME_A_FILE, PACKAGE_START, is_plugin_file
-from perdure.domain.foundation.errors import InvalidInput
-from perdure.extending import foreign_code
+from perdure.domain.foundation.errors import InvalidInput, PerdureError
 from perdure.extending.foreign_code import contained, named
 
 MADE = "perdure_plugin_"
-OURS = (__file__, foreign_code.__file__)
+OURS = Path(str(files("perdure")))
+LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
 
 
 @cache
@@ -47,8 +49,13 @@ def broken_plugin(origin: str, error: BaseException) -> InvalidInput:
         cure = f"Name the file, as --plugin ./{origin}.py, or install what holds the module."
     elif isinstance(error, FileNotFoundError):
         cure = NAME_A_FILE
+    said = named(error)
+    if isinstance(error, SyntaxError):  # its text repeats the place
+        said = f"{type(error).__name__}: {error.msg}"
+    if isinstance(error, PerdureError):  # of a decorator, in words for people
+        said, cure = error.message.rstrip("."), error.cure or cure
     return InvalidInput(
-        f"The plugin {origin} cannot be loaded: {told(named(error))}{_place(error)}.",
+        f"The plugin {origin} cannot be loaded: {told(said)}{_place(error)}.",
         cure=cure,
     )
 
@@ -81,12 +88,14 @@ def _of_file(path: Path) -> ModuleType:
 
 
 def _place(error: BaseException) -> str:
-    """The last line of the traceback outside of this module and `importlib`."""
+    """Where the code of the plugin failed, rather than where a library that it called did."""
     if isinstance(error, SyntaxError) and error.filename:
         return f" ({Path(error.filename).name}, line {error.lineno})"
     frames = traceback.extract_tb(error.__traceback__)
-    ours = [one for one in frames if "importlib" not in one.filename and one.filename not in OURS]
-    if not ours:
+    found = [one for one in frames if "importlib" not in one.filename and one.filename[:1] != "<"]
+    theirs = [one for one in found if not Path(one.filename).is_relative_to(OURS)]
+    own = [one for one in theirs if not one.filename.startswith(LIBRARIES)]
+    if not theirs:
         return ""
-    last = ours[-1]
+    last = (own or theirs)[-1]
     return f" ({Path(last.filename).name}, line {last.lineno}: {told(last.line or '')})"

@@ -9,13 +9,24 @@ import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError, create_model
+from pydantic import BaseModel, JsonValue, ValidationError
 
 from perdure.domain.evaluation.checks import PLUGIN_NAME
+from perdure.domain.evaluation.evaluators import may_be_plugin
 from perdure.domain.foundation.errors import InvalidInput, PerdureError
 from perdure.domain.foundation.problems import problems_of
 from perdure.domain.tools.definitions import ActivityTarget
 from perdure.extending.decorating import decorated
+from perdure.extending.function_parameters import arguments_model, hints_of, require_usable
+
+CHECK = "check"
+IN_FRONT = frozenset(
+    {
+        inspect.Parameter.POSITIONAL_ONLY,
+        inspect.Parameter.POSITIONAL_OR_KEYWORD,
+        inspect.Parameter.VAR_POSITIONAL,
+    }
+)
 
 
 class Adaptation(dict[str, JsonValue]):
@@ -163,7 +174,19 @@ def named_check(function: Callable[..., object], *, name: str) -> CustomCheck:
             f"The check name {name!r} is malformed.",
             cure="Use lower-case words joined by dots, such as acme.spelling.",
         )
+    if not may_be_plugin(name):
+        raise InvalidInput(
+            f"Rubrics cannot name the check {name!r}: they have a word of their own for it, or one "
+            "that it looks like.",
+            cure=f"Put a dot into its name, such as acme.{name}.",
+        )
     read = parameters_of(function, name=name, noun="check", first="output")
+    if CHECK in read.model.model_fields:
+        raise InvalidInput(
+            f"The parameter {CHECK!r} of check {name} cannot be given: in a rubric, `{CHECK}` is "
+            "the name of the check.",
+            cure="Call it otherwise.",
+        )
     return CustomCheck(
         name=name,
         function=function,
@@ -194,25 +217,24 @@ def parameters_of(
     Raises:
         InvalidInput: it has no first parameter, or another one has no annotation.
     """
-    hints = typing.get_type_hints(function, include_extras=True)
+    what = f"{noun} {name}"
+    hints = hints_of(function, what=what)
     leading, *others = inspect.signature(function).parameters.values() or (None,)
-    if leading is None:
-        raise InvalidInput(
-            f"The {noun} {name} takes no {first}.", cure="Give it a first parameter."
-        )
-    fields: dict[str, object] = {}
+    if leading is None or leading.kind not in IN_FRONT:
+        raise InvalidInput(f"The {what} takes no {first}.", cure="Give it a first parameter.")
+    fields: dict[str, tuple[object, object]] = {}
     adaptation_name: str | None = None
     for parameter in others:
-        if parameter.name not in hints:
-            raise InvalidInput(
-                f"The parameter {parameter.name!r} of {noun} {name} has no type annotation.",
-                cure="Annotate it: values in a task are validated by the annotation.",
-            )
+        require_usable(
+            parameter,
+            hints,
+            what=what,
+            cure="Annotate it: values in a task are validated by the annotation.",
+        )
         if hints[parameter.name] is Adaptation:
             adaptation_name = parameter.name
             continue
         empty = parameter.default is inspect.Parameter.empty
         fields[parameter.name] = (hints[parameter.name], ... if empty else parameter.default)
-    build: Callable[..., type[BaseModel]] = create_model
-    model = build(re.sub(r"\W", "_", name), __config__=ConfigDict(extra="forbid"), **fields)
+    model = arguments_model(re.sub(r"\W", "_", name), fields, what=what)
     return FunctionParameters(model, adaptation_name)

@@ -26,6 +26,11 @@ def decorated(
         return decorate
     if callable(given) and hasattr(given, "__name__"):
         return decorate(given)
+    if callable(given):
+        raise InvalidInput(
+            f"@{word}: found {shown(given)}, which is no function.",
+            cure="Write a function with `def` that calls it, and decorate that.",
+        )
     raise InvalidInput(
         f"@{word}: found {shown(given)} in front; allowed: fields by their names.",
         cure=f"Write @{word}(name='acme.plain').",

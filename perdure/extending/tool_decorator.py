@@ -5,6 +5,8 @@ and its Google-style docstring. The function stays callable as before.
 """
 
 import inspect
+import json
+import math
 import re
 import typing
 from collections.abc import Callable, Hashable, Mapping
@@ -13,9 +15,10 @@ from typing import Generic, ParamSpec, TypeVar
 
 from docstring_parser import ParseError
 from docstring_parser.google import GoogleParser, Section, SectionType
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, create_model
+from pydantic import BaseModel, Field, JsonValue, TypeAdapter, ValidationError
 
 from perdure.domain.foundation.errors import InvalidInput
+from perdure.domain.foundation.problems import problems_of
 from perdure.domain.tools.definitions import (
     DEFAULT_TIMEOUT_S,
     AccessClass,
@@ -23,6 +26,8 @@ from perdure.domain.tools.definitions import (
     ToolGrant,
 )
 from perdure.extending.decorating import decorated
+from perdure.extending.function_parameters import adapter, arguments_model, hints_of, require_usable
+from perdure.extending.function_parameters import described as described_by
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -154,8 +159,13 @@ def tool(
                 f"The tool name {full_name!r} is malformed.",
                 cure="Use lower-case words joined by dots, such as texts.count.",
             )
+        if inspect.isasyncgenfunction(plain):
+            raise InvalidInput(
+                f"The tool {full_name} is an asynchronous generator, which nothing reads.",
+                cure="Return a list instead of using `yield`.",
+            )
         read = _signature(plain, full_name)
-        fact = ToolDefinition(
+        fact = _fact(
             name=full_name,
             description=read.summary or full_name,
             parameters=read.schema,
@@ -175,6 +185,24 @@ def tool(
         )
 
     return decorated("tool", function, decorate)
+
+
+def _fact(**fields: object) -> ToolDefinition:
+    """The facts about a tool; raises `InvalidInput` if the decorator was given a wrong one."""
+    try:
+        fact = ToolDefinition.model_validate(fields)
+    except ValidationError as error:
+        told = problems_of(error, fields, names=ToolDefinition.model_fields)
+        raise InvalidInput(
+            f"The tool {fields['name']} is not described well: {'; '.join(map(str, told))}.",
+            cure="Correct what stands in the brackets of @tool.",
+        ) from None
+    if not 0 < fact.timeout_s < math.inf:
+        raise InvalidInput(
+            f"The tool {fact.name} has a time limit of {fact.timeout_s:g} s; allowed: more than 0.",
+            cure="Give timeout_s in seconds, or leave it out.",
+        )
+    return fact
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +251,24 @@ def _read_signature(function: Callable[..., object], name: str, documentation: s
             cure="Write each argument of its Args: section as `name: what it is`.",
         ) from error
     arguments, context_name = _argument_model(function, name, described=described)
-    return _Signature(summary, arguments, context_name, _schema(arguments))
+    schema = described_by(
+        lambda: _schema(arguments),
+        {key: (one.annotation, None) for key, one in arguments.model_fields.items()},
+        what=f"tool {name}",
+        read=lambda one: adapter(one).json_schema(),
+    )
+    _require_json(schema, name)
+    return _Signature(summary, arguments, context_name, schema)
+
+
+def _require_json(schema: dict[str, JsonValue], name: str) -> None:
+    try:
+        json.dumps(schema, allow_nan=False)
+    except ValueError:
+        raise InvalidInput(
+            f"The tool {name} has a default that is no number of JSON, such as NaN.",
+            cure="Take None or a finite number as the default.",
+        ) from None
 
 
 def read_docstring(text: str) -> tuple[str, dict[str, str]]:
@@ -240,11 +285,17 @@ def read_docstring(text: str) -> tuple[str, dict[str, str]]:
 def _argument_model(
     function: Callable[..., object], name: str, *, described: Mapping[str, str]
 ) -> tuple[type[BaseModel], str | None]:
-    hints = typing.get_type_hints(function, include_extras=True)
-    fields: dict[str, object] = {}
+    what = f"tool {name}"
+    hints = hints_of(function, what=what)
+    fields: dict[str, tuple[object, object]] = {}
     context_name: str | None = None
     for parameter in inspect.signature(function).parameters.values():
-        _require_plain(parameter, hints, tool_name=name)
+        require_usable(
+            parameter,
+            hints,
+            what=what,
+            cure="Annotate it; the JSON Schema that models see comes from it.",
+        )
         annotation = hints[parameter.name]
         if annotation is ToolContext:
             context_name = parameter.name
@@ -252,27 +303,8 @@ def _argument_model(
         default = ... if parameter.default is inspect.Parameter.empty else parameter.default
         detail = Field(default=default, description=described.get(parameter.name))
         fields[parameter.name] = (annotation, detail)
-    build: Callable[..., type[BaseModel]] = create_model
-    model = build(re.sub(r"\W", "_", name), __config__=ConfigDict(extra="forbid"), **fields)
+    model = arguments_model(re.sub(r"\W", "_", name), fields, what=what)
     return model, context_name
-
-
-def _require_plain(
-    parameter: inspect.Parameter, hints: Mapping[str, object], *, tool_name: str
-) -> None:
-    if parameter.name not in hints:
-        raise InvalidInput(
-            f"The parameter {parameter.name!r} of tool {tool_name} has no type annotation.",
-            cure="Annotate it; the JSON Schema that models see comes from it.",
-        )
-    if parameter.kind not in {
-        inspect.Parameter.POSITIONAL_OR_KEYWORD,
-        inspect.Parameter.KEYWORD_ONLY,
-    }:
-        raise InvalidInput(
-            f"The parameter {parameter.name!r} of tool {tool_name} cannot be passed by name.",
-            cure="Use plain parameters, no *args, **kwargs or positional-only ones.",
-        )
 
 
 def _schema(arguments: type[BaseModel]) -> dict[str, JsonValue]:

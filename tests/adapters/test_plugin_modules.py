@@ -46,6 +46,11 @@ def test_a_file_brings_tools_and_checks_and_imports_its_neighbours(
 BROKEN = {
     "an error": ("x = 1\nraise ValueError('not today')", "ValueError: not today (mine.py, line 2"),
     "no Python": ("def (", "(mine.py, line 1)"),
+    "a decorator": (
+        "from perdure import check\n\n@check\ndef spelt(output, n): ...",
+        "The parameter 'n' of check spelt has no type annotation (mine.py, line 3",
+    ),
+    "a library": ("import json\njson.loads('{')", "(mine.py, line 2: json.loads('{'))"),
     "a module that is missing": ("import no_such_thing", "(mine.py, line 1: import no_such_thing)"),
 }
 

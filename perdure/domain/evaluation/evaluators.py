@@ -72,7 +72,7 @@ def _known_kind(value: object) -> object:
     if not isinstance(value, dict) or "judge" in value or "human" in value:
         return value
     kind = value.get("check", next(iter(value), None))
-    if "check" in value and (kind in CHECK_KINDS or _may_be_plugin(kind)):
+    if "check" in value and (kind in CHECK_KINDS or may_be_plugin(kind)):
         return value
     allowed = f"judge: {{}}, human: {{}}, or check: one of {', '.join(CHECK_KINDS)}, or a plugin"
     near = nearest_name(str(kind), (*CHECK_KINDS, "judge", "human"))
@@ -81,7 +81,7 @@ def _known_kind(value: object) -> object:
     )
 
 
-def _may_be_plugin(kind: object) -> bool:
+def may_be_plugin(kind: object) -> bool:
     """Whether a name may be that of a plugin: not when it looks like a misspelt check of ours."""
     if not isinstance(kind, str) or not re.match(PLUGIN_NAME, kind):
         return False
