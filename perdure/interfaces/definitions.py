@@ -87,6 +87,8 @@ def digest(folder: Path) -> str:
 
 
 BUILT_IN = DEFINITIONS.parent / "loops"
+OPEN = "{{"
+LOOPS = "loops"
 _OF_LOOPS = frozenset({"termination_condition", "roles"})
 
 
@@ -101,7 +103,7 @@ def is_loop(path: Path) -> bool:
         return False
     if "kind" in fields or "goal" in fields:
         return False
-    return bool(_OF_LOOPS & fields.keys()) or path.parent.name == "loops"
+    return bool(_OF_LOOPS & fields.keys()) or path.parent.name == LOOPS
 
 
 def checked_loop(fields: Fields, *, named: str) -> LoopDefinition:
@@ -131,6 +133,35 @@ def named_loop_problems(spec: RolesSpec, library: Library) -> tuple[Problem, ...
         provided=get_args(Capability),
     )
     return resolved.problems
+
+
+def inner_loop_problems(
+    loop: LoopDefinition, fields: Fields, library: Library
+) -> tuple[Problem, ...]:
+    """What is wrong with the loops that stages of a definition run, as far as its file says.
+
+    Args:
+        loop: the definition.
+        fields: the same, as written.
+        library: what else can be named; the definition goes over its namesake there.
+    """
+    own = StoredDefinition(
+        name=loop.name, origin="workspace", version="", fields=fields, definition=loop
+    )
+    # What is given at the start stands for itself, and what depends on it is looked at then.
+    given: dict[str, JsonValue] = {
+        one.name: one.choices[0] if one.choices else f"{OPEN}{one.name}}}}}"
+        for one in loop.parameters
+        if one.required
+    }
+    resolved = resolve_loop(
+        Library({**library.definitions, loop.name: own}, library.roles),
+        loop.name,
+        goal="",
+        parameters=given,
+        provided=get_args(Capability),
+    )
+    return tuple(problem for problem in resolved.problems if OPEN not in str(problem))
 
 
 def loop_text(loop: StoredDefinition) -> str:

@@ -20,10 +20,12 @@ from perdure.interfaces.cli.views.definitions import (
 from perdure.interfaces.cli.views.layout import DIM, GOOD, WARN, line, stack
 from perdure.interfaces.definitions import (
     DEFINITIONS,
+    LOOPS,
     Definition,
     checked_loop,
     definition,
     example_folder,
+    inner_loop_problems,
     is_loop,
     loop_text,
     named_loop_problems,
@@ -65,7 +67,12 @@ async def validate(file: Path, /, *, plugin: Plugins = (), session: Given) -> No
     if not path.is_file():
         raise NotFound(f"There is no file {file}.", cure='`perdure new "a goal"` writes one.')
     if is_loop(path):
-        loop = checked_loop(read_file(path), named=str(file))
+        fields = read_file(path)
+        loop = checked_loop(fields, named=str(file))
+        beside = path.parent.parent if path.parent.name == LOOPS else session.context.folder
+        library = await session.context.loops().library(str(beside.absolute()))
+        if wrong := inner_loop_problems(loop, fields, library):
+            raise refusal(wrong, what=f"The loop definition {file}")
         view, data = loop_check(loop, file=str(file))
         session.output.show(view, data)
         return

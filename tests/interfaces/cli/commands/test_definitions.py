@@ -75,6 +75,44 @@ def test_a_wrong_loop_is_told_with_all_its_problems(perdure: Installation) -> No
     assert "version: found the field version; allowed: nothing" in perdure.err
 
 
+STAGE = "roles: [{role: writer, prompt: p, loop: LOOP}]\n"
+BOUND = "termination_condition: {type: iteration_bound, value: 1}\n"
+ASKS = (
+    "parameters: [{name: what, required: true}, {name: how, required: true, choices: [a, b]}]\n"
+    "roles: [{role: writer, prompt: '{{what}} {{how}}'}]\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("loop", "said"),
+    [
+        pytest.param("second", "first > second > first", id="a circle"),
+        pytest.param("nowhere", "nowhere", id="no such loop"),
+        pytest.param("asks", "what", id="parameters left out"),
+        pytest.param("{definition: asks, parameters: {what: x, how: c}}", "a, b", id="choice"),
+        pytest.param("{definition: asks, parameters: {what: x, hwo: a}}", "hwo", id="misspelt"),
+        pytest.param("{definition: asks, parameters: {what: '{{x}}', how: '{{y}}'}}", "", id="ok"),
+        pytest.param("'{{x}}'", "", id="the start says which"),
+    ],
+)
+def test_a_loop_is_checked_with_the_loops_of_its_stages(
+    perdure: Installation, loop: str, said: str
+) -> None:
+    given = "parameters: [{name: x, required: true}, {name: y, required: true}]\n"
+    uses = "" if "{{" in loop else "[{role: plan, prompt: '{{x}} {{y}}'}, "
+    stage = STAGE.replace("LOOP", loop).replace("[{", f"{uses or '['}{{", 1)
+    folder = perdure.folder / "loops"
+    folder.mkdir()
+    for name, text in (
+        ("first", given + (stage if uses else stage.replace("prompt: p", "prompt: '{{x}} {{y}}'"))),
+        ("second", STAGE.replace("LOOP", "first")),
+        ("asks", ASKS),
+    ):
+        (folder / f"{name}.yaml").write_text(f"name: {name}\n{text}{BOUND}", encoding="utf-8")
+    assert perdure.run("validate", "loops/first.yaml") == (2 if said else 0), perdure.err
+    assert said in perdure.err
+
+
 def test_a_task_is_checked_with_the_loop_that_it_names(perdure: Installation) -> None:
     path = perdure.folder / "task.yaml"
     roles = "{definition: research, parameters: {output_from: x}}"
