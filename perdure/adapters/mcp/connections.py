@@ -6,8 +6,8 @@ not cross tasks, and a cancelled call must not close a connection that others us
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from tempfile import TemporaryDirectory
 from typing import TextIO
@@ -19,10 +19,11 @@ from mcp.client import ClientRequestContext
 from mcp.client._transport import Transport
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
-from pydantic import JsonValue
+from pydantic import JsonValue, ValidationError
 
 from perdure.adapters.logging.redacting import told
 from perdure.domain.foundation.errors import ToolFailure
+from perdure.domain.foundation.problems import PROBLEMS_TOLD, allowed, path_of, shown
 from perdure.extending.foreign_code import CodeEnded, contained
 
 TAIL_CHARACTERS = 400
@@ -139,12 +140,13 @@ class Link:
         await asyncio.wait({self._task})
 
     async def tools(self) -> dict[str, wire.Tool]:
-        """The server's current tools, by the server's names."""
+        """The server's current tools, by the server's names; raises `ToolFailure` on nonsense."""
         client = await self._client()
         found: dict[str, wire.Tool] = {}
         cursor: str | None = None
         for _ in range(PAGES):
-            page = await client.list_tools(cursor=cursor, cache_mode="bypass")
+            with understood(self.target, "its list of tools", reason="server_unavailable"):
+                page = await client.list_tools(cursor=cursor, cache_mode="bypass")
             found.update({tool.name: tool for tool in page.tools})
             cursor = page.next_cursor
             if not cursor:
@@ -158,11 +160,15 @@ class Link:
 
         Returns:
             Its result, and the questions that the server asked meanwhile, all of them declined.
+
+        Raises:
+            ToolFailure: the result is none of the protocol.
         """
         client, heard = await self._client(), list[str]()
         self._listeners.append(heard)
         try:
-            return await client.call_tool(tool, arguments), tuple(heard)
+            with understood(self.target, f"the result of {tool}", reason="tool_failed"):
+                return await client.call_tool(tool, arguments), tuple(heard)
         finally:
             self._listeners.remove(heard)
 
@@ -270,6 +276,30 @@ class Links:
 
 async def _unjudged(name: str, result: wire.CallToolResult) -> None:
     """Replaces the SDK's check of a result, whose regular expressions may backtrack for ever."""
+
+
+@contextmanager
+def understood(target: Target, what: str, *, reason: str) -> Generator[None]:
+    """In this block, what the protocol does not allow is told in words, with its place."""
+    try:
+        yield
+    except ValidationError as error:
+        raise ToolFailure(
+            f"The MCP server {target.name!r} does not keep to the protocol. In {what}: "
+            f"{told(_misfits(error))}. Continue without it.",
+            reason=reason,
+        ) from error
+
+
+def _misfits(error: ValidationError) -> str:
+    """The first of its problems, each with its place, and how many more there are."""
+    details = error.errors(include_url=False)
+    listed = [
+        f"{path_of('', one['loc'])}: found {shown(one['input'])}; allowed: {allowed(one)}"
+        for one in details[:PROBLEMS_TOLD]
+    ]
+    more = f"; and {len(details) - PROBLEMS_TOLD} more" if len(details) > PROBLEMS_TOLD else ""
+    return "; ".join(listed) + more
 
 
 def words_of(error: BaseException) -> str:

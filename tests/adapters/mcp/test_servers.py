@@ -2,6 +2,7 @@
 
 import asyncio
 import shutil
+import sys
 
 import psutil
 import pytest
@@ -245,3 +246,38 @@ async def test_a_reference_that_leads_nowhere_is_an_honest_error(probe):
     servers = probe.servers(env_from={"PROBE_TOKEN": "file:/no/such/file"})
     with pytest.raises(InvalidInput, match="'probe' refers to file:/no/such/file"):
         await probe.pinned(servers)
+
+
+RUDE = """
+import json, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" not in asked:
+        continue
+    tool = {"name": "ok", "inputSchema": {"type": SCHEMA}}
+    given = {
+        "initialize": {"protocolVersion": asked.get("params", {}).get("protocolVersion"),
+                       "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}},
+        "tools/list": {"tools": [tool]},
+        "tools/call": {"content": [{"type": "smell", "of": "roses"}]},
+    }
+    answer = {"jsonrpc": "2.0", "id": asked["id"], "result": given.get(asked["method"], {})}
+    print(json.dumps(answer), flush=True)
+"""
+
+
+async def test_what_is_no_protocol_is_told_in_words(probe, tmp_path):
+    server = tmp_path / "rude.py"
+    command = [sys.executable, str(server)]
+    server.write_text(RUDE.replace("SCHEMA", "'array'"))
+    with pytest.raises(InvalidInput) as caught:
+        await probe.pinned(probe.servers(command=command))
+    said = "does not keep to the protocol. In its list of tools: tools[0].inputSchema.type: found"
+    assert said in caught.value.message
+    server.write_text(RUDE.replace("SCHEMA", "'object'"))
+    servers = probe.servers(command=command)
+    grant = await probe.pinned(servers)
+    given = await probe.call(servers, grant, "ok")
+    assert (given.outcome, given.code) == ("error", "tool_failed")
+    assert "In the result of ok: content[0]" in given.text
+    assert "pydantic" not in given.text
