@@ -90,6 +90,12 @@ class TaskStart(ControlHandlers):
         """Keep the task unread; an activity reads it."""
         self.run = UnopenedRun(given, kind)
         self.control = Control(self.run)
+        self.was_reset = False
+        workflow.register_random_seed_callback(self._reseeded)
+
+    def _reseeded(self, seed: int) -> None:
+        # A reset to after the task was read: the run that it went on as has been under way.
+        self.was_reset = True
 
     async def open(self) -> RunResult:
         """Read the task and go on as the loop that it asks for.
@@ -132,7 +138,9 @@ class TaskStart(ControlHandlers):
         if report.tenant:
             upsert({"PerdureTenant": report.tenant})
         state = self.run.state
-        said = Beforehand(control=state.control, ring=state.ring.carried())
+        said = Beforehand(
+            control=state.control, ring=state.ring.carried(), was_reset=self.was_reset
+        )
         # Typed, so that every client's converter writes it as the loop reads it.
         given = read_value(INPUTS[self.run.kind], report.input)
         chain = workflow.info().first_execution_run_id

@@ -5,10 +5,14 @@ from datetime import timedelta
 
 import pytest
 from installation import Installation
-from temporalio.api.common.v1 import Payloads, WorkflowType
+from temporalio.api.common.v1 import Payloads, WorkflowExecution, WorkflowType
+from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import WorkflowExecutionStartedEventAttributes
 from temporalio.api.taskqueue.v1 import TaskQueue
-from temporalio.api.workflowservice.v1 import StartWorkflowExecutionRequest
+from temporalio.api.workflowservice.v1 import (
+    ResetWorkflowExecutionRequest,
+    StartWorkflowExecutionRequest,
+)
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 from temporalio.common import RetryPolicy
 from temporalio.exceptions import ApplicationError
@@ -132,3 +136,48 @@ async def test_a_retry_of_the_server_counts_what_was_spent_before(site: Installa
     assert (result["outcome"], result["reason"]) == ("out_of_budget", "model_calls")
     assert result["spend"]["model_calls"] == await site.replies_taken(handle.id) == 2
     assert (await site.gateway.result(handle.id)).outcome == "out_of_budget"
+
+
+@pytest.mark.parametrize("ended", [False, True], ids=["open", "ended"])
+async def test_a_reset_of_the_execution_that_read_the_task_counts_both_lives(
+    site: Installation, ended: bool
+) -> None:
+    """As `temporal workflow reset --query` does, which finds that execution too."""
+    replies = [{"text": "An apple."}] if ended else [ASKS]
+    plain = await Client.connect(site.address)
+    handle = await plain.start_workflow(
+        "AgentLoop",
+        await _agent(site, *replies * 9),
+        id=f"reread-{uuid.uuid4().hex[:8]}",
+        task_queue=site.settings.task_queue,
+    )
+    await (handle.result() if ended else _asks(site, handle.id))
+    first = handle.first_execution_run_id or ""
+    await plain.workflow_service.reset_workflow_execution(
+        ResetWorkflowExecutionRequest(
+            namespace=plain.namespace,
+            workflow_execution=WorkflowExecution(workflow_id=handle.id, run_id=first),
+            request_id=uuid.uuid4().hex,
+            workflow_task_finish_event_id=await _last_task(plain, handle.id, first),
+        )
+    )
+
+    async def again() -> bool:
+        return await site.replies_taken(handle.id) == 2
+
+    assert await eventually(again)
+    if not ended:
+        await _asks(site, handle.id)
+        await site.gateway.verb(handle.id, Stop())
+    await plain.get_workflow_handle(handle.id).result()
+    result = await site.gateway.result(handle.id)
+    assert result.outcome == ("accepted" if ended else "stopped")
+    assert result.spend.model_calls == await site.replies_taken(handle.id) == (2 if ended else 3), (
+        "a stop asks the model to close"
+    )
+
+
+async def _last_task(client: Client, run: str, execution: str) -> int:
+    history = await client.get_workflow_handle(run, run_id=execution).fetch_history()
+    done = EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED
+    return [event.event_id for event in history.events if event.event_type == done][-1]

@@ -50,6 +50,9 @@ class Resets:
             self._was_reset = True
         if info.attempt > 1 and workflow.patched(TRIED_AGAIN):
             self._was_reset = True
+        beforehand = self.run.given.beforehand
+        if beforehand is not None and beforehand.was_reset:
+            self._was_reset = True
 
     def _reseeded(self, seed: int) -> None:
         self._was_reset = True

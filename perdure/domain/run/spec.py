@@ -200,10 +200,14 @@ class Placement(FrozenModel):
 
 
 class Beforehand(FrozenModel):
-    """What people said to a run before its task was read, and what they were told."""
+    """What people said to a run before its task was read, and what they were told.
+
+    `was_reset` where the run was under way, and was reset to the reading of its task.
+    """
 
     control: Control
     ring: Ring
+    was_reset: bool = Field(default=False, exclude_if=lambda was: not was)
 
 
 class LoopInput(WorkflowInput):
