@@ -69,7 +69,14 @@ def _tag(value: object) -> str:
 
 def _known_kind(value: object) -> object:
     """Refuse what cannot be evaluated, before the union gives a less helpful answer."""
-    if not isinstance(value, dict) or "judge" in value or "human" in value:
+    if not isinstance(value, dict):
+        return value
+    named = [kind for kind in ("judge", "human", "check") if kind in value]
+    if len(named) > 1:
+        raise ValueError(
+            f"one of them, not {' and '.join(named)} at once; add a dimension for each"
+        )
+    if named and named != ["check"]:
         return value
     kind = value.get("check", next(iter(value), None))
     if "check" in value and (kind in CHECK_KINDS or may_be_plugin(kind)):

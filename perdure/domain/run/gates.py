@@ -53,7 +53,7 @@ class GateSettings(FrozenModel):
     def _approves_nothing(cls, policy: str) -> str:
         if folded(policy.removeprefix(DEFAULT_PREFIX)).strip().casefold() == APPROVE:
             raise ValueError(
-                "allowed: safe, wait, end, or default: and another choice. A call that nobody "
+                "safe, wait, end, or default: and another choice. A call that nobody "
                 "approved in time is denied, so `approve` is no default"
             )
         return policy

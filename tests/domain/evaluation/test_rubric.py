@@ -33,6 +33,12 @@ def refused(*dimensions: Mapping[str, object]) -> list[str]:
         pytest.param({"check": "contain"}, "did you mean contains?", id="typo"),
         pytest.param({"check": "phyton"}, "did you mean python?", id="typo of python"),
         pytest.param({"humane": {}}, "did you mean human?", id="typo of human"),
+        pytest.param(
+            {"check": "contains", "all": ["a"], "judge": {}},
+            "not judge and check at once",
+            id="two",
+        ),
+        pytest.param({"human": {}, "judge": {}}, "not judge and human at once", id="two others"),
         pytest.param({"check": "Acme Spelling"}, "cannot be evaluated", id="no plugin's name"),
         pytest.param({"check": "python", "code": "(1"}, "line 1", id="python"),
         pytest.param({"check": "python", "code": "x = 1"}, "an expression over", id="statement"),
