@@ -150,7 +150,8 @@ def _another_server(client: Client, missing: Sequence[str]) -> NotAllowed:
         f"of the Temporal server at {address} knows no run of this installation. What they need "
         "is unknown, so nothing was deleted.",
         cure="Correct TEMPORAL_ADDRESS or TEMPORAL_NAMESPACE. If they are gone for good, "
-        f"`perdure retry {missing[0]}` takes one up again; then `perdure stop` ends it.",
+        f"`perdure retry {missing[0]}` takes one up again; then end it: "
+        f"`perdure stop {missing[0]}`.",
     )
 
 

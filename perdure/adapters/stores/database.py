@@ -9,9 +9,9 @@ from sqlalchemy import URL, Column, ColumnElement, Connection, Engine, Table, an
 from sqlalchemy.exc import (
     ArgumentError,
     DataError,
-    DBAPIError,
     OperationalError,
     SQLAlchemyError,
+    StatementError,
 )
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
@@ -224,8 +224,10 @@ def _place(url: URL) -> str:
 
 
 def _fact(error: Exception) -> str:
-    # SQLAlchemy's own message quotes the statement, which does not help people.
-    return str(error.orig if isinstance(error, DBAPIError) else error).strip()
+    # SQLAlchemy's own message quotes the statement and links to its pages, which helps nobody.
+    cause = error.orig if isinstance(error, StatementError) else None
+    told = cause if cause is not None else next(iter(error.args), "")
+    return str(told).strip() or type(error).__name__
 
 
 def _parse(url: str | URL) -> URL:

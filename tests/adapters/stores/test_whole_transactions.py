@@ -6,10 +6,12 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Connection, event, text
+from sqlalchemy import Connection, event, select, text
 
 from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.journal import SqlJournal
+from perdure.adapters.stores.tables import seals
+from perdure.domain.foundation.errors import StoreError
 from perdure.domain.llm.usage import Usage
 from tests.support.attempts import attempt
 
@@ -49,6 +51,15 @@ async def test_what_raises_leaves_nothing(database: Database) -> None:
     with pytest.raises(KeyError):
         await database.write_whole(work)
     assert await database.read_whole(lambda connection: connection.scalar(COUNT)) == 0
+
+
+async def test_an_error_tells_no_statement(database: Database) -> None:
+    asked = select(seals.c.execution).where(seals.c.sealed_at == "no moment")
+    with pytest.raises(StoreError) as caught:
+        async with database.read() as connection:
+            await connection.execute(asked)
+    assert "SELECT" not in caught.value.message
+    assert "sqlalche.me" not in caught.value.message
 
 
 async def test_who_is_cancelled_leaves_when_it_has_ended(database: Database) -> None:
