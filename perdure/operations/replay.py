@@ -33,6 +33,7 @@ from perdure.adapters.temporal.data_converter import data_converter
 from perdure.domain.foundation.errors import InvalidInput, PerdureError
 from perdure.domain.foundation.names import is_loops_queue
 from perdure.domain.ports import BlobStore
+from perdure.gateway.temporal_gateway import pause_at_exit
 from perdure.interfaces.services import Replayed
 from perdure.workflows.registry import TASK_STARTS, WORKFLOWS, workflow_runner
 
@@ -296,6 +297,7 @@ def _replayer(
 ) -> Replayer:
     # A loop and the workflow that opens its task have the same type; the queue tells them apart.
     queue = history.events[0].workflow_execution_started_event_attributes.task_queue.name
+    pause_at_exit()
     return Replayer(
         workflows=list(WORKFLOWS if is_loops_queue(queue) else TASK_STARTS),
         workflow_runner=workflow_runner(),
