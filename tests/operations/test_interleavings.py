@@ -36,6 +36,8 @@ from perdure.operations.gc import collect
 __all__ = ["postgresql_server", "postgresql_url"]
 T = TypeVar("T")
 NOW = timedelta(0)
+# A file gets the time of the kernel's last tick, which is some milliseconds ago.
+TICK = timedelta(milliseconds=20)
 # The last one works for the one before it.
 RUNS, CONTENTS = ("a", "b", "c", "c.w1"), ("x", "y", "z")
 AGO = timedelta(days=8)
@@ -176,7 +178,7 @@ class Interleavings(RuleBasedStateMachine):
         if run in self._steps or run in _tree(self._erasing):
             return
         self._run(self._notice_dropped())
-        self._steps[run] = Step(began=datetime.now(UTC))
+        self._steps[run] = Step(began=datetime.now(UTC) - TICK)
         self._run(self._without_stone(run))
         self._run(self._row(run, ended=False))
         self._named.setdefault(run, set())
@@ -186,7 +188,7 @@ class Interleavings(RuleBasedStateMachine):
         """A run that has ended works again; its row says ended until it does."""
         self._run(self._notice_dropped())
         if run in self._named and run not in self._steps and run not in _tree(self._erasing):
-            self._steps[run] = Step(began=datetime.now(UTC))
+            self._steps[run] = Step(began=datetime.now(UTC) - TICK)
 
     @rule(run=st.sampled_from(RUNS), content=st.sampled_from(CONTENTS))
     def put(self, run: str, content: str) -> None:

@@ -20,7 +20,9 @@ from perdure.interfaces.tokens import reaches
 FOR_BOUND = frozenset(
     {
         ("GET", "/healthz"),
+        ("HEAD", "/healthz"),
         ("GET", "/readyz"),
+        ("HEAD", "/readyz"),
         ("GET", DOCUMENT_PATH),
         ("GET", "/api/v1/loops"),
         ("POST", "/api/v1/loops"),
