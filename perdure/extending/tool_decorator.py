@@ -153,17 +153,7 @@ def tool(
     """
 
     def decorate(plain: Callable[..., object]) -> Tool[..., object]:
-        full_name = name or plain.__name__
-        if not _NAME.fullmatch(full_name):
-            raise InvalidInput(
-                f"The tool name {full_name!r} is malformed.",
-                cure="Use lower-case words joined by dots, such as texts.count.",
-            )
-        if inspect.isasyncgenfunction(plain):
-            raise InvalidInput(
-                f"The tool {full_name} is an asynchronous generator, which nothing reads.",
-                cure="Return a list instead of using `yield`.",
-            )
+        full_name = _name_of(plain, name)
         read = _signature(plain, full_name)
         fact = _fact(
             name=full_name,
@@ -185,6 +175,22 @@ def tool(
         )
 
     return decorated("tool", function, decorate)
+
+
+def _name_of(plain: Callable[..., object], name: str | None) -> str:
+    """The tool's name; raises `InvalidInput` if it is malformed, or nothing could read results."""
+    full_name = name or plain.__name__
+    if not _NAME.fullmatch(full_name):
+        raise InvalidInput(
+            f"The tool name {full_name!r} is malformed.",
+            cure="Use lower-case words joined by dots, such as texts.count.",
+        )
+    if inspect.isasyncgenfunction(plain):
+        raise InvalidInput(
+            f"The tool {full_name} is an asynchronous generator, which nothing reads.",
+            cure="Return a list instead of using `yield`.",
+        )
+    return full_name
 
 
 def _fact(**fields: object) -> ToolDefinition:

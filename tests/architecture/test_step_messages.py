@@ -62,6 +62,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "bytes": 0,
             "kept": 0,
             "calls": 0,
+            "ended": 0,
             "left": 0,
             "left_runs": [],
         },

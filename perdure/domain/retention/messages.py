@@ -27,12 +27,16 @@ class LeftRun(FrozenModel):
 
 
 class CollectReport(ActivityMessage):
-    """What was dropped; `left` says how many runs could not be, `left_runs` names the first."""
+    """What was dropped; `left` says how many runs could not be, `left_runs` names the first.
+
+    `ended` are runs that were noted as ended.
+    """
 
     runs: int = 0
     blobs: int = 0
     bytes: int = 0
     kept: int = 0
     calls: int = 0
+    ended: int = 0
     left: int = 0
     left_runs: tuple[LeftRun, ...] = ()
