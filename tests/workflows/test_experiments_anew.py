@@ -6,13 +6,7 @@ from decimal import Decimal
 import pytest
 from experiment_lab import Lab
 from installation import Installation
-from temporalio.api.common.v1 import Payloads, WorkflowExecution, WorkflowType
-from temporalio.api.enums.v1 import EventType
-from temporalio.api.taskqueue.v1 import TaskQueue
-from temporalio.api.workflowservice.v1 import (
-    ResetWorkflowExecutionRequest,
-    StartWorkflowExecutionRequest,
-)
+from started_again import reset_to, start_like
 from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import ApplicationError
 
@@ -39,46 +33,20 @@ async def _out_of_budget(lab: Lab) -> str:
     return id
 
 
-async def _copied(lab: Lab, id: str, name: str) -> None:
-    """Start its workflow once more, as `Start Workflow Like This One` of the Web UI does."""
+async def _begins_again(lab: Lab, id: str, how: str) -> None:
     client = lab.site.client
-    history = await client.get_workflow_handle(id).fetch_history()
-    begun = history.events[0].workflow_execution_started_event_attributes
-    await client.workflow_service.start_workflow_execution(
-        StartWorkflowExecutionRequest(
-            namespace=client.namespace,
-            workflow_id=name,
-            request_id=uuid.uuid4().hex,
-            workflow_type=WorkflowType(name=begun.workflow_type.name),
-            task_queue=TaskQueue(name=begun.task_queue.name),
-            input=Payloads(payloads=begun.input.payloads),
-        )
-    )
-
-
-async def _reset(lab: Lab, id: str) -> None:
-    client = lab.site.client
-    history = await client.get_workflow_handle(id).fetch_history()
-    scheduled = [
-        event.event_id
-        for event in history.events
-        if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_STARTED
-    ]
-    await client.workflow_service.reset_workflow_execution(
-        ResetWorkflowExecutionRequest(
-            namespace=client.namespace,
-            workflow_execution=WorkflowExecution(workflow_id=id),
-            request_id=uuid.uuid4().hex,
-            workflow_task_finish_event_id=scheduled[0] + 1,
-        )
-    )
+    if how == "copied":
+        await start_like(client, id, name=id)
+    else:
+        described = await client.get_workflow_handle(id).describe()
+        await reset_to(client, id, described.run_id or "", task=0)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("how", ["copied", "reset"])
 async def test_one_that_begins_again_knows_what_was_spent(lab: Lab, how: str) -> None:
     id = await _out_of_budget(lab)
-    await (_copied(lab, id, id) if how == "copied" else _reset(lab, id))
+    await _begins_again(lab, id, how)
     report = await lab.site.client.get_workflow_handle(id).result()
     assert isinstance(report, dict)
     assert (report["reason"], Decimal(report["spent_usd"])) == ("budget", SPENT)
@@ -91,7 +59,7 @@ async def test_the_input_of_another_experiment_starts_nothing(lab: Lab) -> None:
     id = await lab.start(f"exp-other-{uuid.uuid4().hex[:6]}", "a", arms={"a": {}})
     await lab.ended(id)
     runs = await lab.runs(id)
-    await _copied(lab, id, f"{id}-2")
+    await start_like(lab.site.client, id, name=f"{id}-2")
     with pytest.raises(WorkflowFailureError) as caught:
         await lab.site.client.get_workflow_handle(f"{id}-2").result()
     assert isinstance(caught.value.cause, ApplicationError)

@@ -5,14 +5,7 @@ from datetime import timedelta
 
 import pytest
 from installation import Installation
-from temporalio.api.common.v1 import Payloads, WorkflowExecution, WorkflowType
-from temporalio.api.enums.v1 import EventType
-from temporalio.api.history.v1 import WorkflowExecutionStartedEventAttributes
-from temporalio.api.taskqueue.v1 import TaskQueue
-from temporalio.api.workflowservice.v1 import (
-    ResetWorkflowExecutionRequest,
-    StartWorkflowExecutionRequest,
-)
+from started_again import reset_to, start_like
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 from temporalio.common import RetryPolicy
 from temporalio.exceptions import ApplicationError
@@ -36,28 +29,11 @@ async def _asks(site: Installation, run: str) -> None:
     assert await eventually(waits)
 
 
-async def _begun(
-    client: Client, run: str, execution: str
-) -> WorkflowExecutionStartedEventAttributes:
-    history = await client.get_workflow_handle(run, run_id=execution).fetch_history()
-    return history.events[0].workflow_execution_started_event_attributes
-
-
 async def _copied(site: Installation, run: str, execution: str) -> ApplicationError:
     """Start an execution once more under its id, as people do in the Web UI; how it fails."""
-    client, begun = site.client, await _begun(site.client, run, execution)
-    await client.workflow_service.start_workflow_execution(
-        StartWorkflowExecutionRequest(
-            namespace=client.namespace,
-            workflow_id=run,
-            request_id=uuid.uuid4().hex,
-            workflow_type=WorkflowType(name=begun.workflow_type.name),
-            task_queue=TaskQueue(name=begun.task_queue.name),
-            input=Payloads(payloads=begun.input.payloads),
-        )
-    )
+    await start_like(site.client, run, name=run, execution=execution)
     with pytest.raises(WorkflowFailureError) as caught:
-        await client.get_workflow_handle(run).result()
+        await site.client.get_workflow_handle(run).result()
     assert isinstance(caught.value.cause, ApplicationError)
     assert caught.value.cause.type == "invalid_input"
     return caught.value.cause
@@ -153,14 +129,7 @@ async def test_a_reset_of_the_execution_that_read_the_task_counts_both_lives(
     )
     await (handle.result() if ended else _asks(site, handle.id))
     first = handle.first_execution_run_id or ""
-    await plain.workflow_service.reset_workflow_execution(
-        ResetWorkflowExecutionRequest(
-            namespace=plain.namespace,
-            workflow_execution=WorkflowExecution(workflow_id=handle.id, run_id=first),
-            request_id=uuid.uuid4().hex,
-            workflow_task_finish_event_id=await _last_task(plain, handle.id, first),
-        )
-    )
+    await reset_to(plain, handle.id, first, task=-1)
 
     async def again() -> bool:
         return await site.replies_taken(handle.id) == 2
@@ -177,7 +146,18 @@ async def test_a_reset_of_the_execution_that_read_the_task_counts_both_lives(
     )
 
 
-async def _last_task(client: Client, run: str, execution: str) -> int:
-    history = await client.get_workflow_handle(run, run_id=execution).fetch_history()
-    done = EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED
-    return [event.event_id for event in history.events if event.event_type == done][-1]
+async def test_a_run_that_a_plain_client_started_goes_on_after_a_reset(site: Installation) -> None:
+    plain = await Client.connect(site.address)
+    handle = await plain.start_workflow(
+        "AgentLoop",
+        await _agent(site, {"text": "An apple."}, {"text": "A pear."}),
+        id=f"reset-{uuid.uuid4().hex[:8]}",
+        task_queue=site.settings.task_queue,
+    )
+    await handle.result()
+    loop = plain.get_workflow_handle(handle.id)
+    await reset_to(plain, handle.id, await _newest(loop), task=0)
+    await loop.result()
+    result = await site.gateway.result(handle.id)
+    assert (result.outcome, result.output) == ("accepted", "A pear.")
+    assert result.spend.model_calls == await site.replies_taken(handle.id) == 2
