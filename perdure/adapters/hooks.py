@@ -173,7 +173,8 @@ def _place(error: BaseException) -> str:
     frames = [
         one
         for one in traceback.extract_tb(error.__traceback__)
-        if one.filename != __file__ and Path(one.filename).name != "own_thread.py"
+        if one.filename != __file__
+        and Path(one.filename).name not in {"own_loop.py", "own_thread.py"}
     ]
     last = frames[-1] if frames else None
     return "" if last is None else f" ({Path(last.filename).name}, line {last.lineno})"

@@ -13,7 +13,7 @@ from perdure.adapters.definitions.store import LoopFiles
 from perdure.adapters.hooks import BUILT_IN, ServedHooks, with_built_in
 from perdure.adapters.llm.access import ModelAccess, access_from, default_model, plugin_names
 from perdure.adapters.llm.pricing import ModelPrices, load_price_sheet
-from perdure.adapters.llm.registry import ModelCatalog, model_plugins
+from perdure.adapters.llm.registry import ModelCatalog, ModelPlugin, model_plugins
 from perdure.adapters.mcp.server_config import BOOK_FILE, NoServers, load_book
 from perdure.adapters.plugins import (
     has_plugins,
@@ -23,6 +23,7 @@ from perdure.adapters.plugins import (
     plugin_hooks,
     plugin_tools,
 )
+from perdure.adapters.plugins_aside import hooks_aside, models_aside, tools_aside
 from perdure.adapters.sandbox.commands import Allowance, LocalCommands
 from perdure.adapters.sandbox.generated_tools import MadeToolSandbox
 from perdure.adapters.sandbox.python_sandbox import SnippetRunner
@@ -50,6 +51,7 @@ from perdure.domain.roles.definition_library import RoleFile, StoredDefinition
 from perdure.domain.tools.selection import SHELL_FULL
 from perdure.extending.check_decorator import CustomCheck
 from perdure.extending.hook_decorators import Hook
+from perdure.extending.own_loop import OwnLoops
 from perdure.submission.parse_yaml import parse
 
 if TYPE_CHECKING:
@@ -134,8 +136,9 @@ def build_parts(
     brought = brought or Brought()
     if plugins:
         stores = patient(stores)
-    access = access_from(settings)
-    models = _models(settings, stores, access, plugins=plugins, brought=brought)
+    access, own_loops = access_from(settings), OwnLoops()
+    factories = models_aside(model_plugins(), own_loops) if plugins else None
+    models = _models(settings, stores, access, plugins=factories, brought=brought)
     resources.push_async_callback(models.aclose)
     if plugins:
         models.load()
@@ -147,13 +150,15 @@ def build_parts(
         if opened is not None:
             resources.push_async_callback(opened.aclose)
     made = MadeTools(store=stores.made_tools, blobs=stores.blobs, sandbox=sandbox)
-    extra = (*(plugin_tools(settings.plugins) if plugins else ()), *brought.tools)
+    of_plugins = tools_aside(plugin_tools(settings.plugins), own_loops) if plugins else ()
     return Parts(
         settings=settings,
         stores=stores,
         models=models,
         tools=ToolHosts(
-            _own_tools(settings, stores, commands, (*loop_tools.all(), *extra)),
+            _own_tools(
+                settings, stores, commands, (*loop_tools.all(), *of_plugins, *brought.tools)
+            ),
             (made, mcp) if mcp else (made,),
         ),
         loop_tools=loop_tools,
@@ -163,7 +168,7 @@ def build_parts(
         workspaces=_waiting(LocalWorkspaces(settings.home / WORK_FOLDER, stores.blobs), plugins),
         skill_folder=_waiting(WorkingSkills(), plugins),
         checks=_checks(settings, brought, snippets, plugins),
-        hooks=_hooks(settings, brought, plugins),
+        hooks=_hooks(settings, brought, own_loops, plugins=plugins),
         loops=LoopFiles(settings.home, parse, roles=brought.roles, definitions=brought.definitions),
         commands=commands,
         verifier=_waiting(Verifier(commands), plugins),
@@ -176,7 +181,12 @@ def build_parts(
 
 
 def _models(
-    settings: Settings, stores: Stores, access: ModelAccess, *, plugins: bool, brought: Brought
+    settings: Settings,
+    stores: Stores,
+    access: ModelAccess,
+    *,
+    plugins: Mapping[str, ModelPlugin] | None,
+    brought: Brought,
 ) -> ModelCatalog:
     sheet = settings.home / PRICE_SHEET
     prices = ModelPrices(load_price_sheet(sheet) if sheet.exists() else None, settings.providers)
@@ -185,7 +195,7 @@ def _models(
         blobs=stores.blobs,
         records=stores.records,
         prices=prices,
-        plugins=model_plugins() if plugins else None,
+        plugins=plugins,
         brought=brought.models,
     )
 
@@ -202,10 +212,13 @@ def _checks(
     return RubricChecks(snippets=snippets, plugins={**of_plugins, **brought.checks})
 
 
-def _hooks(settings: Settings, brought: Brought, plugins: bool) -> ServedHooks:
+def _hooks(
+    settings: Settings, brought: Brought, own_loops: OwnLoops, *, plugins: bool
+) -> ServedHooks:
     """The hooks of Perdure, of plugins, and of the program itself."""
     of_plugins = plugin_hooks(settings.plugins).values() if plugins else ()
-    return ServedHooks(with_built_in((*of_plugins, *brought.hooks)))
+    hooks = with_built_in((*of_plugins, *brought.hooks))
+    return ServedHooks(hooks_aside(hooks, own_loops, own=brought.hooks))
 
 
 def _waiting(folders: T, of_worker: bool) -> T:

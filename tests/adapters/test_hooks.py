@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+import threading
 from collections.abc import Callable
 from importlib.metadata import EntryPoint
 from types import ModuleType
@@ -11,9 +12,11 @@ import pytest
 from perdure import EndFacts, IterationFacts, adapt, on_end, on_iteration
 from perdure.adapters import plugins
 from perdure.adapters.hooks import ServedHooks, relevance_minimum, with_built_in
+from perdure.adapters.plugins_aside import hooks_aside
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.run.hooks import Adapted, HookFailed, HookKind, WantedHook
 from perdure.extending.hook_decorators import Hook
+from perdure.extending.own_loop import OwnLoops
 
 FACTS = IterationFacts(
     run="r", kind="refine", iteration=1, idempotency_key="k", adaptation={"least": 4}
@@ -176,3 +179,43 @@ def test_a_name_is_taken_once() -> None:
     other = adapt(name="relevance_minimum")(lambda facts: {})
     with pytest.raises(InvalidInput, match="Two hooks are named relevance_minimum"):
         with_built_in([other])
+
+
+async def test_asynchronous_hooks_of_plugins_run_outside_the_event_loop_of_the_worker() -> None:
+    threads = list[int]()
+
+    @adapt(name="acme.where")
+    async def where(facts: IterationFacts) -> Adapted:
+        threads.append(threading.get_ident())
+        await asyncio.sleep(0)
+        return {"least": 1}
+
+    @on_iteration(name="acme.split")
+    async def split(facts: IterationFacts) -> None:
+        raise ZeroDivisionError("half")
+
+    hooks = with_built_in([where, split])
+    of_plugin = ServedHooks(hooks_aside(hooks, OwnLoops(), own=[]))
+    of_program = ServedHooks(hooks_aside(hooks, OwnLoops(), own=[where, split]))
+    for served in (of_plugin, of_program):
+        assert await served.run(wanted(where), FACTS) == {"least": 1}
+        with pytest.raises(HookFailed, match=r"ZeroDivisionError: half \(test_hooks.py, line"):
+            await served.run(wanted(split), FACTS)
+    assert [thread == threading.get_ident() for thread in threads] == [False, True]
+
+
+async def test_an_asynchronous_hook_that_blocks_is_left_behind_when_its_step_ends() -> None:
+    begun, free = threading.Event(), threading.Event()
+
+    @on_iteration(name="acme.blocks")
+    async def blocks(facts: IterationFacts) -> None:
+        begun.set()
+        free.wait()
+
+    served = ServedHooks(hooks_aside({"acme.blocks": blocks}, OwnLoops(), own=[]))
+    task = asyncio.create_task(served.run(wanted(blocks), FACTS))
+    await asyncio.to_thread(begun.wait)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    free.set()

@@ -9,8 +9,8 @@ from perdure.extending.tool_decorator import ToolContext, tool
 
 # What ran, per run and in order; tests read it in the worker's own process.
 CALLS: dict[str, list[str]] = {}
-# A tool that waits holds until a test sets its event.
-RELEASED: dict[str, asyncio.Event] = {}
+# A tool that waits holds until a test sets its event, from another thread.
+RELEASED: dict[str, threading.Event] = {}
 
 
 def _note(context: ToolContext, what: str) -> None:
@@ -86,15 +86,24 @@ def deaf() -> str:
     return "unreachable"
 
 
+@tool(name="probe.block", access="execute", timeout_s=0.2)
+async def block(context: ToolContext) -> str:
+    """Block its event loop, far longer than its deadline, until the test lets go."""
+    released = RELEASED.setdefault(context.run, threading.Event()).wait(timeout=30)
+    return "released" if released else "nobody let go"
+
+
 @tool(name="probe.wait", idempotent=True)
-async def wait(context: ToolContext, text: str) -> str:
+def wait(context: ToolContext, text: str) -> str:
     """Hold until the test lets go.
 
     Args:
         text: the result.
     """
     _note(context, f"start {text}")
-    await RELEASED.setdefault(context.run, asyncio.Event()).wait()
+    released = RELEASED.setdefault(context.run, threading.Event())
+    while not released.wait(timeout=0.02) and not context.stopping():
+        pass
     _note(context, f"end {text}")
     return text
 

@@ -1,6 +1,6 @@
 """People and an agent run: input on the way, guidance, questions, approvals, stops."""
 
-import asyncio
+import threading
 
 import probe_tools
 import pytest
@@ -35,7 +35,7 @@ async def in_tool(site: Installation, run: str) -> None:
 
 
 def let_go(run: str) -> None:
-    probe_tools.RELEASED.setdefault(run, asyncio.Event()).set()
+    probe_tools.RELEASED.setdefault(run, threading.Event()).set()
 
 
 @pytest.mark.long

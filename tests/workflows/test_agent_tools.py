@@ -1,7 +1,7 @@
 """Tool calls of an agent run: order, repeats, loops, filters, deadlines, access, written files."""
 
-import asyncio
 import json
+import threading
 from pathlib import Path
 
 import probe_tools
@@ -39,7 +39,7 @@ async def test_calls_of_one_reply_run_side_by_side_and_answer_in_call_order(
     asked = calls(*(call("probe.wait", text=name) for name in "abc"))
     run = await probe.start(task(), script(asked, DONE))
     await eventually(lambda: len(probe_tools.CALLS.get(run, [])) == 3)
-    probe_tools.RELEASED.setdefault(run, asyncio.Event()).set()
+    probe_tools.RELEASED.setdefault(run, threading.Event()).set()
     result = await probe.gateway.result(run)
     assert all(noted.startswith("start") for noted in probe_tools.CALLS[run][:3])
     assert [block.text for block in await results(probe, result)] == ["a", "b", "c"]
@@ -245,6 +245,18 @@ async def test_a_tool_that_ignores_its_deadline_does_not_hold_the_run(probe: Ins
     (block,) = await results(probe, result)
     assert (block.outcome, result.output) == ("error", "Done.")
     assert "abandoned" in block.text
+
+
+async def test_an_asynchronous_tool_that_blocks_holds_up_itself_and_nothing_else(
+    probe: Installation,
+) -> None:
+    again = [calls(call("probe.block")), calls(call("probe.pair", text="b")), DONE]
+    run = await probe.start(task(tools=FULL), script(*again))
+    result = await probe.gateway.result(run)
+    blocked, after = await results(probe, result)
+    assert (blocked.outcome, after.text, result.output) == ("error", "b", "Done.")
+    assert "abandoned" in blocked.text
+    probe_tools.RELEASED[run].set()
 
 
 @pytest.mark.parametrize(
