@@ -23,6 +23,7 @@ from perdure.domain.run.notices import (
     Event,
     Notice,
     NoticeStore,
+    ReceiverBusy,
     delivered,
     dropped,
     failed,
@@ -107,6 +108,8 @@ class NoticeOutbox:
             return dropped(notice, ENDED, now=self._now())
         try:
             took = await self._channel.notify(notice.event)
+        except ReceiverBusy as error:
+            return failed(notice, error.message, now=self._now(), wait_s=error.wait_s)
         except PerdureError as error:
             return failed(notice, error.message, now=self._now())
         except Exception as error:

@@ -22,11 +22,12 @@ import httpx2
 from pydantic import TypeAdapter
 
 from perdure.adapters.logging.redacting import told, told_data
+from perdure.adapters.retry_after import retry_after_of
 from perdure.adapters.settings.secret_references import WAYS, foreign_environment, referred
 from perdure.adapters.settings.variables import Settings
 from perdure.domain.foundation.errors import InvalidInput, ServiceUnavailable
 from perdure.domain.ports import Notifier
-from perdure.domain.run.notices import Event, id_of, key_of
+from perdure.domain.run.notices import Event, ReceiverBusy, id_of, key_of
 
 WEBHOOK_TIMEOUT_S = 10.0
 COMMAND_TIMEOUT_S = 30.0
@@ -112,7 +113,7 @@ class WebhookNotices:
         # The signature covers these bytes, so exactly they are sent.
         body = json.dumps(worded(event)).encode()
         try:
-            status = await asyncio.wait_for(self._posted(event, body), self._timeout)
+            status, wait_s = await asyncio.wait_for(self._posted(event, body), self._timeout)
         except (httpx2.HTTPError, TimeoutError) as error:
             raise ServiceUnavailable(
                 f"The webhook at {host} was not reached ({type(error).__name__}).",
@@ -120,15 +121,14 @@ class WebhookNotices:
             ) from None
         if httpx2.codes.is_success(status):
             return True
-        passes = status >= 500 or status in WAITED_OUT_STATUS
-        kind = ServiceUnavailable if passes else InvalidInput
-        raise kind(
-            f"The webhook at {host} answered {status}.",
-            cure="Check PERDURE_NOTIFY_WEBHOOK, and what its receiver expects.",
-        )
+        message = f"The webhook at {host} answered {status}."
+        cure = "Check PERDURE_NOTIFY_WEBHOOK, and what its receiver expects."
+        if status >= 500 or status in WAITED_OUT_STATUS:
+            raise ReceiverBusy(message, cure=cure, wait_s=wait_s)
+        raise InvalidInput(message, cure=cure)
 
-    async def _posted(self, event: Event, body: bytes) -> int:
-        """Send the notice and return the status of the answer.
+    async def _posted(self, event: Event, body: bytes) -> tuple[int, float]:
+        """Send the notice; returns the status of the answer, and the seconds it asks to wait.
 
         The body of the answer is never read. The receiver has decided with the status, and a body
         that is slow, endless or cut off must not lead to a second delivery.
@@ -139,7 +139,7 @@ class WebhookNotices:
             httpx2.AsyncClient(timeout=self._timeout) as client,
             client.stream("POST", self._url, content=body, headers=headers) as answer,
         ):
-            return answer.status_code
+            return answer.status_code, retry_after_of(answer.headers) or 0.0
 
     def _headers(self, event: Event, body: bytes) -> Mapping[str, str]:
         # The same key for every repeat of a notice, so that the receiver can drop repeats.

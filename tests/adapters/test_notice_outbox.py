@@ -46,6 +46,10 @@ class Channel:
         return True
 
 
+async def never(_: str) -> bool:
+    return False
+
+
 class World:
     """A store, a channel, and a clock that a test moves."""
 
@@ -84,6 +88,27 @@ def test_a_notice_waits_longer_each_time_and_dies_after_days() -> None:
     assert timedelta(days=2) < now - NOW < timedelta(days=4)
     fresh = sent_again(notice, now=now)
     assert (fresh.state, fresh.attempts, fresh.problem, fresh.id) == ("waiting", 0, None, notice.id)
+
+
+@pytest.mark.parametrize(
+    ("asked", "waited"),
+    [
+        ({}, 5),
+        ({"retry-after": "2"}, 5),
+        ({"retry-after": "90"}, 90),
+        ({"retry-after": "9999999"}, 86_400),
+        ({"retry-after": "soon"}, 5),
+    ],
+    ids=str,
+)
+async def test_a_receiver_that_asks_for_time_gets_it_up_to_a_day(
+    world: World, receiver: Receiver, asked: dict[str, str], waited: int
+) -> None:
+    receiver.status, receiver.headers = 429, asked
+    await NoticeOutbox(
+        world.stores.notices(), WebhookNotices(receiver.url), ended=never, now=lambda: world.now
+    ).notify(EVENT)
+    assert ((await world.one()).due_at - NOW).total_seconds() == waited
 
 
 async def test_a_channel_that_takes_it_gets_it_once(world: World) -> None:

@@ -39,7 +39,7 @@ STORE = "import sys, pathlib; pathlib.Path(sys.argv[1]).write_bytes(sys.stdin.bu
 
 
 class Receiver:
-    """Answers with `status` after `hold` is set, and keeps what came.
+    """Answers with `status` and `headers` after `hold` is set, and keeps what came.
 
     The body of the answer is `said`; `unsaid` more bytes are announced and never sent, and the
     connection stays open until `drip` is set, or is cut if that is None.
@@ -48,6 +48,7 @@ class Receiver:
     def __init__(self) -> None:
         self.url = ""
         self.status = 200
+        self.headers: dict[str, str] = {}
         self.hold: threading.Event | None = None
         self.said = b""
         self.unsaid = 0
@@ -66,6 +67,8 @@ def _serving(receiver: Receiver) -> Generator[None]:
                 receiver.hold.wait(30)
             self.send_response(receiver.status)
             self.send_header("location", "/elsewhere")
+            for name, value in receiver.headers.items():
+                self.send_header(name, value)
             self.send_header("content-length", str(len(receiver.said) + receiver.unsaid))
             self.end_headers()
             self.wfile.write(receiver.said)
@@ -126,7 +129,7 @@ async def test_a_refused_notice_names_host_and_status_but_no_path(
     receiver.status = status
     with pytest.raises(PerdureError, match=rf"127\.0\.0\.1 answered {status}") as caught:
         await WebhookNotices(receiver.url).notify(EVENT)
-    assert type(caught.value) is error
+    assert isinstance(caught.value, error)
     assert "s3cret" not in str(caught.value)
     assert len(receiver.came) == 1
 

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 import httpx2
 
-from perdure.adapters.llm.error_kinds import kind_of, retry_after_of
+from perdure.adapters.llm.error_kinds import kind_of
 from perdure.adapters.logging.redacting import told
+from perdure.adapters.retry_after import retry_after_of
 from perdure.domain.foundation.plain_text import cause_in_words
 from perdure.domain.llm.errors import ModelErrorKind, ModelFacts
 from perdure.domain.llm.usage import Usage

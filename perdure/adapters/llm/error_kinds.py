@@ -1,10 +1,5 @@
 """Classifies a provider's errors, and reads how long it asks to wait."""
 
-import math
-from collections.abc import Mapping
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
-
 from perdure.domain.llm.errors import RETRIED_KINDS, ModelError, ModelErrorKind, ModelFacts
 
 _KIND_OF_TYPE: dict[str, ModelErrorKind] = {
@@ -79,39 +74,3 @@ def _overruled(by_type: ModelErrorKind, by_status: ModelErrorKind | None) -> boo
 def refused(message: str, *, kind: ModelErrorKind = "bad_request") -> ModelError:
     """The error of a request that we refuse before anything is sent."""
     return ModelError(ModelFacts(kind=kind, message=message, sent=False))
-
-
-def retry_after_of(headers: Mapping[str, str]) -> float | None:
-    """How many seconds the provider asks to wait, never negative; None if it does not say.
-
-    A date is compared with the response's own `date` header if there is one, because the local
-    clock may be wrong. The domain bounds the result.
-    """
-    milliseconds = _number(headers.get("retry-after-ms", ""))
-    if milliseconds is not None:
-        return max(0.0, milliseconds / 1000)
-    wish = headers.get("retry-after", "").strip()
-    seconds = _number(wish)
-    if seconds is not None:
-        return max(0.0, seconds)
-    until = _date(wish)
-    if until is None:
-        return None
-    now = _date(headers.get("date", "")) or datetime.now(UTC)
-    return max(0.0, (until - now).total_seconds())
-
-
-def _number(text: str) -> float | None:
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None
-
-
-def _date(text: str) -> datetime | None:
-    try:
-        value = parsedate_to_datetime(text)
-    except (TypeError, ValueError, IndexError, OverflowError):
-        return None
-    return value if value.tzinfo else value.replace(tzinfo=UTC)

@@ -11,9 +11,10 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from perdure.adapters.llm.error_kinds import kind_of, refused, retry_after_of
+from perdure.adapters.llm.error_kinds import kind_of, refused
 from perdure.adapters.llm.script import Entry, Script, ScriptError, parse_script
 from perdure.adapters.llm.script_cursor import LABEL, ScriptCursor, visible_text
+from perdure.adapters.retry_after import retry_after_of
 from perdure.domain.foundation.errors import InvalidInput, StoreAway, StoreError
 from perdure.domain.foundation.errors import NotFound as BlobNotFound
 from perdure.domain.foundation.tokens import estimate

@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple, Protocol
 from pydantic import JsonValue
 
 from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.foundation.errors import ServiceUnavailable
 
 # As Standard Webhooks advises: soon at first, then for days.
 PAUSES_S = (5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400)
@@ -112,12 +113,24 @@ def delivered(notice: Notice, *, now: datetime) -> Notice:
     return notice.model_copy(update={"state": "delivered", "problem": None, "ended_at": now})
 
 
-def failed(notice: Notice, problem: str, *, now: datetime) -> Notice:
-    """The notice after an attempt that failed: it waits longer each time, and then is dead."""
+class ReceiverBusy(ServiceUnavailable):
+    """The receiver of a notice asks for time, in seconds."""
+
+    def __init__(self, message: str, *, cure: str, wait_s: float) -> None:
+        super().__init__(message, cure=cure)
+        self.wait_s = wait_s
+
+
+def failed(notice: Notice, problem: str, *, now: datetime, wait_s: float = 0.0) -> Notice:
+    """The notice after an attempt that failed: it waits longer each time, and then is dead.
+
+    `wait_s` is what the receiver asks for. It makes a pause longer, up to the longest.
+    """
     if notice.attempts >= MOST_ATTEMPTS:
         return dropped(notice, problem, now=now)
-    pause = timedelta(seconds=PAUSES_S[max(0, notice.attempts - 1)])
-    return notice.model_copy(update={"problem": problem, "due_at": now + pause})
+    pause_s = max(PAUSES_S[max(0, notice.attempts - 1)], min(wait_s, PAUSES_S[-1]))
+    due_at = now + timedelta(seconds=pause_s)
+    return notice.model_copy(update={"problem": problem, "due_at": due_at})
 
 
 def dropped(notice: Notice, problem: str, *, now: datetime) -> Notice:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.adapters.llm.error_kinds import retry_after_of
+from perdure.adapters.retry_after import retry_after_of
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 DATE = {"date": format_datetime(NOW, usegmt=True)}
