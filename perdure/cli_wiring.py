@@ -141,9 +141,8 @@ class _Installation:
 
     def loops(self) -> "DefinitionStore":
         from perdure.adapters.definitions.store import LoopFiles
-        from perdure.submission.parse_yaml import parse
 
-        return LoopFiles(self._settings.home, parse)
+        return LoopFiles(self._settings.home)
 
     def logs(self, part: str | None, *, lines: int, follow: bool) -> AsyncIterator[LogEntry]:
         return read_logs(self._settings, part, lines=lines, follow=follow)

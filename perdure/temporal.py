@@ -66,7 +66,7 @@ from perdure.fleet.worker_deployment import own_build
 from perdure.fleet.worker_ends import no_longer_served
 from perdure.local_services.ready_file import say_what_is_polled
 from perdure.local_services.temporal_server import register_search_attributes
-from perdure.submission.parse_yaml import parse
+from perdure.strict_yaml import parse
 from perdure.workflows.registry import TASK_STARTS
 
 __all__ = ["PerdurePlugin", "activity_check", "activity_tool", "passing_through"]
@@ -322,7 +322,7 @@ def _named_well(models: Mapping[str, ModelClient]) -> Mapping[str, ModelClient]:
 
 def _role(name: str, given: str | Path) -> RoleFile:
     text = given.read_text(encoding="utf-8") if isinstance(given, Path) else given
-    return role_file(text, name=name, parse=parse)
+    return role_file(text, name=name)
 
 
 def _definition(given: Path | Mapping[str, JsonValue]) -> StoredDefinition:

@@ -52,7 +52,6 @@ from perdure.domain.tools.selection import SHELL_FULL
 from perdure.extending.check_decorator import CustomCheck
 from perdure.extending.hook_decorators import Hook
 from perdure.extending.own_loop import OwnLoops
-from perdure.submission.parse_yaml import parse
 
 if TYPE_CHECKING:
     from perdure.adapters.mcp.servers import McpServers
@@ -169,7 +168,7 @@ def build_parts(
         skill_folder=_waiting(WorkingSkills(), plugins),
         checks=_checks(settings, brought, snippets, plugins),
         hooks=_hooks(settings, brought, own_loops, plugins=plugins),
-        loops=LoopFiles(settings.home, parse, roles=brought.roles, definitions=brought.definitions),
+        loops=LoopFiles(settings.home, roles=brought.roles, definitions=brought.definitions),
         commands=commands,
         verifier=_waiting(Verifier(commands), plugins),
         deliverables=Deliverables(),

@@ -17,7 +17,7 @@ from perdure.domain.roles.parse_definition import Fields, owned_problems, read_d
 from perdure.domain.roles.resolved_loop import resolve_loop
 from perdure.domain.roles.spec import RolesSpec
 from perdure.submission.packaged_tasks import definition_names
-from perdure.submission.parse_yaml import read_file
+from perdure.submission.task_file import read_file
 
 DEFINITIONS = Path(str(files("perdure"))) / "definitions" / "tasks"
 EXAMPLE = "example.yaml"

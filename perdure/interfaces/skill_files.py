@@ -10,7 +10,8 @@ from perdure.domain.foundation.errors import InvalidInput, NotFound
 from perdure.domain.foundation.problems import problems_of
 from perdure.domain.memory.entries import TEXT_CHARACTERS, Share, Skill
 from perdure.domain.memory.skills import purpose_of, slug, split_front, title_of
-from perdure.submission.parse_yaml import fields_of, parse
+from perdure.strict_yaml import parse
+from perdure.submission.task_file import fields_of
 
 MAX_FILE_BYTES = 256 * 1024
 

@@ -10,7 +10,7 @@ from pydantic import JsonValue
 from perdure.domain.experiments.plan import INPUT, MOST_INPUTS, Entry, Fields
 from perdure.domain.foundation.errors import InvalidInput, NotFound
 from perdure.domain.foundation.problems import shown
-from perdure.submission.parse_yaml import parse
+from perdure.strict_yaml import parse
 from perdure.submission.plain_values import unsound
 
 MOST_BYTES = 256 * 1024 * 1024

@@ -28,7 +28,7 @@ from perdure.submission.experiment_scoring import scoring_of
 from perdure.submission.file_references import with_addresses
 from perdure.submission.findings import Findings, refused
 from perdure.submission.loading import load_data
-from perdure.submission.parse_yaml import fields_of, read_file
+from perdure.submission.task_file import fields_of, read_file
 from perdure.submission.types import Surroundings
 
 

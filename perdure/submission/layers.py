@@ -12,7 +12,7 @@ from perdure.domain.delegation.spec import DelegationSpec
 from perdure.domain.foundation.problems import Problem, nearest_name
 from perdure.domain.refine.spec import RefineSpec
 from perdure.domain.roles.spec import RolesSpec
-from perdure.submission.parse_yaml import parse
+from perdure.strict_yaml import parse
 from perdure.submission.types import Flags
 
 DEFAULTS_FILE = "perdure.yaml"

@@ -22,7 +22,7 @@ from perdure.submission.layers import (
     with_lists,
 )
 from perdure.submission.packaged_tasks import definition_file, open_inputs
-from perdure.submission.parse_yaml import FILE_SUFFIXES, fields_of, read_file
+from perdure.submission.task_file import FILE_SUFFIXES, fields_of, read_file
 from perdure.submission.types import Flags, Submission, Surroundings
 from perdure.submission.validation import idle_notes, validated
 

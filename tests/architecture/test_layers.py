@@ -108,6 +108,7 @@ PAGES_STAND_ON = (
     "perdure.interfaces.spending.",
     "perdure.interfaces.tokens.",
     "perdure.interfaces.web.",
+    "perdure.strict_yaml.",
 )
 
 

@@ -18,10 +18,9 @@ from perdure.domain.roles.spec import RolesSpec
 from perdure.domain.run.bookkeeping_messages import ServedModels
 from perdure.domain.run.spec import ModelsSpec
 from perdure.domain.specs import RUN_SPEC
-from perdure.submission.parse_yaml import parse
 
 KNOWN = "claude-known"
-LOOPS = LoopFiles(Path("/nowhere"), parse)
+LOOPS = LoopFiles(Path("/nowhere"))
 
 
 class FewModels:

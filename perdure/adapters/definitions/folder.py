@@ -6,7 +6,6 @@ import re
 from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 import yaml
 from pydantic import JsonValue, ValidationError
@@ -38,19 +37,12 @@ from perdure.domain.roles.parse_definition import (
     read_definition,
 )
 from perdure.domain.tools.definitions import AccessLevel
+from perdure.strict_yaml import parse
 
 LOOPS = "loops"
 SUFFIXES = (".yaml", ".yml", ".json")
 MAX_BYTES = 128 * 1024
 _FRONT = re.compile(r"\A---[ \t]*\n(?P<facts>.*?)\n?---[ \t]*(?:\n|\Z)(?P<body>.*)\Z", re.DOTALL)
-
-
-class Parse(Protocol):
-    """Parses YAML or JSON of limited size; raises `InvalidInput` with the name of what was read."""
-
-    def __call__(self, text: str, *, named: str) -> JsonValue:
-        """The data in a text."""
-        ...
 
 
 class _RoleFacts(FrozenModel):
@@ -87,7 +79,7 @@ def stored(
     )
 
 
-def role_file(text: str, *, name: str, parse: Parse) -> RoleFile:
+def role_file(text: str, *, name: str) -> RoleFile:
     """The role in a Markdown file: front matter, then the system prompt.
 
     Raises:
@@ -131,13 +123,11 @@ class LoopFolder:
     Args:
         root: the folder that contains `loops`.
         origin: the origin of its definitions.
-        parse: parses their files.
     """
 
-    def __init__(self, root: Path, *, origin: Origin, parse: Parse) -> None:
+    def __init__(self, root: Path, *, origin: Origin) -> None:
         self._root = root
         self._origin: Origin = origin
-        self._parse = parse
 
     def shelf(self) -> Shelf:
         """Everything in the folder; nothing if it does not exist."""
@@ -241,7 +231,7 @@ class LoopFolder:
     ) -> StoredDefinition | tuple[Problem, ...]:
         try:
             text = beneath.read((LOOPS, name), cap=MAX_BYTES).decode("utf-8-sig")
-            fields = self._parse(text, named=name)
+            fields = parse(text, named=name)
         except UnicodeDecodeError:
             return (Problem(path=name, found="other bytes", allowed="UTF-8 text"),)
         except (ToolFailure, InvalidInput) as error:
@@ -259,7 +249,7 @@ class LoopFolder:
         version = content_version(fields)
         for text in _texts(fields, is_json=path.lower().endswith(".json")):
             with contextlib.suppress(UnicodeEncodeError, InvalidInput):
-                again = self._parse(text, named=path)
+                again = parse(text, named=path)
                 if isinstance(again, dict) and content_version(again) == version:
                     return text.encode("utf-8")
         wrong = Problem(path="input", found="values no file can hold", allowed="plain JSON values")

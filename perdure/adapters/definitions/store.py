@@ -6,17 +6,18 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-from perdure.adapters.definitions.folder import LoopFolder, Parse, role_file, stored, taken
+from perdure.adapters.definitions.folder import LoopFolder, role_file, stored, taken
 from perdure.domain.foundation.errors import NotAllowed, NotFound, PreconditionRequired
 from perdure.domain.foundation.problems import nearest_name
 from perdure.domain.roles.definition_library import Library, RoleFile, StoredDefinition, refusal
 from perdure.domain.roles.parse_definition import Fields
+from perdure.strict_yaml import parse
 
 DEFINITIONS = Path(str(files("perdure"))) / "definitions"
 
 
 @cache
-def built_in_loops(parse: Parse) -> dict[str, StoredDefinition]:
+def built_in_loops() -> dict[str, StoredDefinition]:
     """The built-in definitions by name; a test checks that each is valid."""
     found: dict[str, StoredDefinition] = {}
     for path in sorted((DEFINITIONS / "loops").glob("*.yaml")):
@@ -29,12 +30,11 @@ def built_in_loops(parse: Parse) -> dict[str, StoredDefinition]:
 
 
 @cache
-def built_in_roles(parse: Parse) -> dict[str, RoleFile]:
+def built_in_roles() -> dict[str, RoleFile]:
     """The built-in roles by name."""
     paths = sorted((DEFINITIONS / "roles").glob("*.md"))
     return {
-        path.stem: role_file(path.read_text(encoding="utf-8"), name=path.stem, parse=parse)
-        for path in paths
+        path.stem: role_file(path.read_text(encoding="utf-8"), name=path.stem) for path in paths
     }
 
 
@@ -43,7 +43,6 @@ class LoopFiles:
 
     Args:
         home: the home folder of the installation.
-        parse: parses YAML and JSON.
         roles: roles that the embedding program passed in, by name; they hide built-in ones.
         definitions: definitions that it passed in, likewise.
     """
@@ -51,13 +50,11 @@ class LoopFiles:
     def __init__(
         self,
         home: Path,
-        parse: Parse,
         *,
         roles: Mapping[str, RoleFile] | None = None,
         definitions: Mapping[str, StoredDefinition] | None = None,
     ) -> None:
         self._home = home
-        self._parse = parse
         self._roles = roles or {}
         self._definitions = definitions or {}
 
@@ -89,13 +86,13 @@ class LoopFiles:
 
     def _library(self, workspace: str | None) -> Library:
         shelves = [folder.shelf() for folder in self._folders(workspace)]
-        found = {**built_in_loops(self._parse), **self._definitions}
+        found = {**built_in_loops(), **self._definitions}
         # The nearest folder comes last, so that its definitions hide the others.
         for shelf in reversed(shelves):
             found.update(shelf.definitions)
         return Library(
             definitions=dict(sorted(found.items())),
-            roles={**built_in_roles(self._parse), **self._roles},
+            roles={**built_in_roles(), **self._roles},
             broken=tuple(broken for shelf in shelves for broken in shelf.broken),
         )
 
@@ -134,8 +131,8 @@ class LoopFiles:
 
     def _folders(self, workspace: str | None) -> list[LoopFolder]:
         """The folders of definitions, the nearest first."""
-        home = LoopFolder(self._home, origin="home", parse=self._parse)
+        home = LoopFolder(self._home, origin="home")
         if workspace is None:
             return [home]
-        near = LoopFolder(Path(workspace), origin="workspace", parse=self._parse)
+        near = LoopFolder(Path(workspace), origin="workspace")
         return [near, home]

@@ -8,7 +8,6 @@ from decimal import Decimal
 from pathlib import Path
 from types import MappingProxyType
 
-import yaml
 from genai_prices.data_snapshot import get_snapshot
 from pydantic import Field, ValidationError
 
@@ -23,6 +22,7 @@ from perdure.domain.foundation.names import COMPATIBLE
 from perdure.domain.foundation.problems import problems_of
 from perdure.domain.llm.file_signatures import AttachmentKind
 from perdure.domain.llm.requests import Effort, ModelProfile, Price, ThinkingWay
+from perdure.strict_yaml import parse
 
 PROVIDER = "anthropic"
 
@@ -122,11 +122,12 @@ def load_price_sheet(path: Path) -> PriceSheet:
         InvalidInput: names every problem, with its path, what was found and what is allowed.
     """
     try:
-        value: object = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
         raise InvalidInput(
             f"The price sheet {path} cannot be read: {error}", cure="Correct the file."
         ) from error
+    value = parse(text, named=f"The price sheet {path}")
     try:
         return PriceSheet.model_validate(value or {})
     except ValidationError as error:

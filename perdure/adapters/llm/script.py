@@ -3,7 +3,6 @@
 from decimal import Decimal
 from typing import Literal, Self
 
-import yaml
 from pydantic import Field, JsonValue, ValidationError, model_validator
 
 from perdure.domain.foundation.base import FrozenModel
@@ -13,10 +12,12 @@ from perdure.domain.llm.errors import ModelErrorKind
 from perdure.domain.llm.file_signatures import AttachmentKind, MediaType
 from perdure.domain.llm.requests import Price, StopReason
 from perdure.domain.llm.usage import Usage
+from perdure.strict_yaml import parse
 
 LARGE_WINDOW = 1_000_000
 LARGE_OUTPUT = 100_000
 WORKER = "worker"
+MOST_VALUES = 1_000_000  # a script of ten thousand replies is no strange one
 
 
 class ScriptPrice(FrozenModel):
@@ -153,12 +154,7 @@ def parse_script(text: str, *, source: str = "script") -> Script:
     Raises:
         InvalidInput: names every problem, with its path, what was found and what is allowed.
     """
-    try:
-        value: object = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise InvalidInput(
-            f"{source} is not YAML: {error}", cure="Correct the file and submit it again."
-        ) from error
+    value = parse(text, named=source, cure="Correct it and submit it again.", most=MOST_VALUES)
     try:
         script = Script.model_validate(value)
     except ValidationError as error:

@@ -9,7 +9,6 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-import yaml
 from pydantic import Field, ValidationError, model_validator
 
 from perdure.domain.foundation.base import FrozenModel
@@ -18,6 +17,7 @@ from perdure.domain.foundation.problems import problems_of
 from perdure.domain.ports import PinnedServers
 from perdure.domain.tools.definitions import DEFAULT_TIMEOUT_S, AccessClass
 from perdure.domain.tools.mcp_servers import NAME, ServerSpec
+from perdure.strict_yaml import parse
 
 BOOK_FILE = "mcp.yaml"
 ServerAccess = Literal["read", "write", "execute", "network"]
@@ -147,11 +147,12 @@ def load_book(path: Path) -> AllowedServers:
     if not path.exists():
         return AllowedServers()
     try:
-        value: object = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
         raise InvalidInput(
             f"The book of MCP servers {path} cannot be read: {error}", cure="Correct the file."
         ) from error
+    value = parse(text, named=f"The book of MCP servers {path}")
     try:
         return AllowedServers.model_validate(value or {})
     except ValidationError as error:

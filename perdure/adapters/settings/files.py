@@ -13,11 +13,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import yaml
-
 from perdure.adapters.settings.secret_references import WAYS, is_reference
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.problems import nearest_name
+from perdure.strict_yaml import parse
 
 FILE = "perdure.yaml"
 TRUSTED = "trusted.json"
@@ -124,21 +123,19 @@ def _loaded(path: Path) -> dict[str, object] | None:
     if len(data) > MAX_BYTES:
         raise InvalidInput(f"The file {path} is larger than {MAX_BYTES} bytes.", cure="Shorten it.")
     try:
-        loaded: object = yaml.safe_load(data)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f", line {mark.line + 1}" if mark is not None else ""
-        what = getattr(error, "problem", None) or "it is not YAML"
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
         raise InvalidInput(
-            f"The file {path} cannot be read{place}: {what}.", cure="Correct that place."
+            f"The file {path} is not UTF-8 text ({error.reason}).", cure="Save it as UTF-8."
         ) from None
+    loaded = parse(text, named=f"The file {path}")
     if loaded is None:
         return {}
     if not isinstance(loaded, dict):
         raise InvalidInput(
             f"The file {path} holds no fields.", cure="Write lines such as `model: claude-…`."
         )
-    return {str(name): value for name, value in loaded.items()}
+    return {**loaded}
 
 
 def _unknown(data: Mapping[str, object], known: frozenset[str]) -> list[str]:

@@ -30,7 +30,7 @@ from perdure.interfaces.definitions import DEFINITIONS, definitions
 from perdure.interfaces.mcp.handler import Desk, McpSite
 from perdure.interfaces.run_tree import gate_in_full
 from perdure.submission.packaged_tasks import definition_file
-from perdure.submission.parse_yaml import read_file
+from perdure.submission.task_file import read_file
 
 INPUT_REQUIRED = "2026-07-28"
 BY = "the person at an MCP client"

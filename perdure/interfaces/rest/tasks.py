@@ -9,7 +9,7 @@ from perdure.interfaces.definitions import DEFINITIONS, Definition, definitions
 from perdure.interfaces.rest.auth import Reader
 from perdure.interfaces.rest.request_limits import BoundedRoute
 from perdure.submission.layers import Fields
-from perdure.submission.parse_yaml import read_file
+from perdure.submission.task_file import read_file
 
 HERE = "."
 router = APIRouter(prefix="/api/v1/tasks", tags=["tasks"], route_class=BoundedRoute)

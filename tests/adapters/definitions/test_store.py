@@ -18,7 +18,6 @@ from perdure.domain.foundation.errors import (
 )
 from perdure.domain.roles.definition_library import StoredDefinition
 from perdure.domain.roles.parse_definition import Fields
-from perdure.submission.parse_yaml import parse
 
 BUILT_IN = {
     "diverge-converge",
@@ -41,7 +40,7 @@ def fields(name: str = "mine", **more: object) -> Fields:
 
 @pytest.fixture
 def store(tmp_path: Path) -> LoopFiles:
-    return LoopFiles(tmp_path / "home", parse)
+    return LoopFiles(tmp_path / "home")
 
 
 async def made(store: LoopFiles, name: str = "mine", **where: str) -> StoredDefinition:

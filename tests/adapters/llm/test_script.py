@@ -58,7 +58,7 @@ def test_errors_can_be_named_by_one_word(word: str) -> None:
         ("price: {input_per_million: -1}\nreplies: [{text: a}]", "price.input_per_million", "-1"),
         ("replies: [{text: a}]\nexhausted: maybe", "exhausted", "maybe"),
         ("{}", "replies", "required"),
-        ("replies: [{text: a", "not YAML", "line 1"),
+        ("replies: [{text: a", "cannot be read as YAML", "line 1"),
     ],
 )
 def test_problems_name_their_place(text: str, path: str, hint: str) -> None:

@@ -36,7 +36,6 @@ from perdure.interfaces.services import (
     RuntimeView,
     Services,
 )
-from perdure.submission.parse_yaml import parse
 from tests.interfaces.cli.gateway import MemoryGateway
 from tests.interfaces.cli.samples import RUN
 from tests.interfaces.cli.stores import MemoryBlobs, MemoryTranscripts, MemoryWorkspaces
@@ -175,7 +174,7 @@ class Installation:
             keys=None,  # pyright: ignore[reportArgumentType]
             kill_worker=self._kill,
             lay_out=lay_out,
-            loops=lambda: LoopFiles(self.folder / "home", parse),
+            loops=lambda: LoopFiles(self.folder / "home"),
             in_home=self._in_home,
             with_plugins=self._with_plugins,
             config=ConfigFiles(self.folder / "home", self.folder),
@@ -236,7 +235,7 @@ class Installation:
             access=stores and stores.access,
             audit=stores and stores.audit,
             notices=stores and stores.notices,
-            definitions=lambda: LoopFiles(self.folder / "home", parse),
+            definitions=lambda: LoopFiles(self.folder / "home"),
             models=MemoryModels,
             endpoints=ENDPOINTS,
         )

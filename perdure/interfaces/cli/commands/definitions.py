@@ -33,7 +33,7 @@ from perdure.interfaces.definitions import (
 from perdure.interfaces.definitions import definitions as all_definitions
 from perdure.submission.loading import store
 from perdure.submission.packaged_tasks import PREFIX, definition_names
-from perdure.submission.parse_yaml import read_file
+from perdure.submission.task_file import read_file
 from perdure.submission.types import Submission
 
 

@@ -2,7 +2,6 @@
 
 from typing import Annotated
 
-import yaml
 from cyclopts import App, Parameter
 from pydantic import JsonValue
 
@@ -17,6 +16,7 @@ from perdure.interfaces.cli.session import ALL, LAST, Session
 from perdure.interfaces.cli.views.loops import controlled_view, loop_definitions_view, loops_view
 from perdure.interfaces.loop_service import NO_FLAGS, LoopService
 from perdure.interfaces.services import Services
+from perdure.strict_yaml import parse
 from perdure.submission.loading import store
 from perdure.submission.types import Flags
 
@@ -189,8 +189,8 @@ def _parameter(item: str) -> tuple[str, JsonValue]:
             f"--param {item}: found no name=value.", cure="Write it as --param topic=rust."
         )
     try:
-        parsed: JsonValue = yaml.safe_load(value)
-    except yaml.YAMLError:
+        parsed = parse(value, named=item)
+    except InvalidInput:
         parsed = value
     plain = isinstance(parsed, bool | int | float | str | list | dict)
     return name.strip(), parsed if plain and value.strip() else value

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Annotated, Literal
 
-import yaml
 from cyclopts import Parameter
 from pydantic import JsonValue
 
@@ -12,6 +11,7 @@ from perdure.domain.budget.envelope import BudgetLimits
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.problems import nearest_name
 from perdure.interfaces.cli.session import Session
+from perdure.strict_yaml import parse
 
 # Only the kinds that can be started; ids and filters know more kinds.
 Kind = Literal["agent", "refine", "roles", "delegation"]
@@ -53,8 +53,8 @@ def _limit(item: str) -> tuple[str, JsonValue]:
 
 def _plain(item: str, value: str) -> JsonValue:
     try:
-        loaded: JsonValue = yaml.safe_load(value)
-    except yaml.YAMLError:
+        loaded = parse(value, named=item)
+    except InvalidInput:
         loaded = value
     if not value or isinstance(loaded, dict | list):
         raise InvalidInput(f"--budget {item}: there is no value after `=`.", cure=CURE)

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Annotated, Literal
 from uuid import uuid4
 
-import yaml
 from cyclopts import Parameter
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
@@ -33,6 +32,7 @@ from perdure.interfaces.cli.views.layout import DIM
 from perdure.interfaces.cli.views.runs import bulk_view, receipt_view, repaired_view
 from perdure.interfaces.run_tree import asked_here
 from perdure.interfaces.services import Services
+from perdure.strict_yaml import parse
 
 KindFilter = Annotated[Kind | None, Parameter(name="--kind")]
 _JSON_LIST: TypeAdapter[list[JsonValue]] = TypeAdapter(list[JsonValue])
@@ -298,13 +298,12 @@ def _require_heard(status: RunStatus) -> None:
 
 def _rubric(path: Path) -> list[JsonValue]:
     try:
-        loaded = yaml.safe_load(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         raise NotFound(f"There is no file {path}.", cure="Check the path.") from None
-    except yaml.YAMLError as error:
-        raise InvalidInput(
-            f"{path} is neither YAML nor JSON: {error}", cure="Correct the file."
-        ) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"{path} cannot be read: {error}.", cure="Correct the file.") from None
+    loaded = parse(text, named=str(path))
     inner = loaded.get("rubric", loaded) if isinstance(loaded, dict) else loaded
     try:
         return _JSON_LIST.validate_python(inner)

@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping
 
-import yaml
 from pydantic import JsonValue
 
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.interfaces.experiments.pasted_inputs import inputs_of
 from perdure.interfaces.web.api_calls import ApiProblem
+from perdure.strict_yaml import parse
 
 
 class ExperimentForm(FrozenModel):
@@ -113,10 +113,9 @@ def wrong(field: str, found: str) -> ApiProblem:
 
 def _yaml(field: str, text: str) -> JsonValue:
     try:
-        found: JsonValue = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError) as error:
-        raise wrong(field, f"no YAML ({' '.join(str(error).split())[:200]})") from None
-    return found
+        return parse(text, named="this")
+    except InvalidInput as error:
+        raise wrong(field, error.message) from None
 
 
 def _whole(text: str) -> JsonValue:

@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 
-import yaml
 from pydantic import JsonValue
 
 from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.foundation.errors import InvalidInput
 from perdure.interfaces.web.api_calls import ApiProblem
+from perdure.strict_yaml import parse
 
 HOURS_S = 3_600
 
@@ -66,12 +67,12 @@ class ScheduleForm(FrozenModel):
 
     def _task(self) -> dict[str, JsonValue]:
         try:
-            found = yaml.safe_load(self.task)
-        except yaml.YAMLError as error:
-            raise _wrong(f"no YAML ({' '.join(str(error).split())[:200]})") from None
+            found = parse(self.task, named="this")
+        except InvalidInput as error:
+            raise _wrong(error.message) from None
         if not isinstance(found, dict):
             raise _wrong("no fields of a task, such as `goal: Write the news.`")
-        return {str(name): value for name, value in found.items()}
+        return found
 
 
 def _seconds(hours: str) -> JsonValue:

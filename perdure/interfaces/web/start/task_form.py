@@ -7,12 +7,14 @@ from pydantic import JsonValue
 
 from perdure.domain.evaluation.rubric import Dimension
 from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.refine.checks_from_goal import derive, judged_goal
 from perdure.domain.roles.definition import text_of
 from perdure.domain.run.loop_api import LoopParameter
 from perdure.interfaces.rest.tasks import ReadyTask
 from perdure.interfaces.web.api_calls import ApiProblem
 from perdure.interfaces.web.start.files import ChosenFiles, kept_of, kept_values
+from perdure.strict_yaml import parse
 
 NAME_CHARACTERS = 60
 INPUT = "input:"
@@ -171,12 +173,12 @@ class TaskForm(FrozenModel):
         if not self.more:
             return {}
         try:
-            found = yaml.safe_load(self.more)
-        except yaml.YAMLError as error:
-            raise _wrong("more", f"no YAML ({' '.join(str(error).split())[:200]})") from None
+            found = parse(self.more, named="this")
+        except InvalidInput as error:
+            raise _wrong("more", error.message) from None
         if not isinstance(found, dict):
             raise _wrong("more", "no fields of a task, such as `budget: {tokens: 50000}`")
-        return {str(name): value for name, value in found.items()}
+        return found
 
 
 def _taken(fields: Task, part: str, name: str) -> str:

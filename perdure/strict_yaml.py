@@ -1,20 +1,19 @@
-"""Parses task files: YAML or JSON of limited size, without dates and repeated keys.
+"""Reads what people write as YAML or JSON: plain data of limited size, without repeated keys.
 
 Keys are names, so they are texts as they are written: `on:` is no `true`, and `2026:` no number.
+Dates stay texts. Of a key that is given twice, one value would win without a word.
 """
 
 import re
-from pathlib import Path
 
 import yaml
 from pydantic import JsonValue, TypeAdapter
 
-from perdure.domain.foundation.errors import InvalidInput, NotFound
+from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.problems import path_of, shown
 
-FILE_SUFFIXES = frozenset({".yaml", ".yml", ".json"})
-MAX_FILE_BYTES = 1024 * 1024
 MAX_NODES = 50_000
+CURE = "Correct that place."
 _JSON: TypeAdapter[JsonValue] = TypeAdapter(JsonValue)
 MOST_DEEP = 200
 DEEP_TOLD = 6
@@ -96,64 +95,31 @@ _Loader.yaml_implicit_resolvers = {
 }
 
 
-def read_file(path: Path) -> dict[str, JsonValue]:
-    """The fields of a task file, or of a file of defaults.
+def parse(text: str, *, named: str, cure: str = CURE, most: int = MAX_NODES) -> JsonValue:
+    """Parse YAML, and so JSON, into plain data.
+
+    Args:
+        text: what was written.
+        named: what it is, for errors, such as the path of its file.
+        cure: what an error tells to do where it is no YAML.
+        most: values that it may hold, counted with aliases expanded.
 
     Raises:
-        NotFound: the file does not exist.
-        InvalidInput: it is not YAML or JSON with fields, or is too large.
+        InvalidInput: it is no YAML, repeats a key, or holds what JSON cannot say; names the place.
     """
-    try:
-        with path.open("rb") as file:
-            data = file.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise NotFound(
-            f"The file {path} cannot be read: {error.strerror or error}.", cure="Check the path."
-        ) from error
-    if len(data) > MAX_FILE_BYTES:
-        raise InvalidInput(
-            f"The file {path} is larger than {MAX_FILE_BYTES} bytes.",
-            cure="Move long texts into files of their own and refer to them with `file:`.",
-        )
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InvalidInput(
-            f"The file {path} is not UTF-8 text ({error.reason}).",
-            cure="Save it as UTF-8, or name another file.",
-        ) from error
-    return fields_of(parse(text, named=str(path)), named=str(path))
-
-
-def parse(text: str, *, named: str) -> JsonValue:
-    """Parse YAML, and so JSON, into plain data; raises `InvalidInput`, which names the text."""
     try:
         loaded: object = yaml.load(text, Loader=_Loader)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise InvalidInput(
             f"{named} cannot be read as YAML or JSON: {_place(error)}.",
-            cure="Correct that place; `perdure schema KIND` shows what a task file holds.",
+            cure=cure,
         ) from error
-    _require_plain(loaded, named=named)
+    _require_plain(loaded, named=named, most=most)
     return _JSON.validate_python(loaded)
 
 
-def fields_of(value: JsonValue, *, named: str) -> dict[str, JsonValue]:
-    """The fields in a file; an empty file has none."""
-    match value:
-        case None:
-            return {}
-        case dict():
-            return value
-        case _:
-            raise InvalidInput(
-                f"{named} holds {_word(value)} instead of fields such as `kind:` and `goal:`.",
-                cure="`perdure new` writes a file to begin with.",
-            )
-
-
-def _require_plain(value: object, *, named: str) -> None:
-    """Refuse what JSON cannot say, and more values than a task has.
+def _require_plain(value: object, *, named: str, most: int) -> None:
+    """Refuse what JSON cannot say, and more values than anybody writes.
 
     Values are counted with aliases expanded, which can make a small file huge.
     """
@@ -162,9 +128,9 @@ def _require_plain(value: object, *, named: str) -> None:
     while waiting:
         item, path = waiting.pop()
         count += 1
-        if count > MAX_NODES:
+        if count > most:
             raise InvalidInput(
-                f"{named} holds more than {MAX_NODES} values.",
+                f"{named} holds more than {most} values.",
                 cure="Shorten it; aliases count as what they repeat.",
             )
         why = _foreign(item) if len(path) <= MOST_DEEP else f"more than {MOST_DEEP} levels"
@@ -203,13 +169,3 @@ def _place(error: Exception) -> str:
     if isinstance(error, RecursionError):
         return "it is nested too deep, or holds itself"
     return str(error).splitlines()[0] if str(error) else type(error).__name__
-
-
-def _word(value: JsonValue) -> str:
-    match value:
-        case list():
-            return "a list"
-        case str():
-            return "a text"
-        case _:
-            return "one value"
