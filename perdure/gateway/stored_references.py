@@ -1,22 +1,30 @@
-"""Checks that the stores have what a specification names: content, a session, a project."""
+"""Checks that the stores have what a task names: content, skills, a session, a project."""
 
 from typing import Protocol
 
 from perdure.domain.agent.spec import AgentSpec
 from perdure.domain.foundation.errors import NotFound, PerdureError
+from perdure.domain.foundation.problems import nearest_name, shown
 from perdure.domain.llm.attachments import attachment_in
+from perdure.domain.memory.entries import Skill
+from perdure.domain.memory.store import MemoryStore
 from perdure.domain.ports import BlobStore
 from perdure.domain.projects.ports import ProjectStore, SessionStore
 from perdure.domain.roles.spec import RolesSpec
 from perdure.domain.specs import Spec
 from perdure.gateway.project_assignment import known_project, open_session
 
+SKILLS_COMPARED = 1_000
+
 
 class ReferenceStores(Protocol):
-    """The stores that references point to: blobs, sessions, projects."""
+    """The stores that references point to: blobs, memory, sessions, projects."""
 
     @property
     def blobs(self) -> BlobStore: ...
+
+    @property
+    def memory(self) -> MemoryStore: ...
 
     @property
     def sessions(self) -> SessionStore: ...
@@ -34,6 +42,7 @@ class StoredReferences:
     async def problems(self, spec: Spec, /) -> list[str]:
         """A line `path: what is wrong` for each reference that points to nothing."""
         found = [await self._unless_stored(*named) for named in _addresses(spec).items()]
+        found += [await self._unless_known(at, name) for at, name in enumerate(spec.skills)]
         if isinstance(spec, RolesSpec):
             found += await self._of_roles(spec)
         return [problem for problem in found if problem]
@@ -44,6 +53,14 @@ class StoredReferences:
         except NotFound as error:  # malformed address
             return f"{path}: {error}"
         return "" if stored else f"{path}: the store has no content {address}"
+
+    async def _unless_known(self, at: int, name: str) -> str:
+        if await self._stores.memory.skill(name) is not None:
+            return ""
+        known = await self._stores.memory.list(kinds=("skill",), limit=SKILLS_COMPARED)
+        near = nearest_name(name, [one.name for one in known if isinstance(one, Skill)])
+        hint = f"Did you mean {near}?" if near else "`perdure skills` lists them"
+        return f"skills[{at}]: there is no skill {shown(name)}. {hint}"
 
     async def _of_roles(self, spec: RolesSpec) -> list[str]:
         found: list[str] = []
