@@ -11,7 +11,7 @@ with more fields, after an upgrade of a part or after a rollback.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -78,16 +78,47 @@ def without_unknown(data: str | bytes, error: ValidationError) -> tuple[str, tup
     found = error.errors(include_url=False)
     if any(one["type"] not in {UNKNOWN, NEWER} for one in found):
         raise error
-    instead = {one["loc"]: _stand_in(one) for one in found}
-    places = [
-        one["loc"] if instead[one["loc"]] else _left_out(one["loc"], newer=one["type"] == NEWER)
-        for one in found
-    ]
     whole: JsonValue = json.loads(data)
+    places, instead = list[Place](), dict[Place, str]()
+    for one, place in zip(found, _places(whole, found), strict=True):
+        stand_in = _stand_in(one)
+        places.append(place if stand_in else _left_out(place, newer=one["type"] == NEWER))
+        if stand_in:
+            instead[place] = stand_in
     # The last of a list first: the others keep their places.
     for place in sorted(set(places), key=_in_order, reverse=True):
         _drop(whole, place, instead=instead.get(place))
     return json.dumps(whole), tuple(".".join(str(step) for step in place) for place in places)
+
+
+def _places(whole: JsonValue, found: Sequence[ErrorDetails]) -> list[Place]:
+    """Where in the JSON each problem is, in the order given.
+
+    A validation names more steps than there are keys: the tag of a union is one too, and may be
+    called like a field beside it (`agent` in a specification of the kind `agent`). So a place may
+    be read in several ways. No two problems have one place, and those of one reading choose first.
+    """
+    readings = [list(dict.fromkeys(_readings(whole, one["loc"]))) for one in found]
+    chosen = dict[int, Place]()
+    for at in sorted(range(len(found)), key=lambda at: len(readings[at])):
+        free = [place for place in readings[at] if place not in chosen.values()]
+        exact = [place for place in free if _value_at(whole, place) == found[at]["input"]]
+        chosen[at] = next(iter((*exact, *free, *readings[at])), found[at]["loc"])
+    return [chosen[at] for at in range(len(found))]
+
+
+def _readings(value: JsonValue, place: Place) -> Iterator[Place]:
+    """The ways from a value to something that is there; a text may be a key, or only a tag."""
+    if not place:
+        return
+    step, rest = place[0], place[1:]
+    if _has(value, step):
+        if not rest:
+            yield (step,)
+        for way in _readings(_inside(value, step), rest):
+            yield (step, *way)
+    if isinstance(step, str):
+        yield from _readings(value, rest)
 
 
 def _stand_in(error: ErrorDetails) -> str | None:
@@ -110,10 +141,7 @@ def _in_order(place: Place) -> tuple[tuple[bool, int, str], ...]:
 
 
 def _drop(value: JsonValue, place: Place, *, instead: str | None = None) -> None:
-    """Take one value out, or put another in its place.
-
-    Steps that are tags of unions, and no keys, are passed over.
-    """
+    """Take one value out, or put another in its place."""
     *way, name = place
     for step in way:
         value = _inside(value, step)
@@ -126,6 +154,22 @@ def _drop(value: JsonValue, place: Place, *, instead: str | None = None) -> None
             value.pop(name)
         case _:
             return
+
+
+def _value_at(value: JsonValue, place: Place) -> JsonValue:
+    for step in place:
+        value = _inside(value, step)
+    return value
+
+
+def _has(value: JsonValue, step: int | str) -> bool:
+    match value, step:
+        case dict(), str():
+            return step in value
+        case list(), int():
+            return step < len(value)
+        case _:
+            return False
 
 
 def _inside(value: JsonValue, step: int | str) -> JsonValue:

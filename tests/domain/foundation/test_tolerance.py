@@ -14,7 +14,8 @@ from perdure.domain.foundation.tolerance import read, read_as, read_value
 from perdure.domain.run.events import Event
 from perdure.domain.run.result import RunResult
 from perdure.domain.specs import RUN_SPEC
-from perdure.domain.turns.turn import CallOutcome
+from perdure.domain.turns.entries import ResultsEntry, ToolResultEntry
+from perdure.domain.turns.turn import CallOutcome, TurnState
 
 
 class Leaf(FrozenModel):
@@ -169,6 +170,45 @@ def test_a_specification_of_another_version_is_read_and_a_file_stays_strict() ->
         RUN_SPEC.validate_python(given)
     spec = read_as(RUN_SPEC, json.dumps(given))
     assert spec.metadata.model_extra == {"mine": "b"}
+
+
+SCORED = [{"name": "short", "evaluator": {"check": "length", "unit": "words", "max": 9}}]
+SPECS: dict[str, dict[str, object]] = {
+    "agent": {},
+    "refine": {"rubric": SCORED},
+    "roles": {"roles": {"definition": "harness"}},
+    "delegation": {"rubric": SCORED},
+}
+PARTS = ["whole", "own", "models", "budget"]
+
+
+@pytest.mark.parametrize("kind", SPECS)
+@given(places=st.sets(st.sampled_from(PARTS)), told=st.sets(st.sampled_from(["x", "y"])))
+def test_a_kind_that_is_called_like_a_part_hides_no_unknown_field(
+    kind: str, places: set[str], told: set[str]
+) -> None:
+    """A validation calls the whole `agent`, and its part `agent.agent`."""
+    spec = RUN_SPEC.validate_python({"kind": kind, "goal": "g", **SPECS[kind]})
+    data = json.loads(spec.model_dump_json())
+    spots = {"whole": data, "own": data[kind], "models": data["models"], "budget": data["budget"]}
+    for place in places:
+        spots[place] |= {f"novel_{name}": name for name in told}
+    assert read_as(RUN_SPEC, json.dumps(data)) == spec
+
+
+@pytest.mark.parametrize("places", [("entry",), ("result",), ("entry", "result")])
+def test_an_entry_that_is_called_like_its_list_hides_no_unknown_field(
+    places: tuple[str, ...],
+) -> None:
+    """As of tool results that a run carries into its next execution."""
+    entry = ResultsEntry(type="results", results=(ToolResultEntry(call_id="a", name="t"),))
+    state = TurnState(entries=[entry])
+    data = json.loads(state.model_dump_json())
+    written = data["entries"][0]
+    spots = {"entry": written, "result": written["results"][0]}
+    for place in places:
+        spots[place]["novelty"] = "x"
+    assert read(TurnState, json.dumps(data)) == state
 
 
 def test_a_plain_union_is_read_too() -> None:
