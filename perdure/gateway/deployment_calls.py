@@ -3,6 +3,7 @@
 They send requests to the workflow service directly.
 """
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from google.protobuf.field_mask_pb2 import FieldMask
@@ -23,6 +24,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from perdure.domain.foundation.names import OPEN_EXECUTION
 from perdure.domain.installation.deployment import Build, BuildStatus
 
+VERSION = "TemporalWorkerDeploymentVersion"
 _STATUSES: dict[int, BuildStatus] = {
     WorkerDeploymentVersionStatus.WORKER_DEPLOYMENT_VERSION_STATUS_CURRENT: "current",
     WorkerDeploymentVersionStatus.WORKER_DEPLOYMENT_VERSION_STATUS_RAMPING: "ramping",
@@ -133,9 +135,23 @@ async def move(client: Client, name: str, build: str, *, run: str, execution: st
 def pinned_to(name: str, build: str) -> str:
     """The visibility query of open runs that are pinned to a build."""
     return (
-        f"TemporalWorkerDeploymentVersion = '{name}:{build}' AND {OPEN_EXECUTION} "
+        f"{VERSION} = '{name}:{build}' AND {OPEN_EXECUTION} "
         "AND TemporalWorkflowVersioningBehavior = 'Pinned'"
     )
+
+
+def pinned_elsewhere(name: str, builds: Sequence[str]) -> str:
+    """The visibility query of open runs that are pinned to builds of a deployment but these."""
+    others = "".join(f" AND {VERSION} != '{name}:{build}'" for build in builds)
+    return (
+        f"{VERSION} STARTS_WITH '{name}:'{others} AND {OPEN_EXECUTION} "
+        "AND TemporalWorkflowVersioningBehavior = 'Pinned'"
+    )
+
+
+def build_of(name: str, version: str) -> str:
+    """The build of a version as the server's lists name it."""
+    return version.removeprefix(f"{name}:")
 
 
 def _when(stamp: Timestamp) -> datetime | None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 
 from temporalio.client import Client
@@ -64,13 +64,22 @@ class Deployments:
         self._now = now
 
     async def status(self) -> Deployment:
-        """The builds with their workers and runs.
+        """The builds with their workers and runs, also deleted ones to which runs are pinned.
 
         Raises:
             InvalidInput: the settings name no deployment.
+            NotFound: no worker has registered with it.
             ServiceUnavailable: the server does not support worker versioning.
         """
-        return await self._counted(await self._described())
+        try:
+            kept = (await self._described()).builds
+        except NotFound:
+            if not await self._deleted(()):
+                raise
+            kept = ()
+        deleted = await self._deleted([build.id for build in kept])
+        builds = await self._counted((*kept, *deleted))
+        return Deployment(name=self._chosen_name(), own=self._own, builds=builds)
 
     async def promote(self, build: str | None = None) -> Deployment:
         """Make a build the current one; by default, the build of this code.
@@ -216,21 +225,35 @@ class Deployments:
                         ) from error
                 await asyncio.sleep(REGISTERED_LOOK_S)
 
-    async def _counted(self, described: Described) -> Deployment:
+    async def _deleted(self, known: Sequence[str]) -> tuple[Build, ...]:
+        """Builds that the server no longer keeps, though open runs are pinned to them.
+
+        It deletes a version that has no workers when somebody asks for it, whatever is pinned
+        there. Its lists still name it, one after the other.
+        """
+        name, found = self._chosen_name(), list[str]()
+        while True:
+            query = deployment_calls.pinned_elsewhere(name, (*known, *found))
+            page, _ = await self._server.page(query, limit=1, cursor=None)
+            version = page[0].text(deployment_calls.VERSION) if page else None
+            if version is None or (build := deployment_calls.build_of(name, version)) in found:
+                return tuple(Build(id=one, status="deleted") for one in found)
+            found.append(build)
+
+    async def _counted(self, listed: Sequence[Build]) -> tuple[Build, ...]:
+        """The builds with their workers and runs."""
         name, client = self._chosen_name(), await self._server.client()
         queue = loops_queue(await self._records.installation())
         with self._server.translated():
             workers = await workers_by_build(client, queue, now=self._now())
-            builds = [
-                build.model_copy(
-                    update={
-                        "workers": workers[build.id],
-                        "runs": await count_of(client, deployment_calls.pinned_to(name, build.id)),
-                    }
-                )
-                for build in described.builds
+            runs = [
+                await count_of(client, deployment_calls.pinned_to(name, build.id))
+                for build in listed
             ]
-        return Deployment(name=name, own=self._own, builds=tuple(builds))
+        return tuple(
+            build.model_copy(update={"workers": workers[build.id], "runs": count})
+            for build, count in zip(listed, runs, strict=True)
+        )
 
 
 def _only(deployment: Deployment, build: str) -> Build:

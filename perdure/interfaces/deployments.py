@@ -39,8 +39,9 @@ def advice(deployment: Deployment) -> tuple[str, ...]:
         )
     for build in deployment.stranded:
         if build.status != "current":
+            gone = "it was deleted at the server" if build.status == "deleted" else "there are none"
             told.append(
-                f"{runs(build)} of {build.id} wait for its workers, and there are none: start one, "
+                f"{runs(build)} of {build.id} wait for its workers, and {gone}: start one, "
                 f"or `perdure deploy drain {build.id} --move`."
             )
     told += [f"The workers of {build.id} may end: no run needs it." for build in ended(deployment)]

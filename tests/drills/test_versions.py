@@ -14,8 +14,11 @@ from ground import FAST, Ground, ground
 from installation import dev_server
 from other_version import next_version, other_decisions
 from provider import Play
+from temporalio.api.deployment.v1 import WorkerDeploymentVersion
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
+from temporalio.api.workflowservice.v1 import DeleteWorkerDeploymentVersionRequest
+from temporalio.service import RPCError, RPCStatusCode
 from temporalio.testing import WorkflowEnvironment
 from waiting import eventually
 
@@ -228,6 +231,55 @@ async def test_runs_of_a_build_that_is_gone_wait_in_words_and_can_be_moved(
             drained = await _deployments(drill).drain(gone.id, move=True)
             assert (drained.moved, drained.stays) == ((run,), {})
             assert (await drill.site.gateway.result(run)).output == "done"
+
+
+@pytest.mark.long
+async def test_runs_of_a_build_that_was_deleted_at_the_server_are_told_and_can_be_moved(
+    tmp_path: Path,
+) -> None:
+    """The server deletes a version that has no workers, whatever is pinned there."""
+    forgets_pollers = ("--dynamic-config-value", 'matching.PollerHistoryTTL="1s"')
+    async with (
+        dev_server(*SOON, *forgets_pollers) as environment,
+        ground(
+            tmp_path, environment.client.service_client.config.target_host, deployment=NAME
+        ) as drill,
+    ):
+        drill.provider.choose = _turns
+        rolling = _deployments(drill)
+        ahead = next_version(tmp_path / "ahead")
+        async with drill.site.worker_process(**_environment(drill, ahead)) as before:
+            run = await drill.start()
+            await drill.billed(2)
+            gone = (await rolling.status()).builds[0].id
+            await before.kill()
+        drill.provider.open("held")
+
+        version = DeleteWorkerDeploymentVersionRequest(
+            namespace=environment.client.namespace,
+            deployment_version=WorkerDeploymentVersion(deployment_name=NAME, build_id=gone),
+            skip_drainage=True,
+        )
+
+        async def deleted() -> bool:
+            # The server refuses while somebody fetched for it a moment ago.
+            service = environment.client.workflow_service
+            try:
+                await service.delete_worker_deployment_version(version)
+            except RPCError as error:
+                return error.status == RPCStatusCode.NOT_FOUND
+            return True
+
+        async with drill.site.worker_process(**_environment(drill, None)):
+            await _registered_beside(rolling, gone)
+            await rolling.promote()
+            await eventually(deleted, seconds=300, every=1)
+            told = [(one.status, one.runs) for one in (await rolling.status()).builds]
+            assert told == [("current", 0), ("deleted", 1)]
+            drained = await rolling.drain(gone, move=True)
+            assert (drained.moved, drained.stays) == ((run,), {})
+            assert (await drill.site.gateway.result(run)).output == "done"
+            assert [one.id for one in (await rolling.status()).builds] == [build_id()]
 
 
 @pytest.mark.long

@@ -5,7 +5,7 @@ from typing import Literal
 
 from perdure.domain.foundation.base import FrozenModel
 
-BuildStatus = Literal["inactive", "current", "ramping", "draining", "drained"]
+BuildStatus = Literal["inactive", "current", "ramping", "draining", "drained", "deleted"]
 
 
 class Build(FrozenModel):
@@ -14,7 +14,8 @@ class Build(FrozenModel):
     Args:
         id: package version and digest of the workflow code.
         status: `current` begins new runs; `ramping` a part of them; `draining` still has runs
-            that are pinned to it; `inactive` was never used.
+            that are pinned to it; `inactive` was never used; `deleted` is no longer kept by the
+            server, and runs that are pinned to it wait.
         since: when it got that status.
         workers: how many fetch tasks of runs now.
         runs: open runs that are pinned to it.

@@ -5,6 +5,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from perdure.domain.foundation.errors import NotFound
 from perdure.domain.installation.deployment import Deployment, Drained
 from perdure.interfaces.cli.commands.parameters import Given
 from perdure.interfaces.cli.session import Session
@@ -80,7 +81,11 @@ async def _waited(session: Session, gateway: DeploymentGateway, begun: Drained) 
         while now.build.runs:
             progress(f"{runs(now.build)} left")
             await asyncio.sleep(LOOK_S)
-            now = await gateway.drain(begun.build.id)
+            try:
+                now = await gateway.drain(begun.build.id)
+            except NotFound:
+                # A deleted build is known by its runs alone, and the last one has left it.
+                now = Drained(build=now.build.model_copy(update={"runs": 0}))
     return now.model_copy(update={"moved": begun.moved})
 
 

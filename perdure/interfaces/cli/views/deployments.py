@@ -10,7 +10,10 @@ from perdure.interfaces.cli.views.layout import DIM, GOOD, WARN, line, stack, ta
 from perdure.interfaces.deployments import advice, runs
 from perdure.interfaces.formatting import ago
 
-_STYLES = {"current": GOOD, "ramping": WARN, "draining": WARN, "drained": DIM, "inactive": DIM}
+_STYLES = {
+    **{"current": GOOD, "ramping": WARN, "draining": WARN, "deleted": WARN},
+    **{"drained": DIM, "inactive": DIM},
+}
 
 
 def deployment_view(deployment: Deployment, now: datetime) -> RenderableType:
@@ -46,6 +49,8 @@ def drained_view(drained: Drained) -> RenderableType:
         left = line(f"{build.id}: {runs(build)} left on {build.workers} workers")
     elif build.status == "drained":
         left = line(("✓ ", GOOD), f"{build.id} is drained; its workers end by themselves")
+    elif build.status == "deleted":
+        left = line(("✓ ", GOOD), f"{build.id} is deleted, and no run is left")
     else:
         left = line(f"{build.id}: no run left; the server says drained a few minutes later")
     return stack(moved, *stays, left)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from perdure.domain.foundation.errors import NotFound
 from perdure.domain.installation.deployment import Build, Deployment, Drained
 from perdure.interfaces.deployments import advice
 from tests.interfaces.cli.memory import Installation
@@ -23,6 +24,7 @@ class Rolling:
     builds: tuple[Build, ...] = (NEW, OLD)
     drains: list[Drained] = field(default_factory=lambda: [Drained(build=OLD)])
     asked: list[object] = field(default_factory=list)
+    vanishes: bool = False  # with its last run, as a deleted build does
 
     async def status(self) -> Deployment:
         return Deployment(name="perdure", own=NEW.id, builds=self.builds)
@@ -37,7 +39,9 @@ class Rolling:
 
     async def drain(self, build: str, *, move: bool = False) -> Drained:
         self.asked.append(("drain", build, move))
-        return self.drains.pop(0) if len(self.drains) > 1 else self.drains[0]
+        if not self.drains:
+            raise NotFound(f"No one build {build} has registered")
+        return self.drains.pop(0) if self.vanishes or len(self.drains) > 1 else self.drains[0]
 
 
 @pytest.fixture
@@ -92,6 +96,19 @@ def test_a_drain_waits_for_the_last_run_and_keeps_what_was_moved(
     assert perdure.run("deploy", "drain", OLD.id, "--move", "--wait") == 0
     assert "moved 1" in perdure.out
     assert "0.1.0-aaa is drained" in perdure.out
+
+
+def test_a_deleted_build_is_waited_for_until_its_last_run_has_left(
+    perdure: Installation, rolling: Rolling, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("perdure.interfaces.cli.commands.deploy.LOOK_S", 0)
+    deleted = OLD.model_copy(update={"status": "deleted", "workers": 0})
+    rolling.builds = (NEW, deleted)
+    assert perdure.run("deploy", "status") == 0
+    assert "1 run of 0.1.0-aaa wait for its workers, and it was deleted" in perdure.out
+    rolling.drains, rolling.vanishes = [Drained(build=deleted, moved=("r1",))], True
+    assert perdure.run("deploy", "drain", OLD.id, "--move", "--wait") == 0
+    assert "0.1.0-aaa is deleted, and no run is left" in perdure.out
 
 
 def test_a_run_that_stays_is_named_and_not_waited_for(
