@@ -133,6 +133,46 @@ def test_the_clock_of_a_step_in_flight_goes_on(
 
 
 @pytest.mark.parametrize(
+    ("asked", "active"),
+    [
+        pytest.param({}, 58.0, id="both work"),
+        pytest.param({"r.w1-a": 30}, 58.0, id="one works"),
+        pytest.param({"r.w1-a": 30, "r.w2-b.w1-c": 40}, 40.0, id="both wait"),
+        pytest.param({"r.w1-a": 30, "r.w2-b": 20}, 30.0, id="one has long waited"),
+        pytest.param({"r.w1-a": 10, "r.w2-b": 20}, 25.0, id="both have long waited"),
+        pytest.param({"r.w1-a": 30, "r.w2-bc": 40}, 58.0, id="another of a longer name"),
+    ],
+)
+def test_children_that_all_wait_for_a_person_do_not_work(
+    asked: dict[str, int], active: float
+) -> None:
+    questions = [
+        {
+            **{"run": run, "gate": "g1", "kind": "question", "prompt": "which?"},
+            "opened_at": START + timedelta(seconds=seconds),
+        }
+        for run, seconds in asked.items()
+    ]
+    status = RunStatus.model_validate(
+        {
+            "id": "r",
+            "kind": "roles",
+            "goal": "g",
+            "phase": "working",
+            "lifecycle": "running",
+            "started_at": START,
+            "elapsed_s": 25.0,
+            "step": {"what": "2 child runs", "since": START},
+            "children": ["r.w1-a", "r.w2-b"],
+            "questions": questions,
+            "budget": {"limits": {}, "active_time_s": 25.0},
+        }
+    )
+    moved = moved_on(status, START + timedelta(seconds=58))
+    assert (moved.elapsed_s, moved.budget.active_time_s) == (58.0, active)
+
+
+@pytest.mark.parametrize(
     ("names", "metrics", "told"),
     [
         ((), ToolMetrics(), ""),

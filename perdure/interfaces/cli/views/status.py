@@ -8,7 +8,7 @@ from rich.console import Group
 from rich.text import Text
 
 from perdure.domain.run.child_questions import Question
-from perdure.domain.run.child_runs import ChildStatus
+from perdure.domain.run.child_runs import ChildStatus, is_below
 from perdure.domain.run.gates import Gate
 from perdure.domain.run.hooks import failure_line
 from perdure.domain.run.result import BAD_OUTCOMES, Mark
@@ -160,9 +160,25 @@ def moved_on(status: RunStatus, now: datetime) -> RunStatus:
     budget = status.budget
     if status.lifecycle == "running" and status.step is not None:
         # Active time is booked when a step ends, so the step in flight is added here.
-        active = budget.active_time_s + elapsed - status.elapsed_s
+        worked = (_working_until(status, now) - status.started_at).total_seconds()
+        active = budget.active_time_s + max(0.0, min(elapsed, worked) - status.elapsed_s)
         budget = budget.model_copy(update={"active_time_s": active})
     return status.model_copy(update={"elapsed_s": elapsed, "budget": budget})
+
+
+def _working_until(status: RunStatus, now: datetime) -> datetime:
+    """Until when the step in flight works: children that all wait for a person do not."""
+    asked = [
+        [
+            each.opened_at
+            for each in status.questions
+            if each.run == child or is_below(each.run, child)
+        ]
+        for child in status.children
+    ]
+    if not asked or not all(asked):
+        return now
+    return max(min(times) for times in asked)
 
 
 def headline(status: RunStatus) -> Text:
