@@ -376,9 +376,11 @@ class Gateway:
         """
         return self._parts.retaining.executions(runs)
 
-    async def close_rows(self, *, before: datetime) -> int:
-        """Close rows of runs that were ended from outside before a time; returns how many."""
-        return await self._parts.closing.close(before=before)
+    async def close_rows(
+        self, *, before: datetime | None = None, runs: Collection[str] | None = None
+    ) -> int:
+        """Close rows of runs that were ended from outside; see `Closing.close`."""
+        return await self._parts.closing.close(before=before, runs=runs)
 
     def web_url(self, run: str) -> str | None:
         """The URL of a run in Temporal's Web UI; None without a Web UI."""

@@ -4,7 +4,7 @@ Their workflow wrote no end. As long as the row is open, the run counts as one, 
 and no rule of retention drops it.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from datetime import datetime
 
 from perdure.domain.evaluation.outcomes import lifecycle
@@ -31,15 +31,22 @@ class Closing:
         self._records = records
         self._result_of = result_of
 
-    async def close(self, *, before: datetime) -> int:
-        """Close the rows of runs that ended before a time; returns how many there were."""
+    async def close(
+        self, *, before: datetime | None = None, runs: Collection[str] | None = None
+    ) -> int:
+        """Close the rows of runs that ended, and returns how many there were.
+
+        Args:
+            before: when they ended at the latest; None: whenever.
+            runs: look at these only; None looks at all that are open in the store.
+        """
         closed = 0
-        for run in await self._records.open_runs():
+        for run in await self._records.open_runs() if runs is None else runs:
             row = await self._records.run(run)
             look = None if row is None else await self._server.look(run)
-            if row is None or look is None or look.ending not in TORN:
+            if row is None or row.ended_at is not None or look is None or look.ending not in TORN:
                 continue
-            if look.closed_at is None or look.closed_at >= before:
+            if look.closed_at is None or (before is not None and look.closed_at >= before):
                 continue
             ended = await self._ended(row, look)
             # Refused if the row has changed since: somebody retried the run.

@@ -170,8 +170,14 @@ class RunGateway(Protocol):
         """What the server keeps of each execution, or of these runs only, for cleaning up."""
         ...
 
-    async def close_rows(self, *, before: datetime) -> int:
-        """Close rows of runs that were ended from outside before a time; returns how many."""
+    async def close_rows(
+        self, *, before: datetime | None = None, runs: Collection[str] | None = None
+    ) -> int:
+        """Close rows of runs that were ended from outside, and returns how many.
+
+        With a time `before`, only of those that had ended then. `runs` names those to look at;
+        without them it looks at all.
+        """
         ...
 
     def web_url(self, run: str) -> str | None:

@@ -14,8 +14,15 @@ from perdure.domain.foundation.refs import addresses_in
 from perdure.domain.retention.erasure import Erased, Tombstone
 from perdure.domain.run.status import StoredRun
 from perdure.interfaces.gateways import RunGateway
+from perdure.operations.doctor_checks import OPEN_LIFECYCLES
 from perdure.operations.expiry import stone_of
 from perdure.operations.following import reachable
+
+_STOP = "Stop it first: perdure stop {run}"
+_TAKE_UP = (
+    "The Temporal server does not know it. Where another one has it, stop it there; else "
+    "`perdure retry {run}` takes it up from the store, and `perdure stop {run}` ends it."
+)
 
 
 class TreeEraser:
@@ -45,7 +52,7 @@ class TreeEraser:
 
     async def check(self, root: str) -> None:
         """Raise like `plan` if a tree cannot be erased."""
-        _require(root, await self._rows.tree(root), await self._rows.tombstones(root))
+        await self._erasable(root)
 
     async def drop(self, root: str, *, now: datetime) -> Erased:
         """Erase a tree; raises like `plan`. After an interruption, a repeat completes it."""
@@ -64,17 +71,34 @@ class TreeEraser:
         await self._rows.done(root)
         return Erased(runs=tuple(names), executions=executions, memory=memory)
 
-    async def _look(self, root: str) -> tuple[list[str], list[StoredRun], set[str]]:
+    async def _look(self, root: str) -> tuple[list[str], Sequence[StoredRun], set[str]]:
         """The ids of a tree, its rows, and the blobs that rows and histories lead to."""
-        rows = list(await self._rows.tree(root))
-        stones = list(await self._rows.tombstones(root))
-        _require(root, rows, stones)
+        rows, stones = await self._erasable(root)
         names = sorted({row.id for row in rows} | {stone.run for stone in stones})
         mine = await self._rows.named(names) | await self._rows.marked(root)
         async for found in self._gateway.retained(names):
             for data in found.content:
                 mine |= addresses_in(data)
         return names, rows, await reachable(self._stores.blobs, mine)
+
+    async def _erasable(self, root: str) -> tuple[Sequence[StoredRun], Sequence[Tombstone]]:
+        """The rows and tombstones of a tree; raises like `plan`.
+
+        What was ended at the server wrote no end: it is noted as ended first, and so keeps its end
+        if the erasure stops here.
+        """
+        rows, stones = await self._rows.tree(root), await self._rows.tombstones(root)
+        if still := [row.id for row in rows if row.ended_at is None]:
+            await self._gateway.close_rows(runs=still)
+            rows = await self._rows.tree(root)
+        _require(root, rows, stones)
+        if still := [row.id for row in rows if row.ended_at is None]:
+            known = (await self._gateway.status(still[0])).lifecycle in OPEN_LIFECYCLES
+            raise NotAllowed(
+                f"{', '.join(still[:3])} has not ended; only ended runs can be erased.",
+                cure=_STOP.format(run=still[0]) if known else _TAKE_UP.format(run=still[0]),
+            )
+        return rows, stones
 
 
 async def go_on(stores: Stores, gateway: RunGateway, *, now: datetime) -> list[tuple[str, str]]:
@@ -103,9 +127,4 @@ def _require(root: str, rows: Sequence[StoredRun], stones: Sequence[Tombstone]) 
     if own is not None and own.parent is not None:
         raise NotAllowed(
             f"The run {root} works for {own.parent}.", cure=f"Erase that one: {own.parent}"
-        )
-    if still := [row.id for row in rows if row.ended_at is None]:
-        raise NotAllowed(
-            f"{', '.join(still[:3])} has not ended; only ended runs can be erased.",
-            cure=f"Stop it first: perdure stop {still[0]}",
         )

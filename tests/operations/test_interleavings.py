@@ -120,7 +120,9 @@ class Server:
                 content=frozenset(),
             )
 
-    async def close_rows(self, *, before: datetime) -> int:
+    async def close_rows(
+        self, *, before: datetime | None = None, runs: Collection[str] | None = None
+    ) -> int:
         return 0
 
     async def expire(self, stones: Sequence[Tombstone], *, dry_run: bool) -> None:

@@ -1,6 +1,7 @@
 """Erasing runs on a real server: content goes, what others need stays, sums stay right."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from typing import cast
 
@@ -8,7 +9,10 @@ import pytest
 from installation import Installation
 from remembering import episode
 from temporalio.api.common.v1 import WorkflowExecution
-from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
+from temporalio.api.workflowservice.v1 import (
+    DeleteWorkflowExecutionRequest,
+    ResetWorkflowExecutionRequest,
+)
 from waiting import eventually
 
 from perdure.domain.budget.ledger import Period, SpendKey
@@ -23,6 +27,7 @@ from perdure.domain.memory.entries import Learning, Origin
 from perdure.domain.ports import RecordStore
 from perdure.domain.retention.erasure import Tombstone
 from perdure.domain.retention.rules import read_rules
+from perdure.domain.run.messages import Retry, Stop
 from perdure.domain.run.status import StoredRun
 from perdure.interfaces.gateways import RunGateway
 from perdure.interfaces.services import Collected
@@ -33,6 +38,7 @@ from perdure.operations.gc import collect
 SECRET = "Ada Lovelace-Byron"
 SCRIPT = {"replies": [{"text": f"A letter to {SECRET}.", "usage": {"output_tokens": 50}}]}
 OTHER = {"replies": [{"text": "A letter to nobody."}]}
+WAITING = {"replies": [{"text": "x", "delay_s": 600}]}
 NONE = timedelta(0)
 
 
@@ -139,10 +145,44 @@ async def test_runs_are_found_by_what_they_mention(site: Installation) -> None:
 async def test_only_ended_runs_that_are_known_are_erased(site: Installation) -> None:
     with pytest.raises(NotFound, match="There is no run nothing"):
         await eraser(site).erase("nothing", now=datetime.now(UTC))
-    gate = {"replies": [{"text": "x", "delay_s": 600}]}
-    run = await site.start({"kind": "agent", "goal": "Wait."}, gate)
+    run = await site.start({"kind": "agent", "goal": "Wait."}, WAITING)
     with pytest.raises(NotAllowed, match="has not ended"):
         await eraser(site).erase(run, now=datetime.now(UTC))
+
+
+async def test_a_run_that_was_terminated_is_erased_at_once(site: Installation) -> None:
+    run = await site.start({"kind": "agent", "goal": "Wait."}, WAITING)
+    await site.client.get_workflow_handle(run).terminate()
+    await closed(site, run)
+    assert (await eraser(site).erase(run, now=datetime.now(UTC))).runs == (run,)
+    assert await site.parts.stores.records.run(run) is None
+
+
+async def test_of_a_run_that_the_server_does_not_know_is_said_how_it_ends(
+    site: Installation,
+) -> None:
+    """It is not erased as it stands: another namespace with the same store may work on it."""
+    run = await site.start({"kind": "agent", "goal": "Wait."}, WAITING)
+    await site.client.workflow_service.delete_workflow_execution(
+        DeleteWorkflowExecutionRequest(
+            namespace=site.client.namespace, workflow_execution=WorkflowExecution(workflow_id=run)
+        )
+    )
+
+    async def forgotten() -> bool:
+        with suppress(NotFound):
+            return (await site.gateway.status(run)).lifecycle == "failed"
+        return False
+
+    await eventually(forgotten)
+    with pytest.raises(NotAllowed) as refused:
+        await eraser(site).erase(run, now=datetime.now(UTC))
+    assert f"perdure retry {run}" in (refused.value.cure or "")
+    await site.gateway.verb(run, Retry())
+    await site.gateway.verb(run, Stop(mode="now"))
+    await site.gateway.result(run)
+    await closed(site, run)
+    assert (await eraser(site).erase(run, now=datetime.now(UTC))).runs == (run,)
 
 
 async def test_rules_of_retention_drop_what_is_old(site: Installation) -> None:

@@ -250,7 +250,9 @@ class MemoryGateway:
         for found in ():
             yield found
 
-    async def close_rows(self, *, before: datetime) -> int:
+    async def close_rows(
+        self, *, before: datetime | None = None, runs: Collection[str] | None = None
+    ) -> int:
         return 0
 
     def web_url(self, run: str) -> str | None:
