@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from pydantic import JsonValue, ValidationError
@@ -39,7 +40,7 @@ from perdure.gateway.error_mapping import unknown_run
 from perdure.gateway.server_pauses import PAUSED_THERE
 from perdure.gateway.temporal_gateway import ExecutionInfo, TemporalGateway
 from perdure.gateway.types import BulkReport
-from perdure.gateway.visibility import OURS, every, quoted
+from perdure.gateway.visibility import OURS, begins_later, every, quoted, unopened
 
 if TYPE_CHECKING:
     from perdure.gateway.retry import Retrying
@@ -67,11 +68,15 @@ class Steering:
         records: RecordStore,
         retrying: "Callable[[], Retrying]",
         rubric_problems: RubricProblems,
+        task_queue: str,
+        now: Callable[[], datetime],
         audit: VerbAudit | None = None,
     ) -> None:
         self._server = server
         self._retrying = retrying
         self._rubric_problems = rubric_problems
+        self._task_queue = task_queue
+        self._now = now
         self._audit = audit
         self._blobs = blobs
         self._records = records
@@ -142,8 +147,9 @@ class Steering:
             wanted = "ParentWorkflowId IS NULL"
         by_kind = f" AND PerdureKind = {quoted(kind)}" if kind else ""
         queue = loops_queue(await self._records.installation())
-        own = f"{OURS} AND TaskQueue = {quoted(queue)}"
-        query = f"{OPEN_EXECUTION} AND {own} AND {wanted}{by_kind}"
+        own = f"{OURS} AND TaskQueue = {quoted(queue)}{by_kind}"
+        begun = f"({own}) OR {unopened(self._task_queue, kind)}"
+        query = f"{OPEN_EXECUTION} AND {wanted} AND ({begun})"
         found = [look.id async for look in every(self._server, query)]
         # Each update waits for a workflow task of its run; hundreds at once would only queue up at
         # the workers.
@@ -164,6 +170,9 @@ class Steering:
                 look = await self._server.look(run)
                 if look is None or not look.open:
                     return "the run has ended meanwhile"
+                if (later := begins_later(look, self._now())) is not None:
+                    # A message would end the delay.
+                    return f"{later}; sent to it alone, the message is taken, and it begins at once"
                 await self.verb(run, message)
             except PerdureError as error:
                 return error.message

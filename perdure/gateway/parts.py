@@ -158,6 +158,8 @@ class GatewayParts:
             records=self.records,
             retrying=lambda: self.retrying,
             rubric_problems=self.rubric_problems,
+            task_queue=self.facts.task_queue,
+            now=self.now,
             audit=self.audit,
         )
 

@@ -106,7 +106,7 @@ class Listing:
             note = f"{away.message} This is what the store keeps. {away.cure}".rstrip()
             return await self._stored(wanted, limit=limit, offset=0, note=note)
         named = await with_words(await self._current(found), self._records)
-        rows = tuple(row_of(look) for look in named)
+        rows = tuple(row_of(look, self._now()) for look in named)
         if token is not None:
             return RunPage(runs=rows, cursor=Cursor(token=token).text())
         if len(found) == limit and wanted.root is None:
@@ -218,7 +218,7 @@ class Listing:
         fitting = fits(row, wanted)
         if look is not None and look.parent is not None:
             # A workflow of somebody else started it: a root for us, but not for the server.
-            return (row_of(look),) if fitting else ()
+            return (row_of(look, self._now()),) if fitting else ()
         if row.ended_at is not None or away:
             shown = look is None or _never_began(look)
             return (row_of_stored(row),) if fitting and shown else ()

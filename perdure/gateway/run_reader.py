@@ -34,6 +34,7 @@ from perdure.gateway.stored_status import (
     torn_status,
 )
 from perdure.gateway.temporal_gateway import Ended, ExecutionInfo, TemporalGateway
+from perdure.gateway.visibility import begins_later
 
 RUNS_ADDED_UP = 1_000
 NEWER_S = 2.0
@@ -213,7 +214,7 @@ class Looking:
             if sealed is not None:
                 known = known.model_copy(update={"explanation": sealed.message})
                 trouble = trouble or str(sealed)
-            dispatch = await self._dispatch(look)
+            dispatch = begins_later(look, self._now()) or await self._dispatch(look)
             if dispatch == PENDING and known.source == "store":
                 dispatch = known.dispatch or dispatch  # at the start, its workers were busy
             return known.model_copy(update={"trouble": trouble, "dispatch": dispatch})

@@ -89,7 +89,8 @@ class ExecutionInfo:
     `ending` is how the execution closed, in the server's words (`completed`, `failed`,
     `terminated`, `canceled`, `timed_out`), or None while it is open. `trouble` is what keeps it
     from moving; in a list it is incomplete. `unfetched` is a task that no worker has fetched, and
-    `task_pending` says whether a workflow task is due; lists have neither.
+    `task_pending` says whether a workflow task is due; lists have neither. `begins_at` is when its
+    first task is due, which is after its start where somebody asked for a delay.
     """
 
     id: str
@@ -105,6 +106,7 @@ class ExecutionInfo:
     trouble: RunProblem | None = None
     unfetched: Unfetched | None = None
     task_pending: bool = False
+    begins_at: datetime | None = None
 
     @property
     def open(self) -> bool:
@@ -346,11 +348,9 @@ async def _begin(client: Client, order: StartRequest) -> bool:
 
 
 def _keywords(values: Mapping[str, str]) -> TypedSearchAttributes:
+    keyword = SearchAttributeKey.for_keyword
     return TypedSearchAttributes(
-        [
-            SearchAttributePair(SearchAttributeKey.for_keyword(name), value)
-            for name, value in values.items()
-        ]
+        [SearchAttributePair(keyword(name), value) for name, value in values.items()]
     )
 
 
@@ -372,6 +372,7 @@ async def _look(execution: WorkflowExecution) -> ExecutionInfo:
         memo={name: str(value) for name, value in memo.items() if value is not None},
         parent=execution.parent_id,
         trouble=None if ending else listed_trouble(execution),
+        begins_at=execution.execution_time,
     )
 
 

@@ -8,12 +8,14 @@ bounded, and the answer says how many runs were looked at.
 import asyncio
 import re
 from collections.abc import AsyncIterator
+from datetime import datetime
 
 from perdure.domain.foundation.errors import InvalidInput, PerdureError, ServiceUnavailable
 from perdure.domain.foundation.names import (
     OPEN_EXECUTION,
     TASK_QUEUE,
     WORKFLOW_TYPES,
+    LoopKind,
     loops_queue,
 )
 from perdure.domain.ports import RecordStore
@@ -28,6 +30,7 @@ OURS = "PerdureKind IS NOT NULL"
 # A run that continued as new is listed once, with its newest execution.
 ONE_EACH = "ExecutionStatus != 'ContinuedAsNew'"
 NO_WORKER_YET = "waiting for a worker"
+BEGINS_LATER = "begins at {at}: it was started with a delay"
 NOT_AT_THE_SERVER = "the Temporal server does not know it"
 PAGE = 200
 OPEN = frozenset({"running", "paused", "waiting"})
@@ -48,9 +51,10 @@ def quoted(text: str) -> str:
     return f"'{text}'"
 
 
-def unopened(task_queue: str) -> str:
+def unopened(task_queue: str, kind: LoopKind | None = None) -> str:
     """The condition for runs that a Temporal client started and no worker has opened yet."""
-    types = ", ".join(quoted(WORKFLOW_TYPES[kind]) for kind in KINDS)
+    kinds = KINDS if kind is None else (kind,)
+    types = ", ".join(quoted(WORKFLOW_TYPES[one]) for one in kinds)
     return f"({OPEN_EXECUTION} AND TaskQueue = {quoted(task_queue)} AND WorkflowType IN ({types}))"
 
 
@@ -115,7 +119,14 @@ def label_of(look: ExecutionInfo) -> str | None:
     return look.memo.get("label")
 
 
-def row_of(look: ExecutionInfo) -> RunRow:
+def begins_later(look: ExecutionInfo, now: datetime) -> str | None:
+    """When a run begins that was started with a delay, in words; None for any other run."""
+    if not look.open or look.begins_at is None or look.begins_at <= now:
+        return None
+    return BEGINS_LATER.format(at=f"{look.begins_at:%Y-%m-%d %H:%M:%S} UTC")
+
+
+def row_of(look: ExecutionInfo, now: datetime) -> RunRow:
     """The row of a run from the server's list."""
     lifecycle = look.text("PerdureLifecycle") or "running"
     torn = look.ending is not None and lifecycle in OPEN
@@ -139,9 +150,14 @@ def row_of(look: ExecutionInfo) -> RunRow:
         parent=look.parent,
         started_at=look.started_at,
         ended_at=look.closed_at,
-        trouble=NO_WORKER_YET if unread and look.trouble is None else _trouble(look),
+        trouble=_waits_for(look, now) if unread and look.trouble is None else _trouble(look),
         failing=look.trouble is not None and look.trouble.mark.startswith(FAILING),
     )
+
+
+def _waits_for(look: ExecutionInfo, now: datetime) -> str:
+    """What a run waits for that no worker has opened."""
+    return begins_later(look, now) or NO_WORKER_YET
 
 
 def _trouble(look: ExecutionInfo) -> str | None:

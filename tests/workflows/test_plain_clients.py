@@ -3,6 +3,7 @@
 import json
 import uuid
 from contextlib import suppress
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from waiting import eventually
 
 from perdure.composition.client_services import services
 from perdure.domain.foundation.tolerance import read
-from perdure.domain.run.messages import Amend, Retry, Stop
+from perdure.domain.run.messages import Amend, Pause, Retry, Stop
 from perdure.domain.run.result import RunResult
 from perdure.domain.run.status import RunStatus
 from perdure.gateway.types import RunRow
@@ -305,6 +306,49 @@ async def test_a_task_without_a_worker_is_listed_and_waits(bare: Installation) -
         result = await run.result()
     assert isinstance(result, dict)
     assert result["outcome"] == "accepted"
+
+
+async def test_a_run_that_begins_later_says_when_and_no_message_to_all_begins_it(
+    bare: Installation,
+) -> None:
+    plain, task = await Client.connect(bare.address), await _agent(bare, "An apple.")
+    run = await plain.start_workflow(
+        "AgentLoop",
+        task,
+        id=f"later-{uuid.uuid4().hex[:8]}",
+        task_queue=bare.settings.task_queue,
+        start_delay=timedelta(hours=9),
+    )
+
+    async def told() -> str | None:
+        row = (await listed(bare.gateway)).get(run.id)
+        return None if row is None else row.trouble
+
+    begins = (await run.describe()).execution_time
+    assert begins is not None
+    sentence = f"begins at {begins:%Y-%m-%d %H:%M:%S} UTC: it was started with a delay"
+    assert await eventually(told) == sentence
+    async with bare.worker():
+        assert (await bare.gateway.status(run.id)).dispatch == sentence
+        for kind in (None, "agent"):
+            asked = await bare.gateway.verb_all(Pause(), kind=kind)
+            assert asked.refused[run.id].startswith(sentence)
+        assert run.id not in (await bare.gateway.verb_all(Pause(), kind="refine")).refused
+        assert (await run.describe()).history_length == 1
+        assert (await bare.gateway.verb(run.id, Stop())).verb == "stop"
+        assert (await bare.gateway.result(run.id)).outcome == "stopped"
+
+
+async def test_a_message_to_all_reaches_a_run_that_no_worker_has_opened(
+    bare: Installation,
+) -> None:
+    plain = await Client.connect(bare.address)
+    run = await _started(bare, plain, await _agent(bare, "An apple."))
+
+    async def asked() -> bool:
+        return run.id in (await bare.gateway.verb_all(Pause(), kind="agent")).refused
+
+    await eventually(asked)
 
 
 async def test_two_installations_on_one_queue_are_told(site: Installation, tmp_path: Path) -> None:
