@@ -1,7 +1,7 @@
 """Whether workers fetch the tasks of a run."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from temporalio.api.enums.v1 import (
@@ -24,13 +24,14 @@ STARTED_ONLY = 2  # the number of events of a run before a worker takes its firs
 class Unfetched:
     """A task that no worker has fetched: its queue, what it is, and how long it waits.
 
-    `build` is the build that its run is pinned to.
+    `build` is the build that its run is pinned to, and `deployment` the one that has this build.
     """
 
     queue: str
     what: str
     seconds: float
     build: str = ""
+    deployment: str = ""
 
 
 def unfetched(described: DescribeWorkflowExecutionResponse, *, now: datetime) -> Unfetched | None:
@@ -40,14 +41,14 @@ def unfetched(described: DescribeWorkflowExecutionResponse, *, now: datetime) ->
     """
     if paused_execution(described) is not None:
         return None
-    build = _pinned(described)
-    lying = [_step(step, now, build) for step in described.pending_activities if _waits(step)]
+    lying = [_step(step, now) for step in described.pending_activities if _waits(step)]
     task = described.pending_workflow_task
     if described.HasField("pending_workflow_task") and lies(task):
         queue = described.execution_config.task_queue.name
         seconds = _age(_put_there(task), now)
-        lying.append(Unfetched(queue=queue, what="the run itself", seconds=seconds, build=build))
-    return max(lying, key=lambda work: work.seconds, default=None)
+        lying.append(Unfetched(queue=queue, what="the run itself", seconds=seconds))
+    oldest = max(lying, key=lambda work: work.seconds, default=None)
+    return None if oldest is None else _pinned(oldest, described)
 
 
 def dispatch_of(
@@ -69,14 +70,18 @@ def dispatch_of(
         return PENDING if history_length <= STARTED_ONLY else DISPATCHED
     folder = folders.get(lying.queue)
     where = f" for the folder {folder}" if folder else ""
-    pinned = (
-        f" The run is pinned to the build {lying.build}; `perdure deploy drain {lying.build} "
-        "--move` lets it go on in the current one."
-    )
-    return (
+    told = (
         f"no worker has taken {lying.what} from the queue {lying.queue}{where} for "
         f"{lying.seconds:.0f} s: none is there, or all are busy."
-        f"{pinned if lying.build else ''} Start one with {worker_command(folder)}."
+    )
+    if not lying.build:
+        return f"{told} Start one with {worker_command(folder)}."
+    # This command may know no deployment, or another one.
+    named = f"PERDURE_DEPLOYMENT={lying.deployment}"
+    return (
+        f"{told} The run is pinned to the build {lying.build} of the deployment "
+        f"{lying.deployment}. Start one with {named} and that version, or let the run go on in the "
+        f"current build: `{named} perdure deploy drain {lying.build} --move`."
     )
 
 
@@ -104,14 +109,16 @@ def _waits(step: PendingActivityInfo) -> bool:
     return scheduled and not pauses
 
 
-def _pinned(described: DescribeWorkflowExecutionResponse) -> str:
-    """The build that the run is pinned to, or an empty text."""
+def _pinned(lying: Unfetched, described: DescribeWorkflowExecutionResponse) -> Unfetched:
+    """The task with the build that its run is pinned to, if it is."""
     info = described.workflow_execution_info.versioning_info
-    pinned = info.behavior == VersioningBehavior.VERSIONING_BEHAVIOR_PINNED
-    return info.deployment_version.build_id if pinned else ""
+    if info.behavior != VersioningBehavior.VERSIONING_BEHAVIOR_PINNED:
+        return lying
+    version = info.deployment_version
+    return replace(lying, build=version.build_id, deployment=version.deployment_name)
 
 
-def _step(step: PendingActivityInfo, now: datetime, build: str) -> Unfetched:
+def _step(step: PendingActivityInfo, now: datetime) -> Unfetched:
     # The time of the last attempt counts where a server keeps the time of the first one as that of
     # the schedule.
     times = (step.scheduled_time, step.last_attempt_complete_time)
@@ -120,7 +127,6 @@ def _step(step: PendingActivityInfo, now: datetime, build: str) -> Unfetched:
         queue=step.activity_options.task_queue.name,
         what=f"the step {step.activity_type.name}",
         seconds=_age(since, now),
-        build=build,
     )
 
 

@@ -78,13 +78,15 @@ def test_a_step_that_is_tried_again_lies_since_its_last_attempt(pauses, since, b
         info = given.workflow_execution_info.versioning_info
         info.behavior = VersioningBehavior.VERSIONING_BEHAVIOR_PINNED
         info.deployment_version.build_id = build
+        info.deployment_version.deployment_name = "rolled"
     (step,) = given.pending_activities
     step.last_attempt_complete_time.FromDatetime(NOW - timedelta(seconds=40))
     if pauses:
         step.next_attempt_schedule_time.FromDatetime(NOW + timedelta(seconds=5))
     found = unfetched(given, now=NOW)
-    expected = None if since is None else (since, build)
-    assert (None if found is None else (found.seconds, found.build)) == expected
+    expected = None if since is None else (since, build, "rolled" if build else "")
+    seen = None if found is None else (found.seconds, found.build, found.deployment)
+    assert seen == expected
 
 
 @pytest.mark.parametrize(
@@ -111,6 +113,19 @@ def test_an_error_names_queue_folder_and_command():
         "no worker has taken the step open_workspace from the queue tools for the folder /srv/shop "
         "for 12 s: none is there, or all are busy. "
         "Start one with `perdure worker` on the host that has the folder /srv/shop."
+    )
+
+
+def test_of_a_pinned_run_the_error_names_its_deployment_and_what_moves_it():
+    """Whatever deployment this command knows: a plain new worker would not take the run."""
+    lying = Unfetched(
+        queue="loops", what="the run itself", seconds=12, build="0.1.0-aaa", deployment="rolled"
+    )
+    told = dispatch_of(lying, history_length=9, folders={}, worker_command=worker_command)
+    assert told.endswith(
+        "The run is pinned to the build 0.1.0-aaa of the deployment rolled. Start one with "
+        "PERDURE_DEPLOYMENT=rolled and that version, or let the run go on in the current build: "
+        "`PERDURE_DEPLOYMENT=rolled perdure deploy drain 0.1.0-aaa --move`."
     )
 
 
