@@ -3,7 +3,7 @@
 They send requests to the workflow service directly.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 from google.protobuf.field_mask_pb2 import FieldMask
@@ -25,6 +25,7 @@ from perdure.domain.foundation.names import OPEN_EXECUTION
 from perdure.domain.installation.deployment import Build, BuildStatus
 
 VERSION = "TemporalWorkerDeploymentVersion"
+DEPLOYMENT = "TemporalWorkerDeployment"
 _STATUSES: dict[int, BuildStatus] = {
     WorkerDeploymentVersionStatus.WORKER_DEPLOYMENT_VERSION_STATUS_CURRENT: "current",
     WorkerDeploymentVersionStatus.WORKER_DEPLOYMENT_VERSION_STATUS_RAMPING: "ramping",
@@ -145,6 +146,15 @@ def pinned_elsewhere(name: str, builds: Sequence[str]) -> str:
     others = "".join(f" AND {VERSION} != '{name}:{build}'" for build in builds)
     return (
         f"{VERSION} STARTS_WITH '{name}:'{others} AND {OPEN_EXECUTION} "
+        "AND TemporalWorkflowVersioningBehavior = 'Pinned'"
+    )
+
+
+def pinned_apart(queue: str, names: Iterable[str]) -> str:
+    """The visibility query of open runs of a queue that are pinned in deployments but these."""
+    others = "".join(f" AND {DEPLOYMENT} != '{name}'" for name in names)
+    return (
+        f"{OPEN_EXECUTION} AND TaskQueue = '{queue}'{others} "
         "AND TemporalWorkflowVersioningBehavior = 'Pinned'"
     )
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 
 from temporalio.client import Client
@@ -12,6 +12,7 @@ from perdure.domain.foundation.errors import (
     InvalidInput,
     NotAllowed,
     NotFound,
+    PerdureError,
     ServiceUnavailable,
 )
 from perdure.domain.foundation.names import loops_queue
@@ -80,6 +81,28 @@ class Deployments:
         deleted = await self._deleted([build.id for build in kept])
         builds = await self._counted((*kept, *deleted))
         return Deployment(name=self._chosen_name(), own=self._own, builds=builds)
+
+    async def elsewhere(self) -> Mapping[str, int]:
+        """Other deployments to which open runs are pinned, with how many runs.
+
+        No worker of this deployment serves them, and none that has no deployment. Empty where the
+        server keeps no versions of workers.
+        """
+        queue = loops_queue(await self._records.installation())
+        served, found = () if self._name is None else (self._name,), dict[str, int]()
+        while True:
+            others = deployment_calls.pinned_apart(queue, (*served, *found))
+            try:
+                page, _ = await self._server.page(others, limit=1)
+                name = page[0].text(deployment_calls.DEPLOYMENT) if page else None
+                if name is None or name in found:
+                    return found
+                without = deployment_calls.pinned_apart(queue, (*served, *found, name))
+                found[name] = await self._server.count(others) - await self._server.count(without)
+            except ServiceUnavailable:
+                raise
+            except PerdureError:
+                return found  # the server does not know what these queries ask for
 
     async def promote(self, build: str | None = None) -> Deployment:
         """Make a build the current one; by default, the build of this code.

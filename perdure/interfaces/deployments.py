@@ -1,5 +1,6 @@
 """Versions of the workers as interfaces reach them, and advice on them."""
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from perdure.domain.installation.deployment import Build, Deployment, Drained
@@ -10,6 +11,10 @@ class DeploymentGateway(Protocol):
 
     async def status(self) -> Deployment:
         """The builds with their workers and runs."""
+        ...
+
+    async def elsewhere(self) -> Mapping[str, int]:
+        """Other deployments to which open runs are pinned, with how many runs."""
         ...
 
     async def promote(self, build: str | None = None) -> Deployment:

@@ -1,8 +1,8 @@
 """`doctor` on versions that serve side by side."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -21,9 +21,13 @@ class Served:
     """Services of which only the deployment is there."""
 
     builds: tuple[Build, ...] | None
+    others: Mapping[str, int] = field(default_factory=dict[str, int])
 
     def deployments(self) -> "Served":
         return self
+
+    async def elsewhere(self) -> Mapping[str, int]:
+        return self.others
 
     async def status(self) -> Deployment:
         if self.builds is None:
@@ -38,7 +42,7 @@ class Served:
 @pytest.mark.parametrize(
     ("named", "address", "builds", "states", "found"),
     [
-        (None, "server:7233", (), ["ok"], "any worker takes any run"),
+        (None, "server:7233", (), ["ok"], "pinned to no version"),
         ("rolled", None, (), ["ok"], "embedded services serve one version at a time"),
         ("rolled", "server:7233", None, ["warning"], "keeps no versions"),
         ("rolled", "server:7233", (NEW,), ["ok"], "0.2.0-bbb is current, 1 builds"),
@@ -63,3 +67,24 @@ async def test_what_doctor_says_of_a_deployment(
     checks = [check async for check in deployment(settings, Served(builds).connect)]  # pyright: ignore[reportArgumentType]
     assert [check.state for check in checks] == states
     assert found in checks[0].found
+
+
+@pytest.mark.parametrize(
+    ("named", "found"),
+    [
+        (None, "2 open runs are pinned to builds of the deployment former, and here "
+         "PERDURE_DEPLOYMENT is not set"),
+        ("rolled", "2 open runs are pinned to builds of the deployment former, and here "
+         "PERDURE_DEPLOYMENT is rolled"),
+    ],
+)  # fmt: skip
+async def test_runs_that_are_pinned_elsewhere_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str | None, found: str
+) -> None:
+    monkeypatch.setenv("TEMPORAL_ADDRESS", "server:7233")
+    settings = Settings.load(home=tmp_path, deployment=named)
+    served = Served((NEW,), {"former": 2})
+    checks = [check async for check in deployment(settings, served.connect)]  # pyright: ignore[reportArgumentType]
+    assert [check.state for check in checks] == ["warning", "ok"]
+    assert checks[0].found == found
+    assert "PERDURE_DEPLOYMENT=former perdure deploy status" in checks[0].cure
