@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, Field, JsonValue, TypeAdapter, ValidationError
 
 from perdure.domain.evaluation.scores import Finding
 from perdure.domain.foundation.base import FrozenModel
@@ -14,7 +14,14 @@ from perdure.domain.foundation.tolerance import read, read_as, read_value
 from perdure.domain.run.events import Event
 from perdure.domain.run.result import RunResult
 from perdure.domain.specs import RUN_SPEC
-from perdure.domain.turns.entries import ResultsEntry, ToolResultEntry
+from perdure.domain.turns.entries import (
+    Entry,
+    ResultsEntry,
+    SayEntry,
+    StageEntry,
+    StageShown,
+    ToolResultEntry,
+)
 from perdure.domain.turns.turn import CallOutcome, TurnState
 
 
@@ -34,6 +41,7 @@ class Tree(FrozenModel):
     labels: dict[str, str] = {}
 
 
+SHOWN = StageShown(iteration=1, name="coder", role="coder")
 TREE = Tree(
     name="oak",
     parts={"leaf": Leaf(size=3), "b": Twig(leaves=(Leaf(size=1), Leaf(size=2)))},
@@ -53,6 +61,39 @@ def test_unknown_fields_are_left_out_wherever_they_are(places: set[str]) -> None
     for place in places:
         spots[place] |= {"new": {"nested": [1]}, "other": None}
     assert read(Tree, json.dumps(data)) == TREE
+
+
+def _grown(value: JsonValue) -> JsonValue:
+    """The same with a field more in each object."""
+    match value:
+        case dict():
+            return {**{name: _grown(inner) for name, inner in value.items()}, "novelty": "x"}
+        case list():
+            return [_grown(inner) for inner in value]
+        case _:
+            return value
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        SayEntry(type="say", text="go on"),
+        ResultsEntry(
+            type="results",
+            results=(
+                ToolResultEntry(call_id="a", name="look"),
+                ToolResultEntry(call_id="b", name="look", note="twice"),
+            ),
+        ),
+        StageEntry(type="stage", iteration=1, place=1, of=1, past=(SHOWN, SHOWN)),
+    ],
+    ids=lambda entry: entry.type,
+)
+def test_an_entry_of_a_newer_version_is_read_whatever_its_fields_are_called(entry: Entry) -> None:
+    """The field `results` is in the entry of the type `results`."""
+    entries = TypeAdapter(list[Entry])
+    data = entries.dump_json([entry, entry])
+    assert read_as(entries, json.dumps(_grown(json.loads(data)))) == [entry, entry]
 
 
 @pytest.mark.parametrize(
