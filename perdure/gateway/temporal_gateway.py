@@ -41,7 +41,7 @@ from perdure.domain.foundation.errors import (
 )
 from perdure.domain.foundation.names import WORKFLOW_TYPES
 from perdure.domain.foundation.plain_text import cause_in_words
-from perdure.domain.foundation.tolerance import read
+from perdure.domain.foundation.tolerance import read, read_value
 from perdure.domain.run.bookkeeping_messages import ReadyReport
 from perdure.domain.run.fairness import Turn
 from perdure.domain.run.messages import AnyMessage, Receipt
@@ -396,5 +396,5 @@ def _result_of_failure(error: WorkflowFailureError) -> RunResult:
         given = cause.details[0]
         if isinstance(given, str):
             return read(RunResult, given)
-        return RunResult.model_validate(given)
+        return read_value(RunResult, given)  # a worker of a newer version may have ended it
     raise Ended(type(cause).__name__.removesuffix("Error").lower(), sentence(cause)) from error

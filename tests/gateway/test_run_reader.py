@@ -107,9 +107,10 @@ async def test_the_result_is_waited_for(site: Site) -> None:
     assert (await site.gateway.result(run, wait=False)).outcome == "stopped"
 
 
-async def test_a_failed_run_hands_over_its_result_too(site: Site) -> None:
+@pytest.mark.parametrize("goal", ["fail", "fail newer"])
+async def test_a_failed_run_hands_over_its_result_too(site: Site, goal: str) -> None:
     await site.work()
-    run = await site.gateway.start(spec("fail"))
+    run = await site.gateway.start(spec(goal))
     await site.gateway.verb(run, Stop())
 
     assert (await site.gateway.result(run)).outcome == "failed"

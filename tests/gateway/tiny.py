@@ -55,9 +55,9 @@ OUTCOME = SearchAttributeKey.for_keyword("PerdureOutcome")
 class TinyLoop:
     """Goes on until it is stopped; its goal says what else it does.
 
-    Goals: `ask` opens a gate, `fail` ends red, `twice` continues as new once, `huge` has more
-    records than a return value holds, `broken` fails in its own code, `retry` has a step that
-    fails and is tried again.
+    Goals: `ask` opens a gate, `fail` ends red, `fail newer` with the result of a newer version,
+    `twice` continues as new once, `huge` has more records than a return value holds, `broken` fails
+    in its own code, `retry` has a step that fails and is tried again.
     """
 
     @workflow.init
@@ -93,13 +93,16 @@ class TinyLoop:
                 ),
             )
         await workflow.wait_condition(lambda: self._stopped)
-        result = self._result("failed" if given.spec.goal == "fail" else "stopped")
+        result = self._result("failed" if given.spec.goal.startswith("fail") else "stopped")
         self._note("ended")
         self._ended = True
         workflow.upsert_search_attributes([OUTCOME.value_set(result.outcome)])
         self._set("failed" if result.outcome == "failed" else "stopped")
         if result.outcome == "failed":
-            raise ApplicationError("it broke", result.model_dump(mode="json"), type="RunFailed")
+            told = result.model_dump(mode="json")
+            if given.spec.goal == "fail newer":
+                told["novelty"] = "of a newer version"
+            raise ApplicationError("it broke", told, type="RunFailed")
         return result
 
     @workflow.signal

@@ -9,6 +9,7 @@ from decimal import Decimal
 
 from perdure.domain.budget.envelope import Spend
 from perdure.domain.foundation.base import ActivityMessage, FrozenModel
+from perdure.domain.foundation.tolerance import read
 from perdure.domain.run.child_runs import WAVE, ChildStatus, noted
 from perdure.domain.run.cost_report import money, with_child
 from perdure.domain.run.result import SpendReport
@@ -86,7 +87,7 @@ def reopened(row: StoredRun) -> StoredRun:
     """The row of a run that ended and goes on, without what its end wrote."""
     status = None
     if row.status:
-        ended = RunStatus.model_validate_json(row.status)
+        ended = read(RunStatus, row.status)
         going_on = {"lifecycle": "running", "phase": "starting", **dict.fromkeys(_OF_AN_END)}
         status = ended.model_copy(update=going_on).model_dump_json()
     return row.model_copy(

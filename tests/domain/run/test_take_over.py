@@ -1,5 +1,6 @@
 """What a run that was reset counts of its older lives."""
 
+import json
 from datetime import UTC, datetime
 from decimal import Decimal
 
@@ -7,14 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perdure.domain.agent.spec import AgentSpec
 from perdure.domain.budget.envelope import Budget, BudgetLimits, Spend
 from perdure.domain.llm.usage import AttemptTotals, Usage
 from perdure.domain.run.child_runs import WAVE, child_name, child_number
 from perdure.domain.run.result import SpendReport
 from perdure.domain.run.resume import Booked
 from perdure.domain.run.state import LoopState, SpendSlice
-from perdure.domain.run.status import StoredRun
+from perdure.domain.run.status import RunStatus, StoredRun
 from perdure.domain.run.take_over import Orphan, TakeOverReport, first_free, reopened, take_over
+from perdure.gateway.stored_status import first_status
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -96,3 +99,23 @@ def test_a_row_that_is_opened_again_tells_nothing_of_its_end() -> None:
     opened = reopened(row)
     assert (opened.lifecycle, opened.outcome, opened.ended_at) == ("running", None, None)
     assert (opened.result, opened.state, opened.spec) == (None, None, "sha256:y")
+
+
+def test_a_row_whose_status_a_newer_version_wrote_is_opened_again() -> None:
+    spec = AgentSpec(kind="agent", goal="g")
+    status = first_status(spec, "r", now=AT).model_copy(update={"outcome": "accepted"})
+    newer = json.dumps({**status.model_dump(mode="json"), "novelty": "of a newer version"})
+    row = StoredRun(
+        id="r",
+        kind="agent",
+        goal="g",
+        label=None,
+        lifecycle="completed",
+        outcome="accepted",
+        started_at=AT,
+        ended_at=AT,
+        status=newer,
+    )
+    opened = reopened(row)
+    assert opened.status is not None
+    assert RunStatus.model_validate_json(opened.status).outcome is None
