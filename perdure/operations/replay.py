@@ -13,6 +13,7 @@ from typing import NoReturn
 
 from google.protobuf.json_format import Error as MalformedMessage
 from pydantic import BaseModel, JsonValue, ValidationError
+from temporalio import workflow
 from temporalio.api.common.v1 import Payload
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import WorkflowHistory
@@ -60,10 +61,16 @@ class Witness(Interceptor):
         self.said: list[Said] = []
         self._converter = converter
 
-    def hear(self, what: str, value: object) -> None:
+    def hear(self, what: str, value: object) -> Said:
         """Copy a value at once, because workflow code goes on to change its state."""
         payload = self._converter.payload_converter.to_payload(value)
-        self.said.append(Said(what, type(value), payload.data))
+        heard = Said(what, type(value), payload.data)
+        self.said.append(heard)
+        return heard
+
+    def take_back(self, heard: Sequence[Said]) -> None:
+        """Forget values that did not leave the workflow; other ones may be equal to them."""
+        self.said[:] = [one for one in self.said if all(one is not gone for gone in heard)]
 
     def workflow_interceptor_class(
         self,
@@ -74,9 +81,18 @@ class Witness(Interceptor):
 
         class Outbound(WorkflowOutboundInterceptor):
             def start_activity(self, input: StartActivityInput) -> ActivityHandle[object]:
-                for arg in input.args:
-                    witness.hear(input.activity, arg)
-                return super().start_activity(input)
+                heard = [witness.hear(input.activity, arg) for arg in input.args]
+                handle = super().start_activity(input)
+                begun = workflow.info().get_current_history_length()
+
+                def ended(_: object) -> None:
+                    # A step that is cancelled in the task that begins it is never sent. No other
+                    # one can end in that task.
+                    if workflow.info().get_current_history_length() == begun:
+                        witness.take_back(heard)
+
+                handle.add_done_callback(ended)
+                return handle
 
             def continue_as_new(self, input: ContinueAsNewInput) -> NoReturn:
                 for arg in input.args:

@@ -99,3 +99,16 @@ async def test_a_broken_file_ends_the_command_with_a_sentence(
     assert code == 2
     assert "broken.json is not the history of a run" in out + errors
     assert "Traceback" not in out + errors
+
+
+@pytest.mark.long
+async def test_a_step_that_was_never_sent_is_no_difference(site: Installation) -> None:
+    """Cancelled while it opens, a run begins its next step and gives it up in the same task."""
+    exports: dict[str, bytes] = {}
+    for _ in range(5):
+        run = await site.start({"kind": "agent", "goal": "look"}, SCRIPT)
+        await site.handle(run).cancel()
+        await site.gateway.result(run)
+        exports[run] = await site.gateway.history_export(run)
+    found = [item async for item in replay(exports, site.parts.stores.blobs)]
+    assert [item.problem for item in found] == [None] * len(exports)
