@@ -1,5 +1,7 @@
 """`make soak`: two hundred runs in ten minutes on two hosts while everything fails, and the books.
 
+Beside them go schedules, an experiment, people who steer, erasures and collections.
+
 make soak ARGS="--runs 200 --minutes 10 --seed 1"
 """
 
@@ -24,6 +26,7 @@ def _asked() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=10.0, help="how long (default: 10)")
     parser.add_argument("--seed", type=int, default=1, help="decides the faults (default: 1)")
     parser.add_argument("--plan", action="store_true", help="only print when which fault comes")
+    parser.add_argument("--keep", type=Path, help="an empty folder to keep logs and ledgers in")
     return parser.parse_args()
 
 
@@ -42,10 +45,12 @@ async def _main() -> int:
     if ours is not None:  # told to end, it ends what it started
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ours.cancel)
     with tempfile.TemporaryDirectory(prefix="perdure-soak-") as folder:
-        soak = soaking(Path(folder), runs=asked.runs, seconds=seconds, seed=asked.seed, tell=_tell)
+        kept = asked.keep or Path(folder)
+        kept.mkdir(parents=True, exist_ok=True)
+        soak = soaking(kept, runs=asked.runs, seconds=seconds, seed=asked.seed, tell=_tell)
         async with soak as going:
             books, balance = await going.go()
-    _tell("\n".join(report(books, balance)))
+            _tell("\n".join(report(going, books, balance)))
     return 1 if books.wrong else 0
 
 

@@ -32,12 +32,35 @@ class Books:
     executions: int = 0
     failed_tasks: int = 0
     moved: int = 0
+    gone: int = 0
     wrong: list[str] = field(default_factory=list)
 
+    async def add_gone(self, site: Installation, run: str, result: RunResult | None) -> None:
+        """Look at one that was collected or erased: its figures are what they were.
+
+        Args:
+            site: whose run it was.
+            run: its id.
+            result: as it was read before; None if it was gone before anybody had asked.
+        """
+        rows = await site.parts.stores.journal.tree(root=run, run=run)
+        self.rows += rows
+        self.gone += 1
+        if result is not None:
+            self.results.append(result)
+            self._spend(result, rows)
+
     async def add(
-        self, site: Installation, run: str, *, ledger: Sequence[Line], injected: Injected
+        self, site: Installation, run: str, *, ledger: Sequence[Line] | None, injected: Injected
     ) -> None:
-        """Look at one run that has ended, and at those below it."""
+        """Look at one run that has ended, and at those below it.
+
+        Args:
+            site: whose run it is.
+            run: its id.
+            ledger: what was billed for it; None where its calls cannot be told from another run's.
+            injected: what was done to it on purpose.
+        """
         result = await site.gateway.result(run)
         rows = await site.parts.stores.journal.tree(root=run, run=run)
         self.results.append(result)

@@ -14,6 +14,7 @@ from typing import Literal
 
 from provider import MODEL, Play
 from refining import draft, spec
+from short_retention import LABEL
 from teams import APPROVED, rejected, stage, task, team
 
 Kind = Literal["agent", "writer", "refine", "roles", "delegation"]
@@ -22,6 +23,7 @@ TASK = re.compile(r"Task (\d+) of a soak")
 PARTS = ("part-0.txt", "part-1.txt", "part-2.txt")
 TURNS = 4
 SCORES = (0.4, 0.7, 1.0)
+SHARED_SCORES = (0.1, 0.1, 0.4)
 TOKENS = 400_000
 WRITES = {"access": "full", "allow": ["fs.write", "fs.list"], "repeat_exempt": ["fs.list"]}
 DELAY_S = (0.1, 1.5)
@@ -41,7 +43,8 @@ def task_of(number: int) -> dict[str, object]:
         "models": {"executor": MODEL},
         "learn": False,
         "budget": {"tokens": TOKENS},
-        "metadata": {"tenant": f"tenant-{number % 3}"},
+        # Every other run is kept for a moment only, once it has ended.
+        "metadata": {"tenant": f"tenant-{number % 3}", "label": LABEL if number % 2 else "kept"},
     }
     match kind:
         case "agent":
@@ -66,23 +69,33 @@ def task_of(number: int) -> dict[str, object]:
 
 
 def number_of(body: Body) -> int:
-    """Whose call a request is."""
-    found = TASK.search(json.dumps([body.get("system"), body["messages"]]))
-    assert found is not None, "every prompt names its task"
-    return int(found[1])
+    """Whose call a request is; a fork goes on from the conversation of another task."""
+    found = TASK.findall(json.dumps([body.get("system"), body["messages"]]))
+    assert found, "every prompt names its task"
+    return int(found[-1])
 
 
 @dataclass
 class Models:
-    """Chooses the answers; `refusing` is set while the provider refuses most calls."""
+    """Chooses the answers.
+
+    Attributes:
+        refusing: set while the provider refuses most calls.
+        broken: tasks whose calls it refuses for good.
+        shared: tasks that several runs have, so that a place in their order means nothing.
+    """
 
     seed: int
     refusing: bool = False
+    broken: set[int] = field(default_factory=set)
+    shared: set[int] = field(default_factory=set)
     _seen: dict[int, dict[str, int]] = field(default_factory=lambda: defaultdict(dict))
 
     def play(self, body: dict[str, object]) -> Sequence[Play]:
         """What a call gets, attempt by attempt."""
         number = number_of(body)
+        if number in self.broken:
+            return [Play(status=400, error="invalid_request_error")]
         answer = self._answers[kind_of(number)](self, number, body)
         chance = random.Random(f"{self.seed} {number} {_digest(body)}")
         answer = Play(text=answer.text, calls=answer.calls, delay_s=chance.uniform(*DELAY_S))
@@ -117,6 +130,9 @@ class Models:
         return Play(text="", calls=[("fs.write", content)])
 
     def _refine(self, number: int, body: Body) -> Play:
+        if number in self.shared:
+            score = random.Random(_digest(body)).choice(SHARED_SCORES)
+            return Play(text=draft(score, f"of-{number}-{_digest(body)[:8]}"))
         place = self._order(number, body)
         return Play(text=draft(SCORES[min(place, len(SCORES) - 1)], f"of-{number}-{place}"))
 

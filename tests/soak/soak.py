@@ -1,7 +1,9 @@
-"""A soak: runs of every kind on two hosts, while everything fails that can fail."""
+"""A soak: runs of every kind on two hosts, while everything fails that can fail.
+
+Beside the runs go companions: what an installation does otherwise, each in a file of its own.
+"""
 
 import asyncio
-import random
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -9,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ground import FAST
-from hosts import Host, Hosts, Link, hosts
+from hosts import Hosts, hosts
 from invariants import Injected
 from other_version import next_version
 from postgresql import Postgresql, stoppable
@@ -18,16 +20,24 @@ from server_process import ServerProcess, server_process
 from temporalio.service import RPCError
 
 from perdure.domain.foundation.errors import PerdureError
-from perdure.domain.run.messages import AddInput, AnyMessage, Pause, Resume, Stop
+from perdure.domain.run.messages import Resume
 from tests.soak.books import Balance, Books
+from tests.soak.companions.collecting import Collecting
+from tests.soak.companions.companion import Around, Companion, told
+from tests.soak.companions.erasing import Erasing
+from tests.soak.companions.experiment import Experiment
+from tests.soak.companions.people import People
+from tests.soak.companions.schedules import Schedules
 from tests.soak.faults import Strike, losses, timetable
 from tests.soak.load import TOKENS, Models, kind_of, number_of, task_of
+from tests.soak.pace import Pace
+from tests.soak.patience import patiently
+from tests.soak.striking import Striking
+from tests.soak.watching import Followed, Watch
 
-FLOODED = 20
 TELL_S = 10.0
 STILL_S = 60.0
-PATIENCE_S = 900.0
-CLOCKS = (10.0, -10.0)
+PLUGINS = "ledger_tools,short_retention"
 # Rolling often, so that faults meet continue-as-new too.
 TIMING = FAST.model_copy(update={"roll_events": 120})
 Tell = Callable[[str], None]
@@ -46,215 +56,123 @@ class Soak:
 
     Args:
         made: hosts, provider and gateway.
-        server: of Temporal.
-        store: PostgreSQL.
-        models: what the provider plays.
-        runs: how many are started, evenly over `seconds`.
-        seconds: how long runs are started.
+        around: what companions act on; its `load` is `started`.
+        companions: what goes on beside the runs.
+        striking: lets the faults happen.
+        runs: how many are started, evenly over the soak's time.
         seed: decides the faults and whom they meet.
         tell: is given lines for people.
     """
 
     made: Hosts
-    server: ServerProcess
-    store: Postgresql
-    models: Models
+    around: Around
+    companions: Sequence[Companion]
+    striking: Striking
+    started: list[str]
     runs: int
-    seconds: float
     seed: int
     tell: Tell
-    started: list[str] = field(default_factory=list)
-    stopped: set[str] = field(default_factory=set)
-    ended: int = 0
+    strikes: list[Strike] = field(default_factory=list)
 
     async def go(self) -> tuple[Books, Balance]:
         """Start the runs, strike, wait for all ends, and close the books."""
-        strikes = timetable(self.seed, seconds=self.seconds)
+        seconds, watch = self.around.pace.seconds, self.around.watch
+        self.strikes = timetable(self.seed, seconds=seconds)
         clock = asyncio.get_running_loop().time
         began = clock()
         async with asyncio.TaskGroup() as group:
             telling = group.create_task(self._telling(clock, began))
-            group.create_task(self._striking(strikes, clock, began))
-            results = [
-                group.create_task(self._run(number, self.seconds * number / self.runs))
+            group.create_task(self.striking.all(self.strikes, seed=self.seed, since=began))
+            beside = [group.create_task(companion.go()) for companion in self.companions]
+            starts = [
+                group.create_task(self._run(number, seconds * number / self.runs))
                 for number in range(self.runs)
             ]
-            await asyncio.sleep(max(0.0, strikes[-1].at + strikes[-1].lasts - (clock() - began)))
+            last = self.strikes[-1]
+            await asyncio.sleep(max(0.0, last.at + last.lasts - (clock() - began)))
+            await asyncio.wait(starts)
             for run in self.started:
                 # One whose pause was the last that a dying server wrote down is woken.
-                await self._say(run, "resume", Resume(request_id="the last"))
-            await asyncio.wait(results)
+                await self.striking.say(run, "resume", Resume(request_id="the last"))
+            self.around.over.set()
+            await asyncio.wait(beside)
+            await watch.all_ended()
             telling.cancel()
-        self.tell(f"all {self.ended} runs have ended after {clock() - began:.0f} s; the books:")
-        return await self._books(strikes)
+        self.tell(
+            f"all {len(watch.runs)} runs have ended after {clock() - began:.0f} s; the books:"
+        )
+        return await self._books()
 
     async def _run(self, number: int, at: float) -> None:
         await asyncio.sleep(at)
-        run = f"soak-{number}"
-        site, task = self.made.ground.site, task_of(number)
+        run, task, site = f"soak-{number}", task_of(number), self.made.ground.site
         # Who starts a run while the store or the server is away asks again; the id makes it one.
-        await _patiently(lambda: self._start(run, task))
+        await patiently(lambda: site.start(task, run_id=run))
         self.started.append(run)
-        await _patiently(lambda: site.gateway.result(run))
-        self.ended += 1
-
-    async def _start(self, run: str, task: dict[str, object]) -> None:
-        await self.made.ground.site.start(task, run_id=run)
+        self.around.watch.follow(run, number=number)
 
     async def _telling(self, clock: Callable[[], float], began: float) -> None:
         last, since = 0, clock()
         while True:
             await asyncio.sleep(TELL_S)
             calls = len(self.made.ground.provider.bodies)
-            told = f"{len(self.started)} of {self.runs} started, {self.ended} ended, {calls} calls"
-            self.tell(f"{clock() - began:5.0f} s  {told}")
-            if self.ended != last:
-                last, since = self.ended, clock()
+            followed = self.around.watch.runs.values()
+            ended = sum(one.ended.is_set() for one in followed)
+            told = (
+                f"{len(self.started)} of {self.runs} started, {len(followed) - len(self.started)}"
+            )
+            self.tell(f"{clock() - began:5.0f} s  {told} more, {ended} ended, {calls} calls")
+            if ended != last:
+                last, since = ended, clock()
             elif clock() - since > STILL_S:
                 since = clock()
                 await self._tell_what_waits()
 
     async def _tell_what_waits(self) -> None:
         """Nothing has ended for long: say what the open runs wait for."""
-        for run in self.started:
+        for run in [one.run for one in self.around.watch.runs.values() if not one.ended.is_set()]:
             with suppress(PerdureError, RPCError):
                 status = await self.made.ground.site.status(run)
-                if status.outcome is None:
-                    now = status.step.what if status.step else status.phase
-                    gates = ", ".join(gate.prompt[:200] for gate in status.gates)
-                    self.tell(f"         {run}: {now} {status.dispatch} {gates}")
+                now = status.step.what if status.step else status.phase
+                gates = ", ".join(gate.prompt[:200] for gate in status.gates)
+                self.tell(f"         {run}: {now} {status.dispatch} {status.outcome} {gates}")
 
-    async def _striking(
-        self, strikes: Sequence[Strike], clock: Callable[[], float], began: float
-    ) -> None:
-        chance = random.Random(f"{self.seed} strikes")
-        busy: dict[str, asyncio.Lock] = {}
-        async with asyncio.TaskGroup() as group:
-            for strike in strikes:
-                await asyncio.sleep(max(0.0, strike.at - (clock() - began)))
-                self.tell(f"{clock() - began:5.0f} s  {strike.fault}")
-                # One fault of a kind at a time; different ones meet.
-                lock = busy.setdefault(strike.fault, asyncio.Lock())
-                group.create_task(self._one_at_a_time(lock, strike, random.Random(chance.random())))
-
-    async def _one_at_a_time(
-        self, lock: asyncio.Lock, strike: Strike, chance: random.Random
-    ) -> None:
-        async with lock:
-            await self._strike(strike, chance)
-
-    async def _strike(self, strike: Strike, chance: random.Random) -> None:
-        match strike.fault:
-            case "kill the worker of host 1" | "kill the worker of host 2":
-                await self._kill(self._host(strike), strike.lasts)
-            case "cut host 1 from the store" | "cut host 2 from the store":
-                await _cut(self._host(strike).to_store, strike.lasts)
-            case "cut host 1 from the server" | "cut host 2 from the server":
-                await _cut(self._host(strike).to_server, strike.lasts)
-            case "flood with signals" | "stop a run":
-                await self._steer(strike, chance)
-            case "kill the server" | "stop the store" | "refuse most model calls":
-                await self._take_away(strike)
-
-    async def _take_away(self, strike: Strike) -> None:
-        """Take away for a while what all hosts share."""
-        match strike.fault:
-            case "kill the server":
-                await self.server.kill()
-                await asyncio.sleep(strike.lasts)
-                await self.server.start()
-            case "stop the store":
-                await asyncio.to_thread(self.store.stop)
-                await asyncio.sleep(strike.lasts)
-                await asyncio.to_thread(self.store.start)
-            case _:
-                self.models.refusing = True
-                await asyncio.sleep(strike.lasts)
-                self.models.refusing = False
-
-    async def _steer(self, strike: Strike, chance: random.Random) -> None:
-        """Say things to runs: a flood to some, or the end to the newest."""
-        if strike.fault == "flood with signals":
-            for run in chance.sample(self.started, min(FLOODED, len(self.started))):
-                await self._flood(run, str(chance.random()))
-        elif self.started:
-            run = self.started[-1]
-            self.stopped.add(run)
-            await self._say(run, "stop", Stop(request_id=f"stop {run}"))
-
-    def _host(self, strike: Strike) -> Host:
-        return self.made.hosts[0 if "host 1" in strike.fault else 1]
-
-    @staticmethod
-    async def _kill(host: Host, dead_s: float) -> None:
-        await host.worker.kill()
-        await asyncio.sleep(dead_s)
-        # One that starts while the store or the server is away waits for it.
-        with suppress(AssertionError, TimeoutError):
-            await host.worker.start(may_die=True)
-
-    async def _flood(self, run: str, name: str) -> None:
-        """A pause, an input and a resume, each sent twice."""
-        said: dict[str, AnyMessage] = {
-            "pause": Pause(request_id=f"p{name}"),
-            "add_input": AddInput(text="Go on as you are.", request_id=f"i{name}"),
-            "resume": Resume(request_id=f"r{name}"),
-        }
-        for verb, message in said.items():
-            for _ in range(2):
-                await self._say(run, verb, message)
-
-    async def _say(self, run: str, verb: str, message: AnyMessage) -> None:
-        # One that has ended hears nothing, and a server that is away takes nothing; a resume that
-        # was lost with it is said once more at the end.
-        with suppress(RPCError):
-            await self.made.ground.site.handle(run).signal(verb, message)
-
-    async def _books(self, strikes: Sequence[Strike]) -> tuple[Books, Balance]:
-        books, lost = Books(), losses(strikes)
-        ground = self.made.ground
+    async def _books(self) -> tuple[Books, Balance]:
+        books, ground = Books(), self.made.ground
         ledgers: dict[int, list[Line]] = {}
         ledger = ground.provider.lines()
         for line, body in zip(ledger, ground.provider.bodies, strict=True):
             ledgers.setdefault(number_of(body), []).append(line)
-        for number in range(self.runs):
-            run = f"soak-{number}"
-            injected = Injected(kills=lost, failed_tasks=2 * lost, ahead=True)
-            await books.add(ground.site, run, ledger=ledgers.get(number, []), injected=injected)
-            self._as_expected(books, number)
-        return books, books.close(ledger)
+        for followed in self.around.watch.runs.values():
+            await self._book(books, followed, ledgers)
+        balance = books.close(ledger)
+        for companion in self.companions:
+            await companion.check(books)
+        return books, balance
 
-    def _as_expected(self, books: Books, number: int) -> None:
-        result = books.results[-1]
-        if result.id in self.stopped:
-            allowed = {"stopped", "accepted"}
-        else:
-            allowed = {"accepted"}
-        wanted = EXPECTED[kind_of(number)]
-        if result.outcome not in allowed:
+    async def _book(self, books: Books, followed: Followed, ledgers: dict[int, list[Line]]) -> None:
+        site, run = self.made.ground.site, followed.run
+        lost = losses(self.strikes)
+        self._as_expected(books, followed)
+        if await site.parts.stores.records.run(run) is None:
+            await books.add_gone(site, run, followed.result)
+            return
+        injected = Injected(kills=lost, failed_tasks=2 * lost, ahead=True)
+        own = None if followed.number is None else ledgers.get(followed.number, [])
+        await books.add(site, run, ledger=own, injected=injected)
+
+    def _as_expected(self, books: Books, followed: Followed) -> None:
+        result, stopped = followed.result, followed.run in self.striking.stopped
+        if result is None:
+            return
+        if result.outcome not in {*followed.ends, *(["stopped"] if stopped else [])}:
             books.wrong.append(f"{result.id} ended {result.outcome}: {result.explanation}")
-        elif result.outcome == "accepted" and wanted not in {None, result.output}:
-            books.wrong.append(f"{result.id} gave {result.output!r}")
+        elif followed.run in self.started and result.outcome == "accepted":
+            wanted = EXPECTED[kind_of(int(followed.run.removeprefix("soak-")))]
+            if wanted not in {None, result.output}:
+                books.wrong.append(f"{result.id} gave {result.output!r}")
         if result.spend.tokens > TOKENS:
             books.wrong.append(f"{result.id} spent more than its budget")
-
-
-async def _cut(link: Link, seconds: float) -> None:
-    link.cut()
-    await asyncio.sleep(seconds)
-    link.mend()
-
-
-async def _patiently(act: Callable[[], object]) -> None:
-    """Do it until the services are there."""
-    async with asyncio.timeout(PATIENCE_S):
-        while True:
-            try:
-                await act()  # type: ignore[misc]
-            except (PerdureError, RPCError):
-                await asyncio.sleep(1.0)
-            else:
-                return
 
 
 @asynccontextmanager
@@ -262,7 +180,7 @@ async def soaking(
     folder: Path, *, runs: int, seconds: float, seed: int, tell: Tell
 ) -> AsyncGenerator[Soak]:
     """Two hosts with clocks that are wrong, one of them a version ahead, on one store."""
-    models = Models(seed)
+    models, pace = Models(seed), Pace(seconds)
     ahead = next_version(folder / "ahead")
     with stoppable() as store:
         async with (
@@ -271,20 +189,54 @@ async def soaking(
                 folder / "site",
                 server.address,
                 store.url,
-                minutes=CLOCKS,
+                minutes=pace.clocks,
                 trees=(None, ahead),
+                environment={
+                    "PERDURE_PLUGINS": PLUGINS,
+                    "KEPT_S": str(pace.kept.total_seconds()),
+                    "YOUNG_S": str(pace.young.total_seconds()),
+                },
                 timing=TIMING,
             ) as made,
         ):
             made.ground.provider.choose = models.play
-            yield Soak(made, server, store, models, runs, seconds, seed, tell)
+            yield _soak(made, server, store, models, pace, runs=runs, seed=seed, tell=tell)
 
 
-def report(books: Books, balance: Balance) -> list[str]:
+def _soak(
+    made: Hosts,
+    server: ServerProcess,
+    store: Postgresql,
+    models: Models,
+    pace: Pace,
+    *,
+    runs: int,
+    seed: int,
+    tell: Tell,
+) -> Soak:
+    started: list[str] = []
+    striking = Striking(made, server=server, store=store, models=models, runs=started, tell=tell)
+    site = made.ground.site
+    around = Around(
+        site, models, Watch(site), pace, seed, load=started, kill_workers=striking.kill_workers
+    )
+    companions = [
+        Schedules(around),
+        Experiment(around),
+        People(around),
+        Erasing(around, store.url),
+        Collecting(around),
+    ]
+    return Soak(made, around, companions, striking, started, runs, seed, tell)
+
+
+def report(soak: Soak, books: Books, balance: Balance) -> list[str]:
     """What a soak came to, in lines for people."""
     kinds = Counter(f"{one.kind} {one.outcome}" for one in books.results)
+    faults = Counter(strike.fault for strike in soak.strikes)
     rows = [
         ("runs", ", ".join(f"{count} {name}" for name, count in sorted(kinds.items()))),
+        ("  dropped by now", f"{books.gone}, with the spend that they had"),
         *balance.told(),
         (
             "histories",
@@ -292,8 +244,10 @@ def report(books: Books, balance: Balance) -> list[str]:
             f"{books.longest:,}; {books.failed_tasks} failed tasks",
         ),
         ("folders made anew", f"{books.moved}"),
+        ("faults", ", ".join(f"{count} {name}" for name, count in sorted(faults.items()))),
     ]
     lines = [f"{name:<20} {told}" for name, told in rows]
+    lines += [line for companion in soak.companions for line in told(companion)]
     if not books.wrong:
         return [*lines, "", "Ledger, journal, results and histories agree."]
     return [*lines, "", f"{len(books.wrong)} disagreements:", *books.wrong]

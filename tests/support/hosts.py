@@ -5,10 +5,11 @@ They share one PostgreSQL, one server and one provider, as hosts in different ro
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -111,6 +112,7 @@ async def hosts(
     count: int = 2,
     minutes: Sequence[float] = (),
     trees: Sequence[Path | None] = (),
+    environment: Mapping[str, str] = MappingProxyType({}),
     **settings: Any,
 ) -> AsyncGenerator[Hosts]:
     """Hosts whose workers poll.
@@ -122,6 +124,7 @@ async def hosts(
         count: how many hosts.
         minutes: by how many minutes the clock of each is wrong.
         trees: the sources of another version that a host runs.
+        environment: more of it for the workers.
         settings: of the installation.
     """
     async with (
@@ -130,7 +133,15 @@ async def hosts(
     ):
         wrong, other = [*minutes, *[0.0] * count], [*trees, *[None] * count]
         opened = [
-            _host(made, folder / f"host-{n}", address, database, minutes=wrong[n], tree=other[n])
+            _host(
+                made,
+                folder / f"host-{n}",
+                address,
+                database,
+                minutes=wrong[n],
+                tree=other[n],
+                more=environment,
+            )
             for n in range(count)
         ]
         yield Hosts(made, [await stack.enter_async_context(one) for one in opened])
@@ -138,14 +149,21 @@ async def hosts(
 
 @asynccontextmanager
 async def _host(
-    made: Ground, home: Path, address: str, database: str, *, minutes: float, tree: Path | None
+    made: Ground,
+    home: Path,
+    address: str,
+    database: str,
+    *,
+    minutes: float,
+    tree: Path | None,
+    more: Mapping[str, str],
 ) -> AsyncGenerator[Host]:
     home.mkdir()
     (home / "prices.yaml").write_text(PRICE_SHEET)
     name, port = address.split(":")
     to_server, to_store = Link(name, int(port)), _to(database)
     async with to_server.serving() as server, to_store.serving() as store:
-        environment = dict(made.environment())
+        environment = {**made.environment(), **more}
         sources = [str(tree)] if tree is not None else []
         environment["PYTHONPATH"] = os.pathsep.join(
             (str(WRONG_CLOCK), *sources, environment["PYTHONPATH"])
