@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from perdure.domain.budget.journal import AttemptRow, Journal
 from perdure.domain.foundation.errors import (
@@ -39,6 +39,9 @@ from perdure.gateway.visibility import begins_later
 RUNS_ADDED_UP = 1_000
 NEWER_S = 2.0
 STORED_S = 5.0
+# How long after its row is written a run that the server does not know may still be started.
+STARTING = timedelta(minutes=1)
+BEGINS_S = 1.0
 
 
 class Looking:
@@ -89,7 +92,20 @@ class Looking:
         except NotFound:
             if row is None:
                 raise
+            if wait and await self._begins(row):
+                return await self.result(run, wait=True)
             return await self._torn(run, "unknown", "the server no longer knows it")
+
+    async def _begins(self, row: StoredRun) -> bool:
+        """Whether the server gets to know a run whose row is new: its start follows the row.
+
+        An experiment writes the row in a step of its own, and a server that is away takes no start.
+        """
+        while row.ended_at is None and self._now() < row.started_at + STARTING:
+            await asyncio.sleep(BEGINS_S)
+            if await self._server.look(row.id) is not None:
+                return True
+        return False
 
     async def _stored_soon(self, run: str, look: ExecutionInfo) -> RunResult:
         """The result of a run that reports its end; it is stored a moment later, so wait for it."""

@@ -1,8 +1,10 @@
+import asyncio
 from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
 
+from perdure.domain.agent.state import AgentInput
 from perdure.domain.budget.journal import AttemptRow
 from perdure.domain.foundation.errors import NotAllowed, NotFound, StoreAway
 from perdure.domain.llm.usage import Usage
@@ -94,6 +96,27 @@ async def test_a_row_that_no_server_knows_is_called_ended(site: Site) -> None:
 
     assert (status.lifecycle, status.phase) == ("failed", "ended")
     assert "never started" in (status.explanation or "")
+
+
+async def test_a_run_whose_start_follows_its_row_has_not_failed(site: Site) -> None:
+    await site.work()
+    run = await site.gateway.start(spec())
+    begun = await site.records.run(run)
+    assert begun is not None
+    # The same row under an id that the server gets to know a moment later.
+    await site.records.put_run(begun.model_copy(update={"id": "late-1"}))
+    waiting = asyncio.create_task(site.gateway.result("late-1"))
+    await asyncio.wait({waiting}, timeout=1.0)  # it has asked the server by then
+    history = await site.client.get_workflow_handle(run).fetch_history()
+    attributes = history.events[0].workflow_execution_started_event_attributes
+    await site.client.start_workflow(
+        "AgentLoop",
+        args=await site.client.data_converter.decode(attributes.input.payloads, [AgentInput]),
+        id="late-1",
+        task_queue=attributes.task_queue.name,
+    )
+    await site.gateway.verb("late-1", Stop())
+    assert (await waiting).outcome == "stopped"
 
 
 async def test_the_result_is_waited_for(site: Site) -> None:
