@@ -28,4 +28,5 @@ async def patiently(
                     last = error
                     await asyncio.sleep(1.0)
     except TimeoutError:
-        raise AssertionError(f"for {PATIENCE_S:.0f} s: {last!r}") from last
+        told = f"not done within {PATIENCE_S:.0f} s; the last error on the way: {last!r}"
+        raise AssertionError(told) from last

@@ -22,6 +22,7 @@ from temporalio.service import RPCError
 from perdure.domain.foundation.errors import PerdureError
 from perdure.domain.run.messages import Resume
 from tests.soak.books import Balance, Books
+from tests.soak.companions.answering import Answering
 from tests.soak.companions.collecting import Collecting
 from tests.soak.companions.companion import Around, Companion, told
 from tests.soak.companions.erasing import Erasing
@@ -58,6 +59,7 @@ class Soak:
         made: hosts, provider and gateway.
         around: what companions act on; its `load` is `started`.
         companions: what goes on beside the runs.
+        answering: the one of them that goes on until all runs have ended.
         striking: lets the faults happen.
         runs: how many are started, evenly over the soak's time.
         seed: decides the faults and whom they meet.
@@ -67,6 +69,7 @@ class Soak:
     made: Hosts
     around: Around
     companions: Sequence[Companion]
+    answering: Answering
     striking: Striking
     started: list[str]
     runs: int
@@ -83,7 +86,12 @@ class Soak:
         async with asyncio.TaskGroup() as group:
             telling = group.create_task(self._telling(clock, began))
             group.create_task(self.striking.all(self.strikes, seed=self.seed, since=began))
-            beside = [group.create_task(companion.go()) for companion in self.companions]
+            answering = group.create_task(self.answering.go())
+            beside = [
+                group.create_task(companion.go())
+                for companion in self.companions
+                if companion is not self.answering
+            ]
             starts = [
                 group.create_task(self._run(number, seconds * number / self.runs))
                 for number in range(self.runs)
@@ -98,6 +106,7 @@ class Soak:
             await asyncio.wait(beside)
             await watch.all_ended()
             telling.cancel()
+            answering.cancel()
         self.tell(
             f"all {len(watch.runs)} runs have ended after {clock() - began:.0f} s; the books:"
         )
@@ -220,14 +229,16 @@ def _soak(
     around = Around(
         site, models, Watch(site), pace, seed, load=started, kill_workers=striking.kill_workers
     )
+    answering = Answering(around)
     companions = [
+        answering,
         Schedules(around),
         Experiment(around),
         People(around),
         Erasing(around, store.url),
         Collecting(around),
     ]
-    return Soak(made, around, companions, striking, started, runs, seed, tell)
+    return Soak(made, around, companions, answering, striking, started, runs, seed, tell)
 
 
 def report(soak: Soak, books: Books, balance: Balance) -> list[str]:
