@@ -1,10 +1,12 @@
 """ASGI middleware before all pages: reads the session before anything else."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import quote, urlsplit
 
 from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -15,10 +17,13 @@ from perdure.interfaces.web.away import away_page
 from perdure.interfaces.web.rendering import rendered
 from perdure.interfaces.web.session import COOKIE, Session
 from perdure.interfaces.web.visit import VISITOR, Visitor
+from perdure.interfaces.web.written import Written, written
 
 SIGN_IN = "/sign-in"
 OPEN = (SIGN_IN, "/assets/")
 READING = frozenset({"GET", "HEAD"})
+# Nobody has been admitted yet who may make the server read long forms.
+MOST_SHOWN_BYTES = 64 * 1024
 _HEADERS = (
     (b"cache-control", b"no-store"),
     (b"x-content-type-options", b"nosniff"),
@@ -54,10 +59,10 @@ class Entrance:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        answer = await self._refusal(scope)
+        answer = await self._refusal(scope, receive)
         await (answer or self._app)(scope, receive, _with_headers(send))
 
-    async def _refusal(self, scope: Scope) -> Response | None:
+    async def _refusal(self, scope: Scope, receive: Receive) -> Response | None:
         """The answer in place of the page; None if the request may pass."""
         headers, path = Headers(scope=scope), scope["path"]
         reads = scope["method"] in READING
@@ -80,7 +85,9 @@ class Entrance:
             f"?{scope['query_string'].decode('latin-1')}" if scope["query_string"] else ""
         )
         if not reads:
-            return self._plain(401, "You are signed out.", "Sign in, then send the form again.")
+            told = await _written(scope, receive)
+            cure = "Sign in, then send the form again."
+            return self._plain(401, "You are signed out.", cure, texts=told)
         if headers.get("sec-fetch-site") == "cross-site":
             # Browsers do not send a `SameSite=Strict` cookie when a link on another site was
             # followed. This answer makes the browser ask again from here, with the cookie.
@@ -126,8 +133,18 @@ class Entrance:
             )
         return None
 
-    def _plain(self, status: int, title: str, cure: str) -> Response:
-        body = rendered("layout/refused.html", self._site.now(), title=title, cure=cure, detail="")
+    def _plain(
+        self, status: int, title: str, cure: str, *, texts: Sequence[Written] = ()
+    ) -> Response:
+        body = rendered(
+            "layout/refused.html",
+            self._site.now(),
+            title=title,
+            cure=cure,
+            detail="",
+            refused=True,
+            written=texts,
+        )
         return HTMLResponse(body, status_code=status)
 
 
@@ -138,6 +155,18 @@ def _foreign(headers: Headers) -> tuple[int, str, str] | None:
     if ours and site in {None, "same-origin"}:
         return None
     return 403, "The form came from another site.", "Open this page itself, and send it from here."
+
+
+async def _written(scope: Scope, receive: Receive) -> Sequence[Written]:
+    """What a form held whose session has ended; its length was checked before."""
+    request = Request(scope, receive)
+    if int(request.headers["content-length"]) > MOST_SHOWN_BYTES:
+        return ()
+    try:
+        async with request.form(max_files=0) as form:
+            return written({name: text for name, text in form.items() if isinstance(text, str)})
+    except HTTPException:
+        return ()  # files, or no form at all
 
 
 def _signed_out(headers: Headers) -> Response:

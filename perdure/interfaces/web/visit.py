@@ -18,9 +18,12 @@ from perdure.interfaces.web.api_calls import Api, ApiProblem, Shape
 from perdure.interfaces.web.rendering import rendered
 from perdure.interfaces.web.session import Session
 from perdure.interfaces.web.shared import Shared
+from perdure.interfaces.web.written import written
 
 VISITOR = "perdure_visitor"
 SEE_OTHER = 303
+REFUSED = 400
+WRITTEN = "written"
 # The longest wait for what scripts can load later.
 BESIDE_S = 1.0
 MOST_COUNTED = 100
@@ -108,6 +111,8 @@ class Visit:
             can=self.can,
             form_key=self.visitor.form_key,
             path=self.request.url.path,
+            refused=status_code >= REFUSED,
+            written=getattr(self.request.state, WRITTEN, ()) if status_code >= REFUSED else (),
             **{"open_gates": self.open_gates, **given},
         )
         return HTMLResponse(body, status_code=status_code)
@@ -165,7 +170,10 @@ def run_path(run: str, *more: str) -> str:
 async def fields_of(request: Request) -> Mapping[str, str]:
     """The text fields of a form; of equal names the last one."""
     form = await request.form()
-    return {name: value for name, value in form.items() if isinstance(value, str)}
+    fields = {name: value for name, value in form.items() if isinstance(value, str)}
+    # For the page of a refusal, which is made elsewhere.
+    setattr(request.state, WRITTEN, written(fields))
+    return fields
 
 
 Fields = Annotated[Mapping[str, str], Depends(fields_of)]

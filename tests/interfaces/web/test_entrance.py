@@ -193,3 +193,20 @@ async def test_files_may_be_kept_for_ever(person: Visitor) -> None:
 async def test_a_reader_sees_no_forms_that_steer(rest: Rest) -> None:
     async with visitor(rest, await rest.token("read")) as reader:
         assert "Pause selected" not in await reader.see("/runs")
+
+
+@pytest.mark.parametrize(("length", "shown"), [(10, True), (70_000, False)])
+async def test_words_of_a_form_whose_session_has_ended_are_shown(
+    guest: httpx2.AsyncClient, rest: Rest, length: int, shown: bool
+) -> None:
+    text = "<i>" + "w" * length
+    fields = {"form_key": "0" * 64, "choice": "continue", "text": text}
+    headers = {"origin": rest.url, "sec-fetch-site": "same-origin"}
+    answer = await guest.post("/runs/r/gates/g1/answer", data=fields, headers=headers)
+    assert answer.status_code == 401
+    assert (f"&lt;i&gt;{'w' * length}" in answer.text) is shown
+    assert "0" * 64 not in answer.text
+    foreign = await guest.post(
+        "/runs/r/input", data=fields, headers={"origin": "https://x.example"}
+    )
+    assert (foreign.status_code, text[:9] in foreign.text) == (403, False)

@@ -57,8 +57,15 @@ async def test_a_call_is_approved_with_its_diff_in_view(asked: Rest) -> None:
         await _several(person, page, runs)
         for run in runs:
             assert (await asked.ended(run))["tools_used"] == {"fs.write": 1}
-        late = await _again(person, page, runs[0])
+        status, _ = await _again(person, page, runs[0], choice="approve")
+        assert status == 303, "the same answer again, as from a double tap, is the same answer"
+        words = {"choice": "deny", "text": "not <b>this</b> file"}
+        status, late = await _again(person, page, runs[0], **words)
+        assert status in {404, 409}
         assert "Your answer was not taken" in late
+        assert "What became of the question: approve, by test" in late
+        assert "not &lt;b&gt;this&lt;/b&gt; file" in late, "nobody writes a text twice"
+        await _several(person, page, runs)
         had = {"had": values(page, runs)[0].rpartition(" ")[0], "seen": "before"}
         part = await person.client.get("/inbox", params=had, headers={"hx-request": "true"})
         assert "approve, by test" in part.text
@@ -103,14 +110,14 @@ async def _several(person: Visitor, page: str, runs: tuple[str, ...]) -> None:
     assert told.count("look around: approve, by test") == len(runs)
 
 
-async def _again(person: Visitor, page: str, run: str) -> str:
+async def _again(person: Visitor, page: str, run: str, **fields: str) -> tuple[int, str]:
     name, hash = values(page, (run,))[0].split(" ")[1:]
-    fields = {"choice": "approve", "args_hash": hash}
     answer = await person.send(
-        f"/runs/{run}/gates/{name}/answer", fields, key=await person.form_key()
+        f"/runs/{run}/gates/{name}/answer",
+        {**fields, "args_hash": hash},
+        key=await person.form_key(),
     )
-    assert answer.status_code in {404, 409}
-    return answer.text
+    return answer.status_code, answer.text
 
 
 REASON = "It is <b>sealed</b> with the key k1. Get the key."

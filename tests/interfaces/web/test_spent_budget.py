@@ -60,3 +60,17 @@ async def test_a_budget_is_raised_by_who_may_with_a_limit(asked: Rest) -> None:
         assert (status, "tool_calls: 1 of 1" in told) == (409, True)
         assert (await _answer(chief, run, choice="raise", **{"limit:tool_calls": "5"}))[0] == 303
     assert (await asked.ended(run))["outcome"] == "accepted"
+
+
+async def test_a_raise_that_comes_too_late_changes_no_limit(asked: Rest) -> None:
+    run = await _waiting(asked)
+    async with visitor(asked, await asked.token("admin")) as person:
+        assert (await _answer(person, run, choice="end"))[0] == 303
+        late = {"limit:tool_calls": "5", "limit:cost_usd": "7"}
+        status, told = await _answer(person, run, choice="raise", **late)
+    assert status in {404, 409}
+    assert "What became of the question: end, by test" in told
+    assert "hold all the same" not in told
+    assert "cost usd" in told, "what was filled in is shown"
+    found = (await asked.client.get(f"/api/v1/loops/{run}")).json()
+    assert found["budget"]["limits"]["tool_calls"] == 1

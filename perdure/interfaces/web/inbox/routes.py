@@ -2,15 +2,19 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from urllib.parse import urlencode
+from dataclasses import dataclass
+from urllib.parse import quote, urlencode
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import JsonValue
 
+from perdure.domain.installation.access import ApiToken
+from perdure.domain.run.gates import Gate
 from perdure.domain.run.messages import Receipt
 from perdure.domain.run.status import RunStatus
 from perdure.gateway.types import OpenGate
+from perdure.interfaces.rest.auth import Caller
 from perdure.interfaces.rest.schemas import Gates
 from perdure.interfaces.web.api_calls import Api, ApiProblem, at
 from perdure.interfaces.web.inbox.cards import LIMITS, cards_of, groups_of, scores_text
@@ -20,6 +24,8 @@ INBOX = "/inbox"
 PAGE = 30
 NO_CONTENT = 204
 LATE = frozenset({404, 409})
+DEADLINE = "deadline"
+KEY_CHARACTERS = 80
 router = APIRouter()
 
 
@@ -72,7 +78,9 @@ async def several(request: Request, visit: Here, fields: Fields) -> Response:
         try:
             await visit.api.post(f"{at('loops', run, 'gates', name)}/answer", Receipt, body)
         except ApiProblem as problem:
-            refused[f"{run} {name}"] = problem.detail
+            became = await _became(visit.api, run, name) if problem.status in LATE else None
+            if not (became and became.of(visit.visitor.token, fields)):
+                refused[f"{run} {name}"] = problem.detail
     if chosen and not refused:
         return visit.go(_inbox([one.rpartition(" ")[0] for one in chosen]))
     return visit.page("inbox/several.html", taken=len(chosen) - len(refused), refused=refused)
@@ -80,20 +88,38 @@ async def several(request: Request, visit: Here, fields: Fields) -> Response:
 
 @router.post("/runs/{run}/gates/{gate}/answer")
 async def answer(visit: Here, fields: Fields, run: str, gate: str) -> Response:
-    """Send an answer; if somebody else answered first, say who."""
+    """Send an answer; if somebody else answered first, say who.
+
+    The same answer of the same person, as from a double tap, is one.
+    """
     names = fields.get("scores", "").split("\n") if fields.get("scores") else []
     given = dict(fields)
     if names:
         given["text"] = scores_text(fields, names)
+    raises = fields.get("choice") == "raise" and bool(raised(fields))
+    amended = False
     try:
-        if fields.get("choice") == "raise":
+        if raises:
+            # Without this, a limit would change for a question that waits no longer.
+            await visit.api.get(at("loops", run, "gates", gate), Gate)
             await _raise(visit.api, run, fields)
+            amended = True
         body = _told(given, args_hash=fields.get("args_hash", ""))
-        await visit.api.post(f"{at('loops', run, 'gates', gate)}/answer", Receipt, body)
+        once = {"idempotency-key": f"page {quote(gate, safe='')[:KEY_CHARACTERS]}"}
+        await visit.api.post(f"{at('loops', run, 'gates', gate)}/answer", Receipt, body, once)
     except ApiProblem as problem:
         if problem.status not in LATE:
             raise
-        return visit.page("inbox/late.html", status_code=problem.status, found=problem, run=run)
+        became = await _became(visit.api, run, gate)
+        if not (became and became.of(visit.visitor.token, given)):
+            return visit.page(
+                "inbox/late.html",
+                status_code=problem.status,
+                found=problem,
+                run=run,
+                became=became.words if became else "",
+                amended=amended,
+            )
     here = fields.get("here", INBOX)
     if here == INBOX:
         return visit.go(_inbox([f"{run} {gate}"]))
@@ -155,13 +181,41 @@ async def _gone(api: Api, had: Sequence[str], found: Sequence[OpenGate]) -> tupl
             status = await api.get(at("loops", run), RunStatus)
         except ApiProblem:
             continue
-        lines.append(f"{name} of {status.goal[:80] or run}: {_answered(status, name)}")
+        became = _end_of(status, name)
+        told = became.words if became else "no longer waits"
+        lines.append(f"{name} of {status.goal[:80] or run}: {told}")
     return tuple(lines)
 
 
-def _answered(status: RunStatus, gate: str) -> str:
+@dataclass(frozen=True, slots=True)
+class Became:
+    """How a question ended: what was said by whom; nothing was said if its time was over."""
+
+    said: str
+    by: str
+
+    @property
+    def words(self) -> str:
+        """For people, in a few words."""
+        if not self.said and self.by == DEADLINE:
+            return "nobody answered in time"
+        return f"{self.said[:200] or 'closed'}, by {self.by}"
+
+    def of(self, token: ApiToken, given: Mapping[str, str]) -> bool:
+        """Whether it ended by this answer of this person."""
+        said = given.get("choice") or given.get("text", "")[:200]
+        return bool(said) and self.said == said and self.by == Caller(token).name
+
+
+async def _became(api: Api, run: str, gate: str) -> Became | None:
+    try:
+        return _end_of(await api.get(at("loops", run), RunStatus), gate)
+    except ApiProblem:
+        return None
+
+
+def _end_of(status: RunStatus, gate: str) -> Became | None:
     for event in reversed(status.events):
         if event.type == "gate_answered" and event.data.get("gate") == gate:
-            said = str(event.data.get("answer") or "closed")
-            return f"{said[:200]}, by {event.data.get('by')}"
-    return "no longer waits"
+            return Became(str(event.data.get("answer") or ""), str(event.data.get("by")))
+    return None
