@@ -107,7 +107,7 @@ def rendered(template: str, now: datetime, **given: object) -> str:
 @cache
 def script() -> bytes:
     """All scripts as one file, in the order of their dependencies."""
-    names = ("htmx-4.0.1.min.js", "hx-sse-4.0.1.min.js", "page.js")
+    names = ("htmx-4.0.1.min.js", "hx-sse-4.0.1.min.js", "page.js", "forms.js")
     return b"\n".join((ASSETS / name).read_bytes() for name in names)
 
 

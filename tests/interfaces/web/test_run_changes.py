@@ -130,9 +130,13 @@ async def test_calls_forks_and_comparisons_on_the_page(refining: Rest) -> None:
         assert wrong.status_code == 422
         assert "refine.patients" in wrong.text
         assert ">kept</textarea>" in wrong.text
-        made = await person.send(form, {"quality": "0.5", "label": "forked"}, key=key)
+        fields = {"quality": "0.5", "label": "forked", "key": "once"}
+        made = await person.send(form, fields, key=key)
         assert made.status_code == 303, made.text
         address = made.headers["location"]
+        again = await person.send(form, fields, key=key)
+        assert again.headers["location"] == address, "sent twice, it is started once"
+        assert 'name="key" value="' in await person.see(form)
         forked = address.removeprefix("/runs/")
         await refining.ended(forked)
         compared = await person.see(f"/compare?left={run}&right={forked}")

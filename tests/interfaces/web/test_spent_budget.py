@@ -1,5 +1,6 @@
 """The card of a spent budget: who may raise it, and what a raise without a limit does."""
 
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -74,3 +75,16 @@ async def test_a_raise_that_comes_too_late_changes_no_limit(asked: Rest) -> None
     assert "cost usd" in told, "what was filled in is shown"
     found = (await asked.client.get(f"/api/v1/loops/{run}")).json()
     assert found["budget"]["limits"]["tool_calls"] == 1
+
+
+async def test_words_sent_twice_by_one_form_are_said_once(asked: Rest) -> None:
+    run = await _waiting(asked)
+    async with visitor(asked, await asked.token("admin")) as person:
+        page, key = await person.see(f"/runs/{run}"), await person.form_key()
+        last = re.search(r'name="once" value="(\d+)"', page)
+        assert last is not None
+        for text in ("be brief", "be brief", "be kind"):
+            sent = await person.send(f"/runs/{run}/input", {"text": text, "once": last[1]}, key=key)
+            assert sent.status_code == 303
+    events = (await asked.client.get(f"/api/v1/loops/{run}")).json()["events"]
+    assert [one["type"] for one in events].count("input_added") == 2

@@ -149,10 +149,4 @@
     };
     setTimeout(ask, 3000);
   }
-
-  // One question before what cannot be undone.
-  document.addEventListener("submit", (event) => {
-    const asked = event.submitter?.dataset.confirm;
-    if (asked && !confirm(asked)) event.preventDefault();
-  }, true);
 })();

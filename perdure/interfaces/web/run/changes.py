@@ -1,6 +1,7 @@
 """Changing an open run, and forking one from an iteration."""
 
 import json
+import uuid
 from collections.abc import Mapping
 
 from fastapi import APIRouter
@@ -10,7 +11,7 @@ from pydantic import JsonValue
 from perdure.domain.run.status import RunStatus
 from perdure.interfaces.rest.schemas import Started
 from perdure.interfaces.web.api_calls import ApiProblem, at
-from perdure.interfaces.web.run.routes import run_page, sent
+from perdure.interfaces.web.run.routes import once_of, run_page, sent
 from perdure.interfaces.web.visit import Fields, Here, Visit, run_path
 
 LIMITS = ("cost_usd", "tokens", "active_time")
@@ -35,7 +36,7 @@ async def amend(visit: Here, fields: Fields, run: str) -> Response:
             return await run_page(visit, run, problem=problem)
         if not body:
             return visit.go(run_path(run))
-    return await sent(visit, run, "amend", body or {"guidance": None})
+    return await sent(visit, run, "amend", body or {"guidance": None}, once=once_of(fields))
 
 
 @router.get("/runs/{run}/iterations/{index}/fork")
@@ -46,10 +47,11 @@ async def fork_form(visit: Here, run: str, index: int) -> Response:
 
 @router.post("/runs/{run}/iterations/{index}/fork")
 async def fork(visit: Here, fields: Fields, run: str, index: int) -> Response:
-    """Start the fork and show it; a refusal is shown above the form, which keeps its values."""
+    """Start the fork once and show it; a refusal is shown above the form with its values."""
     try:
         body = fork_body(fields, index)
-        started = await visit.api.post(f"{at('loops', run)}/fork", Started, body)
+        once = {"idempotency-key": fields.get("key") or uuid.uuid4().hex}
+        started = await visit.api.post(f"{at('loops', run)}/fork", Started, body, once)
     except ApiProblem as problem:
         return await _form(visit, run, index, fields=fields, problem=problem)
     return visit.go(run_path(started.id))
@@ -69,6 +71,7 @@ async def _form(
         status_code=problem.status if problem else 200,
         status=status,
         index=index,
+        key=uuid.uuid4().hex,
         given=fields,
         found=problem,
     )

@@ -1,5 +1,6 @@
 """The page of one run, its live part, and the forms of its actions."""
 
+from collections.abc import Mapping
 from typing import Annotated
 
 from fastapi import APIRouter, Header
@@ -82,13 +83,24 @@ async def steer(visit: Here, fields: Fields, run: str, verb: str) -> Response:
     if verb not in VERBS:
         raise ApiProblem(404, "not_found", "There is no such page.")
     body = {name: fields[name] for name in ("mode", "note", "text") if fields.get(name)}
-    return await sent(visit, run, verb, {**body})
+    return await sent(visit, run, verb, {**body}, once=once_of(fields))
 
 
-async def sent(visit: Visit, run: str, verb: str, body: dict[str, JsonValue]) -> Response:
+def once_of(fields: Mapping[str, str]) -> dict[str, str]:
+    """What makes a form that is sent twice, as by a double tap, have one effect.
+
+    A form says which event of the run was the last one when it was made.
+    """
+    last = fields.get("once", "")
+    return {"idempotency-key": f"page {last}"} if last.isdecimal() and last.isascii() else {}
+
+
+async def sent(
+    visit: Visit, run: str, verb: str, body: dict[str, JsonValue], *, once: Mapping[str, str]
+) -> Response:
     """Send a verb and show the run's page; a refusal is shown on it."""
     try:
-        await visit.api.post(f"{at('loops', run)}/{verb}", Receipt, body or None)
+        await visit.api.post(f"{at('loops', run)}/{verb}", Receipt, body or None, once)
     except ApiProblem as problem:
         if problem.status in {NOT_FOUND, FORBIDDEN}:
             raise
