@@ -142,7 +142,7 @@ class Entrance:
             title=title,
             cure=cure,
             detail="",
-            refused=True,
+            not_taken=True,
             written=texts,
         )
         return HTMLResponse(body, status_code=status)

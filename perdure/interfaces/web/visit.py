@@ -111,7 +111,7 @@ class Visit:
             can=self.can,
             form_key=self.visitor.form_key,
             path=self.request.url.path,
-            refused=status_code >= REFUSED,
+            not_taken=status_code >= REFUSED,
             written=getattr(self.request.state, WRITTEN, ()) if status_code >= REFUSED else (),
             **{"open_gates": self.open_gates, **given},
         )

@@ -89,6 +89,11 @@ async def test_who_answered_is_told_what_became_of_it(asked: Rest) -> None:
     assert f"Answered: {gate} of look around: approve, by test" in told
 
 
+async def test_an_answer_to_nothing_says_what_to_do(person: Visitor) -> None:
+    told = await person.send("/inbox/alike", {"choice": "deny"}, key=await person.form_key())
+    assert (told.status_code, "Nothing was ticked" in told.text) == (200, True)
+
+
 async def test_an_inbox_that_stayed_the_same_sends_nothing(person: Visitor) -> None:
     seen = re.search(r'name="seen" class="seen" value="(\w+)"', await person.see("/inbox"))
     assert seen is not None
