@@ -27,15 +27,16 @@ _TAGS = {
 }  # fmt: skip
 # A text box on a narrow phone holds at least so many rows, and so many characters a row.
 _ROWS, _NARROWEST = 18, 25
-_LONGEST_MARKDOWN = 200_000
+# Of a longer text only the beginning is shown: the whole would keep server and browser busy.
+MOST_SHOWN = 200_000
 _markdown = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
 
 
 def markdown(text: str) -> Markup:
     """Foreign Markdown as harmless HTML; a text that is too long is shown as plain text."""
-    seen = visible(text)
-    if len(seen) > _LONGEST_MARKDOWN:
+    if len(text) > MOST_SHOWN:
         return source(text)
+    seen = visible(text)
     cleaned = nh3.clean(
         _markdown.render(seen),
         tags=_TAGS,
@@ -49,9 +50,19 @@ def markdown(text: str) -> Markup:
 
 
 def source(text: str) -> Markup:
-    """Foreign text unchanged, with hidden characters made visible."""
-    seen = visible(text)
-    return Markup('<pre class="source" dir="auto"{}>{}</pre>').format(by_keyboard(seen), seen)
+    """Foreign text with hidden characters made visible; where it is cut, it says so."""
+    seen, left = visible(text[:MOST_SHOWN]), len(text) - MOST_SHOWN
+    shown = Markup('<pre class="source" dir="auto"{}>{}</pre>').format(by_keyboard(seen), seen)
+    if left <= 0:
+        return shown
+    return shown + Markup('<p class="trouble">Cut here: {} more are not shown.</p>').format(
+        formatting.plural(left, "character")
+    )
+
+
+def is_cut(value: str) -> bool:
+    """Whether a text is too long to be shown whole."""
+    return len(value) > MOST_SHOWN
 
 
 def by_keyboard(text: str) -> Markup:
@@ -92,6 +103,7 @@ def templates() -> Environment:
     }
     found.filters.update(filters)
     found.globals["asset"] = asset
+    found.tests["cut"] = is_cut
     return found
 
 

@@ -63,6 +63,7 @@ async def read_run(api: Api, run: str, *, now: datetime, all: bool = False) -> d
         "more": 0 if all else max(0, len(records) - SHOWN),
         "best": next((one for one in records if one.index == picked), None),
         "output": await _best_output(api, status, result),
+        "output_ref": _output_ref(records, picked),
         "plot": score_plot(_points(records), threshold_of(spec)),
         "costs": costs,
         "shares": shares(costs),
@@ -128,6 +129,12 @@ async def _best_output(api: Api, status: RunStatus, result: RunResult | None) ->
         if problem.status != NOT_FOUND:
             raise
         return None  # the record of an iteration is written only with the next step
+
+
+def _output_ref(records: Sequence[IterationRecord], picked: int | None) -> str | None:
+    """The reference of the best output; where nothing was scored, of the last one."""
+    of = [one for one in records if picked is None or one.index == picked]
+    return next((one.output_ref for one in reversed(of) if one.output_ref), None)
 
 
 def scarcest(budget: BudgetStatus) -> str:

@@ -1,0 +1,48 @@
+"""An output of megabytes: the page shows its beginning, says so, and offers the whole."""
+
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from page_visit import visitor
+from rest import TASK, Rest, scripted, served
+from temporalio.testing import WorkflowEnvironment
+
+from perdure.interfaces.web.rendering import MOST_SHOWN, markdown, source
+
+LONG = "a word \N{RIGHT-TO-LEFT OVERRIDE}, " * 200_000
+MOST_BYTES = 1_000_000
+
+
+@pytest.fixture
+async def writing(tmp_path: Path, server: WorkflowEnvironment) -> AsyncIterator[Rest]:
+    address = server.client.service_client.config.target_host
+    script = {"replies": [{"text": LONG, "usage": {"input_tokens": 1, "output_tokens": 1}}]}
+    async with scripted(tmp_path, address, script) as site, site.worker(), served(site) as rest:
+        yield rest
+
+
+@pytest.mark.parametrize("show", [markdown, source])
+@pytest.mark.parametrize(("more", "told"), [(0, ""), (1, "Cut here: 1 character more")])
+def test_a_text_is_cut_where_it_is_too_long_and_says_so(show, more: int, told: str) -> None:
+    shown = show("x" * (MOST_SHOWN + more))
+    assert ("Cut here" in shown) is bool(told)
+    assert shown.count("x") >= MOST_SHOWN
+
+
+async def test_a_page_stays_small_and_the_whole_can_be_saved(writing: Rest) -> None:
+    run = await writing.start(TASK)
+    await writing.ended(run)
+    async with visitor(writing, await writing.token("read")) as person:
+        for path in (f"/runs/{run}", f"/runs/{run}/iterations/1"):
+            page = await person.see(path)
+            assert len(page.encode()) < MOST_BYTES, path
+            assert "Cut here" in page
+            link = re.search(r'href="(/runs/[^"]+/results/[^"]+)"', page)
+            assert link is not None, path
+            whole = await person.client.get(link[1])
+            assert whole.text == LONG
+            assert whole.headers["content-disposition"] == "attachment"
+        calls = await person.see(f"/runs/{run}/iterations/1/calls")
+        assert len(calls.encode()) < MOST_BYTES
