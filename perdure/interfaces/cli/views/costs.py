@@ -1,6 +1,6 @@
 """Spend by phase, by model and by day."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 
 from rich.console import RenderableType
 
@@ -19,9 +19,10 @@ def costs_view(report: CostReport) -> RenderableType:
     """The totals of a run, or of all runs in the store."""
     what = report.runs[0] if report.runs else "all runs"
     parts = [
-        _block("phase", report.by_phase),
-        _block("model", {model_name(name): item for name, item in report.by_model.items()}),
-        _block("day", report.by_day),
+        _block("phase", report.by_phase.items()),
+        # Not a mapping: two models may have one short name, and each keeps its line.
+        _block("model", [(model_name(name), item) for name, item in report.by_model.items()]),
+        _block("day", report.by_day.items()),
     ]
     total = table(("total", *_COLUMNS), [(what, *_cells(report.total))], right=_COLUMNS)
     beside = _learning(report.learning)
@@ -74,10 +75,10 @@ def _saved(saved: InputSavings) -> RenderableType | None:
     return line(f"{told}, against a loop that sends everything again")
 
 
-def _block(name: str, lines: Mapping[str, CostLine]) -> RenderableType | None:
-    if not lines:
+def _block(name: str, lines: Iterable[tuple[str, CostLine]]) -> RenderableType | None:
+    rows = [(label, *_cells(item)) for label, item in lines]
+    if not rows:
         return None
-    rows = [(label, *_cells(item)) for label, item in lines.items()]
     return stack("", table((name, *_COLUMNS), rows, right=_COLUMNS))
 
 

@@ -146,6 +146,12 @@ note\
     assert plain(bulk_view(BulkReport(verb="stop"))) == snapshot("stop: no open run.")
 
 
+def test_models_of_one_short_name_keep_a_line_each() -> None:
+    names = [f"scripted:sha256:{digit * 64}#big" for digit in "ab"]
+    report = CostReport(runs=(RUN,), by_model={name: CostLine(attempts=1) for name in names})
+    assert plain(costs_view(report)).count("scripted:big") == 2
+
+
 def test_costs() -> None:
     one = CostLine(
         attempts=3,
