@@ -16,6 +16,7 @@ from perdure.domain.budget.ledger import (
     SpendLine,
 )
 from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.foundation.plain_text import folded
 from perdure.domain.run.cost_report import CostReport, report_of
 
 USUAL_DAYS = 30
@@ -26,8 +27,10 @@ COLUMNS = (
     "calls", "input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens",
     "known_cost_usd", "unpriced_calls", "estimated_calls", "seconds",
 )  # fmt: skip
-# Spreadsheets read a cell that begins so as a formula.
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+# Spreadsheets read a cell that begins so as a formula; some also where signs that nobody sees, or
+# wide forms (U+FF1D), stand for these.
+_FORMULA = ("=", "+", "-", "@")
+_BREAKS = ("\t", "\r", "\n")
 
 
 class Spending(FrozenModel):
@@ -106,7 +109,8 @@ def csv_name(table: Spending) -> str:
 
 def harmless(cell: str) -> str:
     """Foreign text as a cell that no spreadsheet takes for a formula."""
-    return f"'{cell}" if cell.lstrip(" ").startswith(_FORMULA) else cell
+    led = folded(cell).lstrip().startswith(_FORMULA) or cell.startswith(_BREAKS)
+    return f"'{cell}" if led else cell
 
 
 def _cells(line: SpendLine) -> tuple[str, ...]:

@@ -103,7 +103,21 @@ async def test_the_total_holds_what_no_line_shows() -> None:
     assert len(csv_text(table).splitlines()) == MOST_LINES + 3
 
 
-@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "  =1"])
+FORMULAS = [
+    "=1+1",
+    "+1",
+    "-1",
+    "@SUM(A1)",
+    "\t=1",
+    "\r=1",
+    "  =1",
+    "\u200b=1",
+    "\uff1d1",
+    "\u00a0=1",
+]
+
+
+@pytest.mark.parametrize("text", FORMULAS)
 def test_no_name_becomes_a_formula(text: str) -> None:
     line = SpendLine(name=text, calls=1, known_cost_usd=Decimal("1E-7"))
     table = Spending(by="label", period=DAYS, lines=(line,), total=line)

@@ -16,14 +16,13 @@ from perdure.interfaces.experiments.words import (
     heading_words,
     judge_words,
 )
+from perdure.interfaces.spending import harmless
 from perdure.interfaces.svg_chart import line_chart, share_scale
 
 TRIAL_COLUMNS = (
     "input", "repeat", "arm", "score", "own_score", "held_out", "passed", "outcome", "tokens",
     "cost_usd", "seconds", "model_calls", "tries", "run", "counted",
 )  # fmt: skip
-# A spreadsheet would take a cell that begins so for a formula.
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def markdown(report: ExperimentReport) -> str:
@@ -58,7 +57,7 @@ def csv_of(plan: Plan, trials: Sequence[Trial], entries: Sequence[str]) -> str:
             continue
         rows.writerow(
             [
-                _cell(entries[trial.entry]) if trial.entry < len(entries) else trial.entry + 1,
+                harmless(entries[trial.entry]) if trial.entry < len(entries) else trial.entry + 1,
                 trial.repeat + 1,
                 trial.arm,
                 "" if unscored(plan, trial) else round(score_of(plan, trial), 4),
@@ -103,7 +102,3 @@ def _plain(text: str) -> str:
     for sign in "\\`*_[]<>|#":
         flat = flat.replace(sign, f"\\{sign}")
     return flat
-
-
-def _cell(text: str) -> str:
-    return f"'{text}" if text.startswith(FORMULA) else text

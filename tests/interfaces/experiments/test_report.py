@@ -223,6 +223,7 @@ def test_names_of_inputs_are_neither_markup_nor_formulas() -> None:
     assert r"\[x\](y)" in markdown(found)
     rows = csv_of(PLAN, trials, names).splitlines()
     assert rows[1].startswith("\"'=HYPERLINK")
+    assert csv_of(PLAN, trials, [" \u200b=1", "plain"]).splitlines()[1].startswith("' \u200b=1")
     assert len(rows) == 5
 
 
