@@ -236,3 +236,19 @@ async def test_from_the_list_to_an_approval_by_keyboard(stage, rest, page):
     await page.keyboard.press("Enter")
     result = await stage.site.gateway.result(stage.scenes.approval)
     assert result.outcome == "accepted"
+
+
+@pytest.mark.parametrize("width", [710, 800, 1000])
+async def test_the_list_of_runs_scrolls_by_itself_at_twice_the_size(rest, browser, width):
+    page = await signed_in(await browser.new_page(viewport={"width": width, "height": 700}), rest)
+    assert await page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+async def test_borders_tell_what_colours_would(stage, rest, browser):
+    context = await browser.new_context(forced_colors="active", viewport=WIDE)
+    page = await signed_in(await context.new_page(), rest)
+    drawn = "one => getComputedStyle(one).borderTopStyle"
+    assert await page.locator(".state").first.evaluate(drawn) == "solid"
+    outlined = "one => getComputedStyle(one).outlineStyle"
+    assert await page.locator(".top nav a[aria-current]").evaluate(outlined) == "solid"
+    assert await page.get_by_role("link", name="Library").evaluate(outlined) == "none"
