@@ -137,10 +137,14 @@ class Looking:
         """See `Gateway.costs`."""
         if run is None:
             found = await self._records.find_runs(limit=RUNS_ADDED_UP)
-            learned = [learn_run_id(row.id) for row in found if row.kind != "agent"]
             runs = [row.id for row in found]
+            learners = [learn_run_id(row.id) for row in found if row.kind != "agent"]
+            learned = [one for one in learners if one not in set(runs)]
             return add_up(runs, await self._rows(runs), learning=await self._rows(learned))
-        rows, learning = await self._tree(run), await self._rows([learn_run_id(run)])
+        rows, learner = await self._tree(run), learn_run_id(run)
+        # Learning runs have no row: one of that name that has is a run that somebody called so.
+        own = await self._records.run(learner) is not None
+        learning = [] if own else await self._rows([learner])
         status = await self._status(run)
         report = add_up([run], rows, learning=learning, budget=status.budget)
         return report.model_copy(update={"source": status.source})

@@ -67,7 +67,8 @@ class SqlLedger:
                 if not only.takes(kind=kind, label=label):
                     continue
                 name = {"kind": kind, "label": label}.get(by, row["name"])
-                lines[name] = lines.get(name, SpendLine(name=name)).plus(_line(row))
+                found = SpendLine(name=name, learned_from=_learned_from(by, name, kind))
+                lines[name] = lines.get(name, found).plus(_line(row))
         if by == "day":
             return sorted(lines.values(), key=lambda line: line.name or "")
         return sorted(lines.values(), key=_dearest_first)
@@ -162,6 +163,13 @@ def _kind_and_label(row: RowMapping) -> tuple[str | None, str | None]:
     """Those of the run on top, or what its tombstone says; None where the query did not ask."""
     kind = row.get("kind") or row.get("former_kind") or None
     return kind, row.get("label") or row.get("former_label") or None
+
+
+def _learned_from(by: SpendKey, name: str | None, kind: str | None) -> str | None:
+    """The run that a learning run learned from: learning runs have no row, so no kind is known."""
+    if by != "run" or kind is not None or not (name or "").startswith(LEARNING):
+        return None
+    return (name or "").removeprefix(LEARNING)
 
 
 def _unconfirmed() -> ColumnElement[bool]:

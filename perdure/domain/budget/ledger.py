@@ -75,10 +75,12 @@ class SpendLine(FrozenModel):
     `name` is None for calls of runs without a label, and of runs that were deleted. `calls` is how
     many attempts were sent; of these, `unpriced_calls` have no known price and `estimated_calls`
     are booked at an estimate, as their worker died or the provider did not tell.
-    `known_cost_usd` is the cost of all that have a price.
+    `known_cost_usd` is the cost of all that have a price. `learned_from` says of a run that only
+    learned from another one which that is; people may call their own runs `learn-…` too.
     """
 
     name: str | None = None
+    learned_from: str | None = None
     calls: int = 0
     unpriced_calls: int = 0
     estimated_calls: int = 0
@@ -95,6 +97,7 @@ class SpendLine(FrozenModel):
         """Both under the name of this one."""
         return SpendLine(
             name=self.name,
+            learned_from=self.learned_from or other.learned_from,
             calls=self.calls + other.calls,
             unpriced_calls=self.unpriced_calls + other.unpriced_calls,
             estimated_calls=self.estimated_calls + other.estimated_calls,

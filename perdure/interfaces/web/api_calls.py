@@ -1,6 +1,7 @@
 """The REST API as the views call it: in this process, in the visitor's name."""
 
 import json
+import re
 from collections.abc import Collection, Mapping
 from typing import TypeVar
 from urllib.parse import quote
@@ -14,6 +15,7 @@ from perdure.domain.installation.access import ApiToken
 from perdure.interfaces.rest.auth_middleware import CALLER
 
 API = "/api/v1"
+_ADDRESS = re.compile(r"\b(GET|POST|PATCH|DELETE) /")
 Shape = TypeVar("Shape")
 
 
@@ -155,4 +157,4 @@ def problem_of(status: int, body: bytes) -> ApiProblem:
 
 def _for_people(cure: str) -> str:
     """A cure without what only programs can follow: addresses of the API."""
-    return "" if "`GET /api" in cure else cure
+    return "" if _ADDRESS.search(cure) else cure

@@ -1,15 +1,21 @@
 """The view of costs: its period in the address, its figures in words, and its file."""
 
 import html
+import json
 import re
+from datetime import date
+from decimal import Decimal
 
 import pytest
 from account_books import Books
 from page_visit import Visitor
 from rest import Rest
 
-from perdure.domain.budget.ledger import InputSavings
-from perdure.interfaces.web.costs.routes import saved_words
+from perdure.domain.budget.ledger import InputSavings, Period, SpendLine
+from perdure.domain.llm.usage import Usage
+from perdure.interfaces.spending import Spending
+from perdure.interfaces.web.api_calls import problem_of
+from perdure.interfaces.web.costs.routes import rows_of, saved_words
 
 DAYS = "since=2026-01-01&until=2026-01-31"
 
@@ -88,6 +94,27 @@ async def test_a_learning_run_leads_to_the_run_it_learned_from(
     assert '<a href="/runs/a">learning from a</a>' in page
 
 
+async def test_a_run_that_somebody_called_like_a_learning_run_is_none(
+    person: Visitor, rest: Rest, books: Books
+) -> None:
+    await books.run("to-write")
+    await books.run("learn-to-write")
+    await books.call("1", root="learn-to-write")
+    await books.call("2", root="to-write")
+    page = await person.see(f"/costs?by=run&{DAYS}")
+    assert '<a href="/runs/learn-to-write">learn-to-write</a>' in page
+    costs = (await rest.client.get("/api/v1/loops/to-write/costs")).json()
+    assert (costs["total"]["cost_usd"], costs["learning"]) == ("2", None)
+
+
+def test_tokens_are_told_to_the_last_one() -> None:
+    usage = Usage(input_tokens=1_234_567, cache_read_tokens=40_001, output_tokens=9_876)
+    line = SpendLine(name="m", calls=1, usage=usage, known_cost_usd=Decimal("1.005"))
+    days = Period(since=date(2026, 1, 1), until=date(2026, 1, 2))
+    (row,) = rows_of(Spending(by="model", period=days, total=line, lines=(line,)))
+    assert (row.sent, row.cached, row.written) == ("1,234,567", "40,001", "9,876")
+
+
 async def test_the_file_is_the_table_that_is_shown(person: Visitor, books: Books) -> None:
     page = await person.see(f"/costs?by=model&{DAYS}")
     address = page.partition('href="/costs.csv?')[2].partition('"')[0].replace("&amp;", "&")
@@ -111,3 +138,15 @@ def test_savings_are_told_against_the_loop_that_resends() -> None:
     assert "would have sent 1.0k" in whole
     equal = saved_words(InputSavings(runs=1, input_tokens=5, naive_input_tokens=5))
     assert "saved nothing" in equal
+
+
+@pytest.mark.parametrize(
+    ("cure", "told"),
+    [
+        ("Look at it first: GET /api/v1/loops/ID shows what a run allows.", ""),
+        ("Then `POST /api/v1/loops/ID/retry`.", ""),
+        ("Make another one: perdure open", "Make another one: perdure open"),
+    ],
+)
+def test_people_are_told_no_address_of_the_api(cure: str, told: str) -> None:
+    assert problem_of(409, json.dumps({"cure": cure}).encode()).cure == told

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from account_books import Books
 from page_visit import Visitor, visitor
 from rest import TASK, Rest, scripted, served
 from temporalio.testing import WorkflowEnvironment
@@ -88,3 +89,11 @@ async def test_words_sent_twice_by_one_form_are_said_once(asked: Rest) -> None:
             assert sent.status_code == 303
     events = (await asked.client.get(f"/api/v1/loops/{run}")).json()["events"]
     assert [one["type"] for one in events].count("input_added") == 2
+
+
+async def test_the_page_of_a_run_says_what_was_spent_on_learning_from_it(asked: Rest) -> None:
+    run = await _waiting(asked)
+    await Books(asked.site.parts.stores.database).call("0.25", root=f"learn-{run}")
+    async with visitor(asked, await asked.token("read")) as person:
+        page = await person.see(f"/runs/{run}")
+    assert "What was learned from this run cost $0.25 more: 1 call" in page

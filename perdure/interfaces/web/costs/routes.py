@@ -18,7 +18,6 @@ from perdure.domain.budget.ledger import (
     SpendKey,
     SpendLine,
 )
-from perdure.domain.foundation.names import learn_run_id
 from perdure.interfaces.formatting import duration, model_name, money, one_line, plural, tokens
 from perdure.interfaces.rest.costs import CSV, asked_calls
 from perdure.interfaces.spending import UNNAMED, Spending, csv_name, csv_text
@@ -27,7 +26,6 @@ from perdure.interfaces.web.visit import Here, Visit
 
 PERIODS = (7, 30, 90)
 NAME_CHARACTERS = 80
-LEARNING = learn_run_id("")
 router = APIRouter()
 
 Only = Annotated[SpendFilter, Depends(asked_calls)]
@@ -108,9 +106,7 @@ def rows_of(table: Spending) -> tuple[Row, ...]:
     """The rows with their shares; days come newest first."""
     lines = list(reversed(table.lines)) if table.by == "day" else list(table.lines)
     rows = [
-        _row(
-            line, _share(line, table.total), _named(table.by, line.name), _behind(table, line.name)
-        )
+        _row(line, _share(line, table.total), _named(table.by, line), _behind(table, line))
         for line in lines
     ]
     if table.others is not None:
@@ -178,9 +174,9 @@ def _row(line: SpendLine, share: float, name: str, address: str | None) -> Row:
         name=name,
         address=address,
         calls=f"{line.calls:,}",
-        sent=tokens(usage.prompt_tokens - usage.cache_read_tokens),
-        cached=tokens(usage.cache_read_tokens),
-        written=tokens(usage.output_tokens),
+        sent=f"{usage.prompt_tokens - usage.cache_read_tokens:,}",
+        cached=f"{usage.cache_read_tokens:,}",
+        written=f"{usage.output_tokens:,}",
         cost=known if line.cost_usd is not None else _at_least(line.known_cost_usd),
         time=duration(line.seconds),
         share=share,
@@ -191,21 +187,22 @@ def _at_least(known: Decimal) -> str:
     return f"at least {money(known)}" if known else "unknown"
 
 
-def _named(by: SpendKey, name: str | None) -> str:
+def _named(by: SpendKey, line: SpendLine) -> str:
+    name = line.name
     if name is None:
         return UNNAMED.get(by, "unknown")
-    if by == "run" and name.startswith(LEARNING):
-        return f"learning from {name.removeprefix(LEARNING)}"
+    if line.learned_from is not None:
+        return f"learning from {line.learned_from}"
     return one_line(model_name(name) if by == "model" else name, NAME_CHARACTERS)
 
 
-def _behind(table: Spending, name: str | None) -> str | None:
+def _behind(table: Spending, line: SpendLine) -> str | None:
     """What a line is made of: its run, or the table of its runs, which add up to it."""
-    only, period = table.only, table.period
+    only, period, name = table.only, table.period, line.name
     match table.by:
         case "run":
             # A learning run has no page: what it spent is told by the run that it learned from.
-            return name and f"/runs/{quote(name.removeprefix(LEARNING))}"
+            return name and f"/runs/{quote(line.learned_from or name, safe='')}"
         case "day":
             day = date.fromisoformat(name or "")
             period = Period(since=day, until=day)
