@@ -58,6 +58,7 @@ from perdure.domain.installation.workspace_use import WorkspaceUse, served
 from perdure.domain.ports import Models, ToolHost
 from perdure.domain.run.bookkeeping_messages import ServedModels
 from perdure.extending.own_thread import in_own_thread
+from perdure.fleet.blocked_loop import telling_what_blocks
 from perdure.fleet.host_upkeep import look_after_folders
 from perdure.fleet.served_steps import Activity, experiment_steps, model_steps, skill_steps
 from perdure.fleet.worker_deployment import OwnBuild
@@ -325,6 +326,7 @@ class Fleet:
         """
         records = self._parts.stores.records
         async with AsyncExitStack() as stack:
+            stack.enter_context(telling_what_blocks())
             stack.push_async_callback(self._live.close)
             for worker in workers:
                 await stack.enter_async_context(worker)
