@@ -8,10 +8,13 @@ import pytest
 from holding import Holding
 from installation import Installation, installation
 from steered import DONE, HELD_LIST, LIST, spec, told, types, waiting
+from temporalio.api.common.v1 import Payload
+from temporalio.client import Client
+from temporalio.common import RawValue
 from temporalio.testing import WorkflowEnvironment
 from waiting import eventually
 
-from perdure.domain.run.messages import AddInput, Answer, Escalate, Pause, Resume
+from perdure.domain.run.messages import AddInput, Amend, Answer, Escalate, Pause, Resume
 from perdure.domain.run.result import RunResult
 from perdure.domain.run.spec import Timing
 
@@ -74,6 +77,54 @@ async def test_a_gate_keeps_its_id_over_a_roll(rolling: Installation, holding: H
     assert [open_.id for open_ in (await told(site, run)).gates] == [gate.id]
     await site.gateway.verb(run, Answer(gate=gate.id, choice="continue", by="me"))
     assert (await site.gateway.result(run)).outcome == "accepted"
+
+
+async def test_a_changed_goal_and_the_memo_of_others_live_through_a_roll(
+    server: WorkflowEnvironment, tmp_path: Path, holding: Holding
+) -> None:
+    address = server.client.service_client.config.target_host
+    async with (
+        installation(tmp_path, address, timing=Timing(roll_events=1)) as site,
+        site.worker(),
+    ):
+        run = await site.start(spec(), {"replies": [HELD_LIST, LIST, DONE]})
+        await holding.begun()
+        before = await (await site.handle(run).describe()).memo()
+        await site.gateway.verb(run, Amend(goal="Look  again."))
+        holding.release()
+        assert (await site.gateway.result(run)).outcome == "accepted"
+        described = await site.handle(run).describe()
+        assert described.run_id != described.raw_description.workflow_execution_info.first_run_id
+        assert await described.memo() == {**before, "goal": "Look again."}
+
+
+async def test_a_memo_of_a_client_is_passed_on_as_it_is(
+    server: WorkflowEnvironment, tmp_path: Path
+) -> None:
+    """Also one that this side could not read: it must not fail the code of the run."""
+    address = server.client.service_client.config.target_host
+    plain = await Client.connect(address)
+    theirs = Payload(metadata={"encoding": b"theirs/sealed"}, data=b"\x00")
+    async with (
+        installation(tmp_path, address, timing=Timing(roll_events=1)) as site,
+        site.worker(),
+    ):
+        model = await site.script({"replies": [LIST, DONE]})
+        task = {**spec(), "models": {"executor": model}}
+        task.pop("kind", None)
+        run = await plain.start_workflow(
+            "AgentLoop",
+            task,
+            id=f"noted-{tmp_path.name}",
+            task_queue=site.settings.task_queue,
+            memo={"theirs": RawValue(theirs), "count": 3},
+        )
+        await run.result()
+        described = await run.describe()
+        fields = described.raw_description.workflow_execution_info.memo.fields
+        assert described.raw_description.workflow_execution_info.first_run_id != described.run_id
+        assert fields["theirs"] == theirs
+        assert fields["count"].data == b"3"
 
 
 @pytest.mark.long

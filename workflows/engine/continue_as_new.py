@@ -51,7 +51,9 @@ class ContinueAsNew:
         # in its history for good.
         self.run.state.ring = self.run.state.ring.carried()
         workflow.continue_as_new(
-            self.run.next_input(), initial_versioning_behavior=AUTO_UPGRADE if self._moves else None
+            self.run.next_input(),
+            memo=self.run.memo(),
+            initial_versioning_behavior=AUTO_UPGRADE if self._moves else None,
         )
 
     async def never_during(self, stage: Awaitable[T]) -> T:

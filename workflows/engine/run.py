@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 
 from pydantic import JsonValue
 from temporalio import workflow
+from temporalio.common import RawValue
 
 from perdure.domain.budget import envelope as budgets
 from perdure.domain.foundation.names import MEMO_GOAL_CHARACTERS
@@ -27,6 +28,7 @@ from perdure.domain.turns.records import IterationRecord
 from perdure.domain.turns.turn import Ending
 from perdure.workflows.engine.search_attributes import upsert
 
+GOAL = "goal"
 SpecT = TypeVar("SpecT", bound=CommonSpec, covariant=True)
 StateT = TypeVar("StateT", bound=LoopState, covariant=True)
 
@@ -109,7 +111,17 @@ class Run(Generic[SpecT, StateT]):
     def edit(self, message: Amend) -> None:
         """React to an amended specification."""
         if message.goal is not None:
-            workflow.upsert_memo({"goal": " ".join(message.goal.split())[:MEMO_GOAL_CHARACTERS]})
+            workflow.upsert_memo({GOAL: _memo_goal(message.goal)})
+
+    def memo(self) -> dict[str, RawValue | str]:
+        """The memo of the next execution: the server would take that of the start again.
+
+        All but the goal is passed on unread, for a client may have written it with a codec or a
+        converter of its own.
+        """
+        kept = workflow.info().raw_memo
+        passed = {name: RawValue(value) for name, value in kept.items() if name != GOAL}
+        return passed | ({GOAL: _memo_goal(self.spec.goal)} if GOAL in kept else {})
 
     def take_back(self, texts: Sequence[str]) -> None:
         """React to withdrawn guidance; prompts that are built anew simply leave it out."""
@@ -276,6 +288,10 @@ class Run(Generic[SpecT, StateT]):
             result=self.shown,
         )
         workflow.set_current_details(redacted(told))
+
+
+def _memo_goal(goal: str) -> str:
+    return " ".join(goal.split())[:MEMO_GOAL_CHARACTERS]
 
 
 AnyRun = Run[CommonSpec, LoopState]
