@@ -5,7 +5,19 @@ from dataclasses import dataclass
 
 # What the page itself puts into its forms.
 _OURS = frozenset(
-    {"form_key", "here", "args_hash", "choice", "scores", "once", "key", "gate", "run", "mode"}
+    {
+        "form_key",
+        "here",
+        "args_hash",
+        "choice",
+        "scores",
+        "once",
+        "key",
+        "gate",
+        "run",
+        "mode",
+        "asked",
+    }
 )
 _TOKEN_FIELDS = frozenset({"token", "ticket"})
 _LABELS = {"text": "your words"}

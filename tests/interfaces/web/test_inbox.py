@@ -66,7 +66,7 @@ async def test_a_call_is_approved_with_its_diff_in_view(asked: Rest) -> None:
         assert "What became of the question: approve, by test" in late
         assert "not &lt;b&gt;this&lt;/b&gt; file" in late, "nobody writes a text twice"
         await _several(person, page, runs)
-        had = {"had": values(page, runs)[0].rpartition(" ")[0], "seen": "before"}
+        had = {"had": " ".join(values(page, runs)[0].split(" ")[:2]), "seen": "before"}
         part = await person.client.get("/inbox", params=had, headers={"hx-request": "true"})
         assert "approve, by test" in part.text
 
@@ -81,8 +81,14 @@ async def test_who_answered_is_told_what_became_of_it(asked: Rest) -> None:
         )
         assert form is not None
         gate, hash = form.groups()
+        moment = re.search(rf'/runs/{run}/gates/.*?name="asked" value="([^"]+)"', page, re.S)
+        assert moment is not None
         answer = {"choice": "approve", "args_hash": hash, "here": "/inbox"}
         key = await person.form_key("/inbox")
+        anew = answer | {"asked": "2026-01-01T00:00:00+00:00"}
+        stale = await person.send(f"/runs/{run}/gates/{gate}/answer", anew, key=key)
+        assert (stale.status_code, "was asked anew" in stale.text) == (409, True)
+        answer["asked"] = moment[1]
         sent = await person.send(f"/runs/{run}/gates/{gate}/answer", answer, key=key)
         assert sent.status_code == 303
         told = await person.see(sent.headers["location"])
@@ -116,7 +122,7 @@ async def _several(person: Visitor, page: str, runs: tuple[str, ...]) -> None:
 
 
 async def _again(person: Visitor, page: str, run: str, **fields: str) -> tuple[int, str]:
-    name, hash = values(page, (run,))[0].split(" ")[1:]
+    name, hash = values(page, (run,))[0].split(" ")[1:3]
     answer = await person.send(
         f"/runs/{run}/gates/{name}/answer",
         {**fields, "args_hash": hash},

@@ -85,8 +85,9 @@ class Card:
 
     @property
     def value(self) -> str:
-        """The value that identifies it in one answer to several: run, name and arguments hash."""
-        return " ".join((self.run, self.gate.name, self.gate.args_hash or ""))
+        """What identifies it in one answer to several: run, name, hash of arguments, and when."""
+        asked = self.gate.opened_at.isoformat()
+        return " ".join((self.run, self.gate.name, self.gate.args_hash or "", asked))
 
 
 async def cards_of(

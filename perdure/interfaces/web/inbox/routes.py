@@ -25,6 +25,7 @@ PAGE = 30
 NO_CONTENT = 204
 LATE = frozenset({404, 409})
 DEADLINE = "deadline"
+ASKED_ANEW = "asked_anew"
 KEY_CHARACTERS = 80
 router = APIRouter()
 
@@ -73,16 +74,18 @@ async def several(request: Request, visit: Here, fields: Fields) -> Response:
     chosen = [one for one in form.getlist("gate") if isinstance(one, str)]
     refused: dict[str, str] = {}
     for one in chosen:
-        run, name, hash = (*one.split(" "), "", "")[:3]
+        run, name, hash, asked = (*one.split(" "), "", "", "")[:4]
         body = _told(fields, args_hash=hash)
         try:
-            await visit.api.post(f"{at('loops', run, 'gates', name)}/answer", Receipt, body)
+            await _same(visit.api, run, name, asked)
+            once = _once(name, asked)
+            await visit.api.post(f"{at('loops', run, 'gates', name)}/answer", Receipt, body, once)
         except ApiProblem as problem:
             became = await _became(visit.api, run, name) if problem.status in LATE else None
-            if not (became and became.of(visit.visitor.token, fields)):
+            if not _is_repeat(problem, became, visit.visitor.token, fields):
                 refused[f"{run} {name}"] = problem.detail
     if chosen and not refused:
-        return visit.go(_inbox([one.rpartition(" ")[0] for one in chosen]))
+        return visit.go(_inbox([" ".join(one.split(" ")[:2]) for one in chosen]))
     return visit.page("inbox/several.html", taken=len(chosen) - len(refused), refused=refused)
 
 
@@ -97,21 +100,20 @@ async def answer(visit: Here, fields: Fields, run: str, gate: str) -> Response:
     if names:
         given["text"] = scores_text(fields, names)
     raises = fields.get("choice") == "raise" and bool(raised(fields))
-    amended = False
+    amended, asked = False, fields.get("asked", "")
     try:
+        # Before anything changes: no limit is raised for a question that waits no longer.
+        await _same(visit.api, run, gate, asked)
         if raises:
-            # Without this, a limit would change for a question that waits no longer.
-            await visit.api.get(at("loops", run, "gates", gate), Gate)
             await _raise(visit.api, run, fields)
             amended = True
-        body = _told(given, args_hash=fields.get("args_hash", ""))
-        once = {"idempotency-key": f"page {quote(gate, safe='')[:KEY_CHARACTERS]}"}
+        body, once = _told(given, args_hash=fields.get("args_hash", "")), _once(gate, asked)
         await visit.api.post(f"{at('loops', run, 'gates', gate)}/answer", Receipt, body, once)
     except ApiProblem as problem:
         if problem.status not in LATE:
             raise
         became = await _became(visit.api, run, gate)
-        if not (became and became.of(visit.visitor.token, given)):
+        if not _is_repeat(problem, became, visit.visitor.token, given):
             return visit.page(
                 "inbox/late.html",
                 status_code=problem.status,
@@ -124,6 +126,24 @@ async def answer(visit: Here, fields: Fields, run: str, gate: str) -> Response:
     if here == INBOX:
         return visit.go(_inbox([f"{run} {gate}"]))
     return visit.go(f"{here}?{urlencode({'answered': gate})}")
+
+
+async def _same(api: Api, run: str, gate: str, asked: str) -> None:
+    """Refuse an answer to what is not asked any more; a run that was reset asks anew by old names.
+
+    Raises:
+        ApiProblem: it no longer waits, or was asked anew since its card was made.
+    """
+    found = await api.get(at("loops", run, "gates", gate), Gate)
+    if asked and found.opened_at.isoformat() != asked:
+        told = f"The question {found.name} was asked anew since this page showed it."
+        raise ApiProblem(409, ASKED_ANEW, told, "Look at it again, then answer.")
+
+
+def _once(gate: str, asked: str) -> dict[str, str]:
+    """What makes an answer that is sent twice one."""
+    named = quote(f"{gate} {asked}", safe="")
+    return {"idempotency-key": f"page {named[:KEY_CHARACTERS]}"}
 
 
 def _inbox(had: Sequence[str]) -> str:
@@ -205,6 +225,13 @@ class Became:
         """Whether it ended by this answer of this person."""
         said = given.get("choice") or given.get("text", "")[:200]
         return bool(said) and self.said == said and self.by == Caller(token).name
+
+
+def _is_repeat(
+    problem: ApiProblem, became: Became | None, token: ApiToken, given: Mapping[str, str]
+) -> bool:
+    """Whether an answer was refused only as this person gave the same one before."""
+    return problem.title != ASKED_ANEW and became is not None and became.of(token, given)
 
 
 async def _became(api: Api, run: str, gate: str) -> Became | None:
