@@ -3,6 +3,7 @@
 All of it comes from the run's own result and records; an estimate says what it rests on.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 
@@ -13,6 +14,7 @@ from perdure.domain.run.result import RunResult
 from perdure.domain.turns.records import IterationRecord
 from perdure.interfaces.formatting import plural
 
+_COUNTED = re.compile(r"(?P<dimension>tokens|output_tokens|cost): (?P<used>\d+(?:\.\d+)?) of ")
 STEP_USD = Decimal("0.10")
 RECENT = 3
 FADING = 0.5
@@ -120,11 +122,24 @@ def _gain_words(gain: float | None, best: float, records: Sequence[IterationReco
 
 def _why(result: RunResult) -> str:
     figures = _figures(result)
-    return f"{result.explanation} {figures}." if figures else result.explanation
+    if not figures or figures in result.explanation:
+        return result.explanation
+    return f"{result.explanation} {figures}."
 
 
 def _figures(result: RunResult) -> str:
-    return result.exhausted.figures if result.exhausted else ""
+    """What ended the run; a limit counts what was held, which no other sum of the run does."""
+    told = result.exhausted.figures if result.exhausted else ""
+    counted = _COUNTED.match(told)
+    if counted is None:
+        return told
+    spend = result.spend
+    spent = {"tokens": spend.tokens, "output_tokens": spend.output_tokens, "cost": spend.cost_usd}
+    of = spent[counted["dimension"]]
+    held = None if of is None else Decimal(counted["used"]) - of
+    if of is None or held is None or held <= 0:
+        return told
+    return f"{told}, with {held.normalize():f} held for steps that then did not run"
 
 
 def _would_change(result: RunResult, records: Sequence[IterationRecord]) -> tuple[str, ...]:

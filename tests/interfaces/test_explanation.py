@@ -104,10 +104,35 @@ def test_every_ending_has_an_explanation(outcome: str, reason: str) -> None:
 
 def test_a_spent_budget_names_the_limit_with_its_figures() -> None:
     spent = Exhausted(dimension="cost", text="cost: 2.03 of 2 USD")
-    result = ended(0.5, outcome="out_of_budget", reason="cost", exhausted=spent)
+    spend = {"cost_usd": "2.03"}
+    result = ended(0.5, outcome="out_of_budget", reason="cost", exhausted=spent, spend=spend)
     explained = explain_run(result, [record(1, 0.5)])
     assert explained.why == "Over. cost: 2.03 of 2 USD."
     assert "`budget.cost_usd` (cost: 2.03 of 2 USD)" in explained.would_change[0]
+
+
+@pytest.mark.parametrize(
+    ("spend", "text", "told"),
+    [
+        ({"tokens": 185_600}, "tokens: 192696 of 200000", ", with 7096 held for steps that then"),
+        ({"tokens": 192_696}, "tokens: 192696 of 200000", "."),
+        ({"cost_usd": "1.53"}, "cost: 2.03 of 2 USD", ", with 0.5 held for steps that then"),
+        ({"cost_usd": None}, "cost: 2.03 of 2 USD", "."),
+    ],
+)
+def test_what_a_limit_held_is_told_apart_from_what_was_spent(
+    spend: dict[str, object], text: str, told: str
+) -> None:
+    spent = Exhausted(dimension=text.partition(":")[0], text=text)
+    result = ended(0.5, outcome="out_of_budget", reason="cost", exhausted=spent, spend=spend)
+    assert f"Over. {text}{told}" in explain_run(result, [record(1, 0.5)]).why
+
+
+def test_figures_that_the_explanation_has_are_not_told_twice() -> None:
+    text = "the evaluator used its share"
+    spent = Exhausted(dimension="tokens", text=text)
+    result = ended(0.5, reason="tokens", exhausted=spent, explanation=f"Over ({text}).")
+    assert explain_run(result, [record(1, 0.5)]).why == f"Over ({text})."
 
 
 def test_a_limit_without_figures_is_not_named_twice() -> None:
