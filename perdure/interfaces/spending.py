@@ -3,6 +3,7 @@
 import asyncio
 import csv
 import io
+import re
 from collections.abc import Sequence
 from datetime import date
 
@@ -27,6 +28,8 @@ COLUMNS = (
     "calls", "input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens",
     "known_cost_usd", "unpriced_calls", "estimated_calls", "seconds",
 )  # fmt: skip
+NAME_CHARACTERS = 60
+_NO_NAME = re.compile(r"[^A-Za-z0-9.]+")
 # Spreadsheets read a cell that begins so as a formula; some also where signs that nobody sees, or
 # wide forms (U+FF1D), stand for these.
 _FORMULA = ("=", "+", "-", "@")
@@ -103,8 +106,17 @@ def csv_text(table: Spending) -> str:
 
 
 def csv_name(table: Spending) -> str:
-    """The file name for a download."""
-    return f"costs-by-{table.by}-{table.period.since}-{table.period.until}.csv"
+    """The file name for a download; it says that only some calls are in it."""
+    only = ""
+    if table.only != ALL_CALLS:
+        told = [
+            str(value) for value in (table.only.model, table.only.kind, table.only.label) if value
+        ]
+        told += ["unlabelled"] if table.only.unlabelled else []
+        told += ["unknown-kind"] if table.only.unknown_kind else []
+        plain = _NO_NAME.sub("-", " ".join(told)).strip("-.")[:NAME_CHARACTERS]
+        only = f"-only-{plain or 'some'}"
+    return f"costs-by-{table.by}{only}-{table.period.since}-{table.period.until}.csv"
 
 
 def harmless(cell: str) -> str:

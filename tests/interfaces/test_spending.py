@@ -23,6 +23,7 @@ from perdure.interfaces.cli.views.layout import plain
 from perdure.interfaces.spending import (
     MOST_LINES,
     Spending,
+    csv_name,
     csv_text,
     everything,
     harmless,
@@ -101,6 +102,22 @@ async def test_the_total_holds_what_no_line_shows() -> None:
     assert table.others is not None
     assert (table.others.calls, table.total.known_cost_usd) == (5, Decimal(1_005))
     assert len(csv_text(table).splitlines()) == MOST_LINES + 3
+
+
+@pytest.mark.parametrize(
+    ("only", "name"),
+    [
+        (SpendFilter(), "costs-by-run-"),
+        (SpendFilter(label='../"; x="\u202e'), "costs-by-run-only-x-"),
+        (SpendFilter(label="\u05d0"), "costs-by-run-only-some-"),
+        (SpendFilter(model="a/b", unlabelled=True), "costs-by-run-only-a-b-unlabelled-"),
+    ],
+)
+def test_the_name_of_a_file_says_that_only_some_calls_are_in_it(
+    only: SpendFilter, name: str
+) -> None:
+    table = Spending(by="run", period=DAYS, only=only)
+    assert csv_name(table) == f"{name}{DAYS.since}-{DAYS.until}.csv"
 
 
 FORMULAS = [
