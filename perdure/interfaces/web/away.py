@@ -20,6 +20,8 @@ def away_page(now: datetime, *, detail: str, cure: str, reads: bool) -> HTMLResp
         cure: what mends it.
         reads: whether the request only reads, so that it may be asked again.
     """
-    body = rendered("layout/away.html", now, detail=detail, cure=cure, reads=reads)
+    body = rendered(
+        "layout/away.html", now, detail=detail, cure=cure, reads=reads, not_taken=not reads
+    )
     headers = {AWAY: "store", "retry-after": RETRY_S}
     return HTMLResponse(body, status_code=503, headers=headers)

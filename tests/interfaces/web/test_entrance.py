@@ -8,6 +8,7 @@ from page_visit import Visitor, visitor
 from rest import Rest
 
 from perdure.domain.installation.access import Credentials
+from perdure.interfaces.web.away import away_page
 from perdure.interfaces.web.session import COOKIE, Session, Ticket
 
 
@@ -210,3 +211,9 @@ async def test_words_of_a_form_whose_session_has_ended_are_shown(
         "/runs/r/input", data=fields, headers={"origin": "https://x.example"}
     )
     assert (foreign.status_code, text[:9] in foreign.text) == (403, False)
+
+
+@pytest.mark.parametrize(("reads", "kept"), [(True, False), (False, True)])
+def test_words_that_the_store_was_away_for_stay_in_the_tab(reads: bool, kept: bool) -> None:
+    page = away_page(datetime.now(UTC), detail="d", cure="c", reads=reads)
+    assert (b"<body data-refused>" in page.body) is kept
