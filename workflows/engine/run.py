@@ -64,6 +64,7 @@ class Run(Generic[SpecT, StateT]):
         # Not in the state: search attributes survive continue-as-new, and setting them once more in
         # the next execution costs a single event.
         self._published: dict[str, object] = {}
+        self._has_new_goal = False
 
     @property
     def iteration(self) -> int:
@@ -111,17 +112,20 @@ class Run(Generic[SpecT, StateT]):
     def edit(self, message: Amend) -> None:
         """React to an amended specification."""
         if message.goal is not None:
+            self._has_new_goal = True
             workflow.upsert_memo({GOAL: _memo_goal(message.goal)})
 
-    def memo(self) -> dict[str, RawValue | str]:
-        """The memo of the next execution: the server would take that of the start again.
+    def memo(self) -> dict[str, RawValue | str] | None:
+        """The memo of the next execution where the goal was changed; None leaves it to the server.
 
-        All but the goal is passed on unread, for a client may have written it with a codec or a
-        converter of its own.
+        The server takes the memo of the start again. All but the goal is passed on unread, for a
+        client may have written it with a codec or a converter of its own.
         """
+        if not self._has_new_goal:
+            return None
         kept = workflow.info().raw_memo
         passed = {name: RawValue(value) for name, value in kept.items() if name != GOAL}
-        return passed | ({GOAL: _memo_goal(self.spec.goal)} if GOAL in kept else {})
+        return passed | {GOAL: _memo_goal(self.spec.goal)}
 
     def take_back(self, texts: Sequence[str]) -> None:
         """React to withdrawn guidance; prompts that are built anew simply leave it out."""
