@@ -10,9 +10,11 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.timestamp_pb2 import Timestamp
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.deployment.v1 import WorkerDeploymentInfo, WorkerDeploymentVersion
-from temporalio.api.enums.v1 import WorkerDeploymentVersionStatus
+from temporalio.api.enums.v1 import TaskQueueType, WorkerDeploymentVersionStatus
+from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflow.v1 import VersioningOverride, WorkflowExecutionOptions
 from temporalio.api.workflowservice.v1 import (
+    DescribeTaskQueueRequest,
     DescribeWorkerDeploymentRequest,
     SetWorkerDeploymentCurrentVersionRequest,
     SetWorkerDeploymentRampingVersionRequest,
@@ -82,6 +84,20 @@ async def describe(client: Client, name: str) -> Described | None:
             raise Unversioned(error.message) from error
         raise
     return Described(reply.worker_deployment_info, reply.conflict_token)
+
+
+async def serving(client: Client, queue: str) -> str | None:
+    """The deployment to which the server gives new workflows of a queue; None without versions.
+
+    Workers without a version get none of them then, nor do those of other deployments.
+    """
+    asked = DescribeTaskQueueRequest(
+        namespace=client.namespace,
+        task_queue=TaskQueue(name=queue),
+        task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW,
+    )
+    found = await client.workflow_service.describe_task_queue(asked, retry=True)
+    return found.versioning_info.current_deployment_version.deployment_name or None
 
 
 async def set_current(client: Client, name: str, build: str, *, token: bytes, by: str) -> None:

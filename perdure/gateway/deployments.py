@@ -104,6 +104,13 @@ class Deployments:
             except PerdureError:
                 return found  # the server does not know what these queries ask for
 
+    async def serving(self) -> str | None:
+        """The deployment whose current build begins runs; None if workers without one do."""
+        client = await self._server.client()
+        queue = loops_queue(await self._records.installation())
+        with self._server.translated():
+            return await deployment_calls.serving(client, queue)
+
     async def promote(self, build: str | None = None) -> Deployment:
         """Make a build the current one; by default, the build of this code.
 

@@ -17,6 +17,10 @@ class DeploymentGateway(Protocol):
         """Other deployments to which open runs are pinned, with how many runs."""
         ...
 
+    async def serving(self) -> str | None:
+        """The deployment whose current build begins runs; None if workers without one do."""
+        ...
+
     async def promote(self, build: str | None = None) -> Deployment:
         """Let a build begin all new runs; without a build, that of this code."""
         ...

@@ -276,6 +276,7 @@ async def test_runs_of_a_build_that_was_deleted_at_the_server_are_told_and_can_b
             await eventually(deleted, seconds=300, every=1)
             told = [(one.status, one.runs) for one in (await rolling.status()).builds]
             assert told == [("current", 0), ("deleted", 1)]
+            assert await rolling.serving() == NAME
             for name, others in {None: {NAME: 1}, "renamed": {NAME: 1}, NAME: {}}.items():
                 known = drill.site.gateway.deployments(name, build_id())
                 assert await known.elsewhere() == others

@@ -29,6 +29,9 @@ class Rolling:
     async def status(self) -> Deployment:
         return Deployment(name="perdure", own=NEW.id, builds=self.builds)
 
+    async def serving(self) -> str | None:
+        return None
+
     async def elsewhere(self) -> dict[str, int]:
         return {}
 
