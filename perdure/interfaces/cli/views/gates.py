@@ -30,7 +30,7 @@ def gates_view(found: OpenGates, now: datetime) -> RenderableType:
 
 def _unread(run: str, why: str | None) -> str:
     if why is None:
-        return f"{run} waits too, but no worker answers for it: start one with `perdure up`"
+        return f"{run} may wait too, but no worker answers for it: `perdure status {run}` says more"
     return f"{run} waits too, but what it asks is not known: {why}"
 
 

@@ -59,7 +59,7 @@ refine-steel-bottle-7f3a:g2  escalation · opened 5 min ago · expires in 1 h, t
   The score stays at 0.4.
   Go on?
   → perdure answer refine-steel-bottle-7f3a:g2 continue|accept|stop
-agent-other-1 waits too, but no worker answers for it: start one with `perdure up`\
+agent-other-1 may wait too, but no worker answers for it: `perdure status agent-other-1` says more\
 """)
     assert plain(gates_view(OpenGates(), NOW)) == snapshot("Nothing waits for a person.")
     sealed = OpenGates(unread=("agent-1",), reasons={"agent-1": "It is sealed. Get the codec."})
