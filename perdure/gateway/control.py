@@ -172,7 +172,7 @@ class Steering:
                     return "the run has ended meanwhile"
                 if (later := begins_later(look, self._now())) is not None:
                     # A message would end the delay.
-                    return f"{later}; sent to it alone, the message is taken, and it begins at once"
+                    return f"{later}; a message to it alone begins it now"
                 await self.verb(run, message)
             except PerdureError as error:
                 return error.message
