@@ -24,6 +24,7 @@ from perdure.domain.schedules.admission import MonthlySpend
 from perdure.domain.schedules.plan import SchedulePlan, month_of
 
 PAGE = 500
+MOST_PAGES = 10
 QUARTER_MINUTES = 15
 # An admitted start without a run row may still be on its way; after this time it never began.
 ON_ITS_WAY = timedelta(hours=1)
@@ -56,14 +57,23 @@ class Books:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def bring_up(self, connection: AsyncConnection, schedule: str) -> None:
-        """Add new bookings to the sums; the caller holds the lock of the schedule."""
+    async def bring_up(self, connection: AsyncConnection, schedule: str) -> bool:
+        """Add new bookings to the sums; the caller holds the lock of the schedule.
+
+        Returns:
+            False where more is left: the caller commits, and comes again. After an upgrade there
+            may be a million, more than the time of one step allows.
+        """
         its_own = schedule_bookings.c.schedule == schedule
         query = select(schedule_bookings).where(its_own).order_by(schedule_bookings.c.number)
-        while page := (await connection.execute(query.limit(PAGE))).mappings().all():
+        for _ in range(MOST_PAGES):
+            page = (await connection.execute(query.limit(PAGE))).mappings().all()
+            if not page:
+                return True
             await self._add(connection, schedule, page)
             done = schedule_bookings.c.number.in_([row["number"] for row in page])
             await connection.execute(delete(schedule_bookings).where(done))
+        return False
 
     async def give_up(self, connection: AsyncConnection, schedule: str, *, at: datetime) -> None:
         """Release what starts hold that never began."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Literal
 
 from sqlalchemy import RowMapping, func, select
 from sqlalchemy import update as updating
@@ -17,6 +18,7 @@ from perdure.domain.schedules.plan import SchedulePlan, month_of
 from perdure.domain.schedules.store import ScheduledStart, StoredSchedule
 
 LOCK = "schedules"
+MORE: Literal["more"] = "more"
 
 
 class SqlSchedules:
@@ -70,6 +72,15 @@ class SqlSchedules:
     async def admit(
         self, name: str, run: str, asked: BudgetLimits, *, at: datetime
     ) -> Admitted | TurnedAway | None:
+        while True:
+            found = await self._admitted(name, run, asked, at=at)
+            if found != MORE:
+                return found
+
+    async def _admitted(
+        self, name: str, run: str, asked: BudgetLimits, *, at: datetime
+    ) -> Admitted | TurnedAway | Literal["more"] | None:
+        """Admit in one transaction; `MORE` where it only added a part of the bookings."""
         async with self._database.write() as connection:
             # Read the sum and add to it under one lock. Otherwise two starts at once could both
             # see the month without the other.
@@ -77,7 +88,8 @@ class SqlSchedules:
             known = await _row(connection, name)
             if known is None:
                 return None
-            await self._books.bring_up(connection, name)
+            if not await self._books.bring_up(connection, name):
+                return MORE
             if (given := await _given(connection, run)) is not None:
                 return given
             plan = read(SchedulePlan, known["plan"])
@@ -129,11 +141,15 @@ class SqlSchedules:
         async with self._database.read() as connection:
             names = list(await connection.scalars(select(schedules.c.name)))
         for name in names:
-            async with self._database.write() as connection:
-                await self._lock(connection, name)
-                await self._books.bring_up(connection, name)
+            while not await self._brought_up(name):
+                pass
         async with self._database.write() as connection:
             await self._books.forget(connection, before=forget_before)
+
+    async def _brought_up(self, name: str) -> bool:
+        async with self._database.write() as connection:
+            await self._lock(connection, name)
+            return await self._books.bring_up(connection, name)
 
     async def _lock(self, connection: AsyncConnection, name: str) -> None:
         # Workers of earlier versions take this lock exclusively. Sharing it excludes only them.

@@ -4,18 +4,20 @@ import asyncio
 import itertools
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from attempts import answer, attempt
+from sqlalchemy import func, select
 
-from perdure.adapters.stores import migrations
+from perdure.adapters.stores import migrations, schedule_books
 from perdure.adapters.stores.attempts import find
 from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.journal import SqlJournal
 from perdure.adapters.stores.maintenance import named_by_rows
 from perdure.adapters.stores.records import SqlRecords
 from perdure.adapters.stores.schedules import SqlSchedules
-from perdure.adapters.stores.tables import attempts
+from perdure.adapters.stores.tables import attempts, schedule_bookings
 from perdure.domain.budget.envelope import BudgetLimits
 from perdure.domain.budget.journal import Attempt
 from perdure.domain.llm.usage import Usage
@@ -274,6 +276,36 @@ async def test_the_books_say_what_the_journal_says_whatever_it_learns(
     assert await store.spend("news", at=NOW) == after
     await store.bring_up(forget_before=NOW + timedelta(days=40))
     assert (await store.spend("news", at=NOW)).cost_usd == 0
+
+
+async def test_a_start_that_is_broken_off_keeps_what_it_added_to_the_books(
+    store: SqlSchedules, runs: Runs, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After an upgrade there may be more bookings than one step has time for."""
+    monkeypatch.setattr(schedule_books, "PAGE", 2)
+    monkeypatch.setattr(schedule_books, "MOST_PAGES", 2)
+    await store.put(plan(usd="10.00"), at=NOW, replace=False)
+    await admitted(store, "a")
+    await runs.open("a")
+    for _ in range(11):
+        await runs.call("a", tokens=100)
+    pages, add = itertools.count(1), schedule_books.Books._add
+
+    async def adding(*given: Any) -> None:
+        if next(pages) == 4:
+            raise TimeoutError
+        await add(*given)
+
+    monkeypatch.setattr(schedule_books.Books, "_add", adding)
+    before = await store.spend("news", at=NOW)
+    with pytest.raises(TimeoutError):
+        await admitted(store, "b")
+    async with database.read() as connection:
+        left = await connection.scalar(select(func.count()).select_from(schedule_bookings))
+    assert left == 11 - 2 * 2
+    assert await store.spend("news", at=NOW) == before
+    assert await admitted(store, "b") == Decimal("0.40")
+    assert (await store.spend("news", at=NOW)).cost_usd == before.cost_usd == Decimal("1.1")
 
 
 BOOKS = 40
