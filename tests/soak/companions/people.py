@@ -16,6 +16,8 @@ from tests.soak.patience import patiently
 FORKS, FAILING = 50_000, 40_000
 PAUSES_S = (3.0, 12.0)
 PAUSED_S = (1.0, 6.0)
+# Its drafts begin anew, and may be worse than the one that it goes on from.
+OF_FORKS = frozenset({"accepted", "best_effort", "regressed"})
 REFUSED = (NotAllowed, NotFound, InvalidInput)
 
 
@@ -97,7 +99,7 @@ class People:
             await patiently(
                 lambda: gateway.fork(run, iteration, changed, run_id=fork), final=REFUSED
             )
-        self._around.watch.follow(fork, number=number)
+        self._around.watch.follow(fork, number=number, ends=OF_FORKS)
         self.did["forked"] += 1
 
     async def _retry(self, chance: random.Random) -> None:
