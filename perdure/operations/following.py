@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from perdure.domain.foundation.errors import NotFound, StoreError
+from perdure.domain.foundation.errors import NotFound, StoreAway, StoreError
 from perdure.domain.foundation.refs import addresses_in
 from perdure.domain.ports import BlobStore
 
@@ -32,6 +32,8 @@ async def content(blobs: BlobStore, address: str) -> bytes:
         return await blobs.get(address)
     except NotFound:
         return b""  # a missing blob leads to no others
+    except StoreAway:
+        raise  # it heals, and no backup is needed
     except StoreError as error:
         raise StoreError(
             f"{error.message} What it refers to is unknown, so nothing was deleted.",
