@@ -135,7 +135,7 @@ def test_savings_are_told_against_the_loop_that_resends() -> None:
     assert saved_words(InputSavings()) == ""
     whole = saved_words(InputSavings(runs=2, input_tokens=400, naive_input_tokens=1_000))
     assert "2 runs that ended here sent 400 prompt tokens" in whole
-    assert "would have sent 1.0k" in whole
+    assert "would have sent 1,000" in whole
     equal = saved_words(InputSavings(runs=1, input_tokens=5, naive_input_tokens=5))
     assert "saved nothing" in equal
 

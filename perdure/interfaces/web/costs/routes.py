@@ -18,7 +18,7 @@ from perdure.domain.budget.ledger import (
     SpendKey,
     SpendLine,
 )
-from perdure.interfaces.formatting import duration, model_name, money, one_line, plural, tokens
+from perdure.interfaces.formatting import duration, model_name, money, one_line, plural
 from perdure.interfaces.rest.costs import CSV, asked_calls
 from perdure.interfaces.spending import UNNAMED, Spending, csv_name, csv_text
 from perdure.interfaces.web.api_calls import ApiProblem
@@ -153,12 +153,12 @@ def saved_words(saved: InputSavings) -> str:
     """How much prompt text was saved, in a sentence; empty if no run reports it."""
     if not saved.runs:
         return ""
-    sent = f"{tokens(saved.input_tokens)} prompt tokens"
+    sent = f"{saved.input_tokens:,} prompt tokens"
     if saved.share is None:
         return f"{plural(saved.runs, 'run')} that ended here sent {sent} and saved nothing."
     return (
         f"{plural(saved.runs, 'run')} that ended here sent {sent}. A loop that sends everything"
-        f" again in each iteration would have sent {tokens(saved.naive_input_tokens)}."
+        f" again in each iteration would have sent {saved.naive_input_tokens:,}."
     )
 
 
