@@ -1,7 +1,7 @@
 """Control verbs: sent to one run as an update, or to many found by a visibility query."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -55,6 +55,15 @@ def _asked_below(run: str, message: Answer) -> tuple[str, Answer] | None:
     if not separator or (asked != run and not is_below(asked, run)):
         return None
     return asked, message.model_copy(update={"gate": gate})
+
+
+def _topmost(looks: Sequence[ExecutionInfo]) -> list[ExecutionInfo]:
+    """Those that no run above them leads; a workflow of somebody else, or an experiment, does not.
+
+    Runs below another run follow it.
+    """
+    known = {look.id for look in looks}
+    return [look for look in looks if look.parent not in known]
 
 
 class Steering:
@@ -140,17 +149,15 @@ class Steering:
         self, message: AnyMessage, *, kind: LoopKind | None, root: str | None
     ) -> BulkReport:
         """Send a verb to every open run of a kind or of a tree; see `Gateway.verb_all`."""
-        if root is not None:
-            wanted = f"RootWorkflowId = {quoted(root)}"
-        else:
-            # Children follow the run above them.
-            wanted = "ParentWorkflowId IS NULL"
-        by_kind = f" AND PerdureKind = {quoted(kind)}" if kind else ""
         queue = loops_queue(await self._records.installation())
-        own = f"{OURS} AND TaskQueue = {quoted(queue)}{by_kind}"
-        begun = f"({own}) OR {unopened(self._task_queue, kind)}"
-        query = f"{OPEN_EXECUTION} AND {wanted} AND ({begun})"
-        found = [look.id async for look in every(self._server, query)]
+        own = f"{OURS} AND TaskQueue = {quoted(queue)}"
+        query = f"{OPEN_EXECUTION} AND (({own}) OR {unopened(self._task_queue)})"
+        if root is not None:
+            query += f" AND RootWorkflowId = {quoted(root)}"
+        looks = [look async for look in every(self._server, query)]
+        if root is None:
+            looks = _topmost(looks)
+        found = [look.id for look in looks if kind in {None, look.kind}]
         # Each update waits for a workflow task of its run; hundreds at once would only queue up at
         # the workers.
         limit = asyncio.Semaphore(AT_ONCE)

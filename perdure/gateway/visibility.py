@@ -15,7 +15,6 @@ from perdure.domain.foundation.names import (
     OPEN_EXECUTION,
     TASK_QUEUE,
     WORKFLOW_TYPES,
-    LoopKind,
     loops_queue,
 )
 from perdure.domain.ports import RecordStore
@@ -51,10 +50,9 @@ def quoted(text: str) -> str:
     return f"'{text}'"
 
 
-def unopened(task_queue: str, kind: LoopKind | None = None) -> str:
+def unopened(task_queue: str) -> str:
     """The condition for runs that a Temporal client started and no worker has opened yet."""
-    kinds = KINDS if kind is None else (kind,)
-    types = ", ".join(quoted(WORKFLOW_TYPES[one]) for one in kinds)
+    types = ", ".join(quoted(WORKFLOW_TYPES[kind]) for kind in KINDS)
     return f"({OPEN_EXECUTION} AND TaskQueue = {quoted(task_queue)} AND WorkflowType IN ({types}))"
 
 

@@ -23,7 +23,7 @@ from waiting import eventually
 
 from perdure.composition.client_services import services
 from perdure.domain.foundation.tolerance import read
-from perdure.domain.run.messages import Amend, Pause, Retry, Stop
+from perdure.domain.run.messages import Amend, Pause, Resume, Retry, Stop
 from perdure.domain.run.result import RunResult
 from perdure.domain.run.status import RunStatus
 from perdure.gateway.types import RunRow
@@ -403,7 +403,12 @@ async def test_an_open_child_of_any_workflow_is_listed(site: Installation, plain
             return row is not None and row.lifecycle == "paused"
 
         await eventually(paused)
-        await mail.signal("resume")
+
+        async def resumed_with_all() -> bool:
+            report = await site.gateway.verb_all(Resume(), kind="agent")
+            return f"{name}-mail" in report.taken
+
+        await eventually(resumed_with_all)
         await order.result()
 
 
