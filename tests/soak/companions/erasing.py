@@ -72,7 +72,10 @@ class Erasing:
             await eventually(complete, every=1.0)
         except AssertionError:
             left = await stores.erasure().pending()
-            books.wrong.append(f"erasures are not complete: {left}")
+            if left.roots:
+                books.wrong.append(f"erasures are not complete: {left}")
+            # What other runs wrote too stays marked; whether a name is in it is looked up below.
+            self.checked.append(f"{left.blobs} blobs of erased runs stay, as others name them")
         for owner in self._owners:
             for run in owner.runs:
                 await self._gone(run, books)
