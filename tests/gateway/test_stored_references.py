@@ -16,8 +16,8 @@ from perdure.gateway.stored_references import StoredReferences
         (("Counting", "counting"), []),
         (("whales",), ['skills[0]: there is no skill "whales". `perdure skills` lists them']),
         (
-            ("counting", "countin"),
-            ['skills[1]: there is no skill "countin". Did you mean counting?'],
+            ("counting", "counting-x"),
+            ['skills[1]: there is no skill "counting-x". Did you mean counting?'],
         ),
     ],
     ids=["whatever its case", "unknown", "misspelt"],
