@@ -62,12 +62,13 @@ class _Unneeded:
     """The sizes of unneeded blobs by address, and how many others stay.
 
     `erased` are the marks of erasures that are done with these: of unneeded blobs, and of some that
-    are gone already.
+    are gone already. `shared` are marked blobs that something still names.
     """
 
     sizes: Mapping[str, int]
     kept: int
     erased: set[str]
+    shared: set[str]
 
 
 async def collect(
@@ -210,10 +211,19 @@ async def _drop(
 ) -> list[int]:
     """Delete blobs that were last written before the cutoff; returns the deleted sizes."""
     sizes = await stores.blobs.delete(list(unneeded.sizes), written_before=cutoff)
-    await stores.erasure().unmark(sorted(unneeded.erased))
+    going = await _still_erased(stores)
+    await stores.erasure().unmark(sorted(unneeded.erased | unneeded.shared - going))
     if stores.objects is not None:
         await stores.objects.sweep(written_before=cutoff, now=now)
     return list(sizes)
+
+
+async def _still_erased(stores: Stores) -> set[str]:
+    """The marks of erasures that have not dropped their rows, which still name these blobs."""
+    erasure, marked = stores.erasure(), set[str]()
+    for root in (await erasure.pending()).roots:
+        marked |= await erasure.marked(root)
+    return marked
 
 
 async def _unneeded(stores: Stores, needs: _Needs, *, now: datetime, erased: set[str]) -> _Unneeded:
@@ -227,7 +237,12 @@ async def _unneeded(stores: Stores, needs: _Needs, *, now: datetime, erased: set
             kept += 1
         else:
             sizes[address] = size
-    return _Unneeded(sizes=sizes, kept=kept, erased=erased & sizes.keys() | absent)
+    return _Unneeded(
+        sizes=sizes,
+        kept=kept,
+        erased=erased & sizes.keys() | absent,
+        shared=erased & needed,
+    )
 
 
 async def _expire(

@@ -11,6 +11,7 @@ from installation import Installation
 from perdure.domain.foundation.errors import NotAllowed, StoreAway, StoreError
 from perdure.domain.generated_tools.record import GeneratedTool, ToolAuthor
 from perdure.domain.projects.records import Artifact, Membership
+from perdure.domain.run.messages import Stop
 from perdure.domain.run.status import StoredRun
 from perdure.domain.tools.workspaces import Workspaces
 from perdure.gateway.types import Retained
@@ -184,6 +185,31 @@ async def test_the_working_folder_of_a_run_that_was_reset_stays(site: Installati
     reopened = cast("RunGateway", SimpleNamespace(retained=lambda: _open(run), close_rows=none))
     await collect(site.parts.stores, reopened, folders, now=LATER, dry_run=False)
     assert released == [held, "agent-dropped"]
+
+
+async def test_a_blob_of_an_erased_run_that_another_names_is_no_longer_waited_for(
+    site: Installation,
+) -> None:
+    """Else the doctor would ask for collections for ever, and none of them would help."""
+    ended = await site.start({"kind": "agent", "goal": "look"}, SCRIPT)
+    await site.gateway.result(ended)
+    waiting = {"replies": [{"text": "late", "delay_s": 600}]}
+    going_on = await site.start({"kind": "agent", "goal": "wait"}, waiting)
+    erasure, blobs = site.parts.stores.erasure(), site.parts.stores.blobs
+    shared, own = [await _spec_of(site, run) for run in (ended, going_on)]
+    await erasure.mark([], [shared], root="agent-erased", at=LATER)
+    await erasure.ask([going_on], at=LATER)
+    await erasure.mark([], [own], root=going_on, at=LATER)
+    await _collect(site, now=LATER, dry_run=False)
+    assert await erasure.marked() == {own}, "this one's rows have not gone yet"
+    assert await blobs.exists(shared) and await blobs.exists(own)
+    await site.gateway.verb(going_on, Stop(mode="now"))
+
+
+async def _spec_of(site: Installation, run: str) -> str:
+    row = await site.parts.stores.records.run(run)
+    assert row is not None and row.spec is not None
+    return row.spec
 
 
 class FullDisk:
