@@ -42,6 +42,7 @@ STORED_S = 5.0
 # How long after its row is written a run that the server does not know may still be started.
 STARTING = timedelta(minutes=1)
 BEGINS_S = 1.0
+BEGINS = "The run is being started: its task is stored, and the server does not know it yet."
 
 
 class Looking:
@@ -92,16 +93,24 @@ class Looking:
         except NotFound:
             if row is None:
                 raise
-            if wait and await self._begins(row):
+            if self._may_begin(row) and not wait:
+                raise NotAllowed(
+                    f"The run {run} has not begun yet.", cure=f"Follow it: perdure watch {run}"
+                ) from None
+            if await self._begins(row):
                 return await self.result(run, wait=True)
             return await self._torn(run, "unknown", "the server no longer knows it")
 
-    async def _begins(self, row: StoredRun) -> bool:
-        """Whether the server gets to know a run whose row is new: its start follows the row.
+    def _may_begin(self, row: StoredRun) -> bool:
+        """Whether a run that the server does not know may still get there: its row is new.
 
         An experiment writes the row in a step of its own, and a server that is away takes no start.
         """
-        while row.ended_at is None and self._now() < row.started_at + STARTING:
+        return row.ended_at is None and self._now() < row.started_at + STARTING
+
+    async def _begins(self, row: StoredRun) -> bool:
+        """Whether the server gets to know a run whose row is new."""
+        while self._may_begin(row):
             await asyncio.sleep(BEGINS_S)
             if await self._server.look(row.id) is not None:
                 return True
@@ -180,7 +189,10 @@ class Looking:
         if look is None:
             if row is None:
                 raise NotFound(f"There is no run {run}.", cure="`perdure list` lists all runs.")
-            return await self._accounted(torn_status(stored_status(row), None))
+            known = stored_status(row)
+            if self._may_begin(row):
+                return known.model_copy(update={"explanation": BEGINS})
+            return await self._accounted(torn_status(known, None))
         return await self._of_look(run, look, row)
 
     async def _without_store(self, run: str, away: StoreAway) -> RunStatus:

@@ -105,6 +105,9 @@ async def test_a_run_whose_start_follows_its_row_has_not_failed(site: Site) -> N
     assert begun is not None
     # The same row under an id that the server gets to know a moment later.
     await site.records.put_run(begun.model_copy(update={"id": "late-1"}))
+    assert "is being started" in ((await site.gateway.status("late-1")).explanation or "")
+    with pytest.raises(NotAllowed, match="has not begun yet"):
+        await site.gateway.result("late-1", wait=False)
     waiting = asyncio.create_task(site.gateway.result("late-1"))
     await asyncio.wait({waiting}, timeout=1.0)  # it has asked the server by then
     history = await site.client.get_workflow_handle(run).fetch_history()
