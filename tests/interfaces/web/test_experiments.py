@@ -179,7 +179,7 @@ async def test_a_ready_made_task_is_named_or_fills_the_form(rest: Rest, person: 
 async def test_a_wrong_form_comes_back_with_what_is_wrong(rest: Rest, person: Visitor) -> None:
     key = await person.form_key("/experiments/new")
     for change, words in (
-        ({"task": "{"}, "no YAML"),
+        ({"task": "{"}, "cannot be read as YAML"),
         ({"task": "- a"}, "no fields of a task"),
         ({"inputs": ""}, "there are none"),
         ({"inputs": '{"a": 1}\n{'}, "the inputs, line 2, is no JSON"),

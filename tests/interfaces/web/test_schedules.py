@@ -64,7 +64,7 @@ async def test_a_wrong_form_comes_back_with_what_is_wrong(person: Visitor) -> No
     for change, words in (
         ({"cron": "0 0 31 2 *"}, "never come"),
         ({"time_zone": "Mars"}, "no time zone"),
-        ({"task": "{"}, "no YAML"),
+        ({"task": "{"}, "cannot be read as YAML"),
         ({"task": "- a"}, "no fields of a task"),
         ({"cron": "", "every_hours": "often"}, "every_s"),
         ({"tokens": "many"}, "tokens"),
