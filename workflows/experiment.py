@@ -145,20 +145,21 @@ class Experiment(Given):
                 if self._is_long():
                     self._continue_as_new()
             seen, stood = self._sight(), set(self.children)
+            # A trial may have ended while something above was awaited, so ask for ended ones, and
+            # not whether their number changes.
             await workflow.wait_condition(
                 lambda seen=seen, stood=stood: (
-                    self._sight() != seen
+                    any(task.done() for task in self.running.values())
+                    or self._sight() != seen
                     or (self.state.stopping == "now" and set(self.children) != stood)
                 )
             )
             self._collect()
 
     def _sight(self) -> tuple[object, ...]:
-        """What the loop acts on: it looks again when this changes."""
-        done = sum(task.done() for task in self.running.values())
+        """What the loop acts on besides ended trials: it looks again when this changes."""
         state = self.state
-        told = (state.paused, state.stopping, state.problem, self.trials, self.unsure)
-        return (done, len(self.running), *told)
+        return (state.paused, state.stopping, state.problem, self.trials, self.unsure)
 
     def _begin_some(self) -> None:
         state = self.state

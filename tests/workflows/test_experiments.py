@@ -10,6 +10,8 @@ from installation import Installation
 from pydantic import JsonValue
 from waiting import eventually
 
+from perdure.adapters.stores.experiments import SqlExperiments
+from perdure.domain.experiments.store import ExperimentState
 from perdure.domain.foundation.errors import InvalidInput, NotAllowed, NotFound
 from perdure.interfaces.experiments.reading import Found
 from perdure.submission.experiments import more_entries
@@ -102,6 +104,37 @@ async def test_a_paused_experiment_starts_nothing(lab: Lab) -> None:
     assert (await lab.experiments.status(id)).state == "paused"
     await lab.experiments.resume(id)
     assert (await lab.ended(id)).ended == 8
+
+
+@pytest.mark.long
+async def test_a_trial_that_ends_while_a_pause_is_noted_is_not_overlooked(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = SqlExperiments.note
+
+    async def slow(self: SqlExperiments, id: str, state: ExperimentState, **more: Any) -> None:
+        if state == "paused":
+            await asyncio.sleep(0.5)  # for the run that is under way to be in the store
+            await eventually(lambda: _settled(lab, id))
+            await asyncio.sleep(1)  # for the workflow to hear of it
+        await real(self, id, state, **more)
+
+    monkeypatch.setattr(SqlExperiments, "note", slow)
+    script = better_each_time(delay_s=0.5)
+    id = await lab.start("exp-seen", *"abcdefgh", arms={"a": {}}, parallel=1, script=script)
+    await eventually(lambda: _some(lab, id))
+    await lab.experiments.pause(id)
+    await eventually(lambda: _still(lab, id))
+    begun = len(await lab.runs(id))
+    assert (await lab.experiments.status(id)).ended == begun
+    await lab.experiments.stop(id)
+    assert (await lab.ended(id)).ended == begun
+
+
+async def _settled(lab: Lab, id: str) -> bool:
+    """Whether all runs that have begun have ended, and their trials too."""
+    ended = [trial for trial in await lab.trials(id) if trial.ended]
+    return len(ended) == len(await lab.runs(id))
 
 
 async def _some(lab: Lab, id: str) -> bool:
