@@ -67,6 +67,7 @@ from perdure.fleet.worker_ends import no_longer_served
 from perdure.local_services.ready_file import say_what_is_polled
 from perdure.local_services.temporal_server import register_search_attributes
 from perdure.strict_yaml import parse
+from perdure.text_files import read_text
 from perdure.workflows.registry import TASK_STARTS
 
 __all__ = ["PerdurePlugin", "activity_check", "activity_tool", "passing_through"]
@@ -321,13 +322,13 @@ def _named_well(models: Mapping[str, ModelClient]) -> Mapping[str, ModelClient]:
 
 
 def _role(name: str, given: str | Path) -> RoleFile:
-    text = given.read_text(encoding="utf-8") if isinstance(given, Path) else given
+    text = read_text(given) if isinstance(given, Path) else given
     return role_file(text, name=name)
 
 
 def _definition(given: Path | Mapping[str, JsonValue]) -> StoredDefinition:
     if isinstance(given, Path):
-        what, fields = str(given), parse(given.read_text(encoding="utf-8"), named=str(given))
+        what, fields = str(given), parse(read_text(given), named=str(given))
     else:
         what, fields = f"{given.get('name')}", dict(given)
     # Marked as built-in, so that nobody can change it from outside.

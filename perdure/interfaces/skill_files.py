@@ -6,14 +6,15 @@ from pathlib import Path
 from pydantic import Field, JsonValue, ValidationError
 
 from perdure.domain.foundation.base import FrozenModel
-from perdure.domain.foundation.errors import InvalidInput, NotFound
+from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.problems import problems_of
 from perdure.domain.memory.entries import TEXT_CHARACTERS, Share, Skill
 from perdure.domain.memory.skills import purpose_of, slug, split_front, title_of
 from perdure.strict_yaml import parse
 from perdure.submission.task_file import fields_of
+from perdure.text_files import read_text
 
-MAX_FILE_BYTES = 256 * 1024
+MOST_BYTES = 256 * 1024
 
 
 class SkillFacts(FrozenModel):
@@ -33,7 +34,10 @@ def read_skill(path: Path, *, now: datetime) -> Skill:
         NotFound: there is no such file.
         InvalidInput: it is empty, too large or not text, or its front matter is wrong.
     """
-    return parse_skill(_text(path), stem=path.stem, source=f"file:{path.name}", now=now)
+    text = read_text(path, most_bytes=MOST_BYTES, too_large="Shorten it, or make several skills.")
+    return parse_skill(
+        text.replace("\r\n", "\n"), stem=path.stem, source=f"file:{path.name}", now=now
+    )
 
 
 def parse_skill(text: str, *, stem: str, source: str, now: datetime) -> Skill:
@@ -88,25 +92,4 @@ def _facts(fields: dict[str, JsonValue], source: str) -> SkillFacts:
         told = "\n".join(str(problem) for problem in problems)
         raise InvalidInput(
             f"The front matter of {source} is wrong:\n{told}", cure="Correct the file."
-        ) from error
-
-
-def _text(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            data = file.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise NotFound(
-            f"The file {path} cannot be read: {error.strerror or error}.", cure="Check the path."
-        ) from error
-    if len(data) > MAX_FILE_BYTES:
-        raise InvalidInput(
-            f"The file {path} is larger than {MAX_FILE_BYTES} bytes.",
-            cure="Shorten it, or make several skills of it.",
-        )
-    try:
-        return data.decode("utf-8-sig").replace("\r\n", "\n")
-    except UnicodeDecodeError as error:
-        raise InvalidInput(
-            f"The file {path} is not UTF-8 text ({error.reason}).", cure="Save it as UTF-8."
         ) from error

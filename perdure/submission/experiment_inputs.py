@@ -8,10 +8,11 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from perdure.domain.experiments.plan import INPUT, MOST_INPUTS, Entry, Fields
-from perdure.domain.foundation.errors import InvalidInput, NotFound
+from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.problems import shown
 from perdure.strict_yaml import parse
 from perdure.submission.plain_values import unsound
+from perdure.text_files import read_text
 
 MOST_BYTES = 256 * 1024 * 1024
 # Keys of an input that are not fields of the task's context.
@@ -133,21 +134,7 @@ def _must_match(entry: Entry, first: Entry, number: int) -> None:
 
 
 def _text(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
-    except OSError as error:
-        raise NotFound(
-            f"The inputs {path} cannot be read: {error.strerror or error}.", cure="Check the path."
-        ) from error
-    if len(data) > MOST_BYTES:
-        raise InvalidInput(f"{path} is larger than {MOST_BYTES} bytes.", cure="Split it.")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InvalidInput(
-            f"{path} is not UTF-8 text ({error.reason}).", cure="Save it as UTF-8."
-        ) from error
+    return read_text(path, most_bytes=MOST_BYTES, too_large="Split it.")
 
 
 def json_lines(text: str, *, named: str) -> list[JsonValue]:

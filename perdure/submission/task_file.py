@@ -4,11 +4,12 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from perdure.domain.foundation.errors import InvalidInput, NotFound
+from perdure.domain.foundation.errors import InvalidInput
 from perdure.strict_yaml import parse
+from perdure.text_files import read_text
 
 FILE_SUFFIXES = frozenset({".yaml", ".yml", ".json"})
-MAX_FILE_BYTES = 1024 * 1024
+TOO_LARGE = "Move long texts into files of their own and refer to them with `file:`."
 CURE = "Correct that place; `perdure schema KIND` shows what a task file holds."
 
 
@@ -17,27 +18,9 @@ def read_file(path: Path) -> dict[str, JsonValue]:
 
     Raises:
         NotFound: the file does not exist.
-        InvalidInput: it is not YAML or JSON with fields, or is too large.
+        InvalidInput: it cannot be read, is too large, or is not YAML or JSON with fields.
     """
-    try:
-        with path.open("rb") as file:
-            data = file.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise NotFound(
-            f"The file {path} cannot be read: {error.strerror or error}.", cure="Check the path."
-        ) from error
-    if len(data) > MAX_FILE_BYTES:
-        raise InvalidInput(
-            f"The file {path} is larger than {MAX_FILE_BYTES} bytes.",
-            cure="Move long texts into files of their own and refer to them with `file:`.",
-        )
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InvalidInput(
-            f"The file {path} is not UTF-8 text ({error.reason}).",
-            cure="Save it as UTF-8, or name another file.",
-        ) from error
+    text = read_text(path, too_large=TOO_LARGE)
     return fields_of(parse(text, named=str(path), cure=CURE), named=str(path))
 
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from perdure.domain.foundation.errors import InvalidInput, NotFound
+from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.memory.entries import TEXT_CHARACTERS
 from perdure.domain.memory.skills import slug
-from perdure.interfaces.skill_files import MAX_FILE_BYTES, parse_skill, read_skill
+from perdure.interfaces.skill_files import MOST_BYTES, parse_skill, read_skill
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 FRONT = """---
@@ -84,10 +84,10 @@ def test_files_are_read_with_care(tmp_path: Path) -> None:
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(InvalidInput, match="not UTF-8"):
         read_skill(path, now=NOW)
-    path.write_bytes(b"x" * (MAX_FILE_BYTES + 1))
+    path.write_bytes(b"x" * (MOST_BYTES + 1))
     with pytest.raises(InvalidInput, match="larger than"):
         read_skill(path, now=NOW)
-    with pytest.raises(NotFound, match="cannot be read"):
+    with pytest.raises(InvalidInput, match="is a folder"):
         read_skill(tmp_path, now=NOW)
 
 

@@ -23,6 +23,7 @@ from perdure.domain.foundation.problems import problems_of
 from perdure.domain.llm.file_signatures import AttachmentKind
 from perdure.domain.llm.requests import Effort, ModelProfile, Price, ThinkingWay
 from perdure.strict_yaml import parse
+from perdure.text_files import read_text
 
 PROVIDER = "anthropic"
 
@@ -119,15 +120,10 @@ def load_price_sheet(path: Path) -> PriceSheet:
     """Read the operator's sheet (YAML).
 
     Raises:
+        NotFound: there is no such file.
         InvalidInput: names every problem, with its path, what was found and what is allowed.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(
-            f"The price sheet {path} cannot be read: {error}", cure="Correct the file."
-        ) from error
-    value = parse(text, named=f"The price sheet {path}")
+    value = parse(read_text(path), named=f"The price sheet {path}")
     try:
         return PriceSheet.model_validate(value or {})
     except ValidationError as error:

@@ -18,6 +18,7 @@ from perdure.domain.ports import PinnedServers
 from perdure.domain.tools.definitions import DEFAULT_TIMEOUT_S, AccessClass
 from perdure.domain.tools.mcp_servers import NAME, ServerSpec
 from perdure.strict_yaml import parse
+from perdure.text_files import read_text
 
 BOOK_FILE = "mcp.yaml"
 ServerAccess = Literal["read", "write", "execute", "network"]
@@ -146,13 +147,7 @@ def load_book(path: Path) -> AllowedServers:
     """
     if not path.exists():
         return AllowedServers()
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(
-            f"The book of MCP servers {path} cannot be read: {error}", cure="Correct the file."
-        ) from error
-    value = parse(text, named=f"The book of MCP servers {path}")
+    value = parse(read_text(path), named=f"The book of MCP servers {path}")
     try:
         return AllowedServers.model_validate(value or {})
     except ValidationError as error:

@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from perdure.adapters.settings.secret_references import WAYS, is_reference
-from perdure.domain.foundation.errors import InvalidInput
+from perdure.domain.foundation.errors import InvalidInput, NotFound
 from perdure.domain.foundation.problems import nearest_name
 from perdure.strict_yaml import parse
+from perdure.text_files import read_text
 
 FILE = "perdure.yaml"
 TRUSTED = "trusted.json"
@@ -111,23 +112,12 @@ def replace_file(path: Path, text: str, *, mode: int = 0o600) -> None:
 
 
 def _loaded(path: Path) -> dict[str, object] | None:
-    try:
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
-    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+    if path.is_dir():
         return None
-    except OSError as error:
-        raise InvalidInput(
-            f"The file {path} cannot be read: {error.strerror}.", cure="Make it readable."
-        ) from error
-    if len(data) > MAX_BYTES:
-        raise InvalidInput(f"The file {path} is larger than {MAX_BYTES} bytes.", cure="Shorten it.")
     try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InvalidInput(
-            f"The file {path} is not UTF-8 text ({error.reason}).", cure="Save it as UTF-8."
-        ) from None
+        text = read_text(path, most_bytes=MAX_BYTES)
+    except NotFound:
+        return None
     loaded = parse(text, named=f"The file {path}")
     if loaded is None:
         return {}

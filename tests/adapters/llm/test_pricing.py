@@ -7,7 +7,7 @@ import pytest
 from genai_prices import extract_usage
 
 from perdure.adapters.llm.pricing import ModelPrices, load_price_sheet
-from perdure.domain.foundation.errors import InvalidInput
+from perdure.domain.foundation.errors import InvalidInput, NotFound
 from perdure.domain.llm.usage import Usage
 
 BOOK = ModelPrices()
@@ -129,5 +129,5 @@ def test_empty_sheet_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_missing_sheet_is_told(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match=r"none\.yaml"):
+    with pytest.raises(NotFound, match=r"none\.yaml"):
         load_price_sheet(tmp_path / "none.yaml")

@@ -33,6 +33,7 @@ from perdure.interfaces.cli.views.runs import bulk_view, receipt_view, repaired_
 from perdure.interfaces.run_tree import asked_here
 from perdure.interfaces.services import Services
 from perdure.strict_yaml import parse
+from perdure.text_files import read_text
 
 KindFilter = Annotated[Kind | None, Parameter(name="--kind")]
 _JSON_LIST: TypeAdapter[list[JsonValue]] = TypeAdapter(list[JsonValue])
@@ -297,13 +298,7 @@ def _require_heard(status: RunStatus) -> None:
 
 
 def _rubric(path: Path) -> list[JsonValue]:
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
-        raise NotFound(f"There is no file {path}.", cure="Check the path.") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"{path} cannot be read: {error}.", cure="Correct the file.") from None
-    loaded = parse(text, named=str(path))
+    loaded = parse(read_text(path), named=str(path))
     inner = loaded.get("rubric", loaded) if isinstance(loaded, dict) else loaded
     try:
         return _JSON_LIST.validate_python(inner)

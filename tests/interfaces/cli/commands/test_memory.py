@@ -158,7 +158,7 @@ def test_a_skill_that_is_not_there_is_named_with_its_neighbour(perdure: Installa
     assert perdure.run("skills", "show", "rate-limit") == 4
     assert "Did you mean rate-limits?" in perdure.err
     assert perdure.run("skills", "add", "none.md") == 4
-    assert "none.md cannot be read" in perdure.err
+    assert "There is no file" in perdure.err
 
 
 def test_an_unreadable_entry_is_named_with_its_cure_and_can_be_dropped(

@@ -1,0 +1,39 @@
+"""Reads text files that people write."""
+
+from pathlib import Path
+
+from perdure.domain.foundation.errors import InvalidInput, NotFound
+
+MIB = 1024 * 1024
+
+
+def read_text(path: Path, *, most_bytes: int = MIB, too_large: str = "Shorten it.") -> str:
+    """The text of a file in UTF-8, without the byte order mark that some editors write.
+
+    Args:
+        most_bytes: no more is read, however large the file is.
+        too_large: what to do with a file that is larger.
+
+    Raises:
+        NotFound: there is no such file.
+        InvalidInput: it cannot be read, is larger, or is not UTF-8.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(most_bytes + 1)
+    except (FileNotFoundError, NotADirectoryError):
+        raise NotFound(f"There is no file {path}.", cure="Check the path.") from None
+    except IsADirectoryError:
+        raise InvalidInput(f"{path} is a folder.", cure="Name a file.") from None
+    except OSError as error:
+        raise InvalidInput(
+            f"The file {path} cannot be read: {error.strerror or error}.", cure="Make it readable."
+        ) from error
+    if len(data) > most_bytes:
+        raise InvalidInput(f"The file {path} is larger than {most_bytes:,} bytes.", cure=too_large)
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InvalidInput(
+            f"The file {path} is not UTF-8 text ({error.reason}).", cure="Save it as UTF-8."
+        ) from None

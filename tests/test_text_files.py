@@ -1,0 +1,39 @@
+"""What people write is read as text, or refused with the reason."""
+
+from pathlib import Path
+
+import pytest
+
+from perdure.domain.foundation.errors import InvalidInput, NotFound
+from perdure.text_files import read_text
+
+
+@pytest.mark.parametrize("data", [b"gr\xc3\xbcn\n", b"\xef\xbb\xbfgr\xc3\xbcn\n"])
+def test_a_byte_order_mark_is_no_text(tmp_path: Path, data: bytes) -> None:
+    (file := tmp_path / "a.txt").write_bytes(data)
+
+    assert read_text(file) == "grün\n"
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"gr\xfcn", "is not UTF-8 text"),
+        (b"x" * 11, "is larger than 10 bytes. Split it."),
+    ],
+)
+def test_what_is_no_short_text_is_refused(tmp_path: Path, data: bytes, words: str) -> None:
+    (file := tmp_path / "a.txt").write_bytes(data)
+
+    with pytest.raises(InvalidInput) as refused:
+        read_text(file, most_bytes=10, too_large="Split it.")
+
+    assert words in str(refused.value)
+    assert str(file) in str(refused.value)
+
+
+def test_a_missing_file_and_a_folder_are_told_apart(tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match="There is no file"):
+        read_text(tmp_path / "none.txt")
+    with pytest.raises(InvalidInput, match="is a folder"):
+        read_text(tmp_path)
