@@ -110,21 +110,28 @@ class OwnLoop:
         for thread in self._threads:
             if not thread.is_held():
                 return thread
-            log.warning(
-                "The plugin %s blocks its event loop at %s. Its next calls run in another one. "
-                "Write blocking code as a plain def.",
-                self._name,
-                thread.place(self._name),
-            )
+            if not thread.told:
+                thread.told = True
+                log.warning(
+                    "The plugin %s blocks its event loop at %s. Its next calls run in another one. "
+                    "Write blocking code as a plain def.",
+                    self._name,
+                    thread.place(self._name),
+                )
         self._threads.append(_LoopThread())
         return self._threads[-1]
 
 
 class _LoopThread:
-    """A running event loop, and since when it owes an answer."""
+    """A running event loop, and since when it owes an answer.
+
+    Attributes:
+        told: whether the log has been told that it is blocked now.
+    """
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
+        self.told = False
         self._asked: float | None = None
         self._thread = threading.Thread(
             target=self.loop.run_forever, name="perdure-plugin", daemon=True
@@ -138,7 +145,7 @@ class _LoopThread:
         self.loop.call_soon_threadsafe(self._answer, do)
 
     def _answer(self, do: Callable[[], None]) -> None:
-        self._asked = None
+        self._asked, self.told = None, False
         do()
 
     def is_held(self) -> bool:
