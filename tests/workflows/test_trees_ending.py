@@ -172,7 +172,8 @@ async def test_r17_nothing_runs_on_when_the_manager_is_terminated(quick: Install
 
 @pytest.mark.parametrize("mode", ["now", "graceful"])
 async def test_a_stopped_tree_ends_with_its_best(quick: Installation, mode: str) -> None:
-    slow = works("b", delay_s=SLOW_S if mode == "now" else 1.0)
+    # Long enough that a busy machine sends the stop while it works.
+    slow = works("b", delay_s=SLOW_S if mode == "now" else 4.0)
     run = await quick.start(
         delegation(),
         script(
