@@ -2,28 +2,23 @@
 
 import json
 import uuid
-from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from installation import Installation, installation
 from listed import listed
-from temporalio import workflow
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 from temporalio.exceptions import ApplicationError
-from temporalio.service import RPCError
-from temporalio.worker import Worker
 from waiting import eventually
 
 from perdure.composition.client_services import services
 from perdure.domain.foundation.tolerance import read
-from perdure.domain.run.messages import Amend, Pause, Resume, Retry, Stop
+from perdure.domain.run.messages import Amend, Pause, Retry, Stop
 from perdure.domain.run.result import RunResult
 from perdure.domain.run.status import RunStatus
 from perdure.gateway.types import RunRow
@@ -365,55 +360,3 @@ async def test_two_installations_on_one_queue_are_told(site: Installation, tmp_p
     assert found.state == "warning"
     assert own in found.found
     assert "PERDURE_TASK_QUEUE" in found.cure
-
-
-@workflow.defn(name="Order", sandboxed=False)
-class Order:
-    """A workflow of somebody else's, which awaits a loop."""
-
-    @workflow.run
-    async def run(self, task: dict[str, Any], queue: str) -> Any:
-        name = f"{workflow.info().workflow_id}-mail"
-        return await workflow.execute_child_workflow("AgentLoop", task, id=name, task_queue=queue)
-
-
-async def test_a_loop_is_the_child_of_any_workflow(site: Installation, plain: Client) -> None:
-    task, name = await _agent(site, "An apple."), f"order-{uuid.uuid4().hex[:8]}"
-    async with Worker(plain, task_queue=name, workflows=[Order]):
-        order = await plain.start_workflow(
-            "Order", args=[task, site.settings.task_queue], id=name, task_queue=name
-        )
-        result = await order.result()
-    assert isinstance(result, dict)
-    assert (result["outcome"], result["output"]) == ("accepted", "An apple.")
-    assert f"{name}-mail" in await listed(site.gateway)
-
-
-async def test_an_open_child_of_any_workflow_is_listed(site: Installation, plain: Client) -> None:
-    task, name = await _agent(site, "An apple."), f"order-{uuid.uuid4().hex[:8]}"
-    async with Worker(plain, task_queue=name, workflows=[Order]):
-        order = await plain.start_workflow(
-            "Order", args=[task, site.settings.task_queue], id=name, task_queue=name
-        )
-        mail = plain.get_workflow_handle(f"{name}-mail")
-        await eventually(partial(_sent, mail, "pause"))
-
-        async def paused() -> bool:
-            row = (await listed(site.gateway)).get(f"{name}-mail")
-            return row is not None and row.lifecycle == "paused"
-
-        await eventually(paused)
-
-        async def resumed_with_all() -> bool:
-            report = await site.gateway.verb_all(Resume(), kind="agent")
-            return f"{name}-mail" in report.taken
-
-        await eventually(resumed_with_all)
-        await order.result()
-
-
-async def _sent(run: WorkflowHandle[object, object], signal: str) -> bool:
-    with suppress(RPCError):
-        await run.signal(signal)
-        return True
-    return False
