@@ -84,6 +84,7 @@ class EmbeddedRuntime:
             RuntimeUnavailable: a service does not start, or the named server does not answer.
             InvalidInput: the file of a plugin is missing.
         """
+        self._files.make()
         touch(self._files)
         if self._settings.temporal.address is not None:
             await temporal_server.connect_named(self._settings.temporal)

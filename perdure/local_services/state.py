@@ -67,27 +67,34 @@ class RuntimeState(FrozenModel):
 
 
 class HomeFiles:
-    """The paths in the home folder; its folders are created here, private to the user."""
+    """The paths in the home folder, which need not exist."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
         self.logs = home / "logs"
         self.run = home / "run"
-        try:
-            for folder in (home, self.logs, self.run):
-                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            make_private(home)
-        except OSError as error:
-            raise RuntimeUnavailable(
-                f"The folder {home} cannot be used: {error.strerror}.",
-                cure="Make it writable, or set PERDURE_HOME to another folder.",
-            ) from error
         self.state = home / "state.json"
         self.lock = self.run / "supervisor.lock"
         self.start_lock = self.run / "start.lock"
         self.used = self.run / "last-used"
         self.salt = self.run / "salt"
         self.temporal_database = home / "temporal.sqlite"
+
+    def make(self) -> None:
+        """Create the folders, private to the user.
+
+        Raises:
+            RuntimeUnavailable: they cannot be created or written to.
+        """
+        try:
+            for folder in (self.home, self.logs, self.run):
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(self.home)
+        except OSError as error:
+            raise RuntimeUnavailable(
+                f"The folder {self.home} cannot be used: {error.strerror}.",
+                cure="Make it writable, or set PERDURE_HOME to another folder.",
+            ) from error
 
     def log(self, part: str) -> Path:
         return self.logs / f"{part}.log"
@@ -101,7 +108,7 @@ def read_state(files: HomeFiles) -> RuntimeState | None:
     """The last state written, by any supervisor; None if there is none, or it is unreadable."""
     try:
         return read(RuntimeState, files.state.read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValidationError):
+    except (FileNotFoundError, NotADirectoryError, PermissionError, ValidationError):
         return None
 
 

@@ -50,6 +50,7 @@ async def supervise(
         RuntimeUnavailable: a service does not start, or the named server does not answer.
     """
     files = HomeFiles(settings.home)
+    files.make()
     with try_lock(files.lock) as mine:
         if not mine:
             return False

@@ -1,10 +1,12 @@
 """Checks of `doctor`: the installation's own store, disk and tokens, and its open runs."""
 
 import asyncio
+import os
 import shutil
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
+from pathlib import Path
 
 from temporalio.client import Client
 
@@ -44,13 +46,18 @@ WAITING = "Runs wait for it and lose nothing; nothing has to be restarted when i
 
 def disk(settings: Settings) -> Check:
     """Whether the disk of the home folder has room."""
-    place = next(folder for folder in (settings.home, *settings.home.parents) if folder.exists())
+    place = _existing(settings.home)
     free = shutil.disk_usage(place).free
     found = f"{free / 1024**3:.1f} GiB free at {place}"
     if free < LOW_DISK_BYTES:
         cure = "Make room, or run `perdure gc`."
         return Check(name="disk", state="warning", found=found, cure=cure)
     return Check(name="disk", state="ok", found=found)
+
+
+def _existing(home: Path) -> Path:
+    """The home folder, or the nearest folder above it that exists."""
+    return next(place for place in (home, *home.parents) if place.exists())
 
 
 def is_new(settings: Settings) -> bool:
@@ -61,6 +68,14 @@ def is_new(settings: Settings) -> bool:
 async def stores(settings: Settings) -> Check:
     """Whether the store can be read and written, as every step of a run must."""
     if is_new(settings):
+        place = _existing(settings.home)
+        if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
+            return Check(
+                name=STORES,
+                state="failed",
+                found=f"there is none, and none can be made: {place} is no folder to write to",
+                cure="Make it writable, or set PERDURE_HOME to another folder.",
+            )
         return Check(name=STORES, state="ok", found=f"none yet in {settings.home}")
     try:
         async with stores_of(settings) as opened:

@@ -57,6 +57,7 @@ def test_a_process_is_named_by_its_start(tmp_path: Path) -> None:
 
 def test_state_survives_the_file_and_rubbish_is_none(home: Path) -> None:
     files = HomeFiles(home)
+    files.make()
     assert read_state(files) is None
     me = process_ref(os.getpid())
     assert me is not None
@@ -70,7 +71,7 @@ def test_state_survives_the_file_and_rubbish_is_none(home: Path) -> None:
 
 
 def test_home_is_for_the_user_alone(home: Path) -> None:
-    HomeFiles(home)
+    HomeFiles(home).make()
     assert home.stat().st_mode & 0o077 == 0
 
 
@@ -78,13 +79,14 @@ def test_a_home_that_cannot_be_made_is_explained(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.touch()
     with pytest.raises(RuntimeUnavailable, match="set PERDURE_HOME"):
-        HomeFiles(blocked / "home")
+        HomeFiles(blocked / "home").make()
 
 
 def test_digests_name_what_changed_and_hide_values(
     home: Path, settings_of: MakeSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = HomeFiles(home)
+    files.make()
     monkeypatch.setenv("ANTHROPIC_API_KEY", "one")
     before = digests(files, settings_of())
     assert digests(files, settings_of()) == before
@@ -96,7 +98,9 @@ def test_digests_name_what_changed_and_hide_values(
 
 
 def test_a_worker_announces_itself(home: Path, settings_of: MakeSettings) -> None:
-    path = HomeFiles(home).ready("worker")
+    files = HomeFiles(home)
+    files.make()
+    path = files.ready("worker")
     assert not is_announced(path, os.getpid())
     announce_ready(settings_of(ready_file=path))
     assert is_announced(path, os.getpid())
@@ -123,7 +127,9 @@ def test_an_embedded_worker_registers_no_build(settings_of: MakeSettings) -> Non
 
 
 async def test_logs_are_read_and_followed(home: Path, settings_of: MakeSettings) -> None:
-    log = HomeFiles(home).log("worker")
+    files = HomeFiles(home)
+    files.make()
+    log = files.log("worker")
     with pytest.raises(NotFound, match="no logs"):
         await anext(read_logs(settings_of()))
     log.write_text("one\ntwo\nhal", encoding="utf-8")

@@ -105,6 +105,16 @@ async def test_an_absent_store_is_named_and_all_else_is_looked_at(
     assert all(checks[name].found == "not looked at: the store is away" for name in NEEDS_THE_STORE)
 
 
+async def test_a_home_that_cannot_be_made_is_no_new_installation(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    checks = await looked(Settings.load(home=tmp_path / "file" / "home"))
+
+    assert checks["stores"].state == "failed"
+    assert f"{tmp_path / 'file'} is no folder to write to" in checks["stores"].found
+    assert "PERDURE_HOME" in checks["stores"].cure
+
+
 async def test_a_damaged_store_is_no_store_that_comes_back(home: Path) -> None:
     with damaged(home):
         checks = await looked(Settings.load(home=home))

@@ -66,8 +66,9 @@ class Database:
             engine = dialect.engine(parsed)
         except OSError as error:
             raise StoreAway(
-                f"The database {parsed.database} cannot be opened: {error.strerror or error}.",
-                cure="Check the folder, its rights and the free space.",
+                f"The database {parsed.database} cannot be opened: {error.strerror or error}"
+                f"{f' ({error.filename})' if error.filename else ''}.",
+                cure="Make its folder writable, or set PERDURE_HOME to another one.",
             ) from error
         database = cls(url=parsed, dialect=dialect, engine=engine, cells=cells)
         for each in database.engines:

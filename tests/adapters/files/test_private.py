@@ -41,7 +41,7 @@ async def test_stores_make_a_home_private_at_every_opening(tmp_path: Path) -> No
 
 def test_services_make_a_home_private_at_every_start(tmp_path: Path) -> None:
     home = _open_home(tmp_path)
-    HomeFiles(home)
+    HomeFiles(home).make()
     assert _open_to_others(home) == {"notes.txt"}
 
 

@@ -127,19 +127,21 @@ def test_a_wrong_file_is_refused_with_its_place(home: Path, text: str, said: str
 
 def test_services_follow_the_file_of_the_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(home, "workers: 2\nmodel_calls_per_second: 3\n")
-    before = digests(HomeFiles(home), loaded(home))
+    files = HomeFiles(home)
+    files.make()
+    before = digests(files, loaded(home))
     monkeypatch.setenv("PERDURE_WORKERS", "5")
     shell = loaded(home)
     assert shell.workers == 5
     assert "PERDURE_WORKERS" not in shell.for_services()
     assert "PERDURE_WORKERS" not in shell.as_environment()
-    assert brought(before, digests(HomeFiles(home), shell)) == ()
+    assert brought(before, digests(files, shell)) == ()
     write(home, "workers: 2\n")
-    assert brought(before, digests(HomeFiles(home), loaded(home))) == (
+    assert brought(before, digests(files, loaded(home))) == (
         "perdure.yaml: model_calls_per_second",
     )
     write(home, "workers: 3\nmodel_calls_per_second: 3\n")
-    assert brought(before, digests(HomeFiles(home), loaded(home))) == ("perdure.yaml: workers",)
+    assert brought(before, digests(files, loaded(home))) == ("perdure.yaml: workers",)
 
 
 def test_services_get_the_plugins_of_the_folder_beside_those_of_the_home(

@@ -62,6 +62,26 @@ def test_a_folder_that_is_gone_is_named_in_words(tmp_path: Path) -> None:
     assert done.returncode == 2
 
 
+@pytest.mark.parametrize("words", [("--help",), ("validate", "task.yaml"), ("config",), ("down",)])
+def test_what_keeps_nothing_needs_no_home(tmp_path: Path, words: tuple[str, ...]) -> None:
+    (tmp_path / "task.yaml").write_text("kind: agent\ngoal: Name a fruit.\n", encoding="utf-8")
+    (tmp_path / "file").touch()
+
+    done = perdure(*words, folder=tmp_path, home=tmp_path / "file" / "home")
+
+    assert done.returncode == 0, done.stderr
+
+
+def test_what_keeps_something_names_a_home_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    done = perdure("run", "Name a fruit.", folder=tmp_path, home=tmp_path / "file" / "home")
+
+    assert done.returncode == 3
+    assert b"Not a directory" in done.stderr
+    assert b"PERDURE_HOME" in done.stderr
+
+
 class Terminal(io.StringIO):
     """A file that says it is a terminal."""
 
