@@ -43,6 +43,7 @@ from perdure.gateway.types import BulkReport
 from perdure.gateway.visibility import OURS, begins_later, every, quoted, unopened
 
 if TYPE_CHECKING:
+    from perdure.gateway.nudges import Nudges
     from perdure.gateway.retry import Retrying
 
 AT_ONCE = 8
@@ -79,6 +80,7 @@ class Steering:
         rubric_problems: RubricProblems,
         task_queue: str,
         now: Callable[[], datetime],
+        nudges: "Nudges",
         audit: VerbAudit | None = None,
     ) -> None:
         self._server = server
@@ -86,6 +88,7 @@ class Steering:
         self._rubric_problems = rubric_problems
         self._task_queue = task_queue
         self._now = now
+        self._nudges = nudges
         self._audit = audit
         self._blobs = blobs
         self._records = records
@@ -107,17 +110,21 @@ class Steering:
     async def _verb(self, run: str, message: AnyMessage) -> Receipt:
         if isinstance(message, Amend) and message.rubric is not None:
             self._require_usable(message.rubric)
+        named = run
         if isinstance(message, Answer) and (below := _asked_below(run, message)):
             run, message = below
         sent = await self._shortened(message)
         try:
             if isinstance(sent, Retry):
-                return await self._retrying().retry(run, sent)
-            receipt = await self._server.update(run, VERB_OF[type(message)], sent)
+                receipt = await self._retrying().retry(run, sent)
+            else:
+                receipt = await self._server.update(run, VERB_OF[type(message)], sent)
         except NotFound:
             raise await self._why_not(run) from None
         except NoReadyWorker as silent:
             raise await self._why_silent(run, silent) from None
+        for each in {named, run}:
+            self._nudges.tell(each)
         # Only after the run has accepted the edits: the run decides, the stored copy follows.
         if isinstance(sent, Amend) and sent.edits:
             await self._keep_edits(run, sent)

@@ -18,6 +18,7 @@ from perdure.domain.run.events import Event
 from perdure.domain.run.messages import EventsQuery
 from perdure.gateway.diagnostics import STORE, STORE_BACK
 from perdure.gateway.error_mapping import unknown_run
+from perdure.gateway.nudges import Nudges
 from perdure.gateway.stored_status import stored_status, torn_status
 from perdure.gateway.temporal_gateway import ExecutionInfo, TemporalGateway
 from perdure.gateway.types import Waits
@@ -56,11 +57,13 @@ class Follower:
         now: Callable[[], datetime],
         known: Callable[[str], Awaitable[str]],
         unserved: Callable[[ExecutionInfo], Awaitable[str]],
+        nudges: Nudges,
         on_trouble: Callable[[str], None] | None = None,
     ) -> None:
         self._run = run
         self._known = known
         self._unserved = unserved
+        self._nudges = nudges
         self._lying: str | None = None
         self._server = server
         self._records = records
@@ -231,7 +234,8 @@ class Follower:
         return row is None or row.ended_at is not None
 
     async def _sleep(self) -> None:
-        await asyncio.sleep(self._pace.seconds)
+        if await self._nudges.within(self._run, self._pace.seconds):
+            self._pace.news()
 
 
 def _mark(look: ExecutionInfo | None) -> tuple[object, ...] | None:

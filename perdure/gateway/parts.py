@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from perdure.gateway.event_follower import Follower
     from perdure.gateway.experiments import Experiments
     from perdure.gateway.fork import Forking
+    from perdure.gateway.nudges import Nudges
     from perdure.gateway.open_gates import GateReader
     from perdure.gateway.open_task import Admit, ReadSpec, TaskOpening
     from perdure.gateway.repair import Repairing
@@ -160,8 +161,16 @@ class GatewayParts:
             rubric_problems=self.rubric_problems,
             task_queue=self.facts.task_queue,
             now=self.now,
+            nudges=self.nudges,
             audit=self.audit,
         )
+
+    @cached_property
+    def nudges(self) -> "Nudges":
+        """Wakes who follows a run that was sent something."""
+        from perdure.gateway.nudges import Nudges
+
+        return Nudges()
 
     @cached_property
     def retrying(self) -> "Retrying":
@@ -302,5 +311,6 @@ class GatewayParts:
             now=self.now,
             known=self.looking.known,
             unserved=self.looking.unserved,
+            nudges=self.nudges,
             on_trouble=on_trouble,
         )

@@ -13,6 +13,7 @@ from perdure.domain.foundation.errors import NoReadyWorker, NotAllowed, NotFound
 from perdure.domain.run.events import Event
 from perdure.domain.run.messages import AddInput, Pause, Resume, Stop
 from perdure.domain.turns.records import IterationRecord
+from perdure.gateway import event_follower
 from perdure.gateway.diagnostics import STORE, STORE_BACK, RunProblem
 from perdure.gateway.event_follower import Pace
 from perdure.gateway.gateway import Gateway
@@ -74,6 +75,21 @@ async def test_a_quiet_run_is_looked_at_but_not_asked(
     assert events[-1].type == "ended"
     assert looks >= 8
     assert asked <= 4, f"{asked} queries in {looks} looks"
+
+
+async def test_what_is_sent_to_a_run_wakes_who_follows_it(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_follower, "Pace", lambda **_: Pace(first=3_600, last=3_600))
+    await site.work()
+    run = await site.gateway.start(spec())
+    events = site.gateway.events(run)
+    assert (await anext(events)).type == "run_started"
+    following = asyncio.create_task(anext(events))
+    await asyncio.sleep(0)  # now it waits for the time of its next look
+    await site.gateway.verb(run, Pause())
+
+    assert (await following).type == "paused"
 
 
 async def test_a_run_that_was_terminated_ends_with_ended_too(site: Site) -> None:
