@@ -1,51 +1,43 @@
-"""P1: what the page costs: bytes of a first view, time of long views, and many watchers of one run.
-
-The API is a process of its own, as `perdure up` runs it, so that its CPU time can be told apart.
-"""
+"""P1: what the page costs: bytes of a first view, long views, answers, many watchers."""
 
 import asyncio
-import os
 import re
-import secrets
-import sys
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, suppress
 from datetime import UTC, datetime, timedelta
 from statistics import median
 
 import httpx2
-import psutil
 import yaml
 from sqlalchemy import insert, select
 
-from benchmarks.processes import WorkerProcess, ended
+from benchmarks.page_answers import measure_answers
+from benchmarks.page_visitors import Served, served, visitor
+from benchmarks.processes import WorkerProcess
 from benchmarks.sides import PLENTY_S, PLENTY_TOKENS, PLENTY_USD
 from benchmarks.site import Site
-from perdure.adapters.settings.variables import inherited_environment
 from perdure.adapters.stores.tables import runs
 from perdure.domain.foundation.base import FrozenModel
-from perdure.domain.installation.access import ApiToken, Credentials, digest_of
 from perdure.domain.specs import RUN_SPEC
 
 LONG_RUN, WATCHED_RUN = "p1-long", "p1-watched"
 LONGEST = 300
 FEW_RUNS, LISTED_RUNS = 100, 10_000
 LOOKS = 7
-START_S, LOOK_S = 60.0, 0.1
+ANSWERS = 9
 STEP_S = 3
 """How long a draft takes in the run that is watched; a model takes that or longer."""
 COUNT_EVERY_S = 3.0
 """So often an open page asks how many questions wait."""
 ASSET = re.compile(r'(?:href|src)="(/assets/[^"]+)"')
-SERVING = re.compile(r"http://[0-9.]+:\d+")
 
 
 class Pages(FrozenModel):
     """The result of P1; times in milliseconds, processor time in cores.
 
-    `watched_s` is for how long `watchers` followed one run, `parts` how often one of them was sent
+    `answer_ms` is from the middle one of `answers` being sent to the run's page that shows it,
+    `watched_s` for how long `watchers` followed one run, `parts` how often one of them was sent
     what had changed.
     """
 
@@ -57,6 +49,8 @@ class Pages(FrozenModel):
     few_runs: int
     few_ms: float
     list_ms: float
+    answers: int
+    answer_ms: float
     watchers: int
     watched_s: float
     parts: int
@@ -64,19 +58,6 @@ class Pages(FrozenModel):
     idle_api_cores: float
     worker_cores: float
     idle_worker_cores: float
-
-
-@dataclass(frozen=True, slots=True)
-class Served:
-    """The API in its process, and where it answers."""
-
-    url: str
-    process: psutil.Process
-
-    def cpu_seconds(self) -> float:
-        """User and system time so far."""
-        times = self.process.cpu_times()
-        return times.user + times.system
 
 
 async def measure_pages(
@@ -94,19 +75,21 @@ async def measure_pages(
     on_run(f"P1: a run of {iterations} iterations, and {LISTED_RUNS:,} runs in the list")
     await _refine(site, LONG_RUN, iterations=iterations)
     await site.gateway.result(LONG_RUN)
-    async with _served(site) as api, _visitor(site, api) as person:
+    async with served(site) as api, visitor(site, api) as person:
         await _fill_list(site, 0, FEW_RUNS)
         few_ms = await _timed(person, "/runs")
         await _fill_list(site, FEW_RUNS, LISTED_RUNS)
         first_bytes, first_requests = await _first_view(api, person)
         run_ms = await _timed(person, f"/runs/{LONG_RUN}")
         list_ms = await _timed(person, "/runs")
+        on_run(f"P1: {ANSWERS} answers, seen on the page of the run")
+        answer_ms = await measure_answers(site, api, person, answers=ANSWERS)
         on_run(f"P1: {watchers} watchers of one run, {seconds:.0f} s")
         await _refine(site, WATCHED_RUN, iterations=LONGEST, step_s=STEP_S)
         await asyncio.sleep(STEP_S)
         idle_api, idle_worker, _ = await _cores(api, site.product, asyncio.sleep(seconds, 0))
         async with AsyncExitStack() as stack:
-            people = [await stack.enter_async_context(_visitor(site, api)) for _ in range(watchers)]
+            people = [await stack.enter_async_context(visitor(site, api)) for _ in range(watchers)]
             busy_api, busy_worker, parts = await _cores(api, site.product, _watch(people, seconds))
         await site.client.get_workflow_handle(WATCHED_RUN).signal("stop", {"mode": "now"})
     return Pages(
@@ -118,6 +101,8 @@ async def measure_pages(
         few_runs=FEW_RUNS,
         few_ms=few_ms,
         list_ms=list_ms,
+        answers=ANSWERS,
+        answer_ms=answer_ms,
         watchers=watchers,
         watched_s=seconds,
         parts=parts,
@@ -172,54 +157,6 @@ async def _fill_list(site: Site, first: int, last: int) -> None:
             for number in range(first, last)
         ]
         await connection.execute(insert(runs), copies)
-
-
-@asynccontextmanager
-async def _served(site: Site) -> AsyncGenerator[Served]:
-    log = site.folder / "api.log"
-    environment = {
-        **inherited_environment(minimal=True),
-        "TEMPORAL_ADDRESS": site.client.service_client.config.target_host,
-        "TEMPORAL_CONFIG_FILE": os.devnull,
-        "PERDURE_HOME": str(site.folder / "home"),
-        "PERDURE_API_RATE_PER_MINUTE": "1000000",
-    }
-    with log.open("ab") as output:
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-P", "-m", "perdure", "api", "serve"),
-            *("--host", "127.0.0.1", "--port", "0"),
-            env=environment,
-            stdout=output,
-            stderr=output,
-        )
-    try:
-        async with asyncio.timeout(START_S):
-            while not (found := SERVING.search(log.read_text(encoding="utf-8"))):
-                if process.returncode is not None:
-                    raise RuntimeError(f"The API ended:\n{log.read_text(encoding='utf-8')}")
-                await asyncio.sleep(LOOK_S)
-        yield Served(found[0], psutil.Process(process.pid))
-    finally:
-        await ended(process)
-
-
-@asynccontextmanager
-async def _visitor(site: Site, api: Served) -> AsyncGenerator[httpx2.AsyncClient]:
-    """Somebody who signed in, with a token of their own."""
-    made = Credentials(id=secrets.token_hex(4), secret=secrets.token_urlsafe(32))
-    token = ApiToken(
-        id=made.id,
-        name=f"watcher-{made.id}",
-        scopes=("read",),
-        digest=digest_of(made.secret),
-        created_at=datetime.now(UTC),
-    )
-    await site.stores.access.add_token(token)
-    async with httpx2.AsyncClient(base_url=api.url, timeout=60, trust_env=False) as client:
-        answer = await client.post("/sign-in", data={"token": made.text})
-        if not answer.has_redirect_location:
-            raise RuntimeError(f"The page let nobody in: {answer.status_code}.")
-        yield client
 
 
 async def _first_view(api: Served, person: httpx2.AsyncClient) -> tuple[int, int]:

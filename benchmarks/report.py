@@ -28,6 +28,7 @@ MOST_CALL = 1.2
 # The API is one process: at one core it is full, and watchers wait.
 MOST_VIEW_BYTES, MOST_RUN_MS, MOST_API_CORES = 100 * 1024, 500, 0.9
 MOST_LIST = 1.25
+MOST_ANSWER_MS = 1_000
 MOST_WORKER_CORES = 0.02
 MOST_INPUT = {3: 0.75, 5: 0.55, 10: 0.35, 20: 0.20}
 
@@ -125,6 +126,8 @@ def _bars(report: Report) -> Iterator[tuple[str, ...]]:
         slower = pages.list_ms / pages.few_ms
         name = f"P1 list of {pages.listed_runs:,} runs, to {pages.few_runs}"
         yield at_most(name, slower, MOST_LIST, unjudged=busy)
+        name = "P1 ms, from an answer to the run's page that shows it"
+        yield at_most(name, pages.answer_ms, MOST_ANSWER_MS, unjudged=busy)
         watched = f"P1 {pages.watchers} watchers of one run"
         yield at_most(f"{watched}: API cores", pages.api_cores, MOST_API_CORES, unjudged=busy)
         added = pages.worker_cores - pages.idle_worker_cores
@@ -237,6 +240,7 @@ def _pages(found: Pages) -> Table:
         (f"page of a run of {found.iterations} iterations", f"{found.run_ms:.0f} ms"),
         (f"first page of {found.few_runs:,} runs", f"{found.few_ms:.0f} ms"),
         (f"first page of {found.listed_runs:,} runs", f"{found.list_ms:.0f} ms"),
+        (f"an answer on the page of its run, {found.answers} times", f"{found.answer_ms:.0f} ms"),
         (f"API, {found.watchers} watchers", f"{found.api_cores:.2f} cores"),
         ("API, nobody watching", f"{found.idle_api_cores:.2f} cores"),
         (f"worker, {found.watchers} watchers", f"{found.worker_cores:.3f} cores"),
