@@ -99,6 +99,27 @@ async def test_after_an_answer_the_focus_is_at_what_became_of_it(
         await expect(told).to_be_visible()
 
 
+LOOKS_ELSEWHERE = """
+Object.defineProperty(document, "hidden", { get: () => true });
+window.shown = [];
+window.Notification = class {
+  static permission = "granted";
+  constructor(title, { body, tag }) { window.shown.push({ title, body, tag }); }
+};
+"""
+
+
+async def test_who_looks_elsewhere_is_notified_of_a_new_question(rest: Rest, inbox: Page) -> None:
+    await inbox.add_init_script(LOOKS_ELSEWHERE)
+    await inbox.reload()
+    await expect(inbox.locator("#open-gates .count")).to_have_text("2 open", timeout=SOON_MS)
+    assert await inbox.evaluate("window.shown") == [], "these were open before"
+    await _asked(rest)
+    await expect(inbox).to_have_title("(3) Inbox · Perdure", timeout=SOON_MS)
+    (shown,) = await inbox.evaluate("window.shown")
+    assert (shown["title"], shown["body"]) == ("Perdure asks", "Tool approval: look around")
+
+
 async def test_what_comes_by_itself_is_announced(rest: Rest, inbox: Page) -> None:
     said = inbox.get_by_role("status").and_(inbox.locator("#news"))
     await expect(inbox.locator("#open-gates .count")).to_be_attached(timeout=SOON_MS)
