@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 from io import TextIOWrapper
+from typing import TextIO
 
 from perdure.about import VERSION
 from perdure.domain.foundation.errors import PerdureError
@@ -14,6 +15,9 @@ def main() -> None:
     """Run the command line of this process."""
     # Nothing is open yet, so Ctrl-C may end the process until a command handles it itself.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    # A parent may have closed them (`>&-`); what is said then goes nowhere.
+    sys.stdout = sys.stdout or _nowhere()
+    sys.stderr = sys.stderr or _nowhere()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             _takes_every_sign(stream)
@@ -32,6 +36,10 @@ def main() -> None:
         sys.stderr.write(f"{printable(str(error))}\n")
         app.leave(error.exit_code)
     app.leave(app.main(context, sys.argv[1:]))
+
+
+def _nowhere() -> TextIO:
+    return open(os.devnull, "w", encoding="utf-8")
 
 
 def _takes_every_sign(stream: TextIOWrapper) -> None:

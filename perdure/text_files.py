@@ -1,10 +1,14 @@
 """Reads text files that people write."""
 
+import os
+import stat
 from pathlib import Path
 
 from perdure.domain.foundation.errors import InvalidInput, NotFound
 
 MIB = 1024 * 1024
+# Texts that came through a pipe, such as /dev/stdin: it can be read once, but a task is read again.
+_piped: dict[Path, str] = {}
 
 
 def read_text(path: Path, *, most_bytes: int = MIB, too_large: str = "Shorten it.") -> str:
@@ -18,9 +22,12 @@ def read_text(path: Path, *, most_bytes: int = MIB, too_large: str = "Shorten it
         NotFound: there is no such file.
         InvalidInput: it cannot be read, is larger, or is not UTF-8.
     """
+    if path in _piped:
+        return _piped[path]
     try:
         with path.open("rb") as file:
             data = file.read(most_bytes + 1)
+            is_regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
     except (FileNotFoundError, NotADirectoryError):
         raise NotFound(f"There is no file {path}.", cure="Check the path.") from None
     except IsADirectoryError:
@@ -32,8 +39,11 @@ def read_text(path: Path, *, most_bytes: int = MIB, too_large: str = "Shorten it
     if len(data) > most_bytes:
         raise InvalidInput(f"The file {path} is larger than {most_bytes:,} bytes.", cure=too_large)
     try:
-        return data.decode("utf-8-sig")
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InvalidInput(
             f"The file {path} is not UTF-8 text ({error.reason}).", cure="Save it as UTF-8."
         ) from None
+    if not is_regular:
+        _piped[path] = text
+    return text

@@ -1,5 +1,7 @@
 """What people write is read as text, or refused with the reason."""
 
+import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -30,6 +32,15 @@ def test_what_is_no_short_text_is_refused(tmp_path: Path, data: bytes, words: st
 
     assert words in str(refused.value)
     assert str(file) in str(refused.value)
+
+
+def test_a_pipe_can_be_read_again(tmp_path: Path) -> None:
+    os.mkfifo(pipe := tmp_path / "pipe")
+    writing = threading.Thread(target=pipe.write_bytes, args=(b"goal: x\n",))
+    writing.start()
+
+    assert read_text(pipe) == read_text(pipe) == "goal: x\n"
+    writing.join()
 
 
 def test_a_missing_file_and_a_folder_are_told_apart(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from perdure.submission.layers import (
     with_lists,
 )
 from perdure.submission.packaged_tasks import definition_file, open_inputs
-from perdure.submission.task_file import FILE_SUFFIXES, fields_of, read_file
+from perdure.submission.task_file import FILE_SUFFIXES, fields_of, is_readable, read_file
 from perdure.submission.types import Flags, Submission, Surroundings
 from perdure.submission.validation import idle_notes, validated
 
@@ -44,13 +44,14 @@ def load(task: str, flags: Flags = NO_FLAGS, *, surroundings: Surroundings) -> S
     if path is None:
         own = Layer(name="the goal", fields=goal_fields(task, flags), folder=here)
         return _submitted(own, flags, surroundings, defaults_folder=here)
-    # In a built-in task, `workspace: .` means the folder of the command.
-    folder = here if path.parent == surroundings.definitions else path.parent
+    # In a built-in task, `workspace: .` means the folder of the command; a pipe has no folder.
+    apart = path.parent == surroundings.definitions or not path.is_file()
+    folder = here if apart else path.parent
     fields = read_file(path)
     _require_no_script(fields, path)
     own = Layer(name=str(path), fields=fields, folder=folder)
     found = _submitted(own, flags, surroundings, defaults_folder=folder)
-    return replace(found, name=path.stem)
+    return replace(found, name=path.stem) if path.is_file() else found
 
 
 def load_data(
@@ -138,7 +139,7 @@ def _task_file(task: str, surroundings: Surroundings) -> Path | None:
         return None
     try:
         path = (folder / task).absolute()
-        if path.is_file():
+        if is_readable(path):
             return path
     except (OSError, ValueError):
         return None  # too long for a path, or with characters that no path has: it is a goal

@@ -24,6 +24,11 @@ def read_file(path: Path) -> dict[str, JsonValue]:
     return fields_of(parse(text, named=str(path), cure=CURE), named=str(path))
 
 
+def is_readable(path: Path) -> bool:
+    """Whether there is a file, or a pipe such as `/dev/stdin`, which can be read once."""
+    return path.exists() and not path.is_dir()
+
+
 def fields_of(value: JsonValue, *, named: str) -> dict[str, JsonValue]:
     """The fields in a file; an empty file has none."""
     match value:

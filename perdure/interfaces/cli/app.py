@@ -1,6 +1,7 @@
 """The application: all commands, how they are called, and their exit codes."""
 
 import asyncio
+import errno
 import os
 import signal
 import sys
@@ -15,11 +16,12 @@ from rich.console import Console
 from perdure.domain.foundation.errors import PerdureError
 from perdure.interfaces.app_context import AppContext
 from perdure.interfaces.cli.console import console_on
-from perdure.interfaces.cli.invoke import bound_to, without_json
+from perdure.interfaces.cli.invoke import bound_to, with_standard_input, without_json
 from perdure.interfaces.cli.output import Output
 from perdure.interfaces.cli.session import Session
 
 INTERRUPTED = 130
+UNWRITTEN = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 INSIST_S = 1.0
 HELP = (
     "Language-model work in loops that stop when the result is good enough, and survive anything."
@@ -134,7 +136,7 @@ def build(
 
 def main(context: AppContext, argv: Sequence[str]) -> int:
     """Run one command line and return its exit code."""
-    words, as_json = without_json(argv)
+    words, as_json = without_json(with_standard_input(argv))
     session = Session(context, Output(context.stdout, context.stderr, as_json=as_json))
     try:
         return _run(session, words)
@@ -146,10 +148,24 @@ def main(context: AppContext, argv: Sequence[str]) -> int:
         _tell_it_goes_on(session)
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader of the pipe is gone (`| head`). Python would flush stdout at exit and fail
-        # again, so stdout leads nowhere from here on.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _lead_nowhere()  # the reader of the pipe is gone, as with `| head`
         return 0
+    except OSError as error:
+        if error.errno not in UNWRITTEN:
+            raise
+        _lead_nowhere()
+        told = PerdureError(
+            f"What this command prints cannot be written: {error.strerror}.",
+            cure="Make room where its output goes.",
+        )
+        Output(context.stderr, context.stderr).error(told)
+        _tell_it_goes_on(session)
+        return os.EX_IOERR
+
+
+def _lead_nowhere() -> None:
+    """Send the rest of the output nowhere: Python would flush it at exit, and fail once more."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def leave(code: int) -> NoReturn:

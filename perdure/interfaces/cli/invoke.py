@@ -26,6 +26,11 @@ def bound_to(
         raise InvalidInput(_told(error), cure=f"`{command} --help` shows what there is.") from None
 
 
+def with_standard_input(argv: Sequence[str]) -> list[str]:
+    """Name the file that `-` stands for."""
+    return ["/dev/stdin" if word == "-" else word for word in argv]
+
+
 def without_json(argv: Sequence[str]) -> tuple[list[str], bool]:
     """Remove the `--json` flag that every command takes; after `--` it is an ordinary word."""
     end = argv.index("--") if "--" in argv else len(argv)

@@ -5,7 +5,10 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
+from typing import IO
 
 import pytest
 
@@ -16,14 +19,21 @@ TASK = "kind: agent\ngoal: Grüße an Øystein 😀\nbudget: {tokens: Łódź}\n
 
 
 def perdure(
-    *words: str, folder: Path, home: Path, **variables: str
+    *words: str,
+    folder: Path,
+    home: Path,
+    given: bytes | None = None,
+    stdout: IO[bytes] | int = subprocess.PIPE,
+    variables: Mapping[str, str] = MappingProxyType({}),
 ) -> subprocess.CompletedProcess[bytes]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     return subprocess.run(
         [sys.executable, "-P", "-m", "perdure", *words],
         cwd=folder,
         env={**kept, "PERDURE_HOME": str(home), **variables},
-        capture_output=True,
+        input=given,
+        stdout=stdout,
+        stderr=subprocess.PIPE,
         timeout=120,
         check=False,
     )
@@ -31,7 +41,9 @@ def perdure(
 
 def test_a_pipe_gets_utf_8_whatever_the_locale(tmp_path: Path) -> None:
     (tmp_path / "task.yaml").write_text(TASK, encoding="utf-8")
-    done = perdure("validate", "task.yaml", folder=tmp_path, home=tmp_path / "home", **C_LOCALE)
+    done = perdure(
+        "validate", "task.yaml", folder=tmp_path, home=tmp_path / "home", variables=C_LOCALE
+    )
     assert "Łódź".encode() in done.stderr
     assert done.returncode == 2
 
@@ -42,7 +54,7 @@ def test_json_in_a_pipe_can_be_read_in_every_locale(
 ) -> None:
     (tmp_path / "task.yaml").write_text(TASK, encoding="utf-8")
     words = ("validate", "task.yaml", "--json")
-    done = perdure(*words, folder=tmp_path, home=tmp_path / "home", **variables)
+    done = perdure(*words, folder=tmp_path, home=tmp_path / "home", variables=variables)
     assert "Łódź" in json.dumps(json.loads(done.stdout), ensure_ascii=False)
     assert b"Traceback" not in done.stderr
 
@@ -80,6 +92,35 @@ def test_what_keeps_something_names_a_home_that_cannot_be_made(tmp_path: Path) -
     assert done.returncode == 3
     assert b"Not a directory" in done.stderr
     assert b"PERDURE_HOME" in done.stderr
+
+
+@pytest.mark.parametrize("words", [("validate", "-"), ("run", "-", "--dry-run")])
+def test_a_task_comes_through_a_pipe(tmp_path: Path, words: tuple[str, ...]) -> None:
+    (tmp_path / "list.md").write_text("Name fruits.", encoding="utf-8")
+    task = b"{kind: agent, goal: Name it., context: {list: {file: list.md}}}"
+
+    done = perdure(*words, "--json", folder=tmp_path, home=tmp_path / "home", given=task)
+
+    assert done.returncode == 0, done.stderr
+    assert b"Name it." in done.stdout
+
+
+@pytest.mark.parametrize("words", [("definitions",), ("definitions", "--json"), ("--help",)])
+def test_output_that_does_not_fit_is_told(tmp_path: Path, words: tuple[str, ...]) -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = perdure(*words, folder=tmp_path, home=tmp_path / "home", stdout=full)
+
+    assert done.returncode == os.EX_IOERR
+    assert b"cannot be written: No space left on device." in done.stderr
+    assert b"Traceback" not in done.stderr
+
+
+def test_a_command_whose_outputs_are_closed_ends_as_ever(tmp_path: Path) -> None:
+    command = f"exec {sys.executable} -P -m perdure show-no-such >&- 2>&-"
+
+    done = subprocess.run(["sh", "-c", command], cwd=tmp_path, timeout=120, check=False)
+
+    assert done.returncode == 2
 
 
 class Terminal(io.StringIO):

@@ -33,7 +33,7 @@ from perdure.interfaces.definitions import (
 from perdure.interfaces.definitions import definitions as all_definitions
 from perdure.submission.loading import store
 from perdure.submission.packaged_tasks import PREFIX, definition_names
-from perdure.submission.task_file import read_file
+from perdure.submission.task_file import is_readable, read_file
 from perdure.submission.types import Submission
 
 
@@ -64,9 +64,9 @@ async def validate(file: Path, /, *, plugin: Plugins = (), session: Given) -> No
     """
     session.load_plugins(plugin)
     path = session.context.folder / file
-    if not path.is_file():
+    if not is_readable(path):
         raise NotFound(f"There is no file {file}.", cure='`perdure new "a goal"` writes one.')
-    if is_loop(path):
+    if path.is_file() and is_loop(path):
         fields = read_file(path)
         loop = checked_loop(fields, named=str(file))
         beside = path.parent.parent if path.parent.name == LOOPS else session.context.folder
