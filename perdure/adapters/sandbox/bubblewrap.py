@@ -241,12 +241,13 @@ async def enclosure(
         words += ["--ro-bind", path, path]
     for name, value in environment.items():
         words += ["--setenv", name, value]
-    return (*words, "--remount-ro", "/", "--chdir", cwd, "--")
+    # Only now, since a view may lie below it: /dev/shm is where homes in memory are.
+    return (*words, "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", cwd, "--")
 
 
 def _words(bwrap: str) -> list[str]:
     words = [bwrap, *_ALONE, *(_READING if is_root() else _OWN_USERS), *_system()]
-    return [*words, "--dev", "/dev", "--remount-ro", "/dev", "--tmpfs", "/tmp"]
+    return [*words, "--dev", "/dev", "--tmpfs", "/tmp"]
 
 
 async def _works(bwrap: str) -> bool:

@@ -2,9 +2,11 @@
 
 import asyncio
 import os
+import tempfile
 
 import psutil
 import pytest
+from enclosure import needs_bubblewrap
 
 from perdure.adapters.git import run_git
 from perdure.domain.foundation.errors import ToolFailure
@@ -41,6 +43,14 @@ async def test_a_missing_git_is_explained(tmp_path, monkeypatch):
     with pytest.raises(ToolFailure, match="git is not installed") as caught:
         await run_git.run_git(["log"], cwd=str(tmp_path))
     assert caught.value.reason == "unavailable"
+
+
+@needs_bubblewrap
+async def test_a_repository_in_memory_is_read_too():
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        await run_git.run_git(["init", "--quiet", "."], cwd=folder, may_write=True)
+        done = await run_git.run_git(["status", "--short"], cwd=folder, view=[folder])
+    assert done.code == 0, done
 
 
 def _living(pid):
