@@ -9,6 +9,8 @@ from cyclopts import Parameter
 
 from perdure.domain.foundation.errors import NotAllowed, NotFound
 from perdure.domain.foundation.plain_text import cause_in_words
+from perdure.domain.foundation.tolerance import read_as
+from perdure.domain.specs import RUN_SPEC
 from perdure.domain.turns.records import IterationRecord
 from perdure.interfaces.cli.commands.parameters import Given, OneRun
 from perdure.interfaces.cli.session import LAST
@@ -119,11 +121,13 @@ async def apply(run: OneRun = LAST, /, *, to: Path | None = None, session: Given
 
     Args:
         run: A run id, a unique beginning of one, or @last.
-        to: The folder to change. Default: the current one.
+        to: The folder to change. Default: the workspace of the run, or without one the current
+            folder.
     """
-    target = session.context.folder / (to or "")
+    here = session.context.folder
     async with session.connected() as services:
         resolved = await services.gateway.resolve(run)
+        target = here / to if to else await _workspace(services, resolved) or here
         tree = await _best_tree(services, resolved)
         base = await services.workspaces().base(run=resolved)
         paths = await services.workspaces().apply(base=base.hash, tree=tree, target=str(target))
@@ -131,6 +135,15 @@ async def apply(run: OneRun = LAST, /, *, to: Path | None = None, session: Given
     count = plural(len(paths), "file")
     data = {"type": "applied", "run": resolved, "folder": str(target), "paths": list(paths)}
     session.output.show(stack(*told, line(f"{count} changed in {target}")), data)
+
+
+async def _workspace(services: Services, run: str) -> Path | None:
+    """The folder that the run got a copy of, if it is on this host."""
+    row = await services.records.run(run)
+    if row is None or row.spec is None:
+        return None
+    named = read_as(RUN_SPEC, await services.blobs.get(row.spec)).workspace
+    return Path(named) if named and Path(named).is_dir() else None
 
 
 def _content(data: bytes) -> dict[str, str]:

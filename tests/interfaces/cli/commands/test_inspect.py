@@ -1,14 +1,20 @@
 """Looking commands: what is shown, as text and as JSON, and the exit codes."""
 
+import asyncio
 import json
 
 import pytest
 from inline_snapshot import snapshot
 
+from perdure.adapters.stores.open_stores import open_stores
+from perdure.domain.agent.spec import AgentSpec
 from perdure.domain.foundation.errors import ServiceUnavailable
 from perdure.domain.foundation.refs import BlobRef
+from perdure.domain.run.status import StoredRun
 from tests.interfaces.cli.memory import Installation
-from tests.interfaces.cli.samples import RECORDS, RUN, gate, patch_result, result, status
+from tests.interfaces.cli.samples import NOW, RECORDS, RUN, gate, patch_result, result, status
+
+SPEC = f"sha256:{9:064x}"
 
 
 @pytest.mark.parametrize(
@@ -170,7 +176,35 @@ def test_diff_shows_two_iterations(perdure: Installation) -> None:
     assert perdure.run("diff", RUN) == 4
 
 
+def test_changes_go_to_the_folder_that_the_run_worked_on(perdure: Installation) -> None:
+    perdure.remembers = True
+    perdure.gateway.results[RUN] = patch_result()
+    (project := perdure.folder / "project").mkdir()
+    spec = AgentSpec(kind="agent", goal="Change it.", workspace=str(project))
+    perdure.blobs.texts[SPEC] = spec.model_dump_json(by_alias=True)
+
+    async def keep() -> None:
+        stores = await open_stores(perdure.folder / "home")
+        row = StoredRun(
+            id=RUN, kind="agent", goal=spec.goal, label=None, outcome="accepted",
+            lifecycle="completed", started_at=NOW, spec=SPEC,
+        )  # fmt: skip
+        await stores.records.put_run(row)
+        await stores.close()
+
+    asyncio.run(keep())
+
+    assert perdure.run("apply", RUN) == 0, perdure.err
+    assert perdure.workspaces.applied[-1][-1] == str(project)
+    assert perdure.run("apply", RUN, "--to", ".") == 0
+    assert perdure.workspaces.applied[-1][-1] == str(perdure.folder)
+    project.rmdir()
+    assert perdure.run("apply", RUN) == 0, "it was on another host"
+    assert perdure.workspaces.applied[-1][-1] == str(perdure.folder)
+
+
 def test_diff_and_apply_of_a_run_that_wrote_files(perdure: Installation) -> None:
+    perdure.remembers = True
     perdure.gateway.results[RUN] = patch_result()
     perdure.blobs.texts[f"sha256:{7:064x}"] = "--- a\n+++ b\n+line\n"
     assert perdure.run("diff", RUN) == 0
@@ -181,6 +215,7 @@ def test_diff_and_apply_of_a_run_that_wrote_files(perdure: Installation) -> None
 
 
 def test_apply_without_files_is_not_allowed(perdure: Installation) -> None:
+    perdure.remembers = True
     assert perdure.run("apply", RUN) == 5
     assert "wrote no files" in perdure.err
 
