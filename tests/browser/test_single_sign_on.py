@@ -1,6 +1,7 @@
 """Signing in at a provider of another site, in a browser that keeps strict cookies back."""
 
 from identity_provider import provider, sign_on
+from page_visit import session_cookie
 from playwright.async_api import async_playwright, expect
 from rest import served
 from web_ui import ARGUMENTS, find_browser
@@ -24,6 +25,10 @@ async def test_the_way_there_and_back(stage):
         await expect(page.get_by_role("button", name="Fork")).to_have_count(0)
         kept = await page.context.cookies(rest.url)
         assert [(one.get("name"), one.get("sameSite"), one.get("httpOnly")) for one in kept] == [
-            ("perdure_session", "Strict", True)  # and what was kept for the way back is gone
+            (
+                await session_cookie(rest),
+                "Strict",
+                True,
+            )  # and what was kept for the way back is gone
         ]
         await browser.close()

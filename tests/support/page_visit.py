@@ -10,6 +10,7 @@ from playwright.async_api import Page
 from rest import Rest
 
 from perdure.domain.installation.access import Scope
+from perdure.interfaces.web.cookies import cookie_name
 
 HEADING = re.compile(r"<h([1-6])\b")
 PROSE = re.compile(r'<div class="prose.*?</div>', re.DOTALL)  # has headings of its own
@@ -46,6 +47,11 @@ class Visitor:
         given = {"origin": self.url, "sec-fetch-site": "same-origin"} | headers
         body = {**fields, "form_key": key if key is not None else ""}
         return await self.client.post(path, data=body, headers=given)
+
+
+async def session_cookie(rest: Rest) -> str:
+    """The name of the session's cookie over plain HTTP."""
+    return cookie_name("session", await rest.api.services.access.signing_key(), secure=False)
 
 
 @asynccontextmanager

@@ -14,6 +14,7 @@ from perdure.adapters.stores.tables import (
     api_starts,
     api_tokens,
     audit,
+    ended_sessions,
     signing_keys,
 )
 from perdure.domain.installation.access import ApiToken, IdempotencyRecord, scopes_of
@@ -23,7 +24,7 @@ KEY_BYTES = 32
 
 
 class SqlAccess:
-    """`AccessStore` over three small tables."""
+    """`AccessStore` over four small tables."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -42,6 +43,20 @@ class SqlAccess:
         async with self._database.read() as connection:
             row = (await connection.execute(query)).mappings().first()
         return None if row is None else _token(dict(row))
+
+    async def session_token(self, token_id: str, *, session: str) -> ApiToken | None:
+        ended = exists().where(ended_sessions.c.id == session)
+        query = select(api_tokens).where(api_tokens.c.id == token_id, ~ended)
+        async with self._database.read() as connection:
+            row = (await connection.execute(query)).mappings().first()
+        return None if row is None else _token(dict(row))
+
+    async def end_session(self, session: str, *, until: datetime, now: datetime) -> None:
+        new = self._database.insert(ended_sessions).values(id=session, until=until)
+        over = delete(ended_sessions).where(ended_sessions.c.until <= now)
+        async with self._database.write() as connection:
+            await connection.execute(over)
+            await connection.execute(new.on_conflict_do_nothing())
 
     async def tokens(self) -> list[ApiToken]:
         query = select(api_tokens).order_by(api_tokens.c.created_at, api_tokens.c.id)

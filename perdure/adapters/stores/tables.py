@@ -263,6 +263,8 @@ api_starts = Table(
     Column("at", UtcTime),
 )
 
+ended_sessions = Table("ended_sessions", metadata, key("id"), Column("until", UtcTime))
+
 signing_keys = Table(
     "signing_keys",
     metadata,

@@ -228,7 +228,7 @@ class IdempotencyRecord(FrozenModel):
 
 
 class AccessStore(Protocol):
-    """Tokens, the requests that started runs, and the secret that signs cursors."""
+    """Tokens, ended sessions, the requests that started runs, and the secret that signs cursors."""
 
     async def add_token(self, token: ApiToken) -> None:
         """Keep a new token."""
@@ -236,6 +236,14 @@ class AccessStore(Protocol):
 
     async def token(self, token_id: str) -> ApiToken | None:
         """One token by its id, revoked ones included."""
+        ...
+
+    async def session_token(self, token_id: str, *, session: str) -> ApiToken | None:
+        """The token that a session of the page stands for; None if the session was ended."""
+        ...
+
+    async def end_session(self, session: str, *, until: datetime, now: datetime) -> None:
+        """End a session before its time; it is remembered until it would have ended anyway."""
         ...
 
     async def tokens(self) -> list[ApiToken]:

@@ -1,7 +1,6 @@
 """ASGI middleware before all pages: reads the session before anything else."""
 
-from collections.abc import Iterable, Sequence
-from http.cookies import CookieError, SimpleCookie
+from collections.abc import Sequence
 from urllib.parse import quote, urlsplit
 
 from starlette.datastructures import Headers
@@ -14,8 +13,9 @@ from perdure.domain.foundation.errors import PerdureError, StoreAway
 from perdure.interfaces.rest.auth_middleware import Rates
 from perdure.interfaces.rest.settings import ApiSite
 from perdure.interfaces.web.away import away_page
+from perdure.interfaces.web.cookies import given_cookies
 from perdure.interfaces.web.rendering import rendered
-from perdure.interfaces.web.session import COOKIE, Session
+from perdure.interfaces.web.session import Session
 from perdure.interfaces.web.visit import VISITOR, Visitor
 from perdure.interfaces.web.written import Written, written
 
@@ -66,7 +66,7 @@ class Entrance:
         """The answer in place of the page; None if the request may pass."""
         headers, path = Headers(scope=scope), scope["path"]
         reads = scope["method"] in READING
-        if not reads and (told := _foreign(headers) or self._too_long(headers)):
+        if not reads and (told := self._foreign(headers) or self._too_long(headers)):
             return self._plain(*told)
         if path.startswith(OPEN):
             return self._hurried(f"address {(scope.get('client') or ('unknown',))[0]}")
@@ -98,20 +98,18 @@ class Entrance:
 
     async def _visitor(self, headers: Headers) -> Visitor | None:
         access, now = self._site.services.access, self._site.now()
-        found = _cookies(headers.getlist("cookie")).get(COOKIE)
-        if found is None:
-            return None
+        if "cookie" not in headers:
+            return None  # the sign-in needs no store
         if self._key is None:
             # Cached, as the key of an installation never changes.
             self._key = await access.signing_key()
         key = self._key
-        session = Session.read(found, key, now=now)
-        if session is None:
-            return None
-        token = await session.holder(access, now=now)
-        if token is None:
-            return None
-        return Visitor(token=token, form_key=session.form_key(key), session=session)
+        for text in given_cookies("session", key, headers, self._site.rules.page_url):
+            session = Session.read(text, key, now=now)
+            token = None if session is None else await session.holder(access, now=now)
+            if session is not None and token is not None:
+                return Visitor(token=token, form_key=session.form_key(key), session=session)
+        return None
 
     def _hurried(self, who: str) -> Response | None:
         wait = self._rates.wait(who)
@@ -119,6 +117,17 @@ class Entrance:
             return None
         told = f"More than {self._site.rules.rate_per_minute} requests in a minute."
         return self._plain(429, told, f"Try again in {wait:.0f} s.")
+
+    def _foreign(self, headers: Headers) -> tuple[int, str, str] | None:
+        """Why a form cannot come from our own page, as far as the browser's headers tell (CSRF)."""
+        origin, site = headers.get("origin"), headers.get("sec-fetch-site")
+        # A proxy may replace the host.
+        own = {headers.get("host"), urlsplit(self._site.rules.page_url or "").netloc or None}
+        ours = origin is None or urlsplit(origin).netloc in own
+        if ours and site in {None, "same-origin"}:
+            return None
+        told = "The form came from another site."
+        return 403, told, "Open this page itself, and send it from here."
 
     def _too_long(self, headers: Headers) -> tuple[int, str, str] | None:
         # The form is read as a whole, so a body without a length could be of any size.
@@ -148,15 +157,6 @@ class Entrance:
         return HTMLResponse(body, status_code=status)
 
 
-def _foreign(headers: Headers) -> tuple[int, str, str] | None:
-    """Why a form cannot come from our own page, as far as the browser's headers tell (CSRF)."""
-    origin, site = headers.get("origin"), headers.get("sec-fetch-site")
-    ours = origin is None or urlsplit(origin).netloc == headers.get("host")
-    if ours and site in {None, "same-origin"}:
-        return None
-    return 403, "The form came from another site.", "Open this page itself, and send it from here."
-
-
 async def _written(scope: Scope, receive: Receive) -> Sequence[Written]:
     """What a form held whose session has ended; its length was checked before."""
     request = Request(scope, receive)
@@ -176,14 +176,6 @@ def _signed_out(headers: Headers) -> Response:
     return Response(
         status_code=401, headers={"hx-redirect": f"{SIGN_IN}?next={quote(back, safe='')}"}
     )
-
-
-def _cookies(given: Iterable[str]) -> dict[str, str]:
-    try:
-        jar = SimpleCookie("; ".join(given))
-    except CookieError:
-        return {}
-    return {name: morsel.value for name, morsel in jar.items()}
 
 
 def _with_headers(send: Send) -> Send:

@@ -1,7 +1,8 @@
 """Sessions of the page in signed cookies, and tickets that open one.
 
 A session stands for an API token, which is looked up for every request. If the token is revoked,
-expires or gets another secret, its sessions end at once. The cookie holds no secret of the token.
+expires or gets another secret, its sessions end at once. Signing out ends one session in the store,
+so that a copy of its cookie is worth nothing. The cookie holds no secret of the token.
 """
 
 import base64
@@ -18,7 +19,6 @@ from perdure.domain.installation.access import AccessStore, ApiToken
 from perdure.domain.installation.single_sign_on import Attempt
 from perdure.interfaces.tokens import note_use
 
-COOKIE = "perdure_session"
 SESSION_HOURS = 12
 TICKET_MINUTES = 2
 DIGEST_CHARACTERS = 16
@@ -59,7 +59,7 @@ class Session(Signed):
     Args:
         token: the id of the API token that it stands for.
         digest: the beginning of the digest of the token's secret.
-        mark: a random value from which the form key is made.
+        mark: a random value; it identifies the session, and the form key is made from it.
     """
 
     token: str
@@ -78,14 +78,18 @@ class Session(Signed):
         )
 
     async def holder(self, access: AccessStore, *, now: datetime) -> ApiToken | None:
-        """The session's token; None if it is no longer usable or has another secret."""
-        token = await access.token(self.token)
+        """The session's token; None if the session ended, or the token is no longer usable."""
+        token = await access.session_token(self.token, session=self.mark)
         if token is None or not token.usable(now):
             return None
         if not token.digest.startswith(self.digest):
             return None
         await note_use(access, token, now=now)
         return token
+
+    async def end(self, access: AccessStore, *, now: datetime) -> None:
+        """End the session everywhere."""
+        await access.end_session(self.mark, until=self.until, now=now)
 
     def form_key(self, key: bytes) -> str:
         """The key in every form of this session, which no other site can know (CSRF)."""

@@ -4,9 +4,11 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from sqlalchemy import select
 
 from perdure.adapters.stores.access import SqlAccess
 from perdure.adapters.stores.database import Database
+from perdure.adapters.stores.tables import ended_sessions
 from perdure.domain.installation.access import ApiToken, IdempotencyRecord, digest_of
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, UTC)
@@ -68,6 +70,27 @@ async def test_a_token_is_revoked_once(access: SqlAccess) -> None:
     assert not await access.revoke_token("00c0ffee", at=NOW + timedelta(days=1))
     (kept,) = await access.tokens()
     assert kept.revoked_at == NOW
+
+
+async def test_a_session_that_was_ended_has_no_token(access: SqlAccess) -> None:
+    await access.add_token(token())
+    until = NOW + timedelta(hours=12)
+    assert await access.session_token("00c0ffee", session="one") == token()
+    for _ in range(2):  # as two tabs that sign out
+        await access.end_session("one", until=until, now=NOW)
+    assert await access.session_token("00c0ffee", session="one") is None
+    assert await access.session_token("00c0ffee", session="two") == token()
+    assert await access.session_token("ffffffff", session="two") is None
+
+
+async def test_ended_sessions_are_forgotten_when_their_time_is_over(
+    access: SqlAccess, database: Database
+) -> None:
+    for hours, now in ((1, NOW), (2, NOW), (3, NOW + timedelta(hours=1))):
+        await access.end_session(f"s{hours}", until=NOW + timedelta(hours=hours), now=now)
+    async with database.read() as connection:
+        kept = set(await connection.scalars(select(ended_sessions.c.id)))
+    assert kept == {"s2", "s3"}, "the first was over when the last one ended"
 
 
 async def test_tokens_are_listed_by_age(access: SqlAccess) -> None:

@@ -4,12 +4,15 @@ from datetime import UTC, datetime, timedelta
 
 import httpx2
 import pytest
-from page_visit import Visitor, visitor
-from rest import Rest
+from installation import Installation
+from page_visit import Visitor, session_cookie, visitor
+from rest import Rest, served
 
+from perdure.adapters.stores.access import SqlAccess
+from perdure.domain.foundation.errors import StoreAway
 from perdure.domain.installation.access import Credentials
 from perdure.interfaces.web.away import away_page
-from perdure.interfaces.web.session import COOKIE, Session, Ticket
+from perdure.interfaces.web.session import Session, Ticket
 
 
 async def ticket_of(rest: Rest, minutes: float = 2) -> str:
@@ -71,7 +74,7 @@ async def test_a_wrong_token_says_what_to_do(guest: httpx2.AsyncClient, token: s
 async def test_the_cookie_is_no_key_to_the_api(rest: Rest, person: Visitor) -> None:
     answer = await person.client.get("/api/v1/loops")
     assert answer.status_code == 401
-    text = person.client.cookies[COOKIE]
+    text = person.client.cookies[await session_cookie(rest)]
     bearer = {"authorization": f"Bearer {text}"}
     assert (await person.client.get("/api/v1/loops", headers=bearer)).status_code == 401
 
@@ -87,10 +90,11 @@ async def test_a_session_ends_with_its_token(rest: Rest) -> None:
 
 
 async def test_a_session_that_was_tampered_with_is_none(rest: Rest, person: Visitor) -> None:
-    text = person.client.cookies[COOKIE]
+    name = await session_cookie(rest)
+    text = person.client.cookies[name]
     for place in (0, 50, len(text) - 2):
         other = "A" if text[place] != "A" else "B"
-        forged = {"cookie": f"{COOKIE}={text[:place]}{other}{text[place + 1 :]}"}
+        forged = {"cookie": f"{name}={text[:place]}{other}{text[place + 1 :]}"}
         async with httpx2.AsyncClient(base_url=rest.url, trust_env=False) as client:
             assert (await client.get("/runs", headers=forged)).status_code == 303
 
@@ -128,6 +132,51 @@ async def test_signing_out_forgets_the_session(person: Visitor) -> None:
     key = await person.form_key("/runs")
     assert (await person.send("/sign-in/out", {}, key=key)).status_code == 303
     assert (await person.client.get("/runs")).status_code == 303
+
+
+async def test_a_copy_of_a_session_is_dead_after_the_sign_out(
+    bare: Installation, rest: Rest, person: Visitor
+) -> None:
+    copy = {"cookie": "; ".join(f"{name}={text}" for name, text in person.client.cookies.items())}
+    key = await person.form_key()
+    async with served(bare) as neighbour, _thief(neighbour) as at_neighbour, _thief(rest) as here:
+        for thief in (here, at_neighbour):
+            assert (await thief.get("/runs", headers=copy)).status_code == 200
+        assert (await person.send("/sign-in/out", {}, key=key)).status_code == 303
+        for thief in (here, at_neighbour):
+            assert (await thief.get("/runs", headers=copy)).status_code == 303
+            write = await thief.post("/runs/x/pause", data={"form_key": key}, headers=copy)
+            assert write.status_code == 401
+    async with served(bare) as restarted, _thief(restarted) as thief:
+        assert (await thief.get("/runs", headers=copy)).status_code == 303
+
+
+async def test_a_sign_in_ends_the_session_that_the_browser_had(rest: Rest, person: Visitor) -> None:
+    copy = {"cookie": "; ".join(f"{name}={text}" for name, text in person.client.cookies.items())}
+    again = await person.client.post("/sign-in", data={"token": await rest.token("read")})
+    assert again.status_code == 303
+    async with _thief(rest) as thief:
+        assert (await thief.get("/runs", headers=copy)).status_code == 303
+    assert (await person.client.get("/runs")).status_code == 200
+
+
+async def test_nobody_is_told_to_be_signed_out_while_the_store_is_away(
+    person: Visitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away(*_given: object, **_named: object) -> None:
+        raise StoreAway("The database cannot be reached.", cure="Start its server.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SqlAccess, "end_session", away)
+        answer = await person.send("/sign-in/out", {})
+        assert answer.status_code == 503
+        assert "set-cookie" not in answer.headers
+    assert (await person.send("/sign-in/out", {})).status_code == 303
+
+
+def _thief(rest: Rest) -> httpx2.AsyncClient:
+    """Somebody without cookies of their own."""
+    return httpx2.AsyncClient(base_url=rest.url, timeout=60, trust_env=False)
 
 
 FOREIGN = {

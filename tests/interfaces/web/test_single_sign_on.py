@@ -12,7 +12,7 @@ from rest import Rest, served
 from perdure.domain.installation.access import ApiToken, Scope
 from perdure.domain.installation.single_sign_on import token_id
 from perdure.interfaces.rest.settings import ApiRules
-from perdure.interfaces.web.sign_in.provider import COOKIE
+from perdure.interfaces.web.cookies import cookie_name
 
 GROUPS: Mapping[str, tuple[Scope, ...]] = {"engineers": ("read", "answer"), "boss": ("admin",)}
 START = "/sign-in/provider?next=/runs%3Fkind%3Dagent"
@@ -143,10 +143,11 @@ async def test_an_answer_in_another_browser_opens_nothing(
 
 async def test_an_answer_is_good_once(rest: Rest, guest: httpx2.AsyncClient) -> None:
     back = await led_back(guest)
-    kept = guest.cookies[COOKIE]
+    name = cookie_name("sign_in", await rest.api.services.access.signing_key(), secure=False)
+    kept = guest.cookies[name]
     assert (await guest.get(back)).status_code == 303
     async with httpx2.AsyncClient(base_url=rest.url, timeout=60, trust_env=False) as other:
-        answer = await other.get(back, headers={"cookie": f"{COOKIE}={kept}"})
+        answer = await other.get(back, headers={"cookie": f"{name}={kept}"})
     assert answer.status_code == 403
     assert "set-cookie" in answer.headers
     assert "perdure_session" not in answer.headers["set-cookie"]

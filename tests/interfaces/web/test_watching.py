@@ -179,6 +179,23 @@ async def test_a_revoked_token_ends_what_it_watches(asked: Rest) -> None:
         assert "event: ended" not in watched.lines
 
 
+@pytest.mark.long
+async def test_signing_out_ends_what_a_copy_of_the_session_watches(asked: Rest) -> None:
+    run = await asked.start(APPROVED)
+    await waits(asked, run)
+    async with (
+        visitor(asked, await asked.token("read")) as person,
+        served(asked.site) as elsewhere,  # another process, by its own connections
+        httpx2.AsyncClient(base_url=elsewhere.url, timeout=60, trust_env=False) as thief,
+    ):
+        thief.cookies.update(person.client.cookies)
+        async with tab(Visitor(thief, elsewhere.url), run) as watched:
+            await watched.shows("waits for tool approval")
+            assert (await person.send("/sign-in/out", {})).status_code == 303
+            await asyncio.wait_for(watched.over.wait(), SOON_S)
+            assert "event: ended" not in watched.lines
+
+
 async def test_who_may_not_see_a_run_gets_no_stream(asked: Rest) -> None:
     run, other = await asked.start(APPROVED), await asked.start(APPROVED)
     async with visitor(asked, await asked.token("read", runs=(other,))) as person:

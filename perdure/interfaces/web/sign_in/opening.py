@@ -9,29 +9,54 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from perdure.domain.installation.access import ApiToken
 from perdure.interfaces.audit_trail import AuditTrail
 from perdure.interfaces.rest.settings import ApiSite
+from perdure.interfaces.web.cookies import drop_cookie, given_cookies, set_cookie
+from perdure.interfaces.web.entrance import SIGN_IN
 from perdure.interfaces.web.rendering import rendered
-from perdure.interfaces.web.session import COOKIE, SESSION_HOURS, Session
+from perdure.interfaces.web.session import SESSION_HOURS, Session
 from perdure.interfaces.web.visit import SEE_OTHER, site_of
 
 INTERFACE = "page"
 
 
 async def opened(request: Request, token: ApiToken, *, next: str, secure: bool) -> Response:
-    """Open a session for a token; `secure` limits its cookie to TLS."""
+    """Open a session for a token, and end the one that the browser had.
+
+    Args:
+        request: the sign-in.
+        token: what the session stands for.
+        next: where the page goes on.
+        secure: whether the browser speaks TLS with the page.
+    """
     site = site_of(request)
     await _audit(site).used(token, interface=INTERFACE, address=_address(request))
     key = await site.services.access.signing_key()
+    await _end_sessions(request, key)
     session = Session.of(token, mark=secrets.token_urlsafe(16), now=site.now())
     answer = RedirectResponse(next, status_code=SEE_OTHER)
-    answer.set_cookie(
-        COOKIE,
-        session.text(key),
-        max_age=SESSION_HOURS * 3600,
-        httponly=True,
-        samesite="strict",
-        secure=secure,
-    )
+    text, seconds = session.text(key), SESSION_HOURS * 3600
+    set_cookie(answer, "session", text, key=key, secure=secure, seconds=seconds)
     return answer
+
+
+async def closed(request: Request) -> Response:
+    """End the browser's session in the store and in the browser, and go to the form.
+
+    While the store is away this fails, and the cookie stays, so that it can be tried again.
+    """
+    key = await site_of(request).services.access.signing_key()
+    await _end_sessions(request, key)
+    answer = RedirectResponse(SIGN_IN, status_code=SEE_OTHER)
+    drop_cookie(answer, "session", key=key)
+    return answer
+
+
+async def _end_sessions(request: Request, key: bytes) -> None:
+    site = site_of(request)
+    now = site.now()
+    for text in given_cookies("session", key, request.headers, site.rules.page_url):
+        session = Session.read(text, key, now=now)
+        if session is not None:
+            await session.end(site.services.access, now=now)
 
 
 async def refused(

@@ -12,6 +12,7 @@ from perdure.domain.foundation.errors import NotAllowed, PerdureError, ServiceUn
 from perdure.domain.installation.access import ApiToken
 from perdure.domain.installation.single_sign_on import Attempt, Person, SingleSignOn, renewed
 from perdure.interfaces.rest.settings import ApiSite
+from perdure.interfaces.web.cookies import drop_cookie, given_cookies, set_cookie
 from perdure.interfaces.web.entrance import SIGN_IN
 from perdure.interfaces.web.rendering import rendered
 from perdure.interfaces.web.session import SESSION_HOURS, Outbound
@@ -20,7 +21,6 @@ from perdure.interfaces.web.visit import SEE_OTHER, site_of
 
 PATH = f"{SIGN_IN}/provider"
 BACK = f"{PATH}/back"
-COOKIE = "perdure_sign_in"
 MINUTES = 10
 LONGEST_NEXT = 1_000
 TRIES = 3
@@ -48,15 +48,9 @@ async def leave(request: Request, next: str = "/") -> Response:
         until=site.now() + timedelta(minutes=MINUTES),
     )
     answer = RedirectResponse(address, status_code=SEE_OTHER)
-    answer.set_cookie(
-        COOKIE,
-        outbound.text(await site.services.access.signing_key()),
-        max_age=MINUTES * 60,
-        path=PATH,
-        httponly=True,
-        samesite="strict",
-        secure=_secure(site),
-    )
+    key = await site.services.access.signing_key()
+    text, seconds = outbound.text(key), MINUTES * 60
+    set_cookie(answer, "sign_in", text, key=key, secure=_secure(site), seconds=seconds)
     return answer
 
 
@@ -68,23 +62,30 @@ async def come_back(request: Request) -> Response:
         # Browsers do not send a `SameSite=Strict` cookie on the way back from another site. This
         # answer makes the browser ask again from here, with the cookie.
         return HTMLResponse(rendered("layout/again.html", site.now()))
-    access = site.services.access
-    outbound = Outbound.read(
-        request.cookies.get(COOKIE, ""), await access.signing_key(), now=site.now()
-    )
+    key = await site.services.access.signing_key()
+    given = given_cookies("sign_in", key, request.headers, site.rules.page_url)
+    outbound = Outbound.read(given[0], key, now=site.now()) if given else None
+    answer = await _arrived(request, site, sign_on, outbound)
+    drop_cookie(answer, "sign_in", key=key)
+    return answer
+
+
+async def _arrived(
+    request: Request, site: ApiSite, sign_on: SingleSignOn, outbound: Outbound | None
+) -> Response:
     if outbound is None:
         told = "This sign-in did not begin in this browser, or more than ten minutes ago."
-        return _left(await refused(request, told, "Sign in once more."))
+        return await refused(request, told, "Sign in once more.")
     try:
         if request.query_params.get("state") != outbound.attempt.state:
             raise NotAllowed("The answer is of another sign-in.", cure="Sign in once more.")
         person = await sign_on.provider.person(outbound.attempt, str(request.url))
         token = await _token(site, sign_on, person)
     except ServiceUnavailable as error:
-        return _left(await refused(request, error.message, error.cure, status=503))
+        return await refused(request, error.message, error.cure, status=503)
     except NotAllowed as error:
-        return _left(await refused(request, error.message, error.cure, status=403))
-    return _left(await opened(request, token, next=outbound.next, secure=_secure(site)))
+        return await refused(request, error.message, error.cure, status=403)
+    return await opened(request, token, next=outbound.next, secure=_secure(site))
 
 
 async def _token(site: ApiSite, sign_on: SingleSignOn, person: Person) -> ApiToken:
@@ -106,18 +107,13 @@ async def _token(site: ApiSite, sign_on: SingleSignOn, person: Person) -> ApiTok
     )
 
 
+def _secure(site: ApiSite) -> bool:
+    """Whether the browser speaks TLS: the provider leads back to the address of the settings."""
+    return urlsplit(site.rules.page_url or "").scheme == "https"
+
+
 def _offered(request: Request) -> tuple[ApiSite, SingleSignOn]:
     site = site_of(request)
     if site.single_sign_on is None:
         raise HTTPException(404)
     return site, site.single_sign_on
-
-
-def _secure(site: ApiSite) -> bool:
-    """Whether cookies need TLS: this process speaks plain HTTP, but a proxy may use TLS."""
-    return urlsplit(site.rules.page_url or "").scheme == "https"
-
-
-def _left(answer: Response) -> Response:
-    answer.delete_cookie(COOKIE, path=PATH, httponly=True, samesite="strict")
-    return answer

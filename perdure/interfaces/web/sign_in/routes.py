@@ -4,14 +4,15 @@ import secrets
 from datetime import timedelta
 
 from fastapi import APIRouter, Request
-from fastapi.responses import RedirectResponse, Response
+from fastapi.responses import Response
 
 from perdure.domain.installation.access import ApiToken
 from perdure.interfaces.tokens import caller_of
+from perdure.interfaces.web.cookies import is_secure
 from perdure.interfaces.web.entrance import SIGN_IN
-from perdure.interfaces.web.session import COOKIE, SESSION_HOURS, Ticket
-from perdure.interfaces.web.sign_in.opening import form, opened, own, refused
-from perdure.interfaces.web.visit import SEE_OTHER, Fields, site_of
+from perdure.interfaces.web.session import SESSION_HOURS, Ticket
+from perdure.interfaces.web.sign_in.opening import closed, form, opened, own, refused
+from perdure.interfaces.web.visit import Fields, site_of
 
 router = APIRouter(prefix=SIGN_IN)
 
@@ -59,15 +60,11 @@ async def with_ticket(request: Request, fields: Fields) -> Response:
 
 
 @router.post("/out")
-async def sign_out() -> Response:
-    """End the session in this browser."""
-    answer = RedirectResponse(SIGN_IN, status_code=SEE_OTHER)
-    answer.delete_cookie(COOKIE, httponly=True, samesite="strict")
-    return answer
+async def sign_out(request: Request) -> Response:
+    """End the session, in this browser and for every copy of its cookie."""
+    return await closed(request)
 
 
 async def _opened(request: Request, token: ApiToken, fields: Fields) -> Response:
-    # This process speaks plain HTTP. Only the browser's `origin` shows that a proxy before it uses
-    # TLS.
-    secure = request.headers.get("origin", "").startswith("https:")
+    secure = is_secure(request.headers, site_of(request).rules.page_url)
     return await opened(request, token, next=own(fields.get("next", "/")), secure=secure)
