@@ -1,19 +1,22 @@
 """What a route gets: the installation, and a caller whose token has the required scope."""
 
+import asyncio
 import re
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import Depends, Request
 
+from perdure.domain.foundation.errors import StoreAway
 from perdure.domain.installation.access import ApiToken, Scope
 from perdure.domain.run.status import StoredRun
 from perdure.gateway.error_mapping import unknown_run
 from perdure.interfaces.rest.auth_middleware import CALLER, DOCUMENT_PATH
 from perdure.interfaces.rest.error_responses import Refused
 from perdure.interfaces.rest.settings import ApiSite
-from perdure.interfaces.tokens import reaches
+from perdure.interfaces.tokens import caller_of, reaches
 
 # The routes open to bound tokens besides those of their own runs; the lists show only what the
 # token reaches.
@@ -32,6 +35,8 @@ FOR_BOUND = frozenset(
         ("GET", "/api/v1/loops/definitions/{name}"),
     }
 )
+# How long a stream goes on at most after its token was revoked, while it has something to send.
+ADMITTED_ANEW_S = 5.0
 _ID = re.compile(r"[A-Za-z0-9._:@+=-]{1,200}")
 
 
@@ -107,6 +112,39 @@ async def within_reach(request: Request) -> None:
             f"The token {token.name!r} is bound to runs or folders; this is of all of them.",
             cure="Use a token that is not bound: perdure api token create NAME",
         )
+
+
+async def while_admitted(
+    parts: AsyncGenerator[bytes], request: Request, *, every_s: float = ADMITTED_ANEW_S
+) -> AsyncGenerator[bytes]:
+    """The parts of a long stream, until the token that asked for it would no longer be let in.
+
+    Args:
+        parts: what is sent; it needs a part now and then, such as a heartbeat, to be ended.
+        request: the request for the stream.
+        every_s: seconds between two looks at the token.
+    """
+    clock = asyncio.get_running_loop().time
+    sure_at = clock()
+    async with aclosing(parts):
+        async for part in parts:
+            if clock() - sure_at >= every_s:
+                if not await _still_admitted(request):
+                    return
+                sure_at = clock()
+            yield part
+
+
+async def _still_admitted(request: Request) -> bool:
+    given = request.headers.get("authorization")
+    if given is None:
+        return True  # a request of the page, which looks at the visitor's session itself
+    site = site_of(request)
+    try:
+        token, _ = await caller_of(given, site.services.access, now=site.now())
+    except StoreAway:
+        return True  # a browser's `EventSource` that is answered 503 later never comes back
+    return token is not None
 
 
 Site = Annotated[ApiSite, Depends(site_of)]

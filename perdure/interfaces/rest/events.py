@@ -19,7 +19,7 @@ from perdure.domain.run.events import Event
 from perdure.domain.run.live_text import LiveCall, newest_text
 from perdure.interfaces.live_text import looks
 from perdure.interfaces.places import Hide
-from perdure.interfaces.rest.auth import Reader, Site, known_run
+from perdure.interfaces.rest.auth import Reader, Site, known_run, while_admitted
 from perdure.interfaces.rest.error_responses import Refused, as_refusal
 from perdure.interfaces.rest.news import News
 from perdure.interfaces.rest.request_limits import BoundedRoute
@@ -262,7 +262,8 @@ async def events(
     async def body() -> AsyncGenerator[bytes]:
         yield format_sse_event(retry=RETRY_MS)
         async with feeds.follow(run) as feed:
-            async for part in _parts(feed, since, request.app.state.hide):
+            parts = _parts(feed, since, request.app.state.hide)
+            async for part in while_admitted(parts, request):
                 site.in_use()
                 yield part
 

@@ -9,7 +9,7 @@ from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 
 from perdure.domain.run.live_text import POSITIONS_LENGTH, LivePart, LiveReading
 from perdure.interfaces.places import Hide
-from perdure.interfaces.rest.auth import Reader, Site, known_run
+from perdure.interfaces.rest.auth import Reader, Site, known_run, while_admitted
 from perdure.interfaces.rest.events import (
     EVENT_SCHEMA,
     HEARTBEAT_S,
@@ -62,7 +62,8 @@ async def stream(
     async def body() -> AsyncGenerator[bytes]:
         yield format_sse_event(retry=RETRY_MS)
         async with feeds.follow(run) as feed:
-            async for part in _texts(feed, reading, request.app.state.hide):
+            parts = _texts(feed, reading, request.app.state.hide)
+            async for part in while_admitted(parts, request):
                 site.in_use()
                 yield part
 

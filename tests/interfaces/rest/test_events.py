@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AsyncExitStack
+from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx2
@@ -13,7 +14,8 @@ from starlette.requests import ClientDisconnect
 from temporalio.testing import WorkflowEnvironment
 from waiting import eventually
 
-from perdure.interfaces.rest import events
+from perdure.domain.installation.access import Credentials
+from perdure.interfaces.rest import auth, events, stream
 from perdure.interfaces.rest.app import build_app
 from perdure.interfaces.rest.error_responses import Refused
 from perdure.interfaces.rest.events import CountedStream, Feeds, Streams
@@ -109,6 +111,32 @@ async def read(
 
 def numbers(found: list[tuple[str, int | None, dict[str, object]]]) -> list[int]:
     return [number for _, number, _ in found if number is not None]
+
+
+@pytest.mark.parametrize("name", ["events", "stream"])
+async def test_a_stream_ends_with_its_token(
+    waiting: tuple[Rest, str], name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rest, run = waiting
+    for module in (events, stream):
+        monkeypatch.setattr(module, "HEARTBEAT_S", 0.05)
+    monkeypatch.setattr(auth.while_admitted, "__kwdefaults__", {"every_s": 0.0})
+    text = await rest.token("read")
+    made = Credentials.read(text)
+    assert made is not None
+    headers = {"authorization": f"Bearer {text}"}
+    async with (
+        client_of(rest.url, headers) as client,
+        client.stream("GET", f"{LOOPS}/{run}/{name}") as answer,
+    ):
+        lines = answer.aiter_lines()
+        for _ in range(5):
+            await anext(lines)
+        assert await rest.api.services.access.revoke_token(made.id, at=datetime.now(UTC))
+        left = [line async for line in lines]
+    assert "event: ended" not in left
+    async with client_of(rest.url, headers) as client:
+        assert (await client.get(f"{LOOPS}/{run}/{name}")).status_code == 401
 
 
 @pytest.mark.long
