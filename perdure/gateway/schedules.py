@@ -9,7 +9,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import TypeVar
+from uuid import uuid4
 
+from temporalio.api.schedule.v1 import SchedulePatch, TriggerImmediatelyRequest
+from temporalio.api.workflowservice.v1 import PatchScheduleRequest
 from temporalio.client import (
     ScheduleAlreadyRunningError,
     ScheduleDescription,
@@ -142,12 +145,25 @@ class Schedules:
             await _of(name, handle.unpause(note=note or _RESUME_NOTE))
         return await self.status(name)
 
-    async def trigger(self, name: str) -> Triggered:
-        """Start its task once, now, even if it is paused; its overlap policy applies."""
+    async def trigger(self, name: str, *, request: str | None = None) -> Triggered:
+        """Start its task once, now, even if it is paused; its overlap policy applies.
+
+        The server does a `request` once, however often it is sent.
+        """
         handle = await self._handle((await self._stored(name)).plan.name)
         with self._server.translated():
             before = await _of(name, handle.describe())
-            await handle.trigger()
+            client = await self._server.client()
+            # The client's own method takes no id of the request.
+            await client.workflow_service.patch_schedule(
+                PatchScheduleRequest(
+                    namespace=client.namespace,
+                    schedule_id=handle.id,
+                    patch=SchedulePatch(trigger_immediately=TriggerImmediatelyRequest()),
+                    identity=client.identity,
+                    request_id=request or uuid4().hex,
+                )
+            )
             for _ in range(LOOKS):
                 described = await handle.describe()
                 if (found := _came_of(name, before, described)) is not None:

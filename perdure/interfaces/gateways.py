@@ -286,8 +286,8 @@ class ScheduleGateway(Protocol):
         """Start its task by the clock again."""
         ...
 
-    async def trigger(self, name: str) -> "Triggered":
-        """Start its task once, now."""
+    async def trigger(self, name: str, *, request: str | None = None) -> "Triggered":
+        """Start its task once, now; a `request` is done once, however often it is sent."""
         ...
 
     async def delete(self, name: str) -> None:

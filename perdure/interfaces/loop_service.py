@@ -35,11 +35,10 @@ from perdure.gateway.claim_run_id import key_digest
 from perdure.gateway.types import RunFilter
 from perdure.interfaces.envelopes import Below, Share, held_by, share_of
 from perdure.interfaces.gateways import RunGateway
-from perdure.interfaces.tokens import trusted_places
+from perdure.interfaces.tokens import STARTED_BY, starter_of, trusted_places
 from perdure.submission.loading import load_data, store
 from perdure.submission.types import Flags, Submission, Surroundings, as_workers_see
 
-STARTED_BY = "started_by"
 ROOT_RUN = "root_run"
 ROWS = 50
 OWN_LOOKED_AT = 200
@@ -216,7 +215,7 @@ class LoopService:
             if one.spec is None:
                 continue
             spec = await self._spec(one.id)
-            if _started_by(spec) == caller:
+            if starter_of(spec) == caller:
                 found.append(Below(row=one, spec=spec))
         return tuple(found)
 
@@ -225,7 +224,7 @@ class LoopService:
             spec = await self._spec(run)
         except NotFound:
             return False
-        return _started_by(spec) == caller
+        return starter_of(spec) == caller
 
     async def _spec(self, run: str) -> Spec:
         row = await self.records.run(run)
@@ -268,11 +267,6 @@ def _facts(stored: StoredDefinition) -> LoopFacts:
             LoopParameter.model_validate(one.model_dump()) for one in definition.parameters
         ),
     )
-
-
-def _started_by(spec: Spec) -> str | None:
-    found = spec.metadata.model_dump().get(STARTED_BY)
-    return found if isinstance(found, str) else None
 
 
 def _below(spec: Spec, caller: str, above: Spec, *, share: Share) -> Spec:

@@ -10,14 +10,24 @@ from pydantic import JsonValue
 
 from perdure.domain.foundation.errors import NotAllowed, PerdureError
 from perdure.domain.foundation.tolerance import read_as
-from perdure.domain.installation.access import NO_DIGEST, AccessStore, ApiToken, Credentials, Ended
+from perdure.domain.installation.access import (
+    NO_DIGEST,
+    AccessStore,
+    ApiToken,
+    Credentials,
+    Ended,
+    sources_of,
+)
 from perdure.domain.roles.definition import Capability
 from perdure.domain.roles.definition_library import DefinitionStore
 from perdure.domain.roles.resolved_loop import resolve_loop
 from perdure.domain.run.status import StoredRun
-from perdure.domain.specs import RUN_SPEC
+from perdure.domain.specs import RUN_SPEC, Spec
 from perdure.domain.trust_requirements import execution_needs, snapshot_needs
 from perdure.interfaces.services import Services
+
+# In the metadata of a loop that an agent started with a tool: the agent's run.
+STARTED_BY = "started_by"
 
 
 class Shown(NamedTuple):
@@ -77,6 +87,25 @@ async def reaches(services: Services, token: ApiToken, run: str) -> bool:
     return False
 
 
+async def requested(services: Services, token: ApiToken, run: str) -> bool:
+    """Whether a token asked for a run: started it or one above it, or what starts such runs.
+
+    A run is also below the one whose agent started it with a tool.
+    """
+    above: str | None = run
+    seen = set[str]()  # what a run says of its starter could lead in a circle
+    while above is not None and above not in seen:
+        seen.add(above)
+        started = await services.access.started_by(above)
+        if started is not None and started.token == token.id:
+            return True
+        if token.id in await services.access.requesters(sources_of(above)):
+            return True
+        row = await services.records.run(above)
+        above = None if row is None else row.parent or await _starter(services, row)
+    return False
+
+
 def require_start(token: ApiToken, spec: Mapping[str, JsonValue]) -> None:
     """Refuse a start that a bound token may not make.
 
@@ -113,6 +142,19 @@ def is_below(folder: JsonValue, folders: Iterable[str]) -> bool:
         return any(inner.is_relative_to(Path(outer).resolve()) for outer in folders)
     except (OSError, RuntimeError):  # a cycle of links
         return False
+
+
+async def _starter(services: Services, row: StoredRun) -> str | None:
+    """The run whose agent started this one with a tool."""
+    if row.kind != "roles" or row.spec is None:
+        return None
+    return starter_of(read_as(RUN_SPEC, await services.blobs.get(row.spec)))
+
+
+def starter_of(spec: Spec) -> str | None:
+    """The run whose agent started a run with a tool, by its specification."""
+    found = spec.metadata.model_dump().get(STARTED_BY)
+    return found if isinstance(found, str) else None
 
 
 async def _workspace(services: Services, row: StoredRun) -> str | None:

@@ -45,7 +45,7 @@ class MemorySchedules:
     async def resume(self, name: str, *, note: str = "") -> ScheduleStatus:
         return await self._changed(name, state="active", note=note)
 
-    async def trigger(self, name: str) -> Triggered:
+    async def trigger(self, name: str, *, request: str | None = None) -> Triggered:
         known = await self.status(name)
         if known.state == "paused":
             refused = ScheduledStart(run=f"{name}-1", at=NOW, refused=REFUSED)

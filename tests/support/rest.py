@@ -31,7 +31,10 @@ from perdure.submission.types import Surroundings
 
 EVERY: tuple[Scope, ...] = ("admin",)
 TASK: dict[str, JsonValue] = {"kind": "agent", "goal": "look around", "learn": False}
-APPROVED = TASK | {"tools": {"access": "full", "approve": ["fs.write"]}}
+APPROVED: dict[str, JsonValue] = {
+    **TASK,
+    "tools": {"access": "full", "approve": ["fs.write"]},
+}
 WRITTEN: dict[str, JsonValue] = {"path": "a.txt", "content": "x", "expected_hash": "absent"}
 WRITE: dict[str, JsonValue] = {"name": "fs.write", "arguments": WRITTEN}
 ASKING = {"replies": [{"tool_calls": [WRITE]}, {"text": "done"}], "exhausted": "repeat_last"}

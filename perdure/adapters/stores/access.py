@@ -4,6 +4,7 @@ The port is `perdure.domain.installation.access.AccessStore`.
 """
 
 import secrets
+from collections.abc import Collection
 from datetime import datetime
 
 from sqlalchemy import delete, exists, func, insert, select, type_coerce, update
@@ -11,6 +12,7 @@ from sqlalchemy import delete, exists, func, insert, select, type_coerce, update
 from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.tables import (
     UtcTime,
+    api_requesters,
     api_starts,
     api_tokens,
     audit,
@@ -24,7 +26,7 @@ KEY_BYTES = 32
 
 
 class SqlAccess:
-    """`AccessStore` over four small tables."""
+    """`AccessStore` over five small tables."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -99,9 +101,28 @@ class SqlAccess:
             row = (await connection.execute(query)).mappings().first()
         return None if row is None else IdempotencyRecord.model_validate(dict(row))
 
+    async def settle_start(self, claim: str, *, run: str | None, why: str) -> bool:
+        change = update(api_starts).where(api_starts.c.run == claim)
+        taken = select(api_starts.c.run).where(api_starts.c.run == run)
+        async with self._database.write() as connection:
+            if run is not None and await connection.scalar(taken) is not None:
+                return False
+            await connection.execute(change.values(run=run or claim, why=why))
+            return True
+
     async def forget_start(self, run: str) -> None:
         async with self._database.write() as connection:
             await connection.execute(delete(api_starts).where(api_starts.c.run == run))
+
+    async def note_requester(self, source: str, token_id: str, *, at: datetime) -> None:
+        new = self._database.insert(api_requesters).values(source=source, token=token_id, at=at)
+        async with self._database.write() as connection:
+            await connection.execute(new.on_conflict_do_nothing())
+
+    async def requesters(self, sources: Collection[str]) -> frozenset[str]:
+        query = select(api_requesters.c.token).where(api_requesters.c.source.in_(sources))
+        async with self._database.read() as connection:
+            return frozenset(await connection.scalars(query))
 
     async def signing_key(self) -> bytes:
         query = select(signing_keys.c.key).where(signing_keys.c.slot == 1)

@@ -259,8 +259,12 @@ api_starts = Table(
     "api_starts",
     metadata,
     key("run"),
-    *texts("token", "key", "body_hash"),
+    *texts("token", "key", "body_hash", "why"),
     Column("at", UtcTime),
+)
+
+api_requesters = Table(
+    "api_requesters", metadata, key("source"), key("token"), Column("at", UtcTime)
 )
 
 ended_sessions = Table("ended_sessions", metadata, key("id"), Column("until", UtcTime))

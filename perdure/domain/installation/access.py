@@ -7,7 +7,7 @@ random bits and so needs no slow hash.
 import hashlib
 import hmac
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Literal, NamedTuple, Protocol
 
@@ -35,6 +35,9 @@ USE_KNOWN_TO = timedelta(minutes=1)
 # earlier secret, and for unknown ones.
 NO_DIGEST = "0" * 64
 Standing = Literal["usable", "wrong", "revoked", "expired", "replaced"]
+# Temporal adds the moment to the id of what a schedule starts; `trial_run_id` makes the other.
+_BY_CLOCK = re.compile(r"(.+)-\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+_OF_TRIAL = re.compile(r"-\d{5,}-\d+-")
 _TOKEN = re.compile(rf"{PREFIX}_([0-9a-f]{{8}})_([A-Za-z0-9_-]{{43}})")
 
 
@@ -217,7 +220,8 @@ def scopes_of(names: Iterable[str]) -> tuple[Scope, ...]:
 class IdempotencyRecord(FrozenModel):
     """A request that started a run, with its token, idempotency key and run.
 
-    `body_hash` and `key` are None where no idempotency key came with it.
+    `body_hash` and `key` are None where no idempotency key came with it. Until the id of the run is
+    known, `run` is a stand-in; `why` says why there is no run yet.
     """
 
     run: str
@@ -225,6 +229,25 @@ class IdempotencyRecord(FrozenModel):
     at: datetime
     key: str | None = None
     body_hash: str | None = None
+    why: str = ""
+
+
+def schedule_source(name: str) -> str:
+    """A schedule as a source of runs."""
+    return f"schedule {name}"
+
+
+def experiment_source(id: str) -> str:
+    """An experiment as a source of runs."""
+    return f"experiment {id}"
+
+
+def sources_of(run: str) -> tuple[str, ...]:
+    """The schedule and the experiments that can have started a run, by the form of its id."""
+    clock = _BY_CLOCK.fullmatch(run)
+    by_schedule = () if clock is None else (schedule_source(clock[1]),)
+    trials = (experiment_source(run[: found.start()]) for found in _OF_TRIAL.finditer(run))
+    return (*by_schedule, *trials)
 
 
 class AccessStore(Protocol):
@@ -273,8 +296,23 @@ class AccessStore(Protocol):
         """The request that started a run; None for runs that other interfaces started."""
         ...
 
+    async def settle_start(self, claim: str, *, run: str | None, why: str) -> bool:
+        """Note what came of a start whose run was not known when it was claimed.
+
+        False, with nothing noted, where another request started that run.
+        """
+        ...
+
     async def forget_start(self, run: str) -> None:
         """Drop what is kept of a run's start."""
+        ...
+
+    async def note_requester(self, source: str, token_id: str, *, at: datetime) -> None:
+        """Note that a token asked for a source of runs; see `sources_of`."""
+        ...
+
+    async def requesters(self, sources: Collection[str]) -> frozenset[str]:
+        """The tokens that asked for any of these sources."""
         ...
 
     async def signing_key(self) -> bytes:

@@ -49,8 +49,12 @@ class ScheduleStatus(FrozenModel):
 
 
 class Triggered(FrozenModel):
-    """What came of a start by hand: a run, or why there is none yet."""
+    """What came of a start by hand: a run, or why there is none yet.
+
+    `replayed` says that the same request came before, and that this is what came of it then.
+    """
 
     schedule: str
     run: str | None = None
     why: str = ""
+    replayed: bool = False

@@ -30,7 +30,14 @@ from perdure.interfaces.loop_service import LoopService, named_well
 from perdure.interfaces.mcp.tool_hints import over_mcp
 from perdure.interfaces.places import hider
 from perdure.interfaces.services import Services
-from perdure.interfaces.tokens import caller_of, is_below, reaches, require_start, trusted_places
+from perdure.interfaces.tokens import (
+    caller_of,
+    is_below,
+    reaches,
+    requested,
+    require_start,
+    trusted_places,
+)
 
 LOOKED_AT = 500
 
@@ -113,17 +120,7 @@ class Desk:
             return True
         if "answer" not in self.token.grants:
             return False
-        return gate.kind != "tool_approval" or not await self._started(run, self.token)
-
-    async def _started(self, run: str, token: ApiToken) -> bool:
-        above: str | None = run
-        while above is not None:
-            started = await self.services.access.started_by(above)
-            if started is not None and started.token == token.id:
-                return True
-            row = await self.services.records.run(above)
-            above = None if row is None else row.parent
-        return False
+        return gate.kind != "tool_approval" or not await requested(self.services, self.token, run)
 
     async def rows(self, status: str | None) -> LoopRows:
         """The newest loops within reach."""

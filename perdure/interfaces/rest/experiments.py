@@ -16,6 +16,7 @@ from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.foundation.errors import NotFound
 from perdure.domain.foundation.names import run_id
 from perdure.domain.foundation.problems import shown
+from perdure.domain.installation.access import experiment_source
 from perdure.domain.run.audit import Action
 from perdure.interfaces.audit_trail import AuditTrail
 from perdure.interfaces.experiments.bounds import bounded
@@ -101,6 +102,7 @@ async def start_experiment(
     submitted, wanted = await _submitted(site, caller, experiment)
     plan = await _bounded(site, submitted, await stored_plan(submitted, site.services.blobs))
     id = wanted or run_id("experiment", plan.name, uuid.uuid4().hex)
+    await _note_requester(site, caller, id)
     await _experiments(site).start(plan, submitted.entries, id=id)
     await _decided(site, caller, "experiment_started", id)
     response.headers["location"] = f"/api/v1/experiments/{id}"
@@ -189,6 +191,7 @@ async def extend_experiment(
     plan, known = (await experiments.stored(experiment)).plan, await experiments.entries(experiment)
     entries = more_entries(body.inputs, plan, known, surroundings=site.surroundings)
     await _require_trust(site, caller, ExperimentSubmission(plan=plan, entries=tuple(entries)))
+    await _note_requester(site, caller, experiment)
     after = len(known) if body.after is None else body.after
     found = await experiments.extend(experiment, entries, after=after)
     await _decided(site, caller, "experiment_extended", experiment)
@@ -207,6 +210,12 @@ def _place(told: str | None) -> Place | None:
         return None
     created_at, _, id = told.partition(" ")
     return Place(datetime.fromisoformat(created_at), id)
+
+
+async def _note_requester(site: ApiSite, caller: Caller, id: str) -> None:
+    """Before the first run: whoever asks for the runs does not approve for them."""
+    source = experiment_source(id)
+    await site.services.access.note_requester(source, caller.token.id, at=site.now())
 
 
 async def _decided(site: ApiSite, caller: Caller, action: Action, id: str) -> None:

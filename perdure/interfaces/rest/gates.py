@@ -13,6 +13,7 @@ from perdure.interfaces.rest.runs import PREFIX, Key, steer
 from perdure.interfaces.rest.schemas import FRESH_NOTE, AnswerBody, Gates
 from perdure.interfaces.rest.settings import ApiSite
 from perdure.interfaces.run_tree import asked_here, gate_in_full
+from perdure.interfaces.tokens import requested
 
 router = APIRouter(tags=["gates"], route_class=BoundedRoute)
 
@@ -96,7 +97,7 @@ async def _may_answer(
         told = f"an approval repeats the hash of the arguments: {asked.args_hash}"
         cure = f"Read the gate, then call it {asked.name} in the path, or send its args_hash."
         raise invalid("args_hash", told, cure=cure)
-    if not site.rules.separate_approver or not await _started(site, caller, run):
+    if not site.rules.separate_approver or not await requested(site.services, caller.token, run):
         return
     if asked is None:
         # Otherwise the gate could open before the answer arrives, and the starter would approve it.
@@ -109,15 +110,3 @@ async def _may_answer(
         f"The token {caller.token.name!r} started the run {run}, so it cannot approve for it.",
         cure="Let somebody else approve, with a token of their own.",
     )
-
-
-async def _started(site: ApiSite, caller: Caller, run: str) -> bool:
-    """Whether the caller started the run, or one above it."""
-    above: str | None = run
-    while above is not None:
-        started = await site.services.access.started_by(above)
-        if started is not None and started.token == caller.token.id:
-            return True
-        row = await site.services.records.run(above)
-        above = None if row is None else row.parent
-    return False

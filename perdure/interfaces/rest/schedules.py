@@ -1,18 +1,25 @@
 """Schedules: tasks that start by the clock, within a monthly budget."""
 
+import asyncio
+import hashlib
+import json
+import uuid
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Response
+from fastapi import APIRouter, Path, Request, Response
 from pydantic import ConfigDict, Field, JsonValue
 
 from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.installation.access import IdempotencyRecord, schedule_source
 from perdure.domain.run.audit import Action
 from perdure.domain.schedules.plan import LONGEST_NAME, NAME, MonthlyBudget, Overlap, Times
 from perdure.domain.schedules.status import ScheduleStatus, Triggered
 from perdure.interfaces.audit_trail import AuditTrail
 from perdure.interfaces.gateways import ScheduleGateway
 from perdure.interfaces.rest.auth import Caller, Operator, Reader, Site
+from perdure.interfaces.rest.idempotent_start import Starts
 from perdure.interfaces.rest.request_limits import BoundedRoute
+from perdure.interfaces.rest.runs import StartKey, require_same
 from perdure.interfaces.rest.scopes import require_trust
 from perdure.interfaces.rest.settings import ApiSite
 from perdure.submission.loading import load_data, store
@@ -20,6 +27,10 @@ from perdure.submission.schedules import schedule_plan
 from perdure.submission.types import as_workers_see
 
 SCHEDULES = "/api/v1/schedules"
+# The words before the name of a schedule, in place of the id of a run that is not known yet. No id
+# of a run has a space.
+STAND_IN = "start of"
+LOOKS, LOOK_PAUSE_S = 60, 0.25
 router = APIRouter(prefix=SCHEDULES, tags=["schedules"], route_class=BoundedRoute)
 Name = Annotated[str, Path(pattern=NAME, max_length=LONGEST_NAME, description="Its name.")]
 
@@ -72,6 +83,7 @@ async def create_schedule(
     options = body.model_dump(mode="json", exclude={"task", "paused", "replace"})
     plan = schedule_plan(await store(submission, site.services.blobs), options)
     created = await _schedules(site).create(plan, paused=body.paused, replace=body.replace)
+    await _note_requester(site, caller, body.name)
     await _audited(
         site, caller, "schedule_changed" if body.replace else "schedule_created", body.name
     )
@@ -106,9 +118,29 @@ async def resume_schedule(
 
 
 @router.post("/{schedule}/trigger")
-async def trigger_schedule(site: Site, caller: Operator, schedule: Name) -> Triggered:
+async def trigger_schedule(
+    request: Request,
+    site: Site,
+    caller: Operator,
+    schedule: Name,
+    idempotency_key: StartKey = None,
+) -> Triggered:
     """Start its task once, now, also while it is paused; its overlap policy counts."""
-    found = await _schedules(site).trigger(schedule)
+    starts: Starts = request.app.state.starts
+    wanted = _claim_of(site, caller, schedule, idempotency_key)
+    async with starts.joined(wanted) as claimed:
+        require_same(claimed.claim, wanted)
+        claim = claimed.claim
+        if claim.run != wanted.run:
+            claim = await _awaited(site, wanted)
+        if (settled := _settled(claim, schedule)) is not None:
+            return settled
+        found = await _schedules(site).trigger(schedule, request=_request_id(wanted))
+        if found.run is None:
+            # A run that comes later is the caller's too.
+            await _note_requester(site, caller, schedule)
+        await _settle(site, claim, found)
+        claimed.done()
     await _audited(site, caller, "schedule_triggered", schedule, run=found.run)
     return found
 
@@ -118,6 +150,57 @@ async def delete_schedule(site: Site, caller: Operator, schedule: Name) -> None:
     """End a schedule; its runs stay, and those that are open go on."""
     await _schedules(site).delete(schedule)
     await _audited(site, caller, "schedule_deleted", schedule)
+
+
+def _claim_of(site: ApiSite, caller: Caller, name: str, key: str | None) -> IdempotencyRecord:
+    """The claim of a start whose run the server names later."""
+    return IdempotencyRecord(
+        run=f"{STAND_IN} {name} {uuid.uuid4().hex}",
+        token=caller.token.id,
+        at=site.now(),
+        key=key,
+        body_hash=hashlib.sha256(f"{STAND_IN} {name}".encode()).hexdigest(),
+    )
+
+
+async def _awaited(site: ApiSite, wanted: IdempotencyRecord) -> IdempotencyRecord:
+    """The claim of an earlier request with this key, once it is settled.
+
+    One that is not settled in time died on its way: its start is asked for again.
+    """
+    claim = await site.services.access.claim_start(wanted)
+    for _ in range(LOOKS):
+        if claim.run == wanted.run or _settled(claim, "") is not None:
+            break
+        await asyncio.sleep(LOOK_PAUSE_S)
+        claim = await site.services.access.claim_start(wanted)
+    return claim
+
+
+def _settled(claim: IdempotencyRecord, name: str) -> Triggered | None:
+    if not claim.run.startswith(f"{STAND_IN} "):
+        return Triggered(schedule=name, run=claim.run, replayed=True)
+    return Triggered(schedule=name, why=claim.why, replayed=True) if claim.why else None
+
+
+async def _settle(site: ApiSite, claim: IdempotencyRecord, found: Triggered) -> None:
+    access = site.services.access
+    if claim.key is None and found.run is None:
+        await access.forget_start(claim.run)
+    elif not await access.settle_start(claim.run, run=found.run, why=found.why):
+        why = f"the run {found.run} began, which another request asked for too"
+        await access.settle_start(claim.run, run=None, why=why)
+
+
+def _request_id(wanted: IdempotencyRecord) -> str:
+    """The id under which the server does the request once; without a key each is another one."""
+    told = [wanted.token, wanted.key, wanted.body_hash] if wanted.key else [wanted.run]
+    return hashlib.sha256(json.dumps(told).encode()).hexdigest()
+
+
+async def _note_requester(site: ApiSite, caller: Caller, name: str) -> None:
+    source = schedule_source(name)
+    await site.services.access.note_requester(source, caller.token.id, at=site.now())
 
 
 async def _audited(

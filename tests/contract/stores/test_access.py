@@ -93,6 +93,26 @@ async def test_ended_sessions_are_forgotten_when_their_time_is_over(
     assert kept == {"s2", "s3"}, "the first was over when the last one ended"
 
 
+async def test_a_claim_is_settled_once_for_one_run(access: SqlAccess) -> None:
+    first = await access.claim_start(start("start of news 1", key="a"))
+    second = await access.claim_start(start("start of news 2", key="b"))
+    assert await access.settle_start(first.run, run="news-1", why="")
+    assert not await access.settle_start(second.run, run="news-1", why="")
+    assert await access.settle_start(second.run, run=None, why="skipped")
+    again = await access.claim_start(start("start of news 3", key="a"))
+    assert (again.run, again.body_hash) == ("news-1", first.body_hash)
+    again = await access.claim_start(start("start of news 3", key="b"))
+    assert (again.run, again.why) == (second.run, "skipped")
+
+
+async def test_who_asked_for_a_source_of_runs_is_known(access: SqlAccess) -> None:
+    for token_id in ("one", "one", "two"):
+        await access.note_requester("schedule news", token_id, at=NOW)
+    await access.note_requester("experiment x", "three", at=NOW)
+    assert await access.requesters(["schedule news", "schedule else"]) == {"one", "two"}
+    assert await access.requesters([]) == frozenset()
+
+
 async def test_tokens_are_listed_by_age(access: SqlAccess) -> None:
     await access.add_token(token(id="00000002", name="later", created_at=NOW + timedelta(1)))
     await access.add_token(token(id="00000003"))

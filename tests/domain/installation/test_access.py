@@ -14,6 +14,7 @@ from perdure.domain.installation.access import (
     Scope,
     digest_of,
     scopes_of,
+    sources_of,
 )
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -119,3 +120,19 @@ def test_unknown_scopes_are_refused(names: list[str]) -> None:
 
 def test_scopes_come_once_in_order() -> None:
     assert scopes_of(["answer", "read", "answer"]) == ("read", "answer")
+
+
+@pytest.mark.parametrize(
+    ("run", "sources"),
+    [
+        ("news-2026-11-27T02:43:05Z", ("schedule news",)),
+        ("news-of-2026-2026-11-27T02:43:05Z", ("schedule news-of-2026",)),
+        ("exp-a-00001-1-loop", ("experiment exp-a",)),
+        ("exp-a-100000-12-loop-2", ("experiment exp-a",)),
+        ("exp-00002-1-x-00001-1-loop", ("experiment exp", "experiment exp-00002-1-x")),
+        ("agent-tidy-7x", ()),
+        ("news-2026-11-27", ()),
+    ],
+)
+def test_the_id_of_a_run_tells_what_can_have_started_it(run: str, sources: tuple[str, ...]) -> None:
+    assert sources_of(run) == sources

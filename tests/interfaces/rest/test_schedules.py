@@ -1,7 +1,9 @@
 """Schedules over REST: created, read, steered, triggered, ended, and written down."""
 
+import asyncio
+
 from pydantic import JsonValue
-from rest import Rest
+from rest import APPROVED, Rest
 from waiting import eventually
 
 SCHEDULES = "/api/v1/schedules"
@@ -49,6 +51,39 @@ async def test_a_schedule_from_start_to_end(rest: Rest) -> None:
         (f"schedule_{done}", "schedule news")
         for done in ("created", "paused", "triggered", "resumed", "deleted")
     }
+
+
+async def test_a_repeated_trigger_starts_once(rest: Rest) -> None:
+    assert (await rest.client.post(SCHEDULES, json=body(overlap="allow_all"))).status_code == 201
+    path, key = f"{SCHEDULES}/news/trigger", {"idempotency-key": "once"}
+    twice = await asyncio.gather(*(rest.client.post(path, headers=key) for _ in range(2)))
+    later = await rest.client.post(path, headers=key)
+    answers = [answer.json() for answer in (*twice, later)]
+    assert len({one["run"] for one in answers}) == 1 and answers[0]["run"], answers
+    assert sorted(one["replayed"] for one in answers) == [False, True, True]
+    status = (await rest.client.get(f"{SCHEDULES}/news")).json()
+    assert status["started"] == 1
+    async with rest.caller("operate") as other:
+        theirs = (await other.post(path, headers=key)).json()
+    assert theirs["run"] and not theirs["replayed"], "keys belong to a token"
+    no_key = (await rest.client.post(path)).json()
+    assert len({answers[0]["run"], theirs["run"], no_key["run"]}) == 3
+    assert (await rest.client.post(SCHEDULES, json=body(name="else"))).status_code == 201
+    other = await rest.client.post(f"{SCHEDULES}/else/trigger", headers=key)
+    assert (other.status_code, other.json()["code"]) == (409, "idempotency_conflict")
+
+
+async def test_a_repeated_trigger_of_what_was_skipped_says_so_again(asking: Rest) -> None:
+    task: JsonValue = {**APPROVED, "workspace": None}
+    assert (await asking.client.post(SCHEDULES, json=body(task=task))).status_code == 201
+    path = f"{SCHEDULES}/news/trigger"
+    open_run = (await asking.client.post(path)).json()["run"]
+    key = {"idempotency-key": "once"}
+    skipped = (await asking.client.post(path, headers=key)).json()
+    assert (skipped["run"], skipped["replayed"]) == (None, False)
+    assert open_run in skipped["why"]
+    assert (await asking.client.post(path, headers=key)).json() == skipped | {"replayed": True}
+    await asking.client.post(f"/api/v1/loops/{open_run}/stop", json={"mode": "now"})
 
 
 async def test_wrong_schedules_are_refused_in_words(rest: Rest) -> None:

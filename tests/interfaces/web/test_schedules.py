@@ -1,5 +1,8 @@
 """The views of schedules: an empty list, a form, one with its starts, and its verbs."""
 
+import asyncio
+import re
+
 from installation import Installation
 from page_visit import Visitor
 from waiting import eventually
@@ -12,6 +15,25 @@ FORM = {
     "overlap": "skip",
     "tokens": "50000",
 }
+
+
+async def test_a_trigger_sent_twice_without_scripts_starts_once(
+    bare: Installation, person: Visitor
+) -> None:
+    key = await person.form_key("/schedules/new")
+    form = FORM | {"overlap": "allow_all"}
+    assert (await person.send("/schedules/new", form, key=key)).status_code == 303
+    async with bare.worker():
+        runs = []
+        for _ in range(2):
+            found = re.search(r'name="once" value="(\w+)"', await person.see("/schedules/news"))
+            assert found is not None
+            once = {"once": found[1]}
+            sent = [await person.send("/schedules/news/trigger", once, key=key) for _ in "12"]
+            runs.append({answer.headers["location"] for answer in sent})
+            await asyncio.sleep(1)  # ids of runs hold the second
+        assert [len(each) for each in runs] == [1, 1]
+        assert runs[0] != runs[1], "a page that was opened anew starts anew"
 
 
 async def test_an_empty_list_says_what_to_do(person: Visitor) -> None:

@@ -1,5 +1,6 @@
 """Schedules: the list with each month's cost, the page of one, and the form of a new one."""
 
+import uuid
 from dataclasses import dataclass
 
 import yaml
@@ -23,6 +24,7 @@ from perdure.interfaces.web.schedules.schedule_form import ScheduleForm
 from perdure.interfaces.web.visit import Fields, Here, Visit, run_path
 
 VERBS = ("pause", "resume")
+KEY_CHARACTERS = 80
 router = APIRouter()
 
 
@@ -86,10 +88,12 @@ async def show(visit: Here, schedule: str) -> Response:
 
 
 @router.post("/schedules/{schedule}/trigger")
-async def trigger(visit: Here, schedule: str) -> Response:
-    """Start the task once, now; show the run, or why there is none."""
+async def trigger(visit: Here, fields: Fields, schedule: str) -> Response:
+    """Start the task once, however often the form is sent; show the run, or why there is none."""
+    given = fields.get("once", "")[:KEY_CHARACTERS]
+    once = {"idempotency-key": f"page {given}"} if given.isascii() and given.isalnum() else {}
     try:
-        came = await visit.api.post(at("schedules", schedule, "trigger"), Triggered)
+        came = await visit.api.post(at("schedules", schedule, "trigger"), Triggered, headers=once)
     except ApiProblem as problem:
         return await _shown(visit, schedule, problem)
     if came.run is not None:
@@ -129,6 +133,7 @@ async def _shown(visit: Visit, schedule: str, found: ApiProblem | None = None) -
         status=status,
         row=_row(status),
         overlap=OVERLAP_WORDS[plan.overlap],
+        once=uuid.uuid4().hex,
         budget=budget_words(plan),
         upcoming=[local(one, plan.times) for one in status.next_at],
         running=[(one, run_path(one)) for one in status.running],
