@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Awaitable, Callable
+from http import HTTPStatus
 
 from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.middleware.cors import CORSMiddleware
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
 from fastapi.routing import APIRoute
+from starlette.datastructures import Headers
 from starlette.middleware import Middleware
 
 from perdure.domain.run.figures import Figures
@@ -36,7 +38,7 @@ from perdure.interfaces.rest import (
 )
 from perdure.interfaces.rest.auth import needs, within_reach
 from perdure.interfaces.rest.auth_middleware import DOCUMENT_PATH, Authentication
-from perdure.interfaces.rest.error_responses import handle_problems
+from perdure.interfaces.rest.error_responses import Refused, document, handle_problems
 from perdure.interfaces.rest.events import Feeds, Streams
 from perdure.interfaces.rest.idempotent_start import Starts
 from perdure.interfaces.rest.known_names import known_query
@@ -48,6 +50,10 @@ ASKED_HEADERS = (
     "last-event-id",
 )  # fmt: skip
 TOLD_HEADERS = ("allow", "content-disposition", "etag", "location", "retry-after")
+_ALLOWED = frozenset({
+    "access-control-allow-headers", "access-control-allow-methods", "access-control-allow-origin",
+    "access-control-max-age", "vary",
+})  # fmt: skip
 ROUTERS: tuple[APIRouter, ...] = (
     definitions.router,  # before the routes of one run: their `{run}` would match "definitions" too
     tasks.router,
@@ -126,12 +132,27 @@ async def _document(request: Request) -> JSONResponse:
     return JSONResponse(describe(app, site.version))
 
 
+class _Cors(CORSMiddleware):
+    """Refuses a preflight in the form of all errors."""
+
+    def preflight_response(self, request_headers: Headers) -> Response:
+        answer = super().preflight_response(request_headers)
+        if answer.status_code == HTTPStatus.OK:
+            return answer
+        told = f"{bytes(answer.body).decode()}."
+        cure = "The operator names the origins in PERDURE_API_ORIGINS."
+        refused = document(Refused(answer.status_code, "bad_request", told, cure=cure), instance="")
+        for name in _ALLOWED.intersection(answer.headers):
+            refused.headers[name] = answer.headers[name]
+        return refused
+
+
 def _middleware(site: ApiSite) -> list[Middleware]:
     found = [Middleware(Authentication, site=site)]
     if not site.rules.origins:
         return found
     cors = Middleware(
-        CORSMiddleware,
+        _Cors,
         allow_origins=list(site.rules.origins),
         allow_methods=["GET", "POST", "PATCH", "PUT", "DELETE"],
         allow_headers=list(ASKED_HEADERS),
