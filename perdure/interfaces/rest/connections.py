@@ -2,14 +2,17 @@
 
 The token of a request is known only after its head has arrived. Until then, and between requests, a
 connection is idle. An idle connection has a few seconds to send a request head. When there are too
-many connections, the one idle for longest is dropped; connections with a request in progress never
-are.
+many connections, the one idle for longest is dropped. One whose body has not all arrived counts as
+idle there: forms of the page are read before anybody is known. Connections whose request is in
+progress are never dropped.
 """
 
 import asyncio
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import cast
 
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
@@ -18,6 +21,7 @@ from perdure.interfaces.rest.error_responses import Refused, document
 
 CONNECTIONS = 512
 HEAD_WITHIN_S = 10.0
+_UNREAD_CURE = "Send one HTTP/1.1 request with a `host`, and a body as long as its head says."
 
 
 class BoundedProtocol(H11Protocol):
@@ -47,12 +51,32 @@ class BoundedProtocol(H11Protocol):
         self._stop_clock()
         super().connection_lost(exc)
 
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is no request in the form of all errors."""
+        cycle = self._last_cycle
+        if cycle is None or cycle.response_complete or not cycle.response_started:
+            answer = document(Refused(400, "bad_request", msg, cure=_UNREAD_CURE), instance="")
+            headers = (name + b": " + value for name, value in answer.raw_headers)
+            head = (b"HTTP/1.1 400 Bad Request", *headers, b"connection: close", b"", b"")
+            self.transport.write(b"\r\n".join(head) + answer.body)
+        self.transport.close()
+
     @property
     def rests(self) -> bool:
         """Whether no request is in progress."""
-        # The base class declares it without None, but it starts as None.
-        cycle = cast("RequestResponseCycle | None", self.cycle)
+        cycle = self._last_cycle
         return cycle is None or cycle.response_complete
+
+    @property
+    def expendable(self) -> bool:
+        """Whether nothing is lost but what a client has not sent yet."""
+        cycle = self._last_cycle
+        return cycle is None or cycle.response_complete or cycle.more_body
+
+    @property
+    def _last_cycle(self) -> RequestResponseCycle | None:
+        # The base class declares it without None, but it starts as None.
+        return cast("RequestResponseCycle | None", self.cycle)
 
     def _watch(self) -> None:
         if not self.rests:
@@ -74,7 +98,7 @@ class BoundedProtocol(H11Protocol):
         resting = [
             one
             for one in self.connections
-            if isinstance(one, BoundedProtocol) and one is not self and one.rests
+            if isinstance(one, BoundedProtocol) and one is not self and one.expendable
         ]
         if resting:
             oldest = min(resting, key=lambda one: one._resting_since)
@@ -98,7 +122,9 @@ class Addressed:
         """Pass the request on, or refuse it."""
         refused = self._refusal(scope["headers"]) if scope["type"] == "http" else None
         if refused is None:
-            await self._app(scope, receive, send)
+            # Who leaves in the middle of a body must not fill the log with tracebacks.
+            with suppress(ClientDisconnect):
+                await self._app(scope, receive, send)
         else:
             await document(refused, instance=scope["path"])(scope, receive, send)
 

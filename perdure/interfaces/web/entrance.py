@@ -1,5 +1,6 @@
 """ASGI middleware before all pages: reads the session before anything else."""
 
+import asyncio
 from collections.abc import Sequence
 from urllib.parse import quote, urlsplit
 
@@ -11,7 +12,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from perdure.domain.foundation.errors import PerdureError, StoreAway
 from perdure.interfaces.rest.auth_middleware import Rates
+from perdure.interfaces.rest.request_limits import WITHIN_S
 from perdure.interfaces.rest.settings import ApiSite
+from perdure.interfaces.web.api_calls import ApiProblem
 from perdure.interfaces.web.away import away_page
 from perdure.interfaces.web.cookies import given_cookies
 from perdure.interfaces.web.rendering import rendered
@@ -21,6 +24,7 @@ from perdure.interfaces.web.written import Written, written
 
 SIGN_IN = "/sign-in"
 OPEN = (SIGN_IN, "/assets/")
+TOO_LATE = 408
 READING = frozenset({"GET", "HEAD"})
 # Nobody has been admitted yet who may make the server read long forms.
 MOST_SHOWN_BYTES = 64 * 1024
@@ -59,7 +63,12 @@ class Entrance:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        answer = await self._refusal(scope, receive)
+        if scope["method"] not in READING:
+            receive = _in_time(receive)
+        try:
+            answer = await self._refusal(scope, receive)
+        except ApiProblem as late:
+            answer = self._plain(late.status, late.detail, late.cure)
         await (answer or self._app)(scope, receive, _with_headers(send))
 
     async def _refusal(self, scope: Scope, receive: Receive) -> Response | None:
@@ -157,6 +166,27 @@ class Entrance:
         return HTMLResponse(body, status_code=status)
 
 
+def _in_time(receive: Receive) -> Receive:
+    """Wait for a form as long as for any body; raises `ApiProblem` if it comes too slowly."""
+    until = asyncio.get_running_loop().time() + WITHIN_S
+    more = True
+
+    async def receiving() -> Message:
+        nonlocal more
+        if not more:
+            return await receive()  # after the body comes the end of the connection
+        try:
+            async with asyncio.timeout_at(until):
+                message = await receive()
+        except TimeoutError:
+            detail = f"The form did not come within {WITHIN_S:g} s."
+            raise ApiProblem(TOO_LATE, "request_timeout", detail, "Send it again.") from None
+        more = message.get("more_body", False)
+        return message
+
+    return receiving
+
+
 async def _written(scope: Scope, receive: Receive) -> Sequence[Written]:
     """What a form held whose session has ended; its length was checked before."""
     request = Request(scope, receive)
@@ -183,6 +213,8 @@ def _with_headers(send: Send) -> Send:
         if message["type"] == "http.response.start":
             had = {name.lower() for name, _ in message.get("headers", ())}
             more = [pair for pair in _HEADERS if pair[0] not in had]
+            if message["status"] == TOO_LATE:  # the rest of the body would be read as a request
+                more.append((b"connection", b"close"))
             message["headers"] = [*message.get("headers", ()), *more]
         await send(message)
 

@@ -1,5 +1,7 @@
 """Requests that no client library sends: half a head, lengths said in two ways, a slow drip."""
 
+import json
+
 import pytest
 from half_sent import HALF, dripped, exchange, half_sent
 from installation import Installation
@@ -7,6 +9,7 @@ from rest import Rest, served
 
 from perdure.interfaces.rest import connections, request_limits
 from perdure.interfaces.rest.settings import ApiRules
+from perdure.interfaces.web import entrance
 
 LOOPS = "/api/v1/loops"
 
@@ -39,6 +42,81 @@ async def test_half_requests_shut_nobody_out(door: Rest) -> None:
         async with door.caller("read") as caller:
             assert (await caller.get(LOOPS)).status_code == 200
         assert (await door.client.get(LOOPS)).status_code == 200
+
+
+async def test_bodies_that_do_not_come_shut_nobody_out(door: Rest) -> None:
+    """The page reads forms of people whom it does not know yet."""
+    port = int(door.url.rpartition(":")[2])
+    form = b"POST /sign-in HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 9\r\n\r\na="
+    async with half_sent(port, connections.CONNECTIONS + 100, form):
+        async with door.caller() as nobody:
+            assert (await nobody.get("/healthz")).status_code == 200
+        assert (await door.client.get(LOOPS)).status_code == 200
+
+
+async def test_a_form_that_does_not_come_is_refused(
+    door: Rest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(entrance, "WITHIN_S", 0.2)
+    port = int(door.url.rpartition(":")[2])
+    for path in (b"/sign-in", b"/runs/x/pause"):
+        head = b"POST " + path + b" HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 9\r\n"
+        kind = b"content-type: application/x-www-form-urlencoded\r\n\r\na="
+        said = await exchange(port, head + kind)
+        assert said.startswith(b"HTTP/1.1 408 "), path
+        assert b"did not come within" in said
+
+
+async def test_who_leaves_in_the_middle_of_a_form_writes_no_traceback(
+    door: Rest, caplog: pytest.LogCaptureFixture
+) -> None:
+    port = int(door.url.rpartition(":")[2])
+    head = b"POST /sign-in HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 9\r\n"
+    async with half_sent(port, 3, head + b"content-type: text/plain\r\n\r\na="):
+        assert (await door.client.get(LOOPS)).status_code == 200
+    assert (await door.client.get(LOOPS)).status_code == 200
+    assert not [record for record in caplog.records if record.exc_info]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"\x16\x03\x01\r\n\r\n",
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"POST /sign-in HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: x\r\n\r\n",
+        b"POST /sign-in HTTP/1.1\r\nhost: 127.0.0.1\r\ntransfer-encoding: chunked\r\n\r\nZ\r\n",
+    ],
+    ids=["TLS", "no host", "length", "chunk"],
+)
+async def test_what_is_no_request_is_a_problem_document(door: Rest, said: bytes) -> None:
+    port = int(door.url.rpartition(":")[2])
+    head, _, body = (await exchange(port, said)).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 4")
+    if b"problem+json" in head:
+        assert json.loads(body)["code"] == "bad_request"
+    else:
+        assert head.startswith(b"HTTP/1.1 411 "), "the page refuses the chunked form before"
+
+
+async def test_a_refused_preflight_is_a_problem_document(unmanned: Installation) -> None:
+    async with served(unmanned, ApiRules(origins=("https://page.example",))) as door:
+        asked = {"access-control-request-method": "POST", "origin": "https://page.example"}
+        taken = await door.client.options(LOOPS, headers=asked)
+        assert (taken.status_code, taken.headers["access-control-allow-origin"]) == (
+            200,
+            "https://page.example",
+        )
+        for change, told in (
+            ({"origin": "https://evil.example"}, "origin"),
+            ({"access-control-request-headers": "x-own"}, "headers"),
+            ({"access-control-request-method": "TRACE"}, "method"),
+        ):
+            refused = await door.client.options(LOOPS, headers=asked | change)
+            assert refused.status_code == 400
+            assert refused.headers["content-type"] == "application/problem+json"
+            assert refused.json()["detail"] == f"Disallowed CORS {told}."
+            allowed = "access-control-allow-origin" in refused.headers
+            assert allowed == (told != "origin")
 
 
 async def test_a_request_that_does_not_come_is_dropped(
