@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Collection
 from datetime import datetime
 
-from sqlalchemy import delete, exists, func, insert, select, type_coerce, update
+from sqlalchemy import and_, delete, exists, func, insert, or_, select, type_coerce, update
 
 from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.tables import (
@@ -163,23 +163,33 @@ class SqlAudit:
 
     async def entries(self, wanted: AuditFilter) -> list[AuditEntry]:
         row, later, same = audit, audit.alias("later"), audit.alias("same")
-        began = select(func.min(same.c.at)).where(same.c.id == row.c.id).scalar_subquery()
-        count = select(func.sum(same.c.count)).where(same.c.id == row.c.id).scalar_subquery()
+        earlier = (same.c.id == row.c.id, same.c.seq <= row.c.seq)
+        began = select(func.min(same.c.at)).where(*earlier).scalar_subquery()
+        count = select(func.sum(same.c.count)).where(*earlier).scalar_subquery()
         newer = exists().where(later.c.id == row.c.id, later.c.seq > row.c.seq)
         kept = [row.c[name] for name in ("id", "action", "outcome", "who", "run", "about")]
         query = select(
             *kept, row.c.last_at, type_coerce(began, UtcTime).label("at"), count.label("count")
-        ).where(~newer)
+        )
         for name in ("action", "outcome", "run", "who"):
             if (value := getattr(wanted, name)) is not None:
                 query = query.where(row.c[name] == value)
         if wanted.since is not None:
             query = query.where(row.c.last_at >= wanted.since)
-        query = query.order_by(row.c.last_at.desc(), row.c.id)
-        query = query.limit(wanted.limit).offset(wanted.offset)
+        if (place := wanted.place) is not None:
+            newer = newer.where(later.c.seq <= place.mark)
+            query = query.where(row.c.seq <= place.mark)
+            if place.last_at is not None:
+                equal = and_(row.c.last_at == place.last_at, row.c.id > place.id)
+                query = query.where(or_(row.c.last_at < place.last_at, equal))
+        query = query.where(~newer).order_by(row.c.last_at.desc(), row.c.id).limit(wanted.limit)
         async with self._database.read() as connection:
             rows = (await connection.execute(query)).mappings()
             return [AuditEntry.model_validate(dict(found)) for found in rows]
+
+    async def mark(self) -> int:
+        async with self._database.read() as connection:
+            return await connection.scalar(select(func.max(audit.c.seq))) or 0
 
     async def forget(self, *, before: datetime) -> int:
         async with self._database.write() as connection:

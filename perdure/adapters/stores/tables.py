@@ -231,7 +231,7 @@ audit = Table(
     "audit",
     metadata,
     # Rows with one id are one entry: the first says when it began, the last how it ended.
-    key("seq", Integer),
+    key("seq", BigInteger),
     Column("id", Text),
     Column("at", UtcTime),
     *texts("action", "outcome", "who", "run"),

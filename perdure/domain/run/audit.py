@@ -41,6 +41,21 @@ class AuditEntry(FrozenModel):
     last_at: datetime
 
 
+class AuditPlace(FrozenModel):
+    """Where a page begins: in the trail as it stood at `mark`, behind an entry if one is named.
+
+    Without the mark, an entry that goes on while somebody turns pages would move past the reader.
+    """
+
+    mark: int
+    last_at: datetime | None = None
+    id: str = ""
+
+    def behind(self, entry: AuditEntry) -> "AuditPlace":
+        """The place of the page after the one that ends with an entry."""
+        return self.model_copy(update={"last_at": entry.last_at, "id": entry.id})
+
+
 class AuditFilter(FrozenModel):
     """Which entries are wanted; the newest come first."""
 
@@ -50,7 +65,7 @@ class AuditFilter(FrozenModel):
     who: str | None = None
     since: datetime | None = None
     limit: int = 100
-    offset: int = 0
+    place: AuditPlace | None = None
 
 
 class AuditStore(Protocol):
@@ -62,6 +77,10 @@ class AuditStore(Protocol):
 
     async def entries(self, wanted: AuditFilter) -> list[AuditEntry]:
         """List the entries that match a filter."""
+        ...
+
+    async def mark(self) -> int:
+        """How the trail stands now, for an `AuditPlace`."""
         ...
 
     async def forget(self, *, before: datetime) -> int:

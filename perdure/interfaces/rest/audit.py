@@ -6,12 +6,20 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import StreamingResponse
+from pydantic import ValidationError
 
-from perdure.domain.run.audit import Action, AuditEntry, AuditFilter, AuditStore, Outcome
+from perdure.domain.run.audit import (
+    Action,
+    AuditEntry,
+    AuditFilter,
+    AuditPlace,
+    AuditStore,
+    Outcome,
+)
 from perdure.interfaces.places import Hide
 from perdure.interfaces.rest.auth import Admin, Site
 from perdure.interfaces.rest.error_responses import invalid
-from perdure.interfaces.rest.paging import PAGE, CursorText, Limit, cursors
+from perdure.interfaces.rest.paging import PAGE, CursorText, Limit, cursors, foreign_cursor
 from perdure.interfaces.rest.request_limits import BoundedRoute
 from perdure.interfaces.rest.schemas import Page
 
@@ -43,12 +51,21 @@ async def read_audit(
     """Refused logins, uses of tokens, and what runs were asked: by whom, when, with what end."""
     wanted = AuditFilter(action=action, outcome=outcome, run=run, who=who, since=_with_zone(since))
     pages = await cursors(site, "audit", wanted.model_dump(mode="json"))
-    offset = pages.offset(cursor)
-    asked = wanted.model_copy(update={"limit": limit + 1, "offset": offset})
+    place = _place(pages.read(cursor)) or AuditPlace(mark=await site.services.audit.mark())
+    asked = wanted.model_copy(update={"limit": limit + 1, "place": place})
     found = await site.services.audit.entries(asked)
-    following = pages.after(offset, limit=limit, total=offset + len(found))
+    following = place.behind(found[limit - 1]).model_dump_json() if len(found) > limit else None
     shown = (told(entry, request.app.state.hide) for entry in found[:limit])
-    return AuditPage(items=tuple(shown), cursor=following)
+    return AuditPage(items=tuple(shown), cursor=pages.made(following))
+
+
+def _place(text: str | None) -> AuditPlace | None:
+    if text is None:
+        return None
+    try:
+        return AuditPlace.model_validate_json(text)
+    except ValidationError:  # signed by an earlier version, which counted entries
+        raise foreign_cursor() from None
 
 
 @router.get(
@@ -80,16 +97,11 @@ def told(entry: AuditEntry, hide: Hide) -> AuditEntry:
 
 
 async def _lines(trail: AuditStore, wanted: AuditFilter, hide: Hide) -> AsyncIterator[str]:
-    """The lines of the trail, page by page, without duplicates.
-
-    New entries shift the pages, so an entry already sent may come again; it is left out.
-    """
-    sent: set[str] = set()
-    while page := await trail.entries(wanted):
-        new = [told(one, hide) for one in page if one.id not in sent]
-        yield "".join(f"{one.model_dump_json()}\n" for one in new)
-        sent = {one.id for one in page}
-        wanted = wanted.model_copy(update={"offset": wanted.offset + EXPORT_PAGE})
+    """The lines of the trail as it stands now, page by page."""
+    place = AuditPlace(mark=await trail.mark())
+    while page := await trail.entries(wanted.model_copy(update={"place": place})):
+        yield "".join(f"{told(one, hide).model_dump_json()}\n" for one in page)
+        place = place.behind(page[-1])
 
 
 def _with_zone(since: datetime | None) -> datetime | None:

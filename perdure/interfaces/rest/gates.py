@@ -1,13 +1,17 @@
 """Open questions to people: list them, read one, answer one."""
 
+import json
+from datetime import UTC
+
 from fastapi import APIRouter
 
 from perdure.domain.foundation.errors import NotFound
 from perdure.domain.run.gates import NO_SUCH_GATE, Gate, read_name
 from perdure.domain.run.messages import Answer, Receipt
+from perdure.gateway.types import OpenGate
 from perdure.interfaces.rest.auth import Answerer, Caller, Reader, Site, known_run
 from perdure.interfaces.rest.error_responses import Refused, WrongState, invalid
-from perdure.interfaces.rest.paging import PAGE, CursorText, Limit, cursors
+from perdure.interfaces.rest.paging import PAGE, CursorText, Limit, cursors, foreign_cursor
 from perdure.interfaces.rest.request_limits import BoundedRoute
 from perdure.interfaces.rest.runs import PREFIX, Key, steer
 from perdure.interfaces.rest.schemas import FRESH_NOTE, AnswerBody, Gates
@@ -24,17 +28,36 @@ async def list_gates(
 ) -> Gates:
     """Everything that waits for a person, oldest first, with the exact arguments and their hash."""
     pages = await cursors(site, "gates")
-    offset = pages.offset(cursor)
+    behind = _place(pages.read(cursor))
     found = await site.services.gateway.gates()
-    ours = [one for one in found.gates if await caller.sees(site, one.run)]
+    later = sorted((one for one in found.gates if behind is None or _key(one) > behind), key=_key)
+    ours = [one for one in later if await caller.sees(site, one.run)]
     unread = [run for run in found.unread if await caller.sees(site, run)]
     return Gates(
-        items=tuple(ours[offset : offset + limit]),
-        cursor=pages.after(offset, limit=limit, total=len(ours)),
+        items=tuple(ours[:limit]),
+        cursor=pages.made(json.dumps(_key(ours[limit - 1])) if len(ours) > limit else None),
         unread=tuple(unread),
         reasons={run: found.reasons[run] for run in unread if run in found.reasons},
         note=FRESH_NOTE,
     )
+
+
+def _key(one: OpenGate) -> tuple[str, str, str]:
+    """The place of a question in the list, whatever is asked or answered meanwhile."""
+    return (
+        one.gate.opened_at.astimezone(UTC).isoformat(timespec="microseconds"),
+        one.run,
+        one.gate.id,
+    )
+
+
+def _place(text: str | None) -> tuple[str, ...] | None:
+    if text is None:
+        return None
+    place = json.loads(text)
+    if not isinstance(place, list):  # signed by an earlier version, which counted questions
+        raise foreign_cursor()
+    return tuple(str(part) for part in place)
 
 
 @router.get(f"{PREFIX}/{{run}}/gates/{{gate}}")

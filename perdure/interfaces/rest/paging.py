@@ -54,10 +54,10 @@ class Cursors:
         try:
             whole = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
         except (ValueError, binascii.Error):
-            raise _foreign() from None
+            raise foreign_cursor() from None
         tag, data = whole[:_TAG_BYTES], whole[_TAG_BYTES:]
         if not hmac.compare_digest(tag, self._tag(data)):
-            raise _foreign()
+            raise foreign_cursor()
         return data.decode()
 
     def offset(self, text: str | None) -> int:
@@ -79,7 +79,8 @@ async def cursors(site: ApiSite, *scope: JsonValue) -> Cursors:
     return Cursors(await site.services.access.signing_key(), list(scope))
 
 
-def _foreign() -> Refused:
+def foreign_cursor() -> Refused:
+    """The refusal of a cursor that was not made here for this list."""
     return invalid(
         "query.cursor",
         "is not a cursor of this list",

@@ -9,10 +9,11 @@ from sqlalchemy import text
 
 from perdure.adapters.stores.access import SqlAudit
 from perdure.adapters.stores.database import Database
-from perdure.domain.run.audit import AuditEntry, AuditFilter
+from perdure.domain.run.audit import AuditEntry, AuditFilter, AuditPlace
 
 # Old enough to be forgotten: the database keeps what is younger than a year.
 NOW = datetime(2024, 1, 2, 3, 4, 5, 678901, UTC)
+LATER = NOW + timedelta(hours=2)
 
 
 @pytest.fixture
@@ -47,7 +48,7 @@ FILTERS = {
     "by action": (AuditFilter(action="amend"), ["c"]),
     "by outcome": (AuditFilter(outcome="asked"), ["c", "b", "a"]),
     "since": (AuditFilter(since=NOW + timedelta(hours=1)), ["c", "b"]),
-    "a page": (AuditFilter(limit=1, offset=1), ["b"]),
+    "a page": (AuditFilter(limit=1, place=AuditPlace(mark=99, last_at=LATER, id="c")), ["b"]),
 }
 
 
@@ -59,6 +60,21 @@ async def test_the_newest_that_fit_come_first(
     await audit.put(entry("b", hours=1, who="bob"))
     await audit.put(entry("c", hours=2, run="r2", action="amend"))
     assert [kept.id for kept in await audit.entries(wanted)] == ids
+
+
+async def test_pages_show_the_trail_as_it_stood(audit: SqlAudit) -> None:
+    for number in range(5):
+        await audit.put(entry(f"e{number}", hours=number // 2))
+    before = await audit.entries(AuditFilter())
+    place, seen = AuditPlace(mark=await audit.mark()), list[AuditEntry]()
+    while page := await audit.entries(AuditFilter(limit=2, place=place)):
+        seen += page
+        place = place.behind(page[-1])
+        # Meanwhile the oldest goes on, which makes it the newest, and another one comes.
+        await audit.put(entry("e0", hours=9, outcome="allowed", count=1))
+        await audit.put(entry(f"new{len(seen)}", hours=9))
+    assert seen == before
+    assert [one.id for one in await audit.entries(AuditFilter(limit=1))] == ["e0"]
 
 
 async def test_old_entries_are_forgotten(audit: SqlAudit) -> None:

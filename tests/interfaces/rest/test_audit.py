@@ -2,7 +2,11 @@
 
 import json
 
+from pydantic import JsonValue
 from rest import APPROVED, TASK, Rest, client_of
+
+from perdure.domain.run.audit import AuditFilter
+from perdure.interfaces.rest.paging import Cursors
 
 AUDIT = "/api/v1/audit"
 LOOPS = "/api/v1/loops"
@@ -87,3 +91,28 @@ async def test_the_trail_is_exported_as_lines(door: Rest) -> None:
         assert (await reader.get(f"{AUDIT}.jsonl")).status_code == 403
     no_zone = {"since": "2026-01-31T12:00:00"}
     assert (await door.client.get(f"{AUDIT}.jsonl", params=no_zone)).status_code == 422
+
+
+async def test_turning_pages_neither_repeats_nor_misses_what_was_there(door: Rest) -> None:
+    for number in range(7):
+        assert (await door.client.post(f"/api/v1/schedules/s{number}/pause")).status_code == 404
+        async with door.caller("read") as reader:
+            assert (await reader.post(LOOPS, json=TASK)).status_code == 403
+    before = [entry["id"] for entry in await entries(door)]
+    seen: list[object] = []
+    cursor: dict[str, str] = {}
+    while True:
+        answer = await door.client.get(AUDIT, params={"limit": "3", **cursor})
+        page = answer.json()
+        seen += [entry["id"] for entry in page["items"]]
+        async with door.caller("read") as reader:
+            await reader.post(LOOPS, json=TASK)
+        if page["cursor"] is None:
+            break
+        cursor = {"cursor": page["cursor"]}
+    assert seen == before
+    for old in ("50", "{}", '{"mark": 1}x'):
+        key = await door.api.services.access.signing_key()
+        scope: JsonValue = ["audit", dict(AuditFilter().model_dump(mode="json"))]
+        foreign = Cursors(key, scope).made(old) or ""
+        assert (await door.client.get(AUDIT, params={"cursor": foreign})).status_code == 422

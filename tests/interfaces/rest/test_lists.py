@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from rest import Rest
+from rest import APPROVED, Rest
 from waiting import eventually
 
 from perdure.interfaces.rest.error_responses import Refused
@@ -65,6 +65,35 @@ async def test_runs_are_found_by_filter_text_and_page(rest: Rest) -> None:
     count = (await rest.client.get(f"{LOOPS}/active/count")).json()
     assert isinstance(count["count"], int)
     assert "missing" in count["note"]
+
+
+async def test_questions_keep_their_places_while_others_are_answered(asking: Rest) -> None:
+    runs = [await asking.start(APPROVED) for _ in range(4)]
+    gates: list[dict[str, str]] = []
+
+    async def waiting() -> bool:
+        gates[:] = (await asking.client.get("/api/v1/gates")).json()["items"]
+        return len(gates) == len(runs)
+
+    await eventually(waiting)
+    first = (await asking.client.get("/api/v1/gates?limit=2")).json()
+    assert first["items"] == gates[:2]
+    name = first["items"][0]["gate"]["name"]
+    path = f"{LOOPS}/{first['items'][0]['run']}/gates/{name}/answer"
+    async with asking.caller("answer") as other:
+        assert (await other.post(path, json={"choice": "deny"})).status_code == 200
+
+    async def gone() -> bool:
+        return len((await asking.client.get("/api/v1/gates")).json()["items"]) < len(runs)
+
+    await eventually(gone)
+    then = (await asking.client.get(f"/api/v1/gates?limit=2&cursor={first['cursor']}")).json()
+    assert [one["run"] for one in then["items"]] == [one["run"] for one in gates[2:]]
+    assert then["cursor"] is None
+    old = Cursors(await asking.api.services.access.signing_key(), ["gates"]).made("2")
+    assert (await asking.client.get(f"/api/v1/gates?cursor={old}")).status_code == 422
+    for run in runs:
+        await asking.client.post(f"{LOOPS}/{run}/stop", json={"mode": "now"})
 
 
 async def _all(rest: Rest, wanted: int) -> bool:
