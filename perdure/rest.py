@@ -59,6 +59,7 @@ async def run_api(settings: Settings, on_ready: OnProgress) -> None:
                 stop=stop,
                 on_ready=on_ready,
                 hosts=(*settings.api_hosts, *_page_host(settings.page_url)),
+                proxies=settings.api_proxies,
             )
 
 

@@ -142,13 +142,23 @@ def api_and_pages(api: ApiSite) -> ApiAndPages:
 
 @asynccontextmanager
 async def served(
-    site: Installation, rules: ApiRules | None = None, single_sign_on: SingleSignOn | None = None
+    site: Installation,
+    rules: ApiRules | None = None,
+    single_sign_on: SingleSignOn | None = None,
+    proxies: tuple[str, ...] = (),
 ) -> AsyncGenerator[Rest]:
     """Serve an installation on a free port."""
     api = api_site(site, rules, single_sign_on)
     stop, ready = asyncio.Event(), asyncio.get_running_loop().create_future()
     task = asyncio.create_task(
-        serve(api_and_pages(api), host="127.0.0.1", port=0, stop=stop, on_ready=ready.set_result)
+        serve(
+            api_and_pages(api),
+            host="127.0.0.1",
+            port=0,
+            stop=stop,
+            on_ready=ready.set_result,
+            proxies=proxies,
+        )
     )
     try:
         await asyncio.wait({task, ready}, return_when=asyncio.FIRST_COMPLETED)

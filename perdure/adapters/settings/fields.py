@@ -5,6 +5,7 @@ row there, and a one-line comment above a group of fields is a heading.
 """
 
 import json
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -228,6 +229,10 @@ class SettingFields(BaseSettings):
     api_hosts: Names = ()
     """Host names by which the API may be called, such as that of a proxy. Loopback names always
     work on loopback."""
+    api_proxies: Names = ()
+    """Addresses or networks of reverse proxies in front of the API and the page, such as
+    `127.0.0.1`. Their `x-forwarded-for` and `x-forwarded-proto` are believed, so that rate limits
+    and the audit trail know the clients. Unset: all clients behind a proxy count as one."""
     api_origins: Names = ()
     """Origins of web pages that may call the API from a browser. Unset: none."""
     api_public: Annotated[tuple[Literal["docs", "metrics"], ...], NoDecode] = ()
@@ -329,6 +334,7 @@ class SettingFields(BaseSettings):
         "encryption_old_keys",
         "api_origins",
         "api_hosts",
+        "api_proxies",
         "ui_hosts",
         "api_public",
         "oidc_request",
@@ -344,6 +350,16 @@ class SettingFields(BaseSettings):
         if isinstance(value, str):
             return tuple(names_in(value))
         return value
+
+    @field_validator("api_proxies", mode="after")
+    @classmethod
+    def _networks(cls, proxies: Names) -> Names:
+        for proxy in proxies:
+            try:
+                ip_network(proxy)
+            except ValueError:
+                raise ValueError("addresses or networks, such as 10.0.0.7 or 10.0.0.0/8") from None
+        return proxies
 
     @field_validator("plugins", mode="after")
     @classmethod

@@ -14,6 +14,7 @@ from perdure.interfaces.audit_trail import AuditTrail
 from perdure.interfaces.mcp.handler import McpSite
 from perdure.interfaces.mcp.server import build_server
 from perdure.interfaces.rest.auth_middleware import Rates
+from perdure.interfaces.rest.connections import address_of
 from perdure.interfaces.rest.server import serve
 from perdure.interfaces.services import Services
 from perdure.interfaces.tokens import Shown, caller_of
@@ -69,7 +70,7 @@ class Guard:
 
     async def _refusal(self, scope: Scope) -> JSONResponse | None:
         try:
-            address = f"address {(scope.get('client') or ('unknown', 0))[0]}"
+            address = address_of(scope)
             token, ended = await self._known(scope, address)
         except PerdureError as error:
             return JSONResponse({"error": error.code, "cure": error.cure}, 503)

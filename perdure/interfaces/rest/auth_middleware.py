@@ -12,6 +12,7 @@ from perdure.domain.foundation.errors import PerdureError
 from perdure.domain.installation.access import ApiToken, Ended
 from perdure.interfaces.audit_trail import AuditTrail
 from perdure.interfaces.places import hider
+from perdure.interfaces.rest.connections import address_of
 from perdure.interfaces.rest.error_responses import Refused, as_refusal, document
 from perdure.interfaces.rest.settings import DOCUMENT, METRICS, ApiSite
 from perdure.interfaces.tokens import caller_of
@@ -102,7 +103,7 @@ class Authentication:
 
     async def _admit(self, scope: Scope) -> ApiToken | None:
         given = Headers(scope=scope).get("authorization")
-        address = f"address {(scope.get('client') or ('unknown', 0))[0]}"
+        address = address_of(scope)
         if given is None and scope["path"] in self._open:
             self._count(address)
             return None

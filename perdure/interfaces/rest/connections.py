@@ -10,6 +10,7 @@ progress are never dropped.
 import asyncio
 from collections.abc import Iterable
 from contextlib import suppress
+from ipaddress import ip_address
 from typing import cast
 
 from starlette.requests import ClientDisconnect
@@ -104,6 +105,15 @@ class BoundedProtocol(H11Protocol):
             oldest = min(resting, key=lambda one: one._resting_since)
             self.connections.discard(oldest)
             oldest.transport.abort()
+
+
+def address_of(scope: Scope) -> str:
+    """Who calls, for rates and the audit trail; a proxy may pass on any text as an address."""
+    host = (scope.get("client") or ("", 0))[0]
+    try:
+        return f"address {ip_address(host)}"
+    except ValueError:
+        return "address unknown"
 
 
 class Addressed:

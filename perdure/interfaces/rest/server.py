@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 
 import uvicorn
@@ -44,6 +44,7 @@ async def serve(
     stop: asyncio.Event,
     on_ready: Callable[[str], None],
     hosts: Iterable[str] = (),
+    proxies: Sequence[str] = (),
 ) -> None:
     """Serve until `stop` is set; then close streams and give other requests a moment to finish.
 
@@ -54,6 +55,7 @@ async def serve(
         stop: ends it.
         on_ready: gets the URL.
         hosts: further host names that requests may use.
+        proxies: addresses and networks of proxies that say truly who their clients are.
 
     Raises:
         ServiceUnavailable: the address cannot be listened on.
@@ -71,8 +73,9 @@ async def serve(
         timeout_graceful_shutdown=CLOSING_S,
         timeout_keep_alive=KEEP_ALIVE_S,
         limit_concurrency=CONNECTIONS + 1,
-        # With `x-forwarded-for` a client could name any address as its own.
-        proxy_headers=False,
+        # With `x-forwarded-for` anybody else could name any address as its own.
+        proxy_headers=bool(proxies),
+        forwarded_allow_ips=list(proxies),
     )
     server = _Server(config, on_started=lambda: on_ready(_url(listening, host)))
     serving = asyncio.create_task(server.serve(sockets=[listening]))

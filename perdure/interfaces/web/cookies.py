@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 from starlette.responses import Response
+from starlette.types import Scope
 
 Kind = Literal["session", "sign_in"]
 HOST_ONLY = "__Host-"
@@ -23,26 +24,31 @@ def cookie_name(kind: Kind, key: bytes, *, secure: bool) -> str:
     return f"{HOST_ONLY if secure else ''}perdure_{kind}_{ours}"
 
 
-def is_secure(headers: Headers, page_url: str | None) -> bool:
+def is_secure(scope: Scope, page_url: str | None) -> bool:
     """Whether a browser speaks TLS with the page.
 
-    This process speaks plain HTTP. A proxy may use TLS; only the origin of a form, or the address
-    that the operator gave, shows that.
+    This process speaks plain HTTP. A proxy may use TLS; a trusted one says so. Of others only the
+    origin of a form, or the address that the operator gave, shows it.
     """
+    headers = Headers(scope=scope)
     public = urlsplit(page_url or "")
     at_home = public.scheme == "https" and headers.get("host", "").lower() == public.netloc.lower()
-    return at_home or headers.get("origin", "").startswith("https:")
+    by_proxy = scope.get("scheme") == "https"
+    return at_home or by_proxy or headers.get("origin", "").startswith("https:")
 
 
-def given_cookies(kind: Kind, key: bytes, headers: Headers, page_url: str | None) -> list[str]:
+def given_cookies(kind: Kind, key: bytes, scope: Scope, page_url: str | None) -> list[str]:
     """The cookies of a kind in a request, those that only this host can have set first.
 
     There may be several: another host of the domain can set one of the same name.
     """
     names = [cookie_name(kind, key, secure=True)]
-    if not is_secure(headers, page_url):
+    if not is_secure(scope, page_url):
         names.append(cookie_name(kind, key, secure=False))
-    found = [pair.strip().partition("=") for pair in ";".join(headers.getlist("cookie")).split(";")]
+    found = [
+        pair.strip().partition("=")
+        for pair in ";".join(Headers(scope=scope).getlist("cookie")).split(";")
+    ]
     return [text for wanted in names for name, _, text in found if name == wanted]
 
 

@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from perdure.domain.foundation.errors import PerdureError, StoreAway
 from perdure.interfaces.rest.auth_middleware import Rates
+from perdure.interfaces.rest.connections import address_of
 from perdure.interfaces.rest.request_limits import WITHIN_S
 from perdure.interfaces.rest.settings import ApiSite
 from perdure.interfaces.web.api_calls import ApiProblem
@@ -78,9 +79,9 @@ class Entrance:
         if not reads and (told := self._foreign(headers) or self._too_long(headers)):
             return self._plain(*told)
         if path.startswith(OPEN):
-            return self._hurried(f"address {(scope.get('client') or ('unknown',))[0]}")
+            return self._hurried(address_of(scope))
         try:
-            visitor = await self._visitor(headers)
+            visitor = await self._visitor(scope)
         except StoreAway as error:
             now = self._site.now()
             return away_page(now, detail=error.message, cure=error.cure or "", reads=reads)
@@ -105,15 +106,15 @@ class Entrance:
             return _signed_out(headers)
         return RedirectResponse(f"{SIGN_IN}?next={quote(asked, safe='')}", status_code=303)
 
-    async def _visitor(self, headers: Headers) -> Visitor | None:
+    async def _visitor(self, scope: Scope) -> Visitor | None:
         access, now = self._site.services.access, self._site.now()
-        if "cookie" not in headers:
+        if "cookie" not in Headers(scope=scope):
             return None  # the sign-in needs no store
         if self._key is None:
             # Cached, as the key of an installation never changes.
             self._key = await access.signing_key()
         key = self._key
-        for text in given_cookies("session", key, headers, self._site.rules.page_url):
+        for text in given_cookies("session", key, scope, self._site.rules.page_url):
             session = Session.read(text, key, now=now)
             token = None if session is None else await session.holder(access, now=now)
             if session is not None and token is not None:

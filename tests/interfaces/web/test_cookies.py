@@ -3,6 +3,7 @@
 import pytest
 from starlette.datastructures import Headers
 from starlette.responses import Response
+from starlette.types import Scope
 
 from perdure.interfaces.web.cookies import cookie_name, drop_cookie, given_cookies, is_secure
 
@@ -13,7 +14,12 @@ PUBLIC = "https://loops.example.org"
 
 
 def given(cookie: str, page_url: str | None = None, **headers: str) -> list[str]:
-    return given_cookies("session", KEY, Headers({"cookie": cookie, **headers}), page_url)
+    return given_cookies("session", KEY, scope(cookie=cookie, **headers), page_url)
+
+
+def scope(scheme: str = "http", **headers: str) -> Scope:
+    """A request as the server passes it on."""
+    return {"type": "http", "scheme": scheme, "headers": Headers(headers).raw}
 
 
 def test_installations_on_one_host_have_cookies_of_their_own() -> None:
@@ -59,7 +65,11 @@ def test_only_a_cookie_that_this_host_set_counts_behind_tls(
 def test_tls_is_known_by_the_origin_or_the_settings(
     headers: dict[str, str], page_url: str | None, secure: bool
 ) -> None:
-    assert is_secure(Headers(headers), page_url) is secure
+    assert is_secure(scope(**headers), page_url) is secure
+
+
+def test_a_trusted_proxy_says_that_it_speaks_tls() -> None:
+    assert is_secure(scope("https", host="h:1"), None)
 
 
 def test_a_browser_takes_the_end_of_both_cookies() -> None:

@@ -8,6 +8,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from perdure.domain.installation.access import ApiToken
 from perdure.interfaces.audit_trail import AuditTrail
+from perdure.interfaces.rest.connections import address_of
 from perdure.interfaces.rest.settings import ApiSite
 from perdure.interfaces.web.cookies import drop_cookie, given_cookies, set_cookie
 from perdure.interfaces.web.entrance import SIGN_IN
@@ -28,7 +29,7 @@ async def opened(request: Request, token: ApiToken, *, next: str, secure: bool) 
         secure: whether the browser speaks TLS with the page.
     """
     site = site_of(request)
-    await _audit(site).used(token, interface=INTERFACE, address=_address(request))
+    await _audit(site).used(token, interface=INTERFACE, address=address_of(request.scope))
     key = await site.services.access.signing_key()
     await _end_sessions(request, key)
     session = Session.of(token, mark=secrets.token_urlsafe(16), now=site.now())
@@ -53,7 +54,7 @@ async def closed(request: Request) -> Response:
 async def _end_sessions(request: Request, key: bytes) -> None:
     site = site_of(request)
     now = site.now()
-    for text in given_cookies("session", key, request.headers, site.rules.page_url):
+    for text in given_cookies("session", key, request.scope, site.rules.page_url):
         session = Session.read(text, key, now=now)
         if session is not None:
             await session.end(site.services.access, now=now)
@@ -79,7 +80,7 @@ async def refused(
         status: the HTTP status.
     """
     trail = _audit(site_of(request))
-    await trail.refused_login(shown, interface=INTERFACE, address=_address(request))
+    await trail.refused_login(shown, interface=INTERFACE, address=address_of(request.scope))
     return form(request, next=next, detail=detail, cure=cure, status=status)
 
 
@@ -110,7 +111,3 @@ def own(address: str) -> str:
 
 def _audit(site: ApiSite) -> AuditTrail:
     return AuditTrail(site.services.audit, now=site.now)
-
-
-def _address(request: Request) -> str:
-    return f"address {request.client.host if request.client else 'unknown'}"

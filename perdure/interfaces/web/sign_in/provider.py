@@ -63,7 +63,7 @@ async def come_back(request: Request) -> Response:
         # answer makes the browser ask again from here, with the cookie.
         return HTMLResponse(rendered("layout/again.html", site.now()))
     key = await site.services.access.signing_key()
-    given = given_cookies("sign_in", key, request.headers, site.rules.page_url)
+    given = given_cookies("sign_in", key, request.scope, site.rules.page_url)
     outbound = Outbound.read(given[0], key, now=site.now()) if given else None
     answer = await _arrived(request, site, sign_on, outbound)
     drop_cookie(answer, "sign_in", key=key)

@@ -66,5 +66,5 @@ async def sign_out(request: Request) -> Response:
 
 
 async def _opened(request: Request, token: ApiToken, fields: Fields) -> Response:
-    secure = is_secure(request.headers, site_of(request).rules.page_url)
+    secure = is_secure(request.scope, site_of(request).rules.page_url)
     return await opened(request, token, next=own(fields.get("next", "/")), secure=secure)
