@@ -13,6 +13,8 @@ from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.problems import path_of, shown
 
 MAX_NODES = 50_000
+# A value in a block has a key beside it, which is counted while it is read.
+PARTS_OF_A_VALUE = 2
 CURE = "Correct that place."
 _JSON: TypeAdapter[JsonValue] = TypeAdapter(JsonValue)
 MOST_DEEP = 200
@@ -25,11 +27,22 @@ _Pairs = list[tuple[yaml.Node, yaml.Node]]
 
 
 class _Loader(yaml.SafeLoader):
-    """Leaves dates as text, reads keys as texts, and refuses repeated keys and endless merges."""
+    """Leaves dates as text, reads keys as texts, and refuses repeated keys and endless merges.
 
-    def __init__(self, stream: str) -> None:
+    It stops at the first value that is one too many: a megabyte of short ones takes half a minute.
+    """
+
+    def __init__(self, stream: str, *, most: int) -> None:
         super().__init__(stream)
         self._read: set[int] = set()
+        self._most, self._left = most, most * PARTS_OF_A_VALUE
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        """Compose a value or a key, as long as there are not too many."""
+        self._left -= 1
+        if self._left < 0:
+            raise yaml.MarkedYAMLError(problem=f"it holds more than {self._most} values")
+        return super().compose_node(parent, index)
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
         """Take in what `<<` names. A mapping that others merge may come here several times."""
@@ -108,7 +121,7 @@ def parse(text: str, *, named: str, cure: str = CURE, most: int = MAX_NODES) -> 
         InvalidInput: it is no YAML, repeats a key, or holds what JSON cannot say; names the place.
     """
     try:
-        loaded: object = yaml.load(text, Loader=_Loader)
+        loaded = _loaded(text, most=most)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise InvalidInput(
             f"{named} cannot be read as YAML or JSON: {_place(error)}.",
@@ -116,6 +129,14 @@ def parse(text: str, *, named: str, cure: str = CURE, most: int = MAX_NODES) -> 
         ) from error
     _require_plain(loaded, named=named, most=most)
     return _JSON.validate_python(loaded)
+
+
+def _loaded(text: str, *, most: int) -> object:
+    loader = _Loader(text, most=most)
+    try:
+        return loader.get_single_data()
+    finally:
+        loader.dispose()
 
 
 def _require_plain(value: object, *, named: str, most: int) -> None:

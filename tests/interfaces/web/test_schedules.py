@@ -3,8 +3,10 @@
 import asyncio
 import re
 
+import pytest
 from installation import Installation
-from page_visit import Visitor
+from page_visit import Visitor, visitor
+from rest import Rest
 from waiting import eventually
 
 FORM = {
@@ -34,6 +36,25 @@ async def test_a_trigger_sent_twice_without_scripts_starts_once(
             await asyncio.sleep(1)  # ids of runs hold the second
         assert [len(each) for each in runs] == [1, 1]
         assert runs[0] != runs[1], "a page that was opened anew starts anew"
+
+
+@pytest.mark.parametrize("path", ["/schedules/new", "/experiments/new", "/new"])
+async def test_a_form_of_many_values_holds_nobody_up(rest: Rest, path: str) -> None:
+    """Whoever may only read can send a form too; it took half a minute, and all others waited."""
+    many = {"task": f"a: [{'x,' * 300_000}]", "name": "news", "inputs": "a", "goal": "g"}
+    many["more"] = many["task"] if path == "/new" else ""
+    many["task"] = "" if path == "/new" else many["task"]
+    async with visitor(rest, await rest.token("read")) as reader:
+        key = await reader.form_key()
+        fields = {name: (None, text) for name, text in {**many, "form_key": key}.items()}
+        sent = asyncio.create_task(reader.client.post(path, files=fields))
+        await asyncio.sleep(0.2)
+        async with rest.caller() as other:
+            assert (await other.get("/healthz")).status_code == 200
+        assert not sent.done(), "the form is still being read"
+        answer = await sent
+        assert answer.status_code == 422
+        assert "it holds more than 50000 values" in answer.text
 
 
 async def test_an_empty_list_says_what_to_do(person: Visitor) -> None:

@@ -1,5 +1,6 @@
 """A new experiment: a form, its plan with the possible cost, then the start."""
 
+import asyncio
 import uuid
 from typing import Annotated
 
@@ -52,7 +53,8 @@ async def look_over(visit: Here, fields: Fields, file: Uploaded) -> Response:
     form = ExperimentForm.read(fields)
     try:
         form = form.with_file(file)
-        body = form.body(await _ready(visit, form))
+        # YAML and tables take their time, in which the process must answer others.
+        body = await asyncio.to_thread(form.body, await _ready(visit, form))
         if "start" in fields:
             # The form carries the id, so that sending it twice starts one experiment.
             named: dict[str, JsonValue] = {**body, "id": fields.get("id") or _new_id(form)}
@@ -67,7 +69,7 @@ async def look_over(visit: Here, fields: Fields, file: Uploaded) -> Response:
 
 
 async def _ready(visit: Visit, form: ExperimentForm) -> dict[str, JsonValue] | None:
-    name = form.ready_task()
+    name = await asyncio.to_thread(form.ready_task)
     if name is None:
         return None
     return (await visit.api.get(at("tasks", name), ReadyTask)).fields

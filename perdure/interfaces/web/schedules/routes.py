@@ -1,5 +1,6 @@
 """Schedules: the list with each month's cost, the page of one, and the form of a new one."""
 
+import asyncio
 import uuid
 from dataclasses import dataclass
 
@@ -74,7 +75,9 @@ async def create(visit: Here, fields: Fields) -> Response:
     """Create the schedule, or show the form with the problems."""
     form = ScheduleForm.read(fields)
     try:
-        made = await visit.api.post("/schedules", ScheduleStatus, form.body())
+        # YAML takes its time, in which the process must answer others.
+        body = await asyncio.to_thread(form.body)
+        made = await visit.api.post("/schedules", ScheduleStatus, body)
     except ApiProblem as problem:
         if problem.status in {401, 429}:
             raise

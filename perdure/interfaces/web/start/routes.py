@@ -1,5 +1,6 @@
 """The form of a new run: show the plan with the worst cost, then start the run once."""
 
+import asyncio
 import uuid
 from collections.abc import Sequence
 
@@ -53,13 +54,14 @@ async def look_over(visit: Here, fields: Fields, files: Chosen) -> Response:
         limit = most_bytes(visit.site.rules.body_bytes)
         taken = as_inputs(files, taken=form.input_names, limit=limit)
         form, lost = form.with_files(taken), taken.names
+        # YAML takes its time, in which the process must answer others.
+        task = await asyncio.to_thread(form.task)
         if "start" in fields:
             key = fields.get("key") or uuid.uuid4().hex
-            started = await visit.api.post(
-                "/loops", Started, form.task(), headers={"idempotency-key": key}
-            )
+            once = {"idempotency-key": key}
+            started = await visit.api.post("/loops", Started, task, headers=once)
             return visit.go(run_path(started.id))
-        plan = await visit.api.post("/loops/plan", RunPlan, form.task())
+        plan = await visit.api.post("/loops/plan", RunPlan, task)
     except ApiProblem as problem:
         if problem.status in {401, 429}:
             raise
