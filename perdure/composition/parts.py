@@ -280,6 +280,7 @@ def resolver(parts: Parts, references: ReferenceProblems) -> Resolver:
             else plugin_hook_names() | set(BUILT_IN),
         ),
         loops=parts.loops,
+        now=utc_now,
         rubric_problems=check_problems,
         references=references,
     )

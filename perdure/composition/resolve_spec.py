@@ -2,15 +2,16 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from perdure.adapters.checks import schema_problem
 from perdure.adapters.llm.embedded_facts import LOCAL_NAME
 from perdure.domain.agent.spec import AgentSpec
 from perdure.domain.delegation.spec import DelegationSpec
-from perdure.domain.evaluation.conditions import ToolBound, placed_leaves
+from perdure.domain.evaluation.conditions import ToolBound, past_moments, placed_leaves
 from perdure.domain.evaluation.rubric import RubricProblems, no_problems, unknown_checks
 from perdure.domain.foundation.errors import InvalidInput, PerdureError
-from perdure.domain.foundation.problems import nearest_name
+from perdure.domain.foundation.problems import Problem, nearest_name
 from perdure.domain.llm.requests import ModelProfile
 from perdure.domain.model_limits import beyond_its_models, loops_of
 from perdure.domain.ports import ModelClient, Models, ToolHost
@@ -99,6 +100,7 @@ class Resolver:
         plugins: Plugins | None = None,
         *,
         loops: DefinitionStore,
+        now: Callable[[], datetime],
         rubric_problems: RubricProblems = no_problems,
         references: ReferenceProblems = nothing_missing,
     ) -> None:
@@ -107,6 +109,7 @@ class Resolver:
         self._tools = tools
         self._plugins = plugins or Plugins()
         self._loops = loops
+        self._now = now
         self._rubric_problems = rubric_problems
         self._references = references
 
@@ -118,8 +121,8 @@ class Resolver:
 
         Raises:
             InvalidInput: unknown models, tools, checks or loops, parameters, patterns or schemas
-                that cannot be used, tools for a model that cannot choose them, or a judge that
-                cannot judge. Every problem is named at once.
+                that cannot be used, tools for a model that cannot choose them, a judge that
+                cannot judge, or an end in the past. Every problem is named at once.
         """
         models = self._with_executor(spec.models, served)
         problems: list[str] = []
@@ -152,6 +155,7 @@ class Resolver:
         beyond_models = beyond_its_models(spec, models, cards, tools=selection.names)
         problems += (*beyond_models, *_unusable_schemas(spec), *_strange_settings(spec))
         problems += self._unusable_checks(spec)
+        problems += map(str, ends_in_the_past(spec, now=self._now()))
         problems += unusable_hooks(spec.kind, spec.hooks, self._plugins.hooks)
         problems += () if self._plugins.tools else _beyond(spec, selection.names)
         problems += await self._references(spec)
@@ -299,6 +303,19 @@ def _beyond_stages(spec: RolesSpec, names: Sequence[str]) -> list[str]:
         f"{path}.tool: the run has no tool {leaf.tool!r}; it has {have}"
         for path, leaf in placed_leaves(definition.termination_condition, root=root)
         if isinstance(leaf, ToolBound) and leaf.tool not in names
+    ]
+
+
+def ends_in_the_past(spec: Spec, *, now: datetime) -> list[Problem]:
+    """Moments in the conditions of a run that have come, so that it would end at once."""
+    if isinstance(spec, RefineSpec) and spec.refine.termination is not None:
+        return [*past_moments(spec.refine.termination, now=now, root="refine.termination")]
+    return [
+        problem
+        for loop in loops_of(spec)
+        for problem in past_moments(
+            loop.termination_condition, now=now, root=f"{loop.name}.termination_condition"
+        )
     ]
 
 

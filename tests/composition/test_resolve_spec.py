@@ -1,6 +1,7 @@
 """What a specification leaves open, and which models it names in vain."""
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from perdure.domain.specs import RUN_SPEC
 
 KNOWN = "claude-known"
 LOOPS = LoopFiles(Path("/nowhere"))
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
 
 class FewModels:
@@ -44,7 +46,7 @@ class NoTools:
 
 
 def resolver(default: str = KNOWN) -> Resolver:
-    return Resolver(FewModels(), default, NoTools(), loops=LOOPS)  # type: ignore[arg-type]
+    return Resolver(FewModels(), default, NoTools(), loops=LOOPS, now=lambda: NOW)  # type: ignore[arg-type]
 
 
 async def test_default_and_names_are_those_of_the_workers_where_they_say_them() -> None:
@@ -106,7 +108,7 @@ async def test_settings_that_the_first_model_cannot_follow_are_told_with_what_it
 
     settings = {"executor": {"thinking": "adaptive"}, "evaluator": {"temperature": 0.1}}
     given = {"kind": "agent", "goal": "g", "models": {"settings": settings}}
-    resolving = Resolver(Few(), KNOWN, NoTools(), loops=LOOPS)  # type: ignore[arg-type]
+    resolving = Resolver(Few(), KNOWN, NoTools(), loops=LOOPS, now=lambda: NOW)  # type: ignore[arg-type]
     with pytest.raises(InvalidInput) as caught:
         await resolving.resolve(RUN_SPEC.validate_python(given))
     lines = [line.strip() for line in caught.value.message.splitlines()[1:]]
@@ -149,11 +151,52 @@ async def test_checks_that_cannot_be_used_are_refused(evaluator: object, said: s
         KNOWN,
         NoTools(),  # type: ignore[arg-type]
         loops=LOOPS,
+        now=lambda: NOW,
         rubric_problems=check_problems,
     )
     with pytest.raises(InvalidInput) as caught:
         await checking.resolve(RUN_SPEC.validate_python(given))
     assert said in caught.value.message
+
+
+PAST = {"type": "time_bound", "until": "2029-12-31T23:00:00Z"}
+LATER = {"type": "time_bound", "until": "2030-01-01T01:00:00+02:00"}
+TWICE = {"type": "max_iterations", "limit": 2}
+
+
+@pytest.mark.parametrize(
+    ("tree", "path"),
+    [
+        (PAST, ".until"),
+        (LATER, ".until"),  # 23:00 of the day before, at Greenwich
+        (
+            {"type": "combined", "operator": "or", "conditions": [TWICE, PAST]},
+            ".conditions[1].until",
+        ),
+        ({"type": "time_bound", "until": "2030-01-01T00:00:01Z"}, None),
+        ({"type": "combined", "operator": "and", "conditions": [TWICE, PAST]}, None),
+    ],
+    ids=["past", "past-elsewhere", "in-or", "future", "in-and"],
+)
+async def test_an_end_in_the_past_is_refused_where_it_ends_the_run(
+    tree: object, path: str | None
+) -> None:
+    rubric = [{"name": "a", "evaluator": {"check": "length", "unit": "words", "max": 5}}]
+    given = {"kind": "refine", "goal": "g", "rubric": rubric, "refine": {"termination": tree}}
+    spec = RUN_SPEC.validate_python(given)
+    if path is None:
+        assert (await resolver().resolve(spec)).kind == "refine"
+        return
+    with pytest.raises(InvalidInput) as caught:
+        await resolver().resolve(spec)
+    assert f"refine.termination{path}: found " in caught.value.message
+    assert "a moment in the future, as it is 2030-01-01T00:00:00Z now" in caught.value.message
+
+
+async def test_an_end_in_the_past_of_a_loop_is_refused() -> None:
+    spec = RUN_SPEC.validate_python(task(team(stage("write"), condition=PAST)))
+    with pytest.raises(InvalidInput, match=r"team\.termination_condition\.until: found 2029-12-31"):
+        await resolver().resolve(spec)
 
 
 ROLES = {"kind": "roles", "goal": "Fix {{what}}."}
@@ -264,7 +307,7 @@ class Embedded(FewModels):
 async def test_the_missing_key_is_told_only_where_a_key_would_help(
     task: dict[str, object], keyless: bool
 ) -> None:
-    resolving = Resolver(Embedded(), LOCAL_NAME, NoTools(), loops=LOOPS)  # type: ignore[arg-type]
+    resolving = Resolver(Embedded(), LOCAL_NAME, NoTools(), loops=LOOPS, now=lambda: NOW)  # type: ignore[arg-type]
     with pytest.raises(InvalidInput) as caught:
         await resolving.resolve(RUN_SPEC.validate_python({"goal": "g", **task}))
     assert ("export ANTHROPIC_API_KEY" in caught.value.cure) is keyless

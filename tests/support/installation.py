@@ -298,6 +298,7 @@ async def installation(
                 parts.tools,
                 Plugins(checks=None),  # a test's worker may load modules with checks
                 loops=parts.loops,
+                now=utc_now,
                 rubric_problems=check_problems,
             ).resolve,
             settle=Settling(

@@ -1,5 +1,6 @@
 """Termination conditions as data: what may stand in a tree, and what is wrong with one."""
 
+from datetime import datetime
 from typing import Annotated, Literal
 
 from pydantic import (
@@ -11,6 +12,7 @@ from pydantic import (
 
 from perdure.domain.budget.envelope import MAX_ITERATIONS, MOST_SECONDS
 from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.foundation.problems import Problem
 
 REVIEW_ROUNDS = 5
 MAX_DEPTH = 16
@@ -231,6 +233,26 @@ def placed_leaves(condition: Condition, *, root: str = ROOT) -> tuple[tuple[str,
         for index, child in enumerate(condition.conditions)
         for placed in placed_leaves(child, root=f"{root}.conditions[{index}]")
     )
+
+
+def past_moments(condition: Condition, *, now: datetime, root: str = ROOT) -> tuple[Problem, ...]:
+    """The moments that have come, each of which would end a run as soon as it begins.
+
+    A moment that counts only together with another condition says when the run may end at the
+    earliest, so it may have come.
+    """
+    match condition:
+        case TimeBound(until=until) if until is not None and until <= now:
+            allowed = f"a moment in the future, as it is {now:%Y-%m-%dT%H:%M:%SZ} now"
+            return (Problem(path=f"{root}.until", found=until.isoformat(), allowed=allowed),)
+        case Combined(operator="or", conditions=parts):
+            return tuple(
+                problem
+                for index, part in enumerate(parts)
+                for problem in past_moments(part, now=now, root=f"{root}.conditions[{index}]")
+            )
+        case _:
+            return ()
 
 
 def _limit(leaf: Condition) -> int:

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from perdure.domain.evaluation.conditions import past_moments
 from perdure.domain.foundation.errors import NotAllowed, NotFound, ServiceUnavailable, StoreError
 from perdure.domain.foundation.problems import nearest_name
 from perdure.domain.roles.definition_library import Library, StoredDefinition, refusal
@@ -71,7 +72,10 @@ async def validate(file: Path, /, *, plugin: Plugins = (), session: Given) -> No
         loop = checked_loop(fields, named=str(file))
         beside = path.parent.parent if path.parent.name == LOOPS else session.context.folder
         library = await session.context.loops().library(str(beside.absolute()))
-        if wrong := inner_loop_problems(loop, fields, library):
+        past = past_moments(
+            loop.termination_condition, now=session.context.now(), root="termination_condition"
+        )
+        if wrong := (*past, *inner_loop_problems(loop, fields, library)):
             raise refusal(wrong, what=f"The loop definition {file}")
         view, data = loop_check(loop, file=str(file))
         session.output.show(view, data)
