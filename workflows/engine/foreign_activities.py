@@ -31,7 +31,7 @@ async def call_foreign(
             target, activity_id=activity_id, summary=summary, timeout_s=timeout_s
         ),
     )
-    ended = await steps.await_step(handle, activity_id=activity_id)
+    ended = await steps.await_step(handle, activity_id=activity_id, foreign=True)
     if isinstance(ended, StepFailed):
         return ended
     plain: JsonValue = to_jsonable_python(ended.report, fallback=repr, bytes_mode="base64")

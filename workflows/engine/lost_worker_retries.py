@@ -16,6 +16,7 @@ from temporalio.workflow import ActivityHandle
 from perdure.domain.foundation.retry_policies import LOST_WORKERS, UNHEARD_ROUNDS
 from perdure.workflows.engine import activity_options
 from perdure.workflows.engine.human_input import HumanInput
+from perdure.workflows.engine.model_attempts import UNREAD_TRIES
 from perdure.workflows.engine.run import AnyRun
 from perdure.workflows.engine.step_runner import Completed, StepFailed, StepRunner
 from perdure.workflows.engine.working_folder import OPENS_AGAIN, WorkingFolder
@@ -37,6 +38,7 @@ class LostWorkerRetries:
         self.people = people
         self.folder = folder
         self._unheard: dict[str, int] = {}
+        self._unread: dict[str, int] = {}
 
     async def outlasting(
         self, start: Callable[[str], ActivityHandle[R]], *, what: str, patience: float = 0.0
@@ -52,8 +54,9 @@ class LostWorkerRetries:
             activity_id = self.run.next_activity_id()
             handle = start(activity_id)
             ended = await self.steps.await_step(handle, activity_id=activity_id, patience=patience)
-            if isinstance(ended, Completed) or not (ended.lost or ended.not_taken):
+            if isinstance(ended, Completed) or not ended.may_be_repeated:
                 self._unheard.pop(what, None)
+                self._unread.pop(what, None)
                 return ended
             if not await self.goes_on_after(ended, what, patience=patience):
                 return ended
@@ -94,10 +97,14 @@ class LostWorkerRetries:
     async def goes_on_after(self, lost: StepFailed, what: str, *, patience: float = 0.0) -> bool:
         """Whether to run a step again that was lost or not taken.
 
-        Always if its worker was stopped on purpose, or the working folder was found again.
+        Always if its worker was stopped on purpose, or the working folder was found again. A few
+        times if somebody completed it by hand with what is no report.
         """
         if lost.not_taken:
             return await self._folder_found(lost, patience)
+        if lost.unreadable:
+            self._unread[what] = self._unread.get(what, 0) + 1
+            return self._unread[what] < UNREAD_TRIES and self.run.interruption is None
         # A deployment stops workers on purpose. Counting that would let a busy week of releases
         # open a gate.
         if lost.stopped:

@@ -29,6 +29,7 @@ Reported = ModelCallReport | StructuredReport
 Called = Reported | LimitReached | Unpriced | StepFailed | AllModelsFailed
 Tried = ModelCallReport | StructuredReport | LimitReached | Unpriced | StepFailed
 WHY_CHARACTERS = 300
+UNREAD_TRIES = 3
 
 
 def why_unusable(called: Called) -> str | None:
@@ -50,7 +51,8 @@ class ModelAttempts:
 
     `counted` is the prompt as the provider counted it, `cause` the newest failure of the provider,
     `pause_s` how long it is left alone now, `failing_s` how long ago it failed first. `first_step`
-    is the step that asked first; with a `fallback` another model can be asked instead.
+    is the step that asked first; with a `fallback` another model can be asked instead. `unread` are
+    results that somebody sent by hand, and that are no reports.
     """
 
     fallback: bool = False
@@ -60,6 +62,7 @@ class ModelAttempts:
     lost: int = 0
     failed: int = 0
     failing_s: float = 0.0
+    unread: int = 0
     cause: StepFailed | None = None
     pause_s: float | None = None
 
@@ -71,6 +74,9 @@ class ModelAttempts:
             self.failed = failed.failures
             self.failing_s = failed.failing_for_s + (failed.again_after_s or 0.0)
             return None
+        if isinstance(called, StepFailed) and called.unreadable:
+            self.unread += 1
+            return called if self.unread >= UNREAD_TRIES else None
         if isinstance(called, LimitReached) and self.cause is not None:
             note = f"{called.text}, after {self.cause.message}"
             return called.model_copy(update={"note": note})

@@ -24,6 +24,8 @@ from perdure.domain.foundation.errors import FolderGone
 from perdure.domain.foundation.retry_policies import LOST_WORKERS
 from perdure.domain.foundation.tolerance import read_value
 from perdure.domain.run.activity_messages import ModelFailure
+from perdure.domain.run.control import note_refused
+from perdure.domain.run.message_forms import UnreadableReport
 from perdure.workflows.engine.resets import Resets
 from perdure.workflows.engine.run import AnyRun
 
@@ -31,6 +33,7 @@ R = TypeVar("R")
 LOST = "worker_lost"
 STOPPED_WORKER = "worker_shutdown"
 NOT_TAKEN = "not_taken"
+UNREADABLE = "unreadable_result"
 FOLDER_GONE = FolderGone.code
 
 
@@ -70,9 +73,19 @@ class StepFailed:
         return self.code in {LOST, STOPPED_WORKER}
 
     @property
+    def unreadable(self) -> bool:
+        """Whether somebody completed it by hand with what is no report of it."""
+        return self.code == UNREADABLE
+
+    @property
     def not_taken(self) -> bool:
         """Whether no worker of its host took it, or found the working folder: it has not begun."""
         return self.code in {NOT_TAKEN, FOLDER_GONE}
+
+    @property
+    def may_be_repeated(self) -> bool:
+        """Whether it left no result through no fault of its own."""
+        return self.lost or self.not_taken or self.unreadable
 
     @property
     def homeless(self) -> bool:
@@ -114,11 +127,17 @@ class StepRunner:
         return self.run.state.control.paused
 
     async def await_step(
-        self, handle: ActivityHandle[R], *, activity_id: str, patience: float = 0.0
+        self,
+        handle: ActivityHandle[R],
+        *,
+        activity_id: str,
+        patience: float = 0.0,
+        foreign: bool = False,
     ) -> Completed[R] | StepFailed:
         """Await a step. An interruption cancels it and gives it a limited time to report.
 
-        With `patience`, in seconds, the step may go on for that long before it is cancelled.
+        With `patience`, in seconds, the step may go on for that long before it is cancelled. Only a
+        `foreign` step may report nothing.
         """
         # Not `asyncio.wait_for`: around an activity it returns the late value, and the limit passes
         # unseen.
@@ -139,16 +158,26 @@ class StepRunner:
             return StepFailed(
                 activity_id, "unresponsive", "the step did not end when it was told to"
             )
-        return await _read(handle, activity_id)
+        ended = await _read(handle, activity_id)
+        if isinstance(ended, Completed) and ended.report is None and not foreign:
+            nothing = "found nothing; a step reports with an object"
+            ended = StepFailed(activity_id, UNREADABLE, nothing)
+        if isinstance(ended, StepFailed) and ended.unreadable:
+            note_refused(self.run.state.control, f"result of step {activity_id}", ended.message)
+            self.run.panel_is_stale = True
+        return ended
 
 
 async def _read(handle: ActivityHandle[R], activity_id: str) -> Completed[R] | StepFailed:
     try:
-        return Completed(await handle)
+        report = await handle
     except ActivityError as error:
         return _broken(error, activity_id)
     except asyncio.CancelledError:
         return StepFailed(activity_id, "cancelled", "the step was cancelled")
+    if isinstance(report, UnreadableReport):
+        return StepFailed(activity_id, UNREADABLE, report.why)
+    return Completed(report)
 
 
 def _broken(error: ActivityError, activity_id: str) -> StepFailed:

@@ -111,12 +111,13 @@ class ToolCallSteps:
         """The outcome of a call that ended without a report; it is never repeated blindly."""
         if broken.code in {"cancelled", "unresponsive"}:
             return CallOutcome(call_id=entry.call.id, outcome="interrupted", note=broken.message)
-        lost = broken.lost or broken.code in UNCERTAIN
+        lost = broken.lost or broken.unreadable or broken.code in UNCERTAIN
         # The tool may have sent its mail or written its file before the worker died. Only a look
         # can tell, and the model is the one who can look.
         if ran and lost and not self.terms_of(entry).idempotent:
+            how = "completed by hand, without its result" if broken.unreadable else "lost"
             note = (
-                f"{entry.call.name} was lost while it ran. Its effect is uncertain: look before "
+                f"{entry.call.name} was {how} while it ran. Its effect is uncertain: look before "
                 "you call it again."
             )
             return CallOutcome(call_id=entry.call.id, outcome="effect_uncertain", note=note)

@@ -122,7 +122,7 @@ class ToolCalls:
         self, state: TurnState, entry: PlannedCall, look: Completed[CheckCallReport] | StepFailed
     ) -> Completed[CheckCallReport] | StepFailed:
         """Repeat a check whose worker was stopped on purpose, or that nobody took."""
-        while isinstance(look, StepFailed) and (look.stopped or look.not_taken):
+        while isinstance(look, StepFailed) and (look.stopped or look.not_taken or look.unreadable):
             if not await self.retries.goes_on_after(look, entry.call.name):
                 break
             activity_id, handle = self.calls.start_look(state, entry)
@@ -217,12 +217,14 @@ class ToolCalls:
     async def _again(
         self, state: TurnState, entry: PlannedCall, done: Completed[ToolCallReport] | StepFailed
     ) -> Completed[ToolCallReport] | StepFailed:
-        """Run a call again that nobody took, or an idempotent one that lost its worker.
+        """Run a call again that nobody took, or an idempotent one without a result.
 
-        The latter as long as a person wants that.
+        One that lost its worker as long as a person wants that.
         """
         terms = self.calls.terms_of(entry)
-        while isinstance(done, StepFailed) and (done.not_taken or (done.lost and terms.idempotent)):
+        while isinstance(done, StepFailed) and (
+            done.not_taken or (terms.idempotent and done.may_be_repeated)
+        ):
             if not await self.retries.goes_on_after(done, entry.call.name):
                 break
             activity_id, handle = self.calls.start_call(state, entry)

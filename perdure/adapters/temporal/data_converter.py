@@ -44,7 +44,7 @@ from perdure.domain.foundation.errors import StoreError
 from perdure.domain.foundation.problems import problems_of
 from perdure.domain.foundation.tolerance import without_unknown
 from perdure.domain.ports import BlobStore
-from perdure.domain.run.message_forms import Misread, Unreadable
+from perdure.domain.run.message_forms import Misread, Unreadable, unreadable_report
 from perdure.domain.run.messages import Message
 from perdure.domain.run.spec import LoopInput
 
@@ -53,6 +53,7 @@ PROBLEMS_TOLD = 8
 NAME_CHARACTERS = 40
 EXTERNAL_THRESHOLD_BYTES = 256 * 1024
 ADDRESS = "address"
+SECONDS = "seconds"
 
 
 class CompactConverter(PydanticJSONPlainPayloadConverter):
@@ -163,7 +164,8 @@ class TolerantPayloads(PerdurePayloadConverter):
     """The converter of workflows: a value that cannot be read must not fail the workflow's task.
 
     An unreadable value without a declared type becomes `Unreadable`, an unreadable workflow input
-    becomes `Misread`, and the workflow refuses it with a reason.
+    becomes `Misread`, and the workflow refuses it with a reason. The result of a step that is no
+    report of it, as people send it by hand, becomes an `UnreadableReport`.
     """
 
     def from_payloads(
@@ -192,6 +194,8 @@ class TolerantPayloads(PerdurePayloadConverter):
         try:
             (value,) = super().from_payloads([payload], [hint])
         except Exception as error:
+            if _is_report(hint):
+                return unreadable_report(hint.__name__, _plain(payload))
             if not _is_input(hint):
                 raise
             return Misread(_wrong(payload, error))
@@ -199,6 +203,8 @@ class TolerantPayloads(PerdurePayloadConverter):
         if _is_input(hint) and not isinstance(value, hint):
             encoding = _name(payload.metadata.get("encoding", b""))
             return Misread(f"it is sent as {encoding}; send it as json/plain")
+        if _is_report(hint) and not _reports(value, hint, payload):
+            return unreadable_report(hint.__name__, _plain(payload))
         return value
 
     def _read(self, payload: Payload) -> object:
@@ -221,6 +227,29 @@ def _is_request(hint: object) -> bool:
 
 def _is_input(hint: object) -> bool:
     return isinstance(hint, type) and issubclass(hint, WorkflowInput)
+
+
+def _is_report(hint: object) -> bool:
+    """Whether a type is the report of a step, not its request."""
+    return isinstance(hint, type) and issubclass(hint, ActivityMessage) and not _is_request(hint)
+
+
+def _reports(value: object, hint: type, payload: Payload) -> bool:
+    """Whether a decoded result comes from a worker, of this version or another."""
+    if not isinstance(value, ActivityMessage) or not isinstance(value, hint):
+        return False
+    # What works says how long, so fields that nobody here knows are never all that it says. Other
+    # reports of a newer version may have nothing but new fields beside their defaults.
+    works = SECONDS in type(value).model_fields
+    return bool(value.model_fields_set) or not works or _plain(payload) == {}
+
+
+def _plain(payload: Payload) -> object:
+    """A result as it was sent, for words about it."""
+    try:
+        return from_json(payload.data)
+    except ValueError:
+        return payload.data or None
 
 
 def _wrong(payload: Payload, error: Exception) -> str:

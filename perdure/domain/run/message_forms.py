@@ -6,7 +6,7 @@ read is refused by a sentence that names the field and shows a message that woul
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -19,6 +19,7 @@ AnyModel = TypeVar("AnyModel", bound=BaseModel)
 
 PROBLEMS_TOLD = 3
 NAME_CHARACTERS = 60
+NAMES_CHARACTERS = 200
 SHORT_ANSWERS = ("approve", "deny")
 """Signals that answer an approval by its gate's name alone."""
 EXAMPLES: Mapping[str, str] = {
@@ -47,6 +48,13 @@ _BARE: Mapping[str, str] = {
 }
 
 
+REPORTS: Mapping[str, str] = {
+    "ToolCallReport": 'send {"outcome": "ok"} for a tool without output, or '
+    '{"outcome": "error", "code": "why"}',
+}
+"""What a person may send as the result of a step, by the class of its report."""
+
+
 @dataclass(frozen=True, slots=True)
 class Unreadable:
     """A value that nobody here can decode, and why."""
@@ -59,6 +67,38 @@ class Misread:
     """Why what was sent is no message of the verb."""
 
     why: str
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadableReport:
+    """What stands for the result of a step that is no report of it, and why.
+
+    Somebody completed the step by hand (`temporal activity complete`). Whoever uses it as a report
+    all the same fails with the reason.
+    """
+
+    why: str
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Refuse to be a report."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise RuntimeError(f"the result of a step is no report of it: {self.why}")
+
+
+def unreadable_report(form: str, value: object) -> UnreadableReport:
+    """Why a value is no report, and what would be.
+
+    Args:
+        form: the name of the report's class.
+        value: what came, decoded.
+    """
+    wanted = REPORTS.get(form, "only a worker can report this step, as its result is in the store")
+    found = "nothing" if value is None else _kind(value)
+    if isinstance(value, dict):
+        names = ", ".join(named(str(name)) for name in value)
+        found = clipped(f"an object with {names or 'no field'}", NAMES_CHARACTERS)
+    return UnreadableReport(f"found {found}; {wanted}")
 
 
 def read_message(verb: str, given: Sequence[object]) -> AnyMessage | Misread:
