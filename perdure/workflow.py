@@ -31,6 +31,7 @@ from temporalio.workflow import (
 
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.names import ANSWERED_ABOVE, WORKFLOW_TYPES, LoopKind
+from perdure.domain.foundation.tolerance import read_value
 from perdure.domain.run.child_questions import OpenGate
 from perdure.domain.run.result import RunResult
 from perdure.embedding.child_gates import OnGate, Reply, gates_of_children
@@ -243,7 +244,7 @@ async def _result(run: str, start: Callable[[], Awaitable[Handle]]) -> RunResult
     try:
         loop, cancelled = await _started(run, start)
         cancelled |= await _ended(loop, cancelled)
-        result = RunResult.model_validate(loop.result())
+        result = read_value(RunResult, loop.result())
     except ChildWorkflowError as error:
         failed = _failed(error)
         if not cancelled:
@@ -325,8 +326,8 @@ def _failed(error: ChildWorkflowError) -> ApplicationError | ChildWorkflowError:
     cause = error.cause
     if isinstance(cause, ApplicationError) and cause.type == RUN_FAILED and cause.details:
         try:
-            return LoopFailed(RunResult.model_validate(cause.details[0]))
-        except ValidationError:  # of a newer version
+            return LoopFailed(read_value(RunResult, cause.details[0]))
+        except ValidationError:  # of a version that has another form of it
             return error
     return error
 

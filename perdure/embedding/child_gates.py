@@ -19,6 +19,7 @@ from temporalio import workflow
 from temporalio.exceptions import FailureError
 
 from perdure.domain.foundation.names import BETWEEN_RUNS
+from perdure.domain.foundation.tolerance import read_value
 from perdure.domain.run.child_questions import GatesBelow, OpenGate
 
 TOLD = BETWEEN_RUNS[0]
@@ -128,7 +129,7 @@ def _read(told: Sequence[object]) -> GatesBelow | None:
     """The report in a signal, or None: a bad signal must never fail the workflow task."""
     try:
         (message,) = told
-        return GatesBelow.model_validate(message)
+        return read_value(GatesBelow, message)
     except (ValidationError, ValueError):
         workflow.logger.warning("a signal %s could not be read, and was dropped", TOLD)
         return None

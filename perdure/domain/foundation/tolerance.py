@@ -57,7 +57,8 @@ def read_value(model: type[M], value: object) -> M:
     try:
         return model.model_validate(value)
     except ValidationError as error:
-        known, _ = without_unknown(json.dumps(value), error)
+        # A message of another program may hold bytes, which are no JSON.
+        known, _ = without_unknown(json.dumps(value, default=str), error)
         return _again(lambda: model.model_validate_json(known), error)
 
 
