@@ -192,7 +192,13 @@ class GatewayParts:
         """Lists and finds runs."""
         from perdure.gateway.run_list import Listing
 
-        return Listing(server=self.server, records=self.records, facts=self.facts, now=self.now)
+        return Listing(
+            server=self.server,
+            records=self.records,
+            journal=self.journal,
+            facts=self.facts,
+            now=self.now,
+        )
 
     @cached_property
     def open_gates(self) -> "GateReader":

@@ -8,12 +8,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from perdure.domain.budget.journal import Journal
 from perdure.domain.foundation.errors import InvalidInput, NotFound, ServiceUnavailable
 from perdure.domain.foundation.names import loops_queue
 from perdure.domain.ports import RecordStore
 from perdure.domain.run.child_runs import is_below
 from perdure.domain.run.status import StoredRun
-from perdure.gateway.run_words import with_words
+from perdure.gateway.run_words import with_progress, with_words
 from perdure.gateway.temporal_gateway import ExecutionInfo, TemporalGateway
 from perdure.gateway.types import InstallationInfo, RunFilter, RunPage, RunRow
 from perdure.gateway.visibility import (
@@ -76,12 +77,14 @@ class Listing:
         *,
         server: TemporalGateway,
         records: RecordStore,
+        journal: Journal,
         facts: InstallationInfo,
         now: Callable[[], datetime],
     ) -> None:
         self._now = now
         self._server = server
         self._records = records
+        self._journal = journal
         self._facts = facts
 
     async def _query(self, wanted: RunFilter) -> str:
@@ -106,7 +109,7 @@ class Listing:
             note = f"{away.message} This is what the store keeps. {away.cure}".rstrip()
             return await self._stored(wanted, limit=limit, offset=0, note=note)
         named = await with_words(await self._current(found), self._records)
-        rows = tuple(row_of(look, self._now()) for look in named)
+        rows = await self._rows(named)
         if token is not None:
             return RunPage(runs=rows, cursor=Cursor(token=token).text())
         if len(found) == limit and wanted.root is None:
@@ -115,6 +118,10 @@ class Listing:
             return RunPage(runs=rows)  # the store cannot list a tree
         rest = await self._stored(wanted, limit=limit - len(rows), offset=0, note="")
         return rest.model_copy(update={"runs": (*rows, *rest.runs)})
+
+    async def _rows(self, looks: Sequence[ExecutionInfo]) -> tuple[RunRow, ...]:
+        shown = [row_of(look, self._now()) for look in looks]
+        return await with_progress(looks, shown, self._journal)
 
     async def count(self, wanted: RunFilter) -> int:
         """How many runs of this installation the server lists for a filter."""
@@ -218,7 +225,7 @@ class Listing:
         fitting = fits(row, wanted)
         if look is not None and look.parent is not None:
             # A workflow of somebody else started it: a root for us, but not for the server.
-            return (row_of(look, self._now()),) if fitting else ()
+            return await self._rows([look]) if fitting else ()
         if row.ended_at is not None or away:
             shown = look is None or _never_began(look)
             return (row_of_stored(row),) if fitting and shown else ()

@@ -1,6 +1,6 @@
 """Tiny loops that answer the names of the real ones, and stores in memory."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -16,7 +16,7 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 from perdure.domain.agent.spec import AgentSpec
 from perdure.domain.agent.state import AgentInput
 from perdure.domain.budget.envelope import BudgetLimits
-from perdure.domain.budget.journal import AttemptRow
+from perdure.domain.budget.journal import AttemptRow, CallProgress
 from perdure.domain.foundation.errors import NotFound
 from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.installation.workspace_use import WorkspaceUse
@@ -344,6 +344,12 @@ class MemoryJournal:
 
     async def has_spent(self, run: str) -> bool:
         return bool(await self.rows(run))
+
+    async def progress(self, runs: Collection[str]) -> list[CallProgress]:
+        return []
+
+    async def spent(self, roots: Collection[str]) -> dict[str, float | None]:
+        return {}
 
     async def seal_and_sum(self, execution: str) -> AttemptTotals:
         return AttemptTotals()

@@ -17,6 +17,9 @@ class Changes(TypedDict, total=False):
     key: str
     execution: str
     run: str
+    root: str
+    phase: str
+    iteration: int
     request_hash: str
     estimate: Usage
     estimate_cost_usd: Decimal | None

@@ -1,6 +1,5 @@
 """Steps that somebody completes by hand (`temporal activity complete`), with any value."""
 
-
 import pytest
 from agent_runs import call, calls, results, script, task
 from holding import HELD, Holding

@@ -4,18 +4,32 @@ Usage counts as confirmed if the provider reported it for an attempt that was us
 It counts as unconfirmed if it is an estimate, or if another reply came first.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import Literal, Self
 
 from pydantic import JsonValue, TypeAdapter
-from sqlalchemy import ColumnElement, Connection, and_, bindparam, insert, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Double,
+    and_,
+    bindparam,
+    case,
+    cast,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
 from sqlalchemy.engine import RowMapping
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from perdure.adapters.stores.tables import attempts
-from perdure.domain.budget.journal import Attempt, AttemptRow, AttemptState
+from perdure.domain.budget.journal import Attempt, AttemptRow, AttemptState, CallProgress
 from perdure.domain.foundation.tolerance import read
 from perdure.domain.llm.usage import AttemptTotals, Usage
 
@@ -280,3 +294,38 @@ def settle(connection: Connection, condition: ColumnElement[bool]) -> None:
     connection.execute(
         update(attempts).where(and_(condition, attempts.c.state == "lost")).values(settled=True)
     )
+
+
+async def progress_of(connection: AsyncConnection, runs: Collection[str]) -> list[CallProgress]:
+    """The newest call of each execution of these runs."""
+    newest = (
+        select(
+            attempts.c.run,
+            attempts.c.execution,
+            func.max(attempts.c.iteration).label("iteration"),
+            func.max(attempts.c.started_at).label("started_at"),
+        )
+        .where(attempts.c.run.in_(runs))
+        .group_by(attempts.c.run, attempts.c.execution)
+        .subquery()
+    )
+    same = (newest.c[name] == attempts.c[name] for name in ("execution", "started_at"))
+    query = select(
+        newest.c.run, newest.c.execution, newest.c.iteration, attempts.c.phase
+    ).join_from(newest, attempts, and_(*same))
+    found = await connection.execute(query)
+    return [CallProgress.model_validate(dict(row)) for row in found.mappings()]
+
+
+async def spent_of(connection: AsyncConnection, roots: Collection[str]) -> dict[str, float | None]:
+    """What the trees of these roots spent on calls that ended; None where a price is unknown."""
+    # Kept as text, exactly; a list rounds it anyway.
+    cost = cast(attempts.c.cost_usd, Double)
+    unpriced = func.sum(case((attempts.c.cost_usd.is_(None), 1), else_=0))
+    query = (
+        select(attempts.c.root, func.sum(cost), unpriced)
+        .where(attempts.c.root.in_(roots), attempts.c.state != "started")
+        .group_by(attempts.c.root)
+    )
+    found = await connection.execute(query)
+    return {root: None if unknown else float(known) for root, known, unknown in found}

@@ -35,7 +35,9 @@ from perdure.adapters.stores.attempts import (
     numbered,
     of_key,
     open_row,
+    progress_of,
     settle,
+    spent_of,
     tell_end,
     total,
 )
@@ -48,6 +50,7 @@ from perdure.domain.budget.journal import (
     Attempt,
     AttemptRow,
     Begin,
+    CallProgress,
     DoesNotFit,
     Proceed,
     Replayed,
@@ -260,6 +263,14 @@ class SqlJournal:
 
     async def rows(self, run: str) -> list[AttemptRow]:
         return [row.shown for row in await self._rows(attempts.c.run == run)]
+
+    async def progress(self, runs: Collection[str]) -> list[CallProgress]:
+        async with self._database.read() as connection:
+            return await progress_of(connection, runs)
+
+    async def spent(self, roots: Collection[str]) -> dict[str, float | None]:
+        async with self._database.read() as connection:
+            return await spent_of(connection, roots)
 
     async def has_spent(self, run: str) -> bool:
         any_of_it = select(attempts.c.key).where(attempts.c.run == run).limit(1)

@@ -98,6 +98,15 @@ class AttemptRow(FrozenModel):
         return self.at_estimate or self.state in {"lost", "duplicate"}
 
 
+class CallProgress(FrozenModel):
+    """The newest call of one execution of a run: its phase, and the iteration it is for."""
+
+    run: str
+    execution: str
+    iteration: int
+    phase: str
+
+
 def fits(attempt: Attempt, account: AttemptTotals) -> bool:
     """Whether the key's reservation covers what its attempts booked and this one's estimate.
 
@@ -227,6 +236,17 @@ class Journal(Protocol):
 
     async def tree(self, *, root: str, run: str) -> list[AttemptRow]:
         """All rows of a run and of the runs below it in the tree of `root`, oldest first."""
+        ...
+
+    async def progress(self, runs: Collection[str]) -> list[CallProgress]:
+        """The newest call of each execution of these runs."""
+        ...
+
+    async def spent(self, roots: Collection[str]) -> dict[str, float | None]:
+        """What the trees of these roots spent on calls that ended; None where a price is unknown.
+
+        Roots without calls are left out.
+        """
         ...
 
     async def has_spent(self, run: str) -> bool:
