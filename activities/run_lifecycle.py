@@ -1,4 +1,4 @@
-"""The bookkeeping activities: `reconcile`, `finish`, `snapshot`, `notify`."""
+"""The bookkeeping activities: `reconcile`, `keep_terms`, `finish`, `snapshot`, `notify`."""
 
 import json
 from datetime import datetime
@@ -10,7 +10,7 @@ from perdure.activities.support.heartbeat import Stopwatch
 from perdure.activities.support.run_storage import RecordKeeper, inline_output
 from perdure.domain.budget.journal import Journal
 from perdure.domain.foundation.errors import NotFound
-from perdure.domain.foundation.tolerance import read
+from perdure.domain.foundation.tolerance import read, read_as
 from perdure.domain.llm.usage import AttemptTotals
 from perdure.domain.memory.entries import Sort
 from perdure.domain.memory.rule_lessons import EndedRun, event_of, learning
@@ -18,9 +18,11 @@ from perdure.domain.memory.store import MemoryStore
 from perdure.domain.ports import BlobStore, Notifier, RecordStore
 from perdure.domain.projects.ports import ArtifactStore
 from perdure.domain.projects.records import LEARNING
+from perdure.domain.run.amend_spec import edited
 from perdure.domain.run.bookkeeping_messages import (
     FinishReport,
     FinishRequest,
+    KeepTermsRequest,
     NotifyReport,
     NotifyRequest,
     ReconcileRequest,
@@ -28,7 +30,8 @@ from perdure.domain.run.bookkeeping_messages import (
     SnapshotRequest,
 )
 from perdure.domain.run.result import RunResult
-from perdure.domain.run.status import StoredRun
+from perdure.domain.run.status import RunStatus, StoredRun
+from perdure.domain.specs import RUN_SPEC
 from perdure.domain.tools.workspaces import Workspaces
 
 CONFIDENCE = 0.5
@@ -77,6 +80,35 @@ class Reconcile:
         """Mark the activity's open attempts as lost, and add up all of them."""
         execution = activity.info().workflow_run_id
         return await self._journal.reconcile(f"{execution}/{step.activity_id}")
+
+
+class KeepTerms:
+    """Stores what people changed of an open run, from which a retry or a fork begins."""
+
+    def __init__(self, *, records: RecordStore, blobs: BlobStore) -> None:
+        self._records = records
+        self._blobs = blobs
+
+    @activity.defn
+    @translated
+    async def keep_terms(self, step: KeepTermsRequest) -> None:
+        """Write the limits into the stored status, and the edits into the specification."""
+        row = await self._records.run(step.run)
+        if row is None or row.ended_at is not None:
+            return
+        if row.status is not None:
+            status = read(RunStatus, row.status)
+            budget = status.budget.model_copy(update={"limits": step.limits})
+            kept = status.model_copy(update={"budget": budget})
+            await self._records.edit_status(step.run, kept.model_dump_json())
+        if step.edits and row.spec is not None:
+            spec = read_as(RUN_SPEC, await self._blobs.get(row.spec))
+            for edit in step.edits:
+                spec = edited(spec, edit)
+            address = await self._blobs.put(spec.model_dump_json(by_alias=True).encode())
+            await self._records.edit_run(
+                step.run, goal=spec.goal, label=spec.metadata.label, spec=address
+            )
 
 
 class Finish:

@@ -23,7 +23,7 @@ from perdure.activities.open_run import OpenRun, Reframe
 from perdure.activities.open_task import OpenTask
 from perdure.activities.open_workspace import OpenWorkspace
 from perdure.activities.roles import ReadStage
-from perdure.activities.run_lifecycle import Finish, Notify, Reconcile, Snapshot
+from perdure.activities.run_lifecycle import Finish, KeepTerms, Notify, Reconcile, Snapshot
 from perdure.activities.skills import OfferSkills
 from perdure.activities.support.journaled_model import Backoff, JournaledModel
 from perdure.activities.support.live_text_writer import LiveTextWriter
@@ -162,6 +162,7 @@ class Fleet:
                 Recall(memory=stores.memory, blobs=stores.blobs).recall,
                 OfferSkills(memory=stores.memory, blobs=stores.blobs).offer_skills,
                 finish.finish,
+                KeepTerms(records=stores.records, blobs=stores.blobs).keep_terms,
                 review.review,
                 KeepLearnings(stores.memory).keep_learnings,
                 Mine(stores.memory).mine,

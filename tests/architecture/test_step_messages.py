@@ -148,8 +148,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "cut_call": "",
             "misfits": None,
             "tools_ref": None,
-        },
-        "ModelCallRequest": {
+        }, 'KeepTermsRequest': {'run': 'required', 'limits': 'required', 'edits': []}, "ModelCallRequest": {
             "frame": "required",
             "role": "executor",
             "phase": "executing",

@@ -6,6 +6,7 @@ from typing import TypeVar
 from temporalio import workflow
 
 from perdure.workflows.engine.run import AnyRun
+from perdure.workflows.engine.stored_terms import StoredTerms
 
 T = TypeVar("T")
 # A pinned run changes its version only here: the first task of the next execution chooses one, and
@@ -16,8 +17,9 @@ AUTO_UPGRADE = workflow.ContinueAsNewVersioningBehavior.AUTO_UPGRADE
 class ContinueAsNew:
     """Starts a fresh history when a run's own has grown too long, or is to go on in other code."""
 
-    def __init__(self, run: AnyRun) -> None:
+    def __init__(self, run: AnyRun, terms: StoredTerms) -> None:
         self.run = run
+        self.terms = terms
 
     @property
     def _moves(self) -> bool:
@@ -46,6 +48,7 @@ class ContinueAsNew:
         # Today every handler is synchronous and this returns at once. It is here for the first one
         # that awaits: without the wait its message would be lost with this execution.
         await workflow.wait_condition(workflow.all_handlers_finished)
+        await self.terms.wait()
         self.run.state.rolls += 1
         # Only the newest events go along: the state is the input of the next execution, and stays
         # in its history for good.

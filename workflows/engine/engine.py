@@ -16,6 +16,7 @@ from perdure.workflows.engine.run import AnyRun
 from perdure.workflows.engine.setup import Setup
 from perdure.workflows.engine.snapshots import Snapshots
 from perdure.workflows.engine.step_runner import StepRunner
+from perdure.workflows.engine.stored_terms import StoredTerms
 from perdure.workflows.engine.working_folder import WorkingFolder
 
 
@@ -44,7 +45,8 @@ class Engine:
         self.selection = selection or ModelSelection(run)
         self.control = Control(run)
         self.resets = Resets(run)
-        self.rolling = ContinueAsNew(run)
+        self.terms = StoredTerms(run)
+        self.rolling = ContinueAsNew(run, self.terms)
         self.steps = StepRunner(run, self.resets)
         self.people = HumanInput(run, self.steps, self.rolling)
         requirements = requirements or Requirements()
@@ -74,6 +76,7 @@ class Engine:
             run,
             resets=self.resets,
             rolling=self.rolling,
+            terms=self.terms,
             questions=self.control.questions,
             hooks=self.hooks,
         )

@@ -23,6 +23,7 @@ from perdure.workflows.engine.continue_as_new import ContinueAsNew
 from perdure.workflows.engine.hooks import HookSteps
 from perdure.workflows.engine.resets import Resets, Superseded
 from perdure.workflows.engine.run import AnyRun
+from perdure.workflows.engine.stored_terms import StoredTerms
 
 
 class Lifecycle:
@@ -34,12 +35,14 @@ class Lifecycle:
         *,
         resets: Resets,
         rolling: ContinueAsNew,
+        terms: StoredTerms,
         questions: ChildQuestions,
         hooks: HookSteps,
     ) -> None:
         self.run = run
         self.resets = resets
         self.rolling = rolling
+        self.terms = terms
         self.questions = questions
         self.hooks = hooks
 
@@ -55,7 +58,8 @@ class Lifecycle:
         task = asyncio.ensure_future(loop())
         deadline = asyncio.create_task(self._deadline())
         telling = [
-            asyncio.create_task(one) for one in (self._keep_shown(), self.questions.tell_above())
+            asyncio.create_task(one)
+            for one in (self._keep_shown(), self.questions.tell_above(), self.terms.keep_up())
         ]
         while not task.done():
             try:
@@ -151,6 +155,8 @@ class Lifecycle:
         run, state = self.run, self.run.state
         # While the run is still open, so that the stored result says which of them failed.
         result = await self.hooks.at_end(result)
+        # The end replaces the whole row, so nothing may be written beside it.
+        await self.terms.wait()
         ended = with_reply_facts(result.model_copy(update={"ended_at": workflow.now()}))
         rules.end(state.control)
         state.phase, state.step = "ended", None

@@ -38,7 +38,7 @@ class Run(Generic[SpecT, StateT]):
 
     Only `state` continues as new. The rest belongs to this execution: the messages `handled`, the
     steps started, whether the `panel_is_stale`. A stage that continue-as-new must not cut in two
-    sets `in_one_piece`.
+    sets `in_one_piece`. `edits` of the specification wait to be stored.
     """
 
     takes_input = True
@@ -65,6 +65,7 @@ class Run(Generic[SpecT, StateT]):
         # the next execution costs a single event.
         self._published: dict[str, object] = {}
         self._has_new_goal = False
+        self.edits: tuple[Amend, ...] = ()
 
     @property
     def iteration(self) -> int:
@@ -110,7 +111,11 @@ class Run(Generic[SpecT, StateT]):
         return None
 
     def edit(self, message: Amend) -> None:
-        """React to an amended specification."""
+        """React to an amended specification, whose edits are to be stored."""
+        edit = Amend(
+            goal=message.goal, max_iterations=message.max_iterations, metadata=message.metadata
+        )
+        self.edits = (*self.edits, edit)
         if message.goal is not None:
             self._has_new_goal = True
             workflow.upsert_memo({GOAL: _memo_goal(message.goal)})

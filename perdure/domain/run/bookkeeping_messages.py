@@ -2,8 +2,10 @@
 
 from pydantic import JsonValue
 
+from perdure.domain.budget.envelope import BudgetLimits
 from perdure.domain.foundation.base import ActivityMessage
 from perdure.domain.foundation.refs import BlobRef
+from perdure.domain.run.messages import Amend
 from perdure.domain.turns.records import IterationRecord
 
 
@@ -28,6 +30,14 @@ class ReconcileRequest(ActivityMessage):
     """Sum the attempts of an activity that ended without a report."""
 
     activity_id: str
+
+
+class KeepTermsRequest(ActivityMessage):
+    """Store what people changed of an open run: its limits as they are now, and edits in order."""
+
+    run: str
+    limits: BudgetLimits
+    edits: tuple[Amend, ...] = ()
 
 
 class FinishRequest(ActivityMessage):

@@ -1,0 +1,63 @@
+"""Keeps in the store what people change of a run: its limits, goal, iterations and metadata.
+
+A retry and a fork start from the store alone, also when the server has lost the run. An interface
+stores what it sends, but a Temporal client sends to the run alone, so the run itself keeps it.
+"""
+
+from temporalio import workflow
+from temporalio.exceptions import ActivityError
+
+from perdure.activities.run_lifecycle import KeepTerms
+from perdure.domain.run.bookkeeping_messages import KeepTermsRequest
+from perdure.workflows.engine import activity_options
+from perdure.workflows.engine.run import AnyRun
+
+KEEPS_TERMS = "keeps terms"
+
+
+class StoredTerms:
+    """Stores changes one after another; many that come at once are stored as one."""
+
+    def __init__(self, run: AnyRun) -> None:
+        self.run = run
+        self._limits = run.state.budget.limits
+        self._storing = False
+
+    @property
+    def settled(self) -> bool:
+        """Whether the store has all of them; until then the run neither ends nor goes on as new."""
+        return not self._storing and not self._due
+
+    @property
+    def _due(self) -> bool:
+        limits = self.run.state.budget.limits
+        return bool(self.run.edits) or (limits is not self._limits and limits != self._limits)
+
+    async def wait(self) -> None:
+        """Wait until the store has all changes."""
+        if not self.settled:
+            await workflow.wait_condition(lambda: self.settled)
+
+    async def keep_up(self) -> None:
+        """Store each change as it comes, until the run ends."""
+        while True:
+            await workflow.wait_condition(lambda: self._due)
+            limits, edits = self.run.state.budget.limits, self.run.edits
+            self._limits, self.run.edits = limits, ()
+            # The history of an older version goes on as it did.
+            if workflow.patched(KEEPS_TERMS):
+                await self._keep(KeepTermsRequest(run=self.run.id, limits=limits, edits=edits))
+
+    async def _keep(self, request: KeepTermsRequest) -> None:
+        self._storing = True
+        try:
+            await workflow.execute_activity_method(
+                KeepTerms.keep_terms,
+                request,
+                **activity_options.store_step(self.run.site, summary="keep what was amended"),
+            )
+        except ActivityError as error:
+            # The run has taken the change, and must not end over a copy of it.
+            workflow.logger.warning("what was amended could not be stored: %s", error.cause)
+        finally:
+            self._storing = False
