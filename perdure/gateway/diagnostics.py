@@ -27,9 +27,11 @@ from perdure.domain.foundation.plain_text import said_in_words
 from perdure.gateway.dispatch import lies_long
 from perdure.gateway.server_pauses import (
     PAUSED_THERE,
+    PAUSES,
     is_paused,
     paused_execution,
     paused_steps,
+    paused_types,
     unpause_run,
 )
 from perdure.gateway.store_waits import (
@@ -59,6 +61,8 @@ NEWEST_STEPS = 200  # enough: a run that waits for its store schedules few steps
 CERTAIN_ATTEMPTS = 3  # a workflow task that failed so often did not fail by accident
 MESSAGE_CHARACTERS = 300
 _REPORTED = SearchAttributeKey.for_keyword_list(REPORTED)
+_PAUSES = SearchAttributeKey.for_keyword_list(PAUSES)
+PAUSED_STEPS = "paused steps"
 # Failures that are part of the server's normal work; the next attempt of the task succeeds.
 _HARMLESS = frozenset(
     {
@@ -257,6 +261,13 @@ def listed_trouble(listed: WorkflowExecution) -> RunProblem | None:
     """The problem of an open execution of a list, as far as a list knows."""
     if is_paused(listed):
         return RunProblem(mark=PAUSED_THERE, found=f"{PAUSED_THERE}.", cure=unpause_run(listed.id))
+    if steps := paused_types(listed.typed_search_attributes.get(_PAUSES) or ()):
+        # Not the mark of a paused run: this one hears and answers.
+        named = ", ".join(steps)
+        return RunProblem(
+            mark=PAUSED_STEPS,
+            found=f"{PAUSED_THERE}: {named}; `perdure status {listed.id}` says how it goes on",
+        )
     return reported_trouble(listed.id, listed.typed_search_attributes.get(_REPORTED))
 
 

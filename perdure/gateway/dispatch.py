@@ -13,6 +13,7 @@ from temporalio.api.workflow.v1 import PendingActivityInfo, PendingWorkflowTaskI
 from temporalio.api.workflowservice.v1 import DescribeWorkflowExecutionResponse
 
 from perdure.gateway.server_pauses import paused_execution
+from perdure.gateway.worker_probe import QueueLimit
 
 PENDING = "pending"
 DISPATCHED = "dispatched"
@@ -32,6 +33,11 @@ class Unfetched:
     seconds: float
     build: str = ""
     deployment: str = ""
+
+    @property
+    def late(self) -> bool:
+        """Whether it waits longer than a worker takes that is there and free."""
+        return self.seconds >= PATIENCE_S
 
 
 def unfetched(described: DescribeWorkflowExecutionResponse, *, now: datetime) -> Unfetched | None:
@@ -57,6 +63,7 @@ def dispatch_of(
     history_length: int,
     folders: Mapping[str, str],
     worker_command: Callable[[str | None], str],
+    limit: QueueLimit | None = None,
 ) -> str:
     """`pending`, `dispatched`, or what is wrong and what to do.
 
@@ -65,8 +72,9 @@ def dispatch_of(
         history_length: the number of events of the newest execution.
         folders: the workspace folder of each tools queue that has one.
         worker_command: returns the command that starts the worker of a folder.
+        limit: the rate that somebody set for its queue at the server.
     """
-    if lying is None or lying.seconds < PATIENCE_S:
+    if lying is None or not lying.late:
         return PENDING if history_length <= STARTED_ONLY else DISPATCHED
     folder = folders.get(lying.queue)
     where = f" for the folder {folder}" if folder else ""
@@ -74,6 +82,8 @@ def dispatch_of(
         f"no worker has taken {lying.what} from the queue {lying.queue}{where} for "
         f"{lying.seconds:.0f} s: none is there, or all are busy."
     )
+    if limit is not None:
+        return f"{told.removesuffix('.')}; and {limit.words}. {limit.cure}"
     if not lying.build:
         return f"{told} Start one with {worker_command(folder)}."
     # This command may know no deployment, or another one.

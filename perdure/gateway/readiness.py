@@ -20,7 +20,7 @@ from perdure.domain.run.spec import Placement
 from perdure.domain.specs import Spec
 from perdure.gateway.temporal_gateway import TemporalGateway
 from perdure.gateway.types import InstallationInfo, QueueState, Waits
-from perdure.gateway.worker_probe import NothingToAskWith
+from perdure.gateway.worker_probe import NothingToAskWith, queue_limit
 
 Question = tuple[str, float]
 
@@ -88,6 +88,9 @@ class Readiness:
         # A poller that has just died still counts, so this does not prove that a worker is alive.
         # It only tells a busy queue from one without workers.
         busy = await self._server.polled(state.queue)
+        if (limit := await queue_limit(self._server, state.queue)) is not None:
+            cure = limit.cure if busy else f"{cure} {limit.cure}"
+            state = state.model_copy(update={"limit": limit.words})
         return state.model_copy(update={"cure": cure, "busy": busy})
 
     async def _seen(self, queue: str) -> bool:

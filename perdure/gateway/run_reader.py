@@ -35,6 +35,7 @@ from perdure.gateway.stored_status import (
 )
 from perdure.gateway.temporal_gateway import Ended, ExecutionInfo, TemporalGateway
 from perdure.gateway.visibility import begins_later
+from perdure.gateway.worker_probe import queue_limit
 
 RUNS_ADDED_UP = 1_000
 NEWER_S = 2.0
@@ -283,8 +284,11 @@ class Looking:
             tools_queue(installation, workspace): folder
             for workspace, folder in (await self._records.workspaces()).items()
         }
+        waits = look.unfetched
+        limit = await queue_limit(self._server, waits.queue) if waits and waits.late else None
         return dispatch_of(
-            look.unfetched,
+            waits,
+            limit=limit,
             history_length=look.history_length,
             folders=folders,
             worker_command=self._worker_command,

@@ -14,6 +14,8 @@ from temporalio.client import WorkflowExecution, WorkflowExecutionStatus
 PAUSED_THERE = "paused at the Temporal server"
 _PAUSED = int(ServerStatus.WORKFLOW_EXECUTION_STATUS_PAUSED)
 REASON_CHARACTERS = 200
+PAUSES = "TemporalPauseInfo"
+OF_A_TYPE = "property:activityType="
 
 
 def _open_if_paused(_: object, value: object) -> WorkflowExecutionStatus | None:
@@ -39,6 +41,11 @@ def paused_execution(described: DescribeWorkflowExecutionResponse) -> str | None
 def is_paused(listed: WorkflowExecution) -> bool:
     """Whether an execution of a list is paused there; why, only a look at it says."""
     return listed.raw_info.status == _PAUSED
+
+
+def paused_types(listed: Sequence[str]) -> tuple[str, ...]:
+    """The types of steps that a search attribute of the server says are paused."""
+    return tuple(word.removeprefix(OF_A_TYPE) for word in listed if word.startswith(OF_A_TYPE))
 
 
 def unpause_run(run: str) -> str:

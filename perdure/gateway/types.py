@@ -118,8 +118,9 @@ class Waits:
 class QueueState(FrozenModel):
     """Whether somebody answers on a queue that a run needs; `cure` says what to do if not.
 
-    `busy`: nobody answered in time, but workers fetched from it of late. `unasked`: workers fetch
-    from it, and this server cannot put a question to them. `lacks`: families of models that its
+    `busy`: nobody answered in time, but workers fetched from it of late; `limit`: the rate
+    that somebody set for it at the server. `unasked`: workers fetch from it, and this server cannot
+    put a question to them. `lacks`: families of models that its
     workers cannot call, with why; `models`, what they know of models; `hooks`: the kind of
     each hook that they serve, by name.
     """
@@ -129,6 +130,7 @@ class QueueState(FrozenModel):
     workspace: str | None = None
     ready: bool = False
     busy: bool = False
+    limit: str = ""
     unasked: bool = False
     lacks: dict[str, str] = {}
     models: ServedModels = ServedModels()
@@ -148,7 +150,8 @@ class QueueState(FrozenModel):
             return f"version {self.version} answers"
         if self.unasked:
             return "workers fetch from it; this server cannot ask them (no standalone activities)"
-        return "workers are busy: none answers" if self.busy else "no worker"
+        none = "workers are busy: none answers" if self.busy else "no worker"
+        return f"{none}; {self.limit}" if self.limit else none
 
 
 class RunFilter(FrozenModel):

@@ -6,8 +6,10 @@ A probe needs a server with standalone activities.
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Protocol
 
 from google.protobuf.timestamp_pb2 import Timestamp
 from temporalio.api.enums.v1 import TaskQueueType, WorkerStatus
@@ -28,6 +30,7 @@ from perdure.domain.run.bookkeeping_messages import ReadyReport
 
 # The time limit of a probe whose answer nobody awaits.
 ASKED_S = 2.0
+REASON_CHARACTERS = 200
 
 
 class NothingToAskWith(Exception):
@@ -137,6 +140,64 @@ async def backlog(client: Client, queue: str, *, workflows: bool, now: datetime)
         tasks=found.stats.approximate_backlog_count,
         age_s=found.stats.approximate_backlog_age.ToTimedelta().total_seconds(),
         pollers=frozenset(one.identity for one in lately),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class QueueLimit:
+    """A limit that somebody set for the steps of a queue, at the server itself."""
+
+    queue: str
+    per_second: float
+    by: str
+    reason: str
+
+    @property
+    def words(self) -> str:
+        """What it is, and whose."""
+        why = f" ({self.reason})" if self.reason else ""
+        by = f" by {self.by}" if self.by else ""
+        return (
+            f"the queue {self.queue} is limited to {self.per_second:g} tasks a second at the "
+            f"Temporal server{by}{why}"
+        )
+
+    @property
+    def cure(self) -> str:
+        """The command that takes it away."""
+        return (
+            f"`temporal task-queue config set --task-queue {self.queue} --task-queue-type activity "
+            "--queue-rps-limit default` takes the limit away."
+        )
+
+
+class Server(Protocol):
+    """A connection to the server, and its errors in our words."""
+
+    async def client(self) -> Client: ...
+    def translated(self) -> AbstractContextManager[None]: ...
+
+
+async def queue_limit(server: Server, queue: str) -> QueueLimit | None:
+    """The limit of a queue's steps (`temporal task-queue config set`); None if there is none."""
+    client = await server.client()
+    with server.translated():
+        found = await client.workflow_service.describe_task_queue(
+            DescribeTaskQueueRequest(
+                namespace=client.namespace,
+                task_queue=TaskQueue(name=queue),
+                task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY,
+                report_config=True,
+            )
+        )
+    limit = found.config.queue_rate_limit
+    if not limit.HasField("rate_limit"):
+        return None
+    return QueueLimit(
+        queue=queue,
+        per_second=limit.rate_limit.requests_per_second,
+        by=limit.metadata.update_identity,
+        reason=" ".join(limit.metadata.reason.split())[:REASON_CHARACTERS],
     )
 
 

@@ -148,7 +148,9 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "cut_call": "",
             "misfits": None,
             "tools_ref": None,
-        }, 'KeepTermsRequest': {'run': 'required', 'limits': 'required', 'edits': []}, "ModelCallRequest": {
+        },
+        "KeepTermsRequest": {"run": "required", "limits": "required", "edits": []},
+        "ModelCallRequest": {
             "frame": "required",
             "role": "executor",
             "phase": "executing",

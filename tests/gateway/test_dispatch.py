@@ -19,6 +19,7 @@ from waiting import eventually
 from perdure.domain.foundation.names import loops_queue, tools_queue
 from perdure.gateway.dispatch import Unfetched, dispatch_of, unfetched
 from perdure.gateway.types import InstallationInfo, worker_command
+from perdure.gateway.worker_probe import QueueLimit
 from tests.gateway.tiny import Site, spec
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -113,6 +114,20 @@ def test_an_error_names_queue_folder_and_command():
         "no worker has taken the step open_workspace from the queue tools for the folder /srv/shop "
         "for 12 s: none is there, or all are busy. "
         "Start one with `perdure worker` on the host that has the folder /srv/shop."
+    )
+
+
+def test_an_error_names_the_limit_of_a_queue_with_the_command_that_takes_it_away():
+    lying = Unfetched(queue="models", what="the step call_model", seconds=12)
+    limit = QueueLimit(queue="models", per_second=0.5, by="ops", reason="")
+    told = dispatch_of(
+        lying, history_length=9, folders={}, worker_command=worker_command, limit=limit
+    )
+    assert told == (
+        "no worker has taken the step call_model from the queue models for 12 s: none is there, or "
+        "all are busy; and the queue models is limited to 0.5 tasks a second at the Temporal "
+        "server by ops. `temporal task-queue config set --task-queue models --task-queue-type "
+        "activity --queue-rps-limit default` takes the limit away."
     )
 
 

@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AbstractContextManager, AsyncExitStack, nullcontext
 from datetime import timedelta
 
 import pytest
 from temporalio import activity
+from temporalio.api.workflowservice.v1 import DescribeTaskQueueResponse
 from temporalio.worker import Worker
 
 from perdure.domain.foundation.errors import ModelUnavailable
@@ -14,7 +15,7 @@ from perdure.domain.run.bookkeeping_messages import ReadyReport
 from perdure.domain.run.spec import Placement as RunSite
 from perdure.domain.run.status import RunStatus
 from perdure.gateway.readiness import Readiness
-from perdure.gateway.types import InstallationInfo, Waits
+from perdure.gateway.types import InstallationInfo, QueueState, Waits
 from tests.gateway.tiny import ADDRESS, Site, ready, spec
 
 SITE = RunSite(loops="loops", models="models", tools="tools")
@@ -31,6 +32,7 @@ class Queues:
         self.asked: list[tuple[str, float]] = []
         self.silent = busy
         self.open = asyncio.Event()
+        self.described = DescribeTaskQueueResponse()
 
     async def probe(self, queue: str, *, seconds: float) -> ReadyReport | None:
         self.asked.append((queue, seconds))
@@ -42,6 +44,21 @@ class Queues:
     async def polled(self, queue: str) -> bool:
         return True
 
+    async def client(self) -> "Queues":
+        return self
+
+    def translated(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    namespace = "default"
+
+    @property
+    def workflow_service(self) -> "Queues":
+        return self
+
+    async def describe_task_queue(self, _: object) -> DescribeTaskQueueResponse:
+        return self.described
+
 
 def readiness_of(queues: Queues) -> Readiness:
     return Readiness(
@@ -49,6 +66,20 @@ def readiness_of(queues: Queues) -> Readiness:
         facts=InstallationInfo(address=ADDRESS),
         waits=Waits(ready=5, patience=20),
     )
+
+
+async def test_a_queue_that_is_limited_at_the_server_is_said_to_be() -> None:
+    queues = Queues(busy=9)
+    queues.open.set()
+    limit = queues.described.config.queue_rate_limit
+    limit.rate_limit.requests_per_second = 0
+    limit.metadata.reason, limit.metadata.update_identity = "maintenance", "ops"
+    found = await readiness_of(queues).ask(QueueState(queue="models", serves="models"))
+    assert found.found == (
+        "workers are busy: none answers; the queue models is limited to 0 tasks a second at the "
+        "Temporal server by ops (maintenance)"
+    )
+    assert "--task-queue models --task-queue-type activity --queue-rps-limit default" in found.cure
 
 
 async def test_a_busy_worker_is_asked_again_with_patience() -> None:

@@ -23,7 +23,7 @@ from perdure.domain.foundation.errors import NoReadyWorker
 from perdure.domain.run.messages import Pause, Stop
 from perdure.gateway.diagnostics import paused
 from perdure.gateway.dispatch import unfetched
-from perdure.gateway.server_pauses import PAUSED_THERE, unpause_run
+from perdure.gateway.server_pauses import PAUSED_THERE, paused_types, unpause_run
 from perdure.gateway.types import RunFilter
 from tests.gateway.test_diagnostics import NOW
 from tests.gateway.tiny import Site, spec
@@ -91,6 +91,17 @@ def test_a_pause_at_the_server_is_told_with_its_cure(
     found = paused(given)
     assert (found and found.text) == told
     assert unfetched(given, now=NOW) is None
+
+
+@pytest.mark.parametrize(
+    ("listed", "types"),
+    [
+        (["property:activityType=call_model", "rule:costs"], ("call_model",)),
+        ([], ()),
+    ],
+)
+def test_a_list_knows_which_steps_are_paused(listed: list[str], types: tuple[str, ...]) -> None:
+    assert paused_types(listed) == types
 
 
 def test_a_paused_execution_is_open_and_other_numbers_are_refused() -> None:
