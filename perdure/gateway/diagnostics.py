@@ -23,6 +23,7 @@ from temporalio.client import Client, WorkflowExecution, WorkflowExecutionDescri
 from temporalio.common import SearchAttributeKey
 from temporalio.converter import DataConverter
 
+from perdure.domain.foundation.names import SEARCH_ATTRIBUTES
 from perdure.domain.foundation.plain_text import said_in_words
 from perdure.gateway.dispatch import lies_long
 from perdure.gateway.server_pauses import (
@@ -56,6 +57,10 @@ _UNKNOWN_TYPE = re.compile(
 _UNDECODED = "Failed decoding arguments"  # the SDK's words; the reason is in the cause
 # Our worker's words for a large value of a history whose blob is missing.
 _LOST = re.compile(r"kept elsewhere, and is not there: The blob (\S+) is not in this store")
+# The server's words for a search attribute that somebody removed from the namespace.
+_LACKING = re.compile(
+    r"namespace (\S+) has no mapping defined for search attribute (\w+)", re.IGNORECASE
+)
 NEWEST_EVENTS = 20
 NEWEST_STEPS = 200  # enough: a run that waits for its store schedules few steps more
 CERTAIN_ATTEMPTS = 3  # a workflow task that failed so often did not fail by accident
@@ -223,6 +228,9 @@ def failing_code(
     lost = lost_value(why)
     if lost is not None:
         return _of_lost_value(run, lost)
+    lacking = _LACKING.search(why)
+    if lacking is not None and lacking[2] in SEARCH_ATTRIBUTES:
+        return _of_lacking_attribute(*lacking.groups())
     return RunProblem(
         mark=f"{FAILING}{why}",
         found=f"the run cannot go on: its code failed in the worker ({why}); attempt {attempt} "
@@ -238,6 +246,17 @@ def _of_unknown_type(run: str, name: str, known: str) -> RunProblem:
         cure="Start a worker that has it (of the version that the run was started with, or with "
         "its plugin); where the name is wrong, end it, and start it anew: "
         f"`temporal workflow terminate --workflow-id {run}`.",
+    )
+
+
+def _of_lacking_attribute(namespace: str, name: str) -> RunProblem:
+    return RunProblem(
+        mark=f"{FAILING}lacking {name}",
+        found=f"the run waits: the namespace {namespace} lacks the search attribute {name}, which "
+        "every run writes; the run is not lost.",
+        cure="Add it, and the run goes on by itself: `temporal operator search-attribute create "
+        f"--namespace {namespace} --name {name} --type {SEARCH_ATTRIBUTES[name]}`; "
+        "`perdure doctor` names all that are missing.",
     )
 
 

@@ -149,6 +149,23 @@ def test_failing_code_is_told_with_its_cure(
     assert "`perdure repair r1`" in trouble.text
 
 
+@pytest.mark.parametrize(
+    ("name", "cure"),
+    [
+        ("PerdureIteration", "create --namespace shop --name PerdureIteration --type Int`"),
+        ("TheirOwn", "`perdure repair r1`"),
+    ],
+)
+def test_a_search_attribute_that_somebody_removed_is_told_with_what_adds_it(
+    name: str, cure: str
+) -> None:
+    said = f"Namespace shop has no mapping defined for search attribute {name}"
+    trouble = failing_code([failed(said)], run="r1", attempt=3)
+    assert trouble is not None
+    assert cure in trouble.text
+    assert name in trouble.text
+
+
 def test_many_failed_attempts_are_told_although_what_came_since_hides_why() -> None:
     flooded = [SIGNAL] * 20
     assert failing_code(flooded, run="r1", attempt=2) is None
