@@ -21,7 +21,7 @@ from perdure.domain.ports import RecordStore
 from perdure.domain.run.status import StoredRun
 from perdure.domain.specs import KINDS
 from perdure.gateway.diagnostics import FAILING, REPORTED
-from perdure.gateway.stored_status import torn_lifecycle
+from perdure.gateway.stored_status import stored_status, torn_lifecycle
 from perdure.gateway.temporal_gateway import ExecutionInfo, TemporalGateway
 from perdure.gateway.types import LABEL_MARK, FailingRun, FailingRuns, RunFilter, RunRow
 
@@ -163,7 +163,9 @@ def _trouble(look: ExecutionInfo) -> str | None:
 
 
 def row_of_stored(row: StoredRun) -> RunRow:
-    """The row of a run from the store."""
+    """The row of a run from the store; the result of one that has ended has its figures."""
+    ended = stored_status(row) if row.ended_at is not None and row.result else None
+    cost = ended.budget.cost_usd if ended is not None else None
     return RunRow(
         id=row.id,
         kind=row.kind,
@@ -172,6 +174,9 @@ def row_of_stored(row: StoredRun) -> RunRow:
         lifecycle=row.lifecycle,
         phase="ended" if row.ended_at else None,
         outcome=row.outcome,
+        iteration=ended.iteration if ended is not None else None,
+        score=ended.best.score if ended is not None and ended.best is not None else None,
+        cost_usd=None if cost is None else float(cost),
         started_at=row.started_at,
         ended_at=row.ended_at,
         source="store",

@@ -1,12 +1,16 @@
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Literal
 
 import pytest
 from temporalio.client import Client
 from waiting import eventually
 
+from perdure.domain.budget.envelope import BudgetLimits
 from perdure.domain.foundation.errors import InvalidInput, NotFound
 from perdure.domain.run.messages import Stop
+from perdure.domain.run.result import Mark, RunResult, SpendReport
+from perdure.domain.run.status import BudgetStatus, RunStatus
 from perdure.gateway.gateway import Gateway
 from perdure.gateway.run_list import Cursor
 from perdure.gateway.types import InstallationInfo, RunFilter
@@ -166,6 +170,28 @@ async def test_without_the_server_the_store_lists_and_says_so(
 
     assert [item.id for item in page.runs] == ["open-1"]
     assert "does not answer" in page.note
+
+
+async def test_the_store_lists_what_ended_runs_came_to(
+    away: Gateway, records: MemoryRecords
+) -> None:
+    """The status of one that was ended from outside is that of its start; its result is not."""
+    best = Mark(iteration=2, score=0.75)
+    result = RunResult(
+        id="r1", kind="agent", outcome="failed", reason="internal", explanation="x", best=best,
+        iteration_count=3, spend=SpendReport(cost_usd=Decimal("0.25")),
+    )  # fmt: skip
+    ended = {"lifecycle": "failed", "ended_at": ENDED}
+    at_start = RunStatus(
+        id="r1", kind="agent", goal="g", lifecycle="running", phase="starting",
+        budget=BudgetStatus(limits=BudgetLimits()),
+    ).model_dump_json()  # fmt: skip
+    told = result.model_dump_json()
+    await records.put_run(row("r1", status=at_start, result=told, **ended))
+    await records.put_run(row("r2", status=at_start, **ended))
+    shown = {one.id: one for one in (await away.list()).runs}
+    figures = {name: (one.iteration, one.score, one.cost_usd) for name, one in shown.items()}
+    assert figures == {"r1": (3, 0.75, 0.25), "r2": (None, None, None)}
 
 
 async def test_a_terminated_run_is_not_listed_as_running(site: Site) -> None:
