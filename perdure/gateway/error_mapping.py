@@ -1,5 +1,6 @@
 """Maps errors of the Temporal client to Perdure's errors."""
 
+import re
 from collections.abc import Generator
 from contextlib import contextmanager
 
@@ -45,6 +46,8 @@ _AWAY = frozenset(
     }
 )
 _ATTRIBUTE = "search attribute"
+# Said of a call for a run too; that the run is not there, nobody knows then.
+_NO_NAMESPACE = re.compile(r"namespace \S+ (is )?not found", re.IGNORECASE)
 
 
 @contextmanager
@@ -55,7 +58,8 @@ def translated(
 
     Args:
         address: the address of the server, for the message.
-        run: the run that the call is about. Without one, NOT_FOUND means the namespace.
+        run: the run that the call is about. Without one, NOT_FOUND means the namespace; with one,
+            if the server says so.
         namespace: the namespace of the call, for the message.
     """
     try:
@@ -123,7 +127,7 @@ def _of_rpc(error: RPCError, address: str, run: str | None, namespace: str) -> P
     said = said_in_words(error.message or error.status.name, otherwise="it failed inside")
     server = f"The Temporal server at {address}"
     match error.status:
-        case RPCStatusCode.NOT_FOUND if run is not None:
+        case RPCStatusCode.NOT_FOUND if run is not None and not _NO_NAMESPACE.search(said):
             return NotFound(f"{server} has no run {run}.", cure="`perdure list` lists all runs.")
         case RPCStatusCode.NOT_FOUND:
             return ServiceUnavailable(

@@ -54,6 +54,13 @@ def test_missing_search_attributes_are_told_with_the_command() -> None:
     assert "--namespace team --name PerdureKind --type Keyword" in caught.value.cure
 
 
+@pytest.mark.parametrize("run", ["r", None])
+@pytest.mark.parametrize("said", ["Namespace shop is not found.", "Namespace shop not found"])
+def test_a_namespace_that_is_not_there_says_nothing_of_a_run(run: str | None, said: str) -> None:
+    with pytest.raises(ServiceUnavailable, match="TEMPORAL_NAMESPACE"), translated("h", run=run):
+        raise RPCError(said, RPCStatusCode.NOT_FOUND, b"")
+
+
 @pytest.mark.parametrize(
     ("said", "words"),
     [
