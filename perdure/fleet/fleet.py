@@ -139,11 +139,9 @@ class Fleet:
             trusts_skills=self._settings.trust_skills,
             queues=self._queues_of,
         )
+        records, blobs = stores.records, stores.blobs
         finish = Finish(
-            records=stores.records,
-            blobs=stores.blobs,
-            memory=stores.memory,
-            artifacts=stores.artifacts,
+            records=records, blobs=blobs, memory=stores.memory, artifacts=stores.artifacts
         )
         return self._worker(
             loops_queue(self._installation),
@@ -162,7 +160,7 @@ class Fleet:
                 Recall(memory=stores.memory, blobs=stores.blobs).recall,
                 OfferSkills(memory=stores.memory, blobs=stores.blobs).offer_skills,
                 finish.finish,
-                KeepTerms(records=stores.records, blobs=stores.blobs).keep_terms,
+                KeepTerms(records=records, blobs=blobs).keep_terms,
                 review.review,
                 KeepLearnings(stores.memory).keep_learnings,
                 Mine(stores.memory).mine,
