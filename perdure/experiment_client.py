@@ -137,9 +137,12 @@ class ExperimentHandle:
         await self._experiments.gateway.pause(self.id)
         await self._experiments.decided("experiment_paused", self.id)
 
-    async def resume(self, *, cost_usd: Decimal | None = None) -> None:
-        """Go on after a pause, a stop or a spent budget, which `cost_usd` raises."""
-        await self._experiments.gateway.resume(self.id, cost_usd=cost_usd)
+    async def resume(self, *, cost_usd: Decimal | None = None, tokens: int | None = None) -> None:
+        """Go on after a pause, a stop or a spent budget.
+
+        `cost_usd` and `tokens` replace its limits, also while it runs.
+        """
+        await self._experiments.gateway.resume(self.id, cost_usd=cost_usd, tokens=tokens)
         await self._experiments.decided("experiment_resumed", self.id)
 
     async def stop(self, *, now: bool = False) -> None:

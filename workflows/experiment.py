@@ -28,6 +28,7 @@ from perdure.domain.experiments.messages import (
     OpenTrialReport,
     OpenTrialRequest,
     Progress,
+    Resumption,
     SettleTrialReport,
     SettleTrialRequest,
     TrialShape,
@@ -50,6 +51,7 @@ EVENTS = 2_000
 BY = "the experiment"
 LOOK_AGAIN = timedelta(seconds=10)
 ASKS_FIRST = "asks-what-was-spent"
+RESUME_ENDS_STOP = "resume-ends-stop"
 
 
 @workflow.defn(name=EXPERIMENT_WORKFLOW)
@@ -61,6 +63,8 @@ class Experiment(Given):
         self.given = given
         self.state = given.progress
         self.trials = given.trials
+        self.budget = given.budget
+        self.heard = 0  # signals
         self.first = given.progress.following
         self.running: dict[int, asyncio.Task[None]] = {}
         self.children: dict[str, Handle] = {}
@@ -82,7 +86,6 @@ class Experiment(Given):
             except asyncio.CancelledError:
                 self._stop("now")
         reason = work.result()
-        await self._note("ended", reason)
         report = ExperimentReport(
             id=given.id,
             reason=reason,
@@ -97,21 +100,35 @@ class Experiment(Given):
     @workflow.signal(name="pause", description="Start no further trial; what runs goes on.")
     def on_pause(self, *_: object) -> None:
         """Start no further trial."""
+        self.heard += 1
         self.state = self.state.model_copy(update={"paused": True})
 
-    @workflow.signal(name="resume", description="Go on after a pause.")
-    def on_resume(self, *_: object) -> None:
-        """Go on after `pause`."""
+    @workflow.signal(
+        name="resume",
+        description='Go on after a pause or a stop; {"cost_usd": 10, "tokens": 100000} is what all '
+        "runs may spend.",
+    )
+    def on_resume(self, *given: object) -> None:
+        """Go on after `pause` or `stop`, perhaps with another budget and more trials."""
+        self.heard += 1
         self.state = self.state.model_copy(update={"paused": False})
+        if self.state.stopping and workflow.patched(RESUME_ENDS_STOP):
+            self.state = self.state.model_copy(update={"stopping": ""})
+        for each in given:
+            told = Resumption.of(each)
+            self.budget = told.over(self.budget)
+            self.trials = max(self.trials, told.trials)
 
     @workflow.signal(name="stop", description='End it. "now" also stops the runs that are open.')
     def on_stop(self, *given: object) -> None:
         """Start nothing more; with `now`, stop what runs as well."""
+        self.heard += 1
         self._stop("now" if "now" in given else "graceful")
 
     @workflow.signal(name="extend", description="There are more trials: how many in all.")
     def on_extend(self, *given: object) -> None:
         """Take the trials of inputs that were added; fewer than there are change nothing."""
+        self.heard += 1
         for trials in given:
             if isinstance(trials, int) and not isinstance(trials, bool):
                 self.trials = max(self.trials, trials)
@@ -141,7 +158,9 @@ class Experiment(Given):
                 await self._ask_to_stop(asked)
             if not self.running:
                 if (reason := self._over()) is not None:
-                    return reason
+                    if await self._end(reason):
+                        return reason
+                    continue
                 if self._is_long():
                     self._continue_as_new()
             seen, stood = self._sight(), set(self.children)
@@ -156,10 +175,19 @@ class Experiment(Given):
             )
             self._collect()
 
+    async def _end(self, reason: EndReason) -> bool:
+        """Note the end; False where something was heard meanwhile, which may change it."""
+        heard = self.heard
+        self.noted = "ended"
+        await self._note("ended", reason)
+        return self.heard == heard
+
     def _sight(self) -> tuple[object, ...]:
         """What the loop acts on besides ended trials: it looks again when this changes."""
         state = self.state
-        return (state.paused, state.stopping, state.problem, self.trials, self.unsure)
+        return (
+            state.paused, state.stopping, state.problem, self.trials, self.budget, self.unsure
+        )  # fmt: skip
 
     def _begin_some(self) -> None:
         state = self.state
@@ -196,7 +224,7 @@ class Experiment(Given):
         A run without a limit of its own fits while anything is left.
         """
         shape = self._shape(number)
-        budget, held = self.given.budget, (self.reserved | {number: shape}).values()
+        budget, held = self.budget, (self.reserved | {number: shape}).values()
         usd = sum((one.most_usd or Decimal(0) for one in held), self.state.spent_usd)
         tokens = sum(one.most_tokens or 0 for one in held) + self.state.spent_tokens
         open_usd, open_tokens = shape.most_usd is None, shape.most_tokens is None
@@ -321,7 +349,9 @@ class Experiment(Given):
 
     def _continue_as_new(self) -> None:
         workflow.continue_as_new(
-            self.given.model_copy(update={"progress": self.state, "trials": self.trials}),
+            self.given.model_copy(
+                update={"progress": self.state, "trials": self.trials, "budget": self.budget}
+            ),
             initial_versioning_behavior=AUTO_UPGRADE,
         )
 

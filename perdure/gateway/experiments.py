@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 
 from pydantic import ValidationError
-from temporalio.client import Client, WorkflowExecutionDescription, WorkflowHandle
+from temporalio.client import Client, WorkflowHandle
 from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -14,6 +14,7 @@ from perdure.domain.budget.envelope import Money
 from perdure.domain.experiments.messages import (
     ExperimentInput,
     Progress,
+    Resumption,
     TrialShape,
 )
 from perdure.domain.experiments.plan import Entry, ExperimentBudget, Plan, trial_task
@@ -27,13 +28,12 @@ from perdure.domain.ports import RecordStore
 from perdure.domain.run.spec import Placement
 from perdure.domain.specs import RUN_SPEC
 from perdure.gateway.claim_run_id import checked_id
+from perdure.gateway.experiment_status import ended_outside, experiment_status, failing_step
 from perdure.gateway.start import Starter
 from perdure.gateway.temporal_gateway import TemporalGateway
 
 LAST = "@last"
 ASKED = timedelta(seconds=5)
-TRIED = 4
-WORDS = 300
 KNOWN = 1_000
 
 
@@ -122,13 +122,13 @@ class Experiments:
         """Stored experiments, the newest first; neither server nor workers are asked."""
         found = await self._store.list(limit=limit, after=after)
         totals = await self._store.totals([one.id for one in found])
-        return [_status(one, totals[one.id], None) for one in found]
+        return [experiment_status(one, totals[one.id], None) for one in found]
 
     async def status(self, id: str) -> ExperimentStatus:
         """The status of an experiment."""
         stored = await self.stored(id)
         progress = None if stored.ended_at else await self._progress(id)
-        return _status(stored, await self._totals(id), progress)
+        return experiment_status(stored, await self._totals(id), progress)
 
     async def trials(self, id: str) -> Sequence[Trial]:
         """Its trials so far."""
@@ -143,29 +143,41 @@ class Experiments:
         await self._signal(id, "pause")
 
     async def stop(self, id: str, *, now: bool = False) -> None:
-        """End after the open trials, or with `now` at once, with what they have."""
-        await self._signal(id, "stop", "now" if now else "graceful")
+        """End after the open trials, or with `now` at once, with what they have.
 
-    async def resume(self, id: str, *, cost_usd: Money | None = None) -> None:
+        One whose workflow somebody ended at the server is noted as stopped.
+        """
+        try:
+            await self._signal(id, "stop", "now" if now else "graceful")
+        except NotAllowed:
+            if (await self.stored(id)).state == "ended":
+                raise
+            await self._store.note(id, "ended", reason="stopped", at=self._now())
+
+    async def resume(
+        self, id: str, *, cost_usd: Money | None = None, tokens: int | None = None
+    ) -> None:
         """Continue after a pause, a stop or a spent budget; ended trials are not repeated.
 
+        A limit that is given replaces the one before, also while the experiment runs.
+
         Raises:
-            InvalidInput: the limit is no amount above 0.
+            InvalidInput: a limit is no amount above 0.
             NotAllowed: all its trials have ended.
         """
-        limit = None if cost_usd is None else _limit(cost_usd)
+        limits = _limits(cost_usd=cost_usd, tokens=tokens)
         stored = await self.stored(id)
-        if limit is not None:
-            stored = await self._raised(stored, limit)
-        if stored.state != "ended":
-            await self._signal(id, "resume")
-            return
-        if (await self._totals(id)).ended >= stored.trials:
+        if stored.state == "ended" and (await self._totals(id)).ended >= stored.trials:
             raise NotAllowed(
                 f"All {stored.trials} trials of {id} have ended.",
                 cure=f"Add inputs with `perdure experiment extend {id} FILE`.",
             )
-        await self._again(stored)
+        if limits != ExperimentBudget():
+            budget = limits.over(stored.plan.budget)
+            plan = stored.plan.model_copy(update={"budget": budget})
+            await self._store.put_plan(stored.id, plan)
+            stored = stored.model_copy(update={"plan": plan})
+        await self._go_on(stored)
 
     async def extend(self, id: str, entries: Sequence[Entry], *, after: int) -> ExperimentStatus:
         """Add inputs; an ended experiment continues with them.
@@ -180,7 +192,7 @@ class Experiments:
             )
         stored = await self.stored(id)
         if stored.state == "ended":
-            await self._again(stored)
+            await self._go_on(stored)
         else:
             await self._signal(id, "extend", stored.trials)
         return await self.status(id)
@@ -208,24 +220,25 @@ class Experiments:
             except InvalidInput as error:
                 raise InvalidInput(f"arms.{arm.name}: {error.message}", cure=error.cure) from None
 
-    async def _raised(self, stored: StoredExperiment, cost_usd: Money) -> StoredExperiment:
-        budget = stored.plan.budget.model_copy(update={"cost_usd": cost_usd})
-        if stored.state != "ended":
-            raise NotAllowed(
-                f"The budget of {stored.id} is raised when it has ended.",
-                cure=f"Stop it first: perdure experiment stop {stored.id}",
-            )
-        plan = stored.plan.model_copy(update={"budget": budget})
-        await self._store.put_plan(stored.id, plan)
-        return stored.model_copy(update={"plan": plan})
+    async def _go_on(self, stored: StoredExperiment) -> None:
+        """Resume its workflow, or start it again where it has ended."""
+        # Noted first, because whoever follows it from now on must not take it for ended.
+        if stored.state == "ended":
+            await self._store.note(stored.id, "running", at=self._now())
+        try:
+            await self._begin(stored, resumed=True)
+        except BaseException:
+            if stored.state == "ended":
+                at = stored.ended_at or self._now()
+                await self._store.note(stored.id, "ended", reason=stored.reason, at=at)
+            raise
 
-    async def _again(self, stored: StoredExperiment) -> None:
-        """Start its workflow again."""
-        await self._store.note(stored.id, "running", at=self._now())
-        await self._begin(stored)
+    async def _begin(self, stored: StoredExperiment, *, resumed: bool = False) -> None:
+        """Start an execution that continues at the first trial that has not ended.
 
-    async def _begin(self, stored: StoredExperiment) -> None:
-        """Start an execution that continues at the first trial that has not ended."""
+        One that is open stays; with `resumed` it hears what the new one would have begun with. That
+        is one request, because an execution may end at any moment.
+        """
         trials = await self._store.trials(stored.id)
         done = {trial.number for trial in trials if trial.ended}
         following = next(
@@ -258,6 +271,8 @@ class Experiments:
                 task_queue=queue,
                 id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
                 static_summary=f"experiment: {stored.plan.name}",
+                start_signal="resume" if resumed else None,
+                start_signal_args=[_resumption(stored)] if resumed else [],
             )
 
     async def _handle(self, id: str) -> WorkflowHandle[object, object]:
@@ -284,61 +299,40 @@ class Experiments:
             with self._server.translated():
                 handle = await self._handle(id)
                 found = await handle.query("progress", result_type=Progress, rpc_timeout=ASKED)
-                if found.problem:
-                    return found
-                return found.model_copy(update={"problem": _failing(await handle.describe())})
+                described = await handle.describe()
         except PerdureError:
             return None
+        if problem := ended_outside(id, described):
+            # An execution notes its end before it ends, so the row that was read may be older.
+            noted = (await self.stored(id)).state == "ended"
+            problem = "" if noted else problem
+            return found.model_copy(update={"running": (), "problem": problem})
+        return found.model_copy(update={"problem": found.problem or failing_step(described)})
 
     async def _totals(self, id: str) -> Totals:
         return (await self._store.totals([id]))[id]
 
 
-def _limit(cost_usd: Money) -> Money:
-    """The limit as it may be stored: a row that nobody can read would hide all experiments."""
-    try:
-        limit = ExperimentBudget.model_validate({"cost_usd": cost_usd}).cost_usd
-    except ValidationError:
-        limit = None
-    if not limit:
-        raise InvalidInput(
-            f"cost_usd: found {shown(cost_usd)}; allowed: an amount above 0, such as 5.",
-            cure="Give what all its runs may spend together, in USD.",
-        )
-    return limit
+def _limits(*, cost_usd: Money | None, tokens: int | None) -> ExperimentBudget:
+    """The limits as they may be stored: a row that nobody can read would hide the experiment."""
+    for name, given, example in (("cost_usd", cost_usd, "5"), ("tokens", tokens, "100000")):
+        if given is None:
+            continue
+        try:
+            allowed = bool(ExperimentBudget.model_validate({name: given}).model_dump()[name])
+        except ValidationError:
+            allowed = False
+        if not allowed:
+            raise InvalidInput(
+                f"{name}: found {shown(given)}; allowed: an amount above 0, such as {example}.",
+                cure="Give what all its runs may spend together, with what they have spent.",
+            )
+    return ExperimentBudget.model_validate({"cost_usd": cost_usd, "tokens": tokens})
 
 
-def _status(
-    stored: StoredExperiment, totals: Totals, progress: Progress | None
-) -> ExperimentStatus:
-    paused = progress is not None and progress.paused and stored.state == "running"
-    return ExperimentStatus(
-        id=stored.id,
-        name=stored.plan.name,
-        state="paused" if paused else stored.state,
-        reason=stored.reason,
-        arms=tuple(arm.name for arm in stored.plan.arms),
-        inputs=stored.inputs,
-        repeats=stored.plan.repeats,
-        trials=stored.trials,
-        ended=totals.ended,
-        running=0 if progress is None else len(progress.running),
-        spent_usd=totals.spent_usd,
-        spent_tokens=totals.spent_tokens,
-        budget=stored.plan.budget,
-        problem="" if progress is None else progress.problem,
-        created_at=stored.created_at,
-        ended_at=stored.ended_at,
-    )
-
-
-def _failing(described: WorkflowExecutionDescription) -> str:
-    """Why a step is retried again and again; empty if none is."""
-    for step in described.raw_description.pending_activities:
-        if step.attempt >= TRIED and step.last_failure.message:
-            told = step.last_failure.message[:WORDS]
-            return f"{step.activity_type.name} failed {step.attempt - 1} times: {told}"
-    return ""
+def _resumption(stored: StoredExperiment) -> Resumption:
+    budget = stored.plan.budget
+    return Resumption(cost_usd=budget.cost_usd, tokens=budget.tokens, trials=stored.trials)
 
 
 def _shapes(plan: Plan) -> tuple[TrialShape, ...]:

@@ -246,8 +246,10 @@ class ExperimentGateway(Protocol):
         """End it."""
         ...
 
-    async def resume(self, id: str, *, cost_usd: Decimal | None = None) -> None:
-        """Go on after a pause, a stop or a spent budget."""
+    async def resume(
+        self, id: str, *, cost_usd: Decimal | None = None, tokens: int | None = None
+    ) -> None:
+        """Go on after a pause, a stop or a spent budget; limits count while it runs, too."""
         ...
 
     async def extend(

@@ -3,7 +3,7 @@
 from decimal import Decimal
 from typing import Literal
 
-from pydantic import ConfigDict, JsonValue
+from pydantic import ConfigDict, JsonValue, ValidationError
 
 from perdure.domain.experiments.plan import ExperimentBudget
 from perdure.domain.experiments.store import EndReason
@@ -56,6 +56,22 @@ class ExperimentInput(WorkflowInput):
     def belongs_to(self) -> str:
         """The id of the experiment."""
         return self.id
+
+
+class Resumption(ExperimentBudget):
+    """What the signal `resume` may say: limits in place of those before, and how many trials."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    trials: int = 0
+
+    @classmethod
+    def of(cls, given: object) -> "Resumption":
+        """What anybody may have sent; what cannot be read says nothing."""
+        try:
+            return cls.model_validate(given)
+        except ValidationError:
+            return cls()
 
 
 class StoredSpend(ActivityMessage):

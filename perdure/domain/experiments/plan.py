@@ -85,6 +85,11 @@ class ExperimentBudget(FrozenModel):
     cost_usd: Money | None = None
     tokens: Count | None = None
 
+    def over(self, other: "ExperimentBudget") -> "ExperimentBudget":
+        """These limits, and those of another where none is given here."""
+        given = self.model_dump(include={"cost_usd", "tokens"}, exclude_none=True)
+        return other.model_copy(update=given)
+
 
 class Plan(FrozenModel):
     """An experiment without its inputs, which stand in rows of their own."""

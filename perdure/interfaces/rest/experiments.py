@@ -55,6 +55,7 @@ class ResumeBody(FrozenModel):
     """What all runs may spend together from now on; without it, what the plan says."""
 
     cost_usd: Decimal | None = Field(default=None, gt=0, le=10**9)
+    tokens: int | None = Field(default=None, gt=0, le=10**12)
 
 
 class StopExperimentBody(FrozenModel):
@@ -164,9 +165,12 @@ async def pause_experiment(site: Site, caller: Operator, experiment: Id) -> Expe
 async def resume_experiment(
     site: Site, caller: Operator, experiment: Id, body: ResumeBody | None = None
 ) -> ExperimentStatus:
-    """Go on after a pause, a stop or a spent budget; what has ended is not run again."""
-    limit = (body or ResumeBody()).cost_usd
-    await _experiments(site).resume(experiment, cost_usd=limit)
+    """Go on after a pause, a stop or a spent budget; what has ended is not run again.
+
+    A limit also counts for one that runs.
+    """
+    limits = body or ResumeBody()
+    await _experiments(site).resume(experiment, cost_usd=limits.cost_usd, tokens=limits.tokens)
     await _decided(site, caller, "experiment_resumed", experiment)
     return await _experiments(site).status(experiment)
 

@@ -284,3 +284,23 @@ async def test_a_spent_budget_is_raised_when_it_goes_on(rest: Rest, person: Visi
     found = await store.get("spent")
     assert found is not None
     assert (found.plan.budget.cost_usd, found.state) == (Decimal("7.5"), "running")
+
+
+async def test_the_budget_of_one_that_runs_is_set_in_money_and_tokens(
+    rest: Rest, person: Visitor
+) -> None:
+    store = rest.site.parts.stores.experiments()
+    budget = ExperimentBudget(cost_usd=Decimal(2), tokens=1000)
+    plan = Plan(name="n", arms=(Arm(name="loop", task={}),), budget=budget)
+    made = StoredExperiment(id="runs", plan=plan, inputs=1, digest="d", created_at=AT)
+    await store.create(made, [Entry(name="a")])
+    page = await person.see("/experiments/runs")
+    assert "Set the budget" in page
+    assert 'name="tokens" inputmode="numeric" value="1000"' in page
+    key = await person.form_key()
+    fields = {"cost_usd": "", "tokens": "5000"}
+    answer = await person.send("/experiments/runs/resume", fields, key=key)
+    assert answer.status_code == 303, answer.text
+    found = await store.get("runs")
+    assert found is not None
+    assert found.plan.budget == ExperimentBudget(cost_usd=Decimal(2), tokens=5000)

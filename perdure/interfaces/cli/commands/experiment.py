@@ -154,18 +154,30 @@ async def pause(name: Name, /, *, session: Given) -> None:
 
 
 @experiment_app.command
-async def resume(name: Name, /, *, cost_usd: Decimal | None = None, session: Given) -> None:
+async def resume(
+    name: Name,
+    /,
+    *,
+    cost_usd: Decimal | None = None,
+    tokens: int | None = None,
+    session: Given,
+) -> None:
     """Go on after a pause, a stop or a spent budget; what has ended is not run again.
+
+    With a limit it raises or lowers the budget, also while the experiment runs.
 
     Args:
         name: An experiment's id, a unique beginning of one, or @last.
         cost_usd: What all its runs may spend together from now on, with what they have spent.
+        tokens: The same in tokens.
     """
     if cost_usd is not None and cost_usd <= 0:
         raise InvalidInput(f"--cost-usd {cost_usd} is not above 0.", cure="Give USD, such as 5.")
+    if tokens is not None and tokens <= 0:
+        raise InvalidInput(f"--tokens {tokens} is not above 0.", cure="Give a number above 0.")
     async with session.connected(start=True) as services:
         id = await services.experiments().resolve(name)
-        await services.experiments().resume(id, cost_usd=cost_usd)
+        await services.experiments().resume(id, cost_usd=cost_usd, tokens=tokens)
         await _decided(session, services, "experiment_resumed", id)
         await _status(session, services, id)
 

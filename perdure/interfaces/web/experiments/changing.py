@@ -64,12 +64,13 @@ async def delete(visit: Here, experiment: str) -> Response:
 
 @router.post("/experiments/{experiment}/{verb}")
 async def steer(visit: Here, experiment: str, verb: str, fields: Fields) -> Response:
-    """Pause, stop or resume; resuming may raise the budget."""
+    """Pause, stop, resume, or set the budget, which is a resumption too."""
     if verb not in VERBS:
         raise ApiProblem(404, "not_found", "There is no such page.")
     body: JsonValue = {"mode": "now"} if verb == "stop" and fields.get("now") else None
-    if verb == "resume" and (limit := fields.get("cost_usd", "").strip()):
-        body = {"cost_usd": limit}
+    if verb == "resume":
+        given = {name: fields.get(name, "").strip() for name in ("cost_usd", "tokens")}
+        body = {name: limit for name, limit in given.items() if limit} or None
     try:
         await visit.api.post(at("experiments", experiment, verb), ExperimentStatus, body)
     except ApiProblem as problem:
