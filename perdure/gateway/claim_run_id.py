@@ -14,7 +14,7 @@ from datetime import datetime
 from perdure.domain.budget.journal import Journal
 from perdure.domain.foundation.errors import InvalidInput, NotAllowed, PerdureError
 from perdure.domain.foundation.names import RESERVED_IDS
-from perdure.domain.foundation.tolerance import read
+from perdure.domain.foundation.tolerance import read_stored
 from perdure.domain.ports import RecordStore
 from perdure.domain.run.status import RunStatus, StoredRun
 from perdure.gateway.temporal_gateway import ExecutionInfo, TemporalGateway
@@ -96,7 +96,7 @@ class Claims:
             return
         if not absent:
             return
-        status = read(RunStatus, row.status or "")
+        status = read_stored(RunStatus, row.status or "", what=f"the status of {row.id}")
         told = status.model_copy(update={"dispatch": f"not started: {error.message}"})
         ended = {
             "lifecycle": "failed",

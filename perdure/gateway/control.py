@@ -18,7 +18,7 @@ from perdure.domain.foundation.errors import (
     PerdureError,
 )
 from perdure.domain.foundation.names import OPEN_EXECUTION, LoopKind, loops_queue
-from perdure.domain.foundation.tolerance import read, read_as
+from perdure.domain.foundation.tolerance import read_as, read_stored
 from perdure.domain.ports import BlobStore, RecordStore
 from perdure.domain.run.amend_spec import edited
 from perdure.domain.run.audit import VerbAudit
@@ -146,7 +146,7 @@ class Steering:
         row = await self._records.run(run)
         if row is None or row.status is None:
             return
-        status = read(RunStatus, row.status)
+        status = read_stored(RunStatus, row.status, what=f"the status of {row.id}")
         limited = amend(Budget(limits=status.budget.limits), message.budget, wall_time=0.0)
         budget = status.budget.model_copy(update={"limits": limited.limits})
         kept = status.model_copy(update={"budget": budget})

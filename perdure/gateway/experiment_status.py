@@ -3,8 +3,9 @@
 from temporalio.client import WorkflowExecutionDescription, WorkflowExecutionStatus
 
 from perdure.domain.experiments.messages import Progress
+from perdure.domain.experiments.plan import ExperimentBudget
 from perdure.domain.experiments.status import ExperimentStatus
-from perdure.domain.experiments.store import StoredExperiment, Totals
+from perdure.domain.experiments.store import StoredExperiment, Totals, UnreadableExperiment
 
 TRIED = 4
 WORDS = 300
@@ -32,6 +33,19 @@ def experiment_status(
         problem="" if progress is None else progress.problem,
         created_at=stored.created_at,
         ended_at=stored.ended_at,
+    )
+
+
+def unreadable_status(row: UnreadableExperiment) -> ExperimentStatus:
+    """What the row of an experiment tells without its plan."""
+    return ExperimentStatus(
+        **row.model_dump(exclude={"why"}),
+        arms=(),
+        repeats=1,
+        trials=0,
+        ended=0,
+        budget=ExperimentBudget(),
+        problem=row.why,
     )
 
 

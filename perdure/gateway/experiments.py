@@ -19,16 +19,33 @@ from perdure.domain.experiments.messages import (
 )
 from perdure.domain.experiments.plan import Entry, ExperimentBudget, Plan, trial_task
 from perdure.domain.experiments.status import ExperimentStatus
-from perdure.domain.experiments.store import ExperimentStore, Place, StoredExperiment, Totals
+from perdure.domain.experiments.store import (
+    ExperimentStore,
+    Place,
+    StoredExperiment,
+    Totals,
+    UnreadableExperiment,
+)
 from perdure.domain.experiments.trials import Trial
-from perdure.domain.foundation.errors import InvalidInput, NotAllowed, NotFound, PerdureError
+from perdure.domain.foundation.errors import (
+    InvalidInput,
+    NotAllowed,
+    NotFound,
+    PerdureError,
+    Unreadable,
+)
 from perdure.domain.foundation.names import EXPERIMENT_WORKFLOW, loops_queue
 from perdure.domain.foundation.problems import nearest_name, shown
 from perdure.domain.ports import RecordStore
 from perdure.domain.run.spec import Placement
 from perdure.domain.specs import RUN_SPEC
 from perdure.gateway.claim_run_id import checked_id
-from perdure.gateway.experiment_status import ended_outside, experiment_status, failing_step
+from perdure.gateway.experiment_status import (
+    ended_outside,
+    experiment_status,
+    failing_step,
+    unreadable_status,
+)
 from perdure.gateway.start import Starter
 from perdure.gateway.temporal_gateway import TemporalGateway
 
@@ -122,7 +139,12 @@ class Experiments:
         """Stored experiments, the newest first; neither server nor workers are asked."""
         found = await self._store.list(limit=limit, after=after)
         totals = await self._store.totals([one.id for one in found])
-        return [experiment_status(one, totals[one.id], None) for one in found]
+        return [
+            unreadable_status(one)
+            if isinstance(one, UnreadableExperiment)
+            else experiment_status(one, totals[one.id], None)
+            for one in found
+        ]
 
     async def status(self, id: str) -> ExperimentStatus:
         """The status of an experiment."""
@@ -198,12 +220,16 @@ class Experiments:
         return await self.status(id)
 
     async def delete(self, id: str) -> None:
-        """Delete an ended experiment; its runs stay.
+        """Delete an ended experiment, or one that cannot be read; its runs stay.
 
         Raises:
             NotAllowed: it is open.
         """
-        stored = await self.stored(id)
+        try:
+            stored = await self.stored(id)
+        except Unreadable:
+            await self._store.delete(id)
+            return
         if stored.state != "ended":
             raise NotAllowed(
                 f"{id} is {stored.state}.", cure=f"Stop it first: perdure experiment stop {id}"

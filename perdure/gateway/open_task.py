@@ -24,7 +24,7 @@ from perdure.domain.foundation.errors import (
 )
 from perdure.domain.foundation.names import WORKFLOW_TYPES
 from perdure.domain.foundation.problems import shown
-from perdure.domain.foundation.tolerance import read
+from perdure.domain.foundation.tolerance import read_stored
 from perdure.domain.model_availability import unserved
 from perdure.domain.ports import RecordStore
 from perdure.domain.run.result import RunResult
@@ -222,7 +222,10 @@ def _fields(asked: OpenTaskRequest) -> Mapping[str, JsonValue]:
 
 def was_refused(row: StoredRun) -> bool:
     """Whether a run was refused before it began; then its id is free."""
-    return row.result is not None and read(RunResult, row.result).reason in REFUSED
+    return (
+        row.result is not None
+        and read_stored(RunResult, row.result, what=f"the result of {row.id}").reason in REFUSED
+    )
 
 
 def result_of_same(row: StoredRun, asked: Wish) -> str:

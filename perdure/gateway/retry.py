@@ -13,7 +13,7 @@ from perdure.domain.delegation.spec import DelegationSpec
 from perdure.domain.delegation.state import DelegationState
 from perdure.domain.delegation.state import cleared as cleared_course
 from perdure.domain.foundation.errors import NotAllowed, NotFound, PerdureError
-from perdure.domain.foundation.tolerance import read
+from perdure.domain.foundation.tolerance import read_stored
 from perdure.domain.ports import BlobStore, RecordStore
 from perdure.domain.refine.resume import cleared, forgiving
 from perdure.domain.refine.spec import RefineSpec
@@ -157,7 +157,7 @@ def _as_amended(budget: Budget, spec: Spec, row: StoredRun) -> Budget:
     """
     if row.status is None:
         return budget
-    kept = read(RunStatus, row.status).budget.limits
+    kept = read_stored(RunStatus, row.status, what=f"the status of {row.id}").budget.limits
     limits = with_amendments(budget.limits, asked=spec.budget, kept=kept)
     return budget.model_copy(update={"limits": limits})
 

@@ -15,7 +15,7 @@ from perdure.domain.foundation.errors import (
     StoreError,
 )
 from perdure.domain.foundation.names import learn_run_id, tools_queue
-from perdure.domain.foundation.tolerance import read
+from perdure.domain.foundation.tolerance import read_stored
 from perdure.domain.ports import BlobStore, RecordStore
 from perdure.domain.run.child_runs import lineage
 from perdure.domain.run.cost_report import CostReport, add_up
@@ -78,7 +78,7 @@ class Looking:
         row = await self._records.run(run)
         stored = row is not None and row.ended_at is not None and row.result
         if row is not None and stored and await self._newer_life(row) is None:
-            return await self._whole(read(RunResult, stored))
+            return await self._whole(read_stored(RunResult, stored, what=f"the result of {run}"))
         if not wait:
             look = await self._server.look(run)
             if look is not None and look.open:
@@ -141,7 +141,10 @@ class Looking:
     async def records(self, run: str) -> list[IterationRecord]:
         """See `Gateway.records`."""
         texts = await self._records.records(run)
-        return [read(IterationRecord, text) for text in texts]
+        return [
+            read_stored(IterationRecord, text, what=f"iteration {number} of {run}")
+            for number, text in enumerate(texts, start=1)
+        ]
 
     async def costs(self, run: str | None) -> CostReport:
         """See `Gateway.costs`."""

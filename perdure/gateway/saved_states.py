@@ -13,7 +13,7 @@ from perdure.domain.budget.envelope import Budget
 from perdure.domain.delegation.state import DelegationState
 from perdure.domain.foundation.errors import InvalidInput, NotAllowed, NotFound, StoreError
 from perdure.domain.foundation.refs import addresses_in
-from perdure.domain.foundation.tolerance import read, read_as
+from perdure.domain.foundation.tolerance import read, read_as, read_stored
 from perdure.domain.llm.transcript import Link, TranscriptRef
 from perdure.domain.ports import BlobStore, RecordStore
 from perdure.domain.refine.resume import completed
@@ -58,7 +58,10 @@ class StoredStates:
     async def records(self, run: str) -> list[IterationRecord]:
         """The records of all iterations of a run."""
         texts = await self._records.records(run)
-        return [read(IterationRecord, text) for text in texts]
+        return [
+            read_stored(IterationRecord, text, what=f"iteration {number} of {run}")
+            for number, text in enumerate(texts, start=1)
+        ]
 
     async def after(
         self, row: StoredRun, iteration: int

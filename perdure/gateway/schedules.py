@@ -7,6 +7,7 @@ the schedule is created again from it.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import TypeVar
 from uuid import uuid4
@@ -23,14 +24,20 @@ from temporalio.client import (
 )
 from temporalio.service import RPCError, RPCStatusCode
 
-from perdure.domain.foundation.errors import Conflict, InvalidInput, NotFound, PerdureError
+from perdure.domain.foundation.errors import (
+    Conflict,
+    InvalidInput,
+    NotFound,
+    PerdureError,
+    Unreadable,
+)
 from perdure.domain.foundation.names import schedule_id
 from perdure.domain.foundation.problems import nearest_name
 from perdure.domain.ports import RecordStore
 from perdure.domain.run.fairness import Turn
 from perdure.domain.schedules.plan import SchedulePlan, month_of
 from perdure.domain.schedules.status import ScheduleStatus, Triggered
-from perdure.domain.schedules.store import ScheduleStore, StoredSchedule
+from perdure.domain.schedules.store import ScheduleStore, StoredSchedule, UnreadableSchedule
 from perdure.domain.specs import RUN_SPEC
 from perdure.gateway.claim_run_id import unreserved
 from perdure.gateway.schedule_spec import (
@@ -124,8 +131,13 @@ class Schedules:
         return await self.status(plan.name)
 
     async def list(self) -> Sequence[ScheduleStatus]:
-        """All schedules by name."""
-        return await asyncio.gather(*(self._status(one) for one in await self._store.list()))
+        """All schedules by name; `unreadable` names those that are passed over."""
+        stored = [one for one in await self._store.list() if isinstance(one, StoredSchedule)]
+        return await asyncio.gather(*(self._status(one) for one in stored))
+
+    async def unreadable(self) -> Sequence[UnreadableSchedule]:
+        """Schedules whose rows this version cannot read."""
+        return [one for one in await self._store.list() if isinstance(one, UnreadableSchedule)]
 
     async def status(self, name: str) -> ScheduleStatus:
         """The status of a schedule."""
@@ -172,9 +184,10 @@ class Schedules:
         return Triggered(schedule=name, why="the server has taken it, and not said yet what came")
 
     async def delete(self, name: str) -> None:
-        """Delete a schedule; its runs stay, and open ones go on."""
-        stored = await self._stored(name)
-        handle = await self._handle(stored.plan.name)
+        """Delete a schedule, also one that cannot be read; its runs stay, and open ones go on."""
+        with suppress(Unreadable):
+            await self._stored(name)
+        handle = await self._handle(name)
         with self._server.translated():
             try:
                 await handle.delete()
@@ -220,7 +233,7 @@ class Schedules:
     async def _stored(self, name: str) -> StoredSchedule:
         found = await self._store.get(name)
         if found is None or found.deleted_at is not None:
-            near = nearest_name(name, [one.plan.name for one in await self._store.list()])
+            near = nearest_name(name, [one.name for one in await self._store.list()])
             hint = f" Did you mean {near}?" if near else ""
             raise NotFound(f"There is no schedule {name!r}.{hint}", cure="perdure schedule list")
         return found

@@ -14,7 +14,7 @@ from perdure.domain.evaluation.outcomes import (
     lifecycle,
     with_nothing_to_show,
 )
-from perdure.domain.foundation.tolerance import read
+from perdure.domain.foundation.tolerance import read_stored
 from perdure.domain.refine.spec import RefineSpec
 from perdure.domain.roles.spec import RolesSpec, planned_rounds
 from perdure.domain.run.child_runs import ChildStatus
@@ -67,11 +67,17 @@ def _limit(spec: Spec) -> int | None:
 
 def stored_status(row: StoredRun) -> RunStatus:
     """The status of a run from its row alone."""
-    kept = read(RunStatus, row.status) if row.status else _bare(row)
+    kept = (
+        read_stored(RunStatus, row.status, what=f"the status of {row.id}")
+        if row.status
+        else _bare(row)
+    )
     kept = kept.model_copy(update={"source": "store"})
     if row.ended_at is None:
         return kept
-    result = read(RunResult, row.result) if row.result else None
+    result = (
+        read_stored(RunResult, row.result, what=f"the result of {row.id}") if row.result else None
+    )
     kept = kept.model_copy(
         update={
             "phase": "ended",

@@ -39,6 +39,7 @@ if TYPE_CHECKING:  # imported for types only: few commands need them, and the ot
     from perdure.domain.run.figures import ServerLoad
     from perdure.domain.schedules.plan import SchedulePlan
     from perdure.domain.schedules.status import ScheduleStatus, Triggered
+    from perdure.domain.schedules.store import UnreadableSchedule
     from perdure.gateway.upkeep import Duty
 
 
@@ -274,6 +275,10 @@ class ScheduleGateway(Protocol):
 
     async def list(self) -> "Sequence[ScheduleStatus]":
         """All schedules by name."""
+        ...
+
+    async def unreadable(self) -> "Sequence[UnreadableSchedule]":
+        """Those that `list` passes over, because this version cannot read them."""
         ...
 
     async def status(self, name: str) -> "ScheduleStatus":

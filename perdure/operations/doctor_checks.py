@@ -274,6 +274,13 @@ async def schedules(connect: Connect) -> AsyncIterator[Check]:
     """Schedules that start nothing, or whose starts were refused."""
     with suppress(ServiceUnavailable):  # another check reports an absent server
         async with connect(start=False, on_progress=lambda _: None) as services:
+            for broken in await services.schedules().unreadable():
+                yield Check(
+                    name=SCHEDULES,
+                    state="warning",
+                    found=broken.why,
+                    cure=f"Delete it: perdure schedule delete {broken.name}",
+                )
             found = await services.schedules().list()
             for one in found:
                 if one.problem or one.refused or one.missed:

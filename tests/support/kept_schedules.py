@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from perdure.domain.foundation.errors import NotFound
 from perdure.domain.schedules.plan import SchedulePlan
 from perdure.domain.schedules.status import ScheduleStatus, Triggered
-from perdure.domain.schedules.store import ScheduledStart
+from perdure.domain.schedules.store import ScheduledStart, UnreadableSchedule
 
 NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
 REFUSED = "20 of 20 USD of this month are spent"
@@ -30,6 +30,9 @@ class MemorySchedules:
         )
         self.kept[plan.name] = made
         return made
+
+    async def unreadable(self) -> list[UnreadableSchedule]:
+        return []
 
     async def list(self) -> list[ScheduleStatus]:
         return sorted(self.kept.values(), key=lambda one: one.plan.name)

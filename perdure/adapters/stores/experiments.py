@@ -15,9 +15,11 @@ from perdure.domain.experiments.store import (
     Place,
     StoredExperiment,
     Totals,
+    UnreadableExperiment,
 )
 from perdure.domain.experiments.trials import Trial, total_usd
-from perdure.domain.foundation.tolerance import read
+from perdure.domain.foundation.errors import Unreadable
+from perdure.domain.foundation.tolerance import read_stored
 
 LOCK = "experiments"
 WRITTEN_AT_ONCE = 500
@@ -64,7 +66,7 @@ class SqlExperiments:
 
     async def list(
         self, *, limit: int = 100, after: Place | None = None
-    ) -> Sequence[StoredExperiment]:
+    ) -> Sequence[StoredExperiment | UnreadableExperiment]:
         row = experiments.c
         query = select(experiments).order_by(row.created_at.desc(), row.id)
         if after is not None:
@@ -74,7 +76,7 @@ class SqlExperiments:
             )
         async with self._database.read() as connection:
             rows = (await connection.execute(query.limit(limit))).mappings().all()
-        return [_experiment(row) for row in rows]
+        return [_listed(row) for row in rows]
 
     async def put_plan(self, id: str, plan: Plan) -> None:
         told = plan.model_dump_json(by_alias=True)
@@ -102,13 +104,14 @@ class SqlExperiments:
         query = select(inputs.entry).where(inputs.experiment == id, inputs.position == position)
         async with self._database.read() as connection:
             found = await connection.scalar(query)
-        return None if found is None else read(Entry, found)
+        return None if found is None else _entry(found, id, position)
 
     async def entries(self, id: str) -> Sequence[Entry]:
         inputs = experiment_inputs.c
         query = select(inputs.entry).where(inputs.experiment == id).order_by(inputs.position)
         async with self._database.read() as connection:
-            return [read(Entry, text) for text in await connection.scalars(query)]
+            rows = enumerate(await connection.scalars(query))
+            return [_entry(text, id, position) for position, text in rows]
 
     async def put_trial(self, id: str, trial: Trial) -> None:
         row = {
@@ -131,13 +134,13 @@ class SqlExperiments:
         query = select(trials.trial).where(trials.experiment == id, trials.number == number)
         async with self._database.read() as connection:
             found = await connection.scalar(query)
-        return None if found is None else read(Trial, found)
+        return None if found is None else _trial(found, id)
 
     async def trials(self, id: str) -> Sequence[Trial]:
         trials = experiment_trials.c
         query = select(trials.trial).where(trials.experiment == id).order_by(trials.number)
         async with self._database.read() as connection:
-            return [read(Trial, text) for text in await connection.scalars(query)]
+            return [_trial(text, id) for text in await connection.scalars(query)]
 
     async def totals(self, ids: Sequence[str]) -> Mapping[str, Totals]:
         trials = experiment_trials.c
@@ -166,7 +169,7 @@ class SqlExperiments:
         trials = experiment_trials.c
         query = select(trials.trial).where(trials.experiment == id, trials.tokens.is_(None))
         async with self._database.read() as connection:
-            return [read(Trial, text) for text in await connection.scalars(query)]
+            return [_trial(text, id) for text in await connection.scalars(query)]
 
     async def note(
         self, id: str, state: ExperimentState, *, reason: EndReason = "", at: datetime
@@ -220,10 +223,32 @@ def _pages(id: str, entries: Sequence[Entry], *, first: int) -> list[list[dict[s
     return [rows[at : at + WRITTEN_AT_ONCE] for at in range(0, len(rows), WRITTEN_AT_ONCE)]
 
 
+def _entry(text: str, id: str, position: int) -> Entry:
+    return read_stored(Entry, text, what=f"the input {position + 1} of {id}")
+
+
+def _trial(text: str, id: str) -> Trial:
+    return read_stored(Trial, text, what=f"a trial of {id}")
+
+
+def _listed(row: RowMapping) -> StoredExperiment | UnreadableExperiment:
+    try:
+        return _experiment(row)
+    except Unreadable as error:
+        kept = {name: row[name] for name in UnreadableExperiment.model_fields if name in row}
+        return UnreadableExperiment.model_validate({**kept, "why": f"{error.message} {error.cure}"})
+
+
 def _experiment(row: RowMapping) -> StoredExperiment:
+    id = row["id"]
     return StoredExperiment(
-        id=row["id"],
-        plan=read(Plan, row["plan"]),
+        id=id,
+        plan=read_stored(
+            Plan,
+            row["plan"],
+            what=f"the experiment {id}",
+            cure=f"Run the version that wrote it, or forget it: perdure experiment delete {id}",
+        ),
         inputs=int(row["inputs"]),
         digest=row["digest"],
         created_at=row["created_at"],

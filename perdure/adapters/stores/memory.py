@@ -27,8 +27,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.encryption import Cells
 from perdure.adapters.stores.tables import memory, memory_origins, memory_totals, memory_uses
-from perdure.domain.foundation.errors import InvalidInput, NotFound, StoreError
-from perdure.domain.foundation.tolerance import read_as
+from perdure.domain.foundation.errors import InvalidInput, NotFound, Unreadable
+from perdure.domain.foundation.tolerance import first_problem, read_as
 from perdure.domain.memory.deduplication import merged, same_lesson, telltale_terms
 from perdure.domain.memory.entries import MEMORY_ENTRY, Kind, Learning, MemoryEntry, Skill
 from perdure.domain.memory.ranking import fades_at, selective
@@ -61,12 +61,12 @@ def row_of(entry: MemoryEntry, cells: Cells) -> dict[str, object]:
 
 
 def entry_of(row: str, *, name: str) -> MemoryEntry:
-    """The entry in a row's JSON; raises `StoreError` with the id if it cannot be read."""
+    """The entry in a row's JSON; raises `Unreadable` with the id if it cannot be read."""
     try:
         return read_as(MEMORY_ENTRY, row)
     except ValidationError as error:
-        raise StoreError(
-            f"The entry {name} of memory cannot be read by this version: {_fact(error)}.",
+        raise Unreadable(
+            f"The entry {name} of memory cannot be read by this version: {first_problem(error)}.",
             cure=f"Run the version that wrote it, or drop it: perdure memory forget {name}",
         ) from error
 
@@ -78,16 +78,10 @@ def readable(rows: Iterable[tuple[str, str]]) -> tuple[list[MemoryEntry], list[s
     for name, row in rows:
         try:
             entries.append(entry_of(row, name=name))
-        except StoreError as error:
+        except Unreadable as error:
             _log.warning("memory_entry_unreadable", entry=name, fault=error.message)
             unreadable.append(name)
     return entries, unreadable
-
-
-def _fact(error: ValidationError) -> str:
-    first = error.errors(include_url=False, include_input=False)[0]
-    where = ".".join(str(part) for part in first["loc"])
-    return f"{where}: {first['msg']}" if where else first["msg"]
 
 
 def category_forms(name: str, cells: Cells) -> list[str]:

@@ -12,10 +12,11 @@ from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.schedule_books import Books
 from perdure.adapters.stores.tables import runs, schedule_starts, schedules
 from perdure.domain.budget.envelope import BudgetLimits
-from perdure.domain.foundation.tolerance import read
+from perdure.domain.foundation.errors import Unreadable
+from perdure.domain.foundation.tolerance import read_stored
 from perdure.domain.schedules.admission import Admitted, MonthlySpend, TurnedAway, admission
 from perdure.domain.schedules.plan import SchedulePlan, month_of
-from perdure.domain.schedules.store import ScheduledStart, StoredSchedule
+from perdure.domain.schedules.store import ScheduledStart, StoredSchedule, UnreadableSchedule
 
 LOCK = "schedules"
 MORE: Literal["more"] = "more"
@@ -34,7 +35,7 @@ class SqlSchedules:
             await self._lock(connection, plan.name)
             known = await _row(connection, plan.name)
             if known is not None and known["deleted_at"] is None and not replace:
-                return read(SchedulePlan, known["plan"]) == plan
+                return _plan(known) == plan
             row = {
                 "name": plan.name,
                 "plan": told,
@@ -55,10 +56,10 @@ class SqlSchedules:
             row = await _row(connection, name)
         return None if row is None else _schedule(row)
 
-    async def list(self) -> Sequence[StoredSchedule]:
+    async def list(self) -> Sequence[StoredSchedule | UnreadableSchedule]:
         query = select(schedules).where(schedules.c.deleted_at.is_(None)).order_by(schedules.c.name)
         async with self._database.read() as connection:
-            return [_schedule(row) for row in (await connection.execute(query)).mappings()]
+            return [_listed(row) for row in (await connection.execute(query)).mappings()]
 
     async def mark_deleted(self, name: str, *, at: datetime) -> bool:
         change = (
@@ -92,7 +93,7 @@ class SqlSchedules:
                 return MORE
             if (given := await _given(connection, run)) is not None:
                 return given
-            plan = read(SchedulePlan, known["plan"])
+            plan = _plan(known)
             if plan.month.unlimited:
                 found: Admitted | TurnedAway = Admitted(
                     cost_usd=asked.cost_usd or None, tokens=asked.tokens or None
@@ -109,7 +110,7 @@ class SqlSchedules:
             known = await _row(connection, name)
             if known is None:
                 return MonthlySpend()
-            return await self._books.month(connection, read(SchedulePlan, known["plan"]), at=at)
+            return await self._books.month(connection, _plan(known), at=at)
 
     async def starts(self, name: str, *, limit: int = 20) -> Sequence[ScheduledStart]:
         query = (
@@ -129,7 +130,7 @@ class SqlSchedules:
             known = await _row(connection, name)
             if known is None:
                 return 0
-            began, _ = month_of(at, read(SchedulePlan, known["plan"]).times.zone)
+            began, _ = month_of(at, _plan(known).times.zone)
             query = select(func.count()).where(
                 schedule_starts.c.schedule == name,
                 schedule_starts.c.refused.is_not(None),
@@ -207,9 +208,26 @@ async def _row(connection: AsyncConnection, name: str) -> RowMapping | None:
     return found.mappings().first()
 
 
+def _plan(row: RowMapping) -> SchedulePlan:
+    name = row["name"]
+    return read_stored(
+        SchedulePlan,
+        row["plan"],
+        what=f"the schedule {name}",
+        cure=f"Run the version that wrote it, or delete it: perdure schedule delete {name}",
+    )
+
+
+def _listed(row: RowMapping) -> StoredSchedule | UnreadableSchedule:
+    try:
+        return _schedule(row)
+    except Unreadable as error:
+        return UnreadableSchedule(name=row["name"], why=f"{error.message} {error.cure}")
+
+
 def _schedule(row: RowMapping) -> StoredSchedule:
     return StoredSchedule(
-        plan=read(SchedulePlan, row["plan"]),
+        plan=_plan(row),
         created_at=row["created_at"],
         changed_at=row["changed_at"],
         deleted_at=row["deleted_at"],

@@ -34,6 +34,19 @@ class StoredExperiment(FrozenModel):
         return self.inputs * self.plan.trials_per_input
 
 
+class UnreadableExperiment(FrozenModel):
+    """A row whose plan this version cannot read; `why` says what is wrong and what to do."""
+
+    id: str
+    name: str
+    state: str
+    reason: str
+    inputs: int
+    created_at: datetime
+    ended_at: datetime | None = None
+    why: str
+
+
 class Totals(FrozenModel):
     """The trials of an experiment, added up; `spent_usd` is None where a price is unknown."""
 
@@ -57,12 +70,12 @@ class ExperimentStore(Protocol):
         ...
 
     async def get(self, id: str) -> StoredExperiment | None:
-        """An experiment, or None."""
+        """An experiment, or None; raises `Unreadable` where its row cannot be read."""
         ...
 
     async def list(
         self, *, limit: int = 100, after: Place | None = None
-    ) -> Sequence[StoredExperiment]:
+    ) -> Sequence[StoredExperiment | UnreadableExperiment]:
         """The newest experiments first, or those behind a place."""
         ...
 

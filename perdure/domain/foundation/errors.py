@@ -16,7 +16,8 @@ PerdureError
 │   ├── MonthSpent          month_spent                   a schedule's budget of the month is spent
 │   └── NoRoom              no_room                       as many runs are open as may be
 ├── StoreError              store_error          exit 3   blobs or tables cannot be read or written
-│   └── StoreAway           store_away                    they will be, when the store is back
+│   ├── StoreAway           store_away                    they will be, when the store is back
+│   └── Unreadable          unreadable                    this version cannot read what is there
 ├── ModelError              see `perdure.domain.llm.errors`
 └── ToolFailure             tool_error                    a tool refused or failed
 """
@@ -168,6 +169,12 @@ class StoreAway(StoreError):
     """The store is away, full or locked: nothing is wrong with what was asked, and it heals."""
 
     code = "store_away"
+
+
+class Unreadable(StoreError):
+    """The store has it, and this version cannot read it: a newer one wrote it, or it is damaged."""
+
+    code = "unreadable"
 
 
 class FolderGone(PerdureError):

@@ -18,11 +18,14 @@ from typing import TypeVar
 from pydantic import BaseModel, JsonValue, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
+from perdure.domain.foundation.errors import Unreadable
+
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
 UNKNOWN = "extra_forbidden"
 NEWER = "literal_error"
 TAG = "type"
+WROTE_IT = "Run the version that wrote it."
 # How an unknown value of a field that only describes is read, by the field's name.
 STAND_INS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {"outcome": ("failed", "error"), "phase": ("executing",), "severity": ("important",)}
@@ -41,6 +44,28 @@ def read(model: type[M], data: str | bytes) -> M:
     except ValidationError as error:
         known, _ = without_unknown(data, error)
         return _again(lambda: model.model_validate_json(known), error)
+
+
+def read_stored(model: type[M], data: str | bytes, *, what: str, cure: str = WROTE_IT) -> M:
+    """A model from what the store holds of `what`, such as `the result of run-1`.
+
+    Raises:
+        Unreadable: this version cannot read it.
+    """
+    try:
+        return read(model, data)
+    except ValidationError as error:
+        raise Unreadable(
+            f"The store holds {what}, but this version cannot read it: {first_problem(error)}.",
+            cure=cure,
+        ) from error
+
+
+def first_problem(error: ValidationError) -> str:
+    """The first problem of a validation with its place, without the value found there."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    where = ".".join(str(part) for part in first["loc"])
+    return f"{where}: {first['msg']}" if where else first["msg"]
 
 
 def read_as(adapter: TypeAdapter[T], data: str | bytes) -> T:

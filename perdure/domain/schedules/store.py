@@ -18,6 +18,18 @@ class StoredSchedule(FrozenModel):
     changed_at: datetime
     deleted_at: datetime | None = None
 
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.plan.name
+
+
+class UnreadableSchedule(FrozenModel):
+    """A row whose plan this version cannot read; `why` says what is wrong and what to do."""
+
+    name: str
+    why: str
+
 
 class ScheduledStart(FrozenModel):
     """A start that a schedule made: `refused` says why it came to nothing, if it did."""
@@ -35,10 +47,10 @@ class ScheduleStore(Protocol):
         ...
 
     async def get(self, name: str) -> StoredSchedule | None:
-        """A schedule by its name, deleted ones too."""
+        """A schedule by its name, deleted ones too; raises `Unreadable`."""
         ...
 
-    async def list(self) -> Sequence[StoredSchedule]:
+    async def list(self) -> Sequence[StoredSchedule | UnreadableSchedule]:
         """Those that were not deleted, by name."""
         ...
 

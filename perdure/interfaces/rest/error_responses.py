@@ -24,6 +24,7 @@ from perdure.domain.foundation.errors import (
     PerdureError,
     ServiceUnavailable,
     StoreError,
+    Unreadable,
 )
 from perdure.domain.foundation.problems import allowed, nearest_name, path_of, shown
 from perdure.domain.llm.errors import ModelError
@@ -252,6 +253,8 @@ def _status(error: PerdureError) -> tuple[int, dict[str, str]]:
             return 404, {}
         case NotAllowed():
             return 409, {}
+        case Unreadable():
+            return 500, {}  # no retry helps
         case ServiceUnavailable() | StoreError():
             return 503, {"retry-after": str(RETRY_AFTER_S)}
         case ModelError():

@@ -12,6 +12,7 @@ from perdure.interfaces.rest.paging import PAGE, CursorText, Limit, cursors
 from perdure.interfaces.rest.request_limits import BoundedRoute
 from perdure.interfaces.rest.schemas import Page
 from perdure.interfaces.rest.settings import ApiSite
+from perdure.interfaces.unreadable_memory import unreadable_note
 
 router = APIRouter(prefix="/api/v1/library/{shelf}", tags=["library"], route_class=BoundedRoute)
 Entry = Annotated[str, Path(min_length=1, max_length=200, description="The `id` in the list.")]
@@ -45,6 +46,7 @@ async def list_library(
     return LibraryPage(
         items=tuple(found[offset : offset + limit]),
         cursor=pages.after(offset, limit=limit, total=len(found)),
+        note=await unreadable_note(site.services.memory) if cursor is None else "",
     )
 
 

@@ -36,9 +36,10 @@ Name = Annotated[str, Path(pattern=NAME, max_length=LONGEST_NAME, description="I
 
 
 class Schedules(FrozenModel):
-    """All schedules, by name."""
+    """All schedules, by name; `note` names those that cannot be read."""
 
     items: tuple[ScheduleStatus, ...] = ()
+    note: str = ""
 
 
 class ScheduleBody(FrozenModel):
@@ -66,7 +67,9 @@ class ScheduleNoteBody(FrozenModel):
 @router.get("")
 async def list_schedules(site: Site, _: Reader) -> Schedules:
     """All schedules with their next starts and what their month has cost."""
-    return Schedules(items=tuple(await _schedules(site).list()))
+    schedules = _schedules(site)
+    note = " ".join(one.why for one in await schedules.unreadable())
+    return Schedules(items=tuple(await schedules.list()), note=note)
 
 
 @router.post("", status_code=201)

@@ -25,6 +25,7 @@ from perdure.interfaces.cli.views.memory import (
 )
 from perdure.interfaces.formatting import one_line
 from perdure.interfaces.skill_files import read_skill
+from perdure.interfaces.unreadable_memory import unreadable_note
 
 SHOWN: tuple[Kind, ...] = ("learning", "episode", "pattern", "skill")
 Name = Annotated[str, Parameter(name="NAME")]
@@ -120,6 +121,8 @@ async def list_skills(*, category: str | None = None, session: Given) -> None:
         found = await _skills(services.memory, category)
         data = {"type": "skills", "skills": [entry_data(skill, now) for skill in found]}
         session.output.show(skills_view(found), data)
+        if note := await unreadable_note(services.memory):
+            session.output.note(note)
 
 
 @skills_app.command

@@ -14,6 +14,7 @@ from perdure.interfaces.cli.commands.parameters import Given
 from perdure.interfaces.cli.views.layout import GOOD, line
 from perdure.interfaces.cli.views.memory import mined_view, patterns_view, schedule_view
 from perdure.interfaces.skill_files import read_skill
+from perdure.interfaces.unreadable_memory import unreadable_note
 
 Entry = Annotated[str, Parameter(name="ID")]
 _EVERY = re.compile(r"(?P<count>\d+)\s*(?P<unit>[smhd])")
@@ -37,6 +38,8 @@ async def list_patterns(*, state: PatternState | None = None, session: Given) ->
         found = await deciding.patterns(services.memory, state=state)
         data = {"type": "patterns", "patterns": [item.model_dump(mode="json") for item in found]}
         session.output.show(patterns_view(found), data)
+        if note := await unreadable_note(services.memory):
+            session.output.note(note)
 
 
 @patterns_app.command

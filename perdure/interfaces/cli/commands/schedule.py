@@ -139,6 +139,8 @@ async def list_schedules(*, session: Given) -> None:
         found = await services.schedules().list()
         data = {"type": "schedules", "schedules": [one.model_dump(mode="json") for one in found]}
         session.output.show(schedules_view(found), data)
+        for broken in await services.schedules().unreadable():
+            session.output.note(broken.why)
 
 
 @schedule_app.command

@@ -32,8 +32,13 @@ def experiments_view(found: Sequence[ExperimentStatus]) -> RenderableType:
     rows = [
         (one.id, one_line(one.name, 40), one.state, progress_words(one), ", ".join(one.arms))
         for one in found
+        if one.trials
     ]
-    return table(("id", "name", "state", "progress", "arms"), rows, whole=("id",))
+    return stack(
+        table(("id", "name", "state", "progress", "arms"), rows, whole=("id",)) if rows else None,
+        # Without trials it is a row that cannot be read; its problem says so.
+        *(line((f"! {one.problem}", WARN)) for one in found if not one.trials),
+    )
 
 
 def status_view(status: ExperimentStatus) -> RenderableType:

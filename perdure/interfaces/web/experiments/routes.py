@@ -51,7 +51,7 @@ def _row(status: ExperimentStatus) -> Row:
         address=at("experiments", status.id),
         name=status.name,
         state=state_words(status.state, status.reason),
-        progress=progress_words(status),
+        progress=progress_words(status) if status.trials else status.problem,
         share=status.ended / status.trials if status.trials else 0.0,
         arms=", ".join(status.arms),
     )

@@ -57,7 +57,9 @@ class StartRow:
 async def show_all(visit: Here) -> Response:
     """List all schedules by name."""
     found = await visit.api.get("/schedules", Schedules)
-    return visit.page("schedules/list.html", rows=[_row(one) for one in found.items])
+    return visit.page(
+        "schedules/list.html", rows=[_row(one) for one in found.items], note=found.note
+    )
 
 
 @router.get("/schedules/new")
