@@ -22,7 +22,12 @@ from perdure.domain.run.cost_report import CostReport, report_of
 
 USUAL_DAYS = 30
 MOST_LINES = 1_000
-UNNAMED = {"label": "no label", "kind": "learning and deleted runs", "run": "deleted runs"}
+UNNAMED = {
+    "label": "no label",
+    "kind": "learning and deleted runs",
+    "owner": "nobody known",
+    "run": "deleted runs",
+}
 """What stands in the line without a name."""
 COLUMNS = (
     "calls", "input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens",
@@ -110,10 +115,13 @@ def csv_name(table: Spending) -> str:
     only = ""
     if table.only != ALL_CALLS:
         told = [
-            str(value) for value in (table.only.model, table.only.kind, table.only.label) if value
+            str(value)
+            for value in (table.only.model, table.only.kind, table.only.label, table.only.owner)
+            if value
         ]
         told += ["unlabelled"] if table.only.unlabelled else []
         told += ["unknown-kind"] if table.only.unknown_kind else []
+        told += ["unowned"] if table.only.unowned else []
         plain = _NO_NAME.sub("-", " ".join(told)).strip("-.")[:NAME_CHARACTERS]
         only = f"-only-{plain or 'some'}"
     return f"costs-by-{table.by}{only}-{table.period.since}-{table.period.until}.csv"

@@ -84,7 +84,7 @@ class JournalTotals:
     ) -> list[SpendLine]:
         """Sums of deleted rows by the values of one column, for calls that began on these days.
 
-        Their runs are no longer known: by run, all have no name.
+        Their runs are no longer known: by run and by owner, all have no name.
         """
         days = (
             spend_totals.c.day >= period.since.isoformat(),
@@ -92,10 +92,10 @@ class JournalTotals:
         )
         found = await connection.execute(select(spend_totals).where(*days))
         return [
-            _line(row, name=None if by == "run" else row[by])
+            _line(row, name=None if by in ("run", "owner") else row[by])
             for row in found.mappings()
             if only.model in (None, row["model"])
-            and only.takes(kind=row["kind"], label=row["label"])
+            and only.takes(kind=row["kind"], label=row["label"], owner=None)
         ]
 
     async def cells(self, connection: AsyncConnection) -> list[SpendCell]:
@@ -136,18 +136,20 @@ class JournalTotals:
         return len(rows)
 
     async def _added_up(self, connection: AsyncConnection, rows: Sequence[Row]) -> list[_Total]:
-        query = select(tombstones).where(tombstones.c.run.in_({row.root for row in rows}))
+        causes = {row.root: row.root.removeprefix(LEARNING) for row in rows}
+        asked = {*causes, *causes.values()}
+        query = select(tombstones).where(tombstones.c.run.in_(asked))
         stones = {row["run"]: row for row in (await connection.execute(query)).mappings()}
         totals: dict[str, _Total] = {}
         for row in rows:
-            stone = stones.get(row.root)
+            stone, cause = stones.get(row.root), stones.get(causes[row.root])
             one = _Total(
                 names={
                     "day": row.started_at.isoformat()[:10],
                     "model": row.model,
                     "phase": row.phase,
                     "kind": None if stone is None else stone["kind"],
-                    "label": None if stone is None else stone["label"],
+                    "label": None if cause is None else cause["label"],
                     "learning": row.run.startswith(LEARNING),
                     "unconfirmed": row.at_estimate or row.state in ("lost", "duplicate"),
                 }

@@ -14,6 +14,7 @@ from sqlalchemy import ColumnElement, RowMapping, Select, Text, and_, case, func
 
 from perdure.adapters.stores.attempts import was_sent
 from perdure.adapters.stores.database import Database
+from perdure.adapters.stores.run_owners import Owners, schedule_of, starter
 from perdure.adapters.stores.tables import attempts, run_savings, runs, tombstones
 from perdure.domain.budget.ledger import (
     ALL_CALLS,
@@ -54,19 +55,22 @@ class SqlLedger:
         self, by: SpendKey, period: Period, only: SpendFilter = ALL_CALLS
     ) -> list[SpendLine]:
         lines: dict[str | None, SpendLine] = {}
-        if by in ("kind", "label", "run") or only.asks_runs:
-            query = self._sums_of_runs(by, period, only)
+        owned = by == "owner" or only.asks_owners
+        if by in ("kind", "label", "owner", "run") or only.asks_runs:
+            query = self._sums_of_runs(by, period, only, owned=owned)
         else:
             query = self._sums(_day() if by == "day" else attempts.c.model, period, only)
         async with self._database.snapshot() as connection:
             for line in await self._totals.lines(connection, by, period, only):
                 name = line.name or None
                 lines[name] = lines.get(name, SpendLine(name=name)).plus(line)
+            owners = await Owners.read(connection) if owned else None
             for row in (await connection.execute(query)).mappings():
                 kind, label = _kind_and_label(row)
-                if not only.takes(kind=kind, label=label):
+                owner = None if owners is None else owners.of(row, label=label)
+                if not only.takes(kind=kind, label=label, owner=owner):
                     continue
-                name = {"kind": kind, "label": label}.get(by, row["name"])
+                name = {"kind": kind, "label": label, "owner": owner}.get(by, row["name"])
                 found = SpendLine(name=name, learned_from=_learned_from(by, name, kind))
                 lines[name] = lines.get(name, found).plus(_line(row))
         if by == "day":
@@ -112,20 +116,37 @@ class SqlLedger:
         return InputSavings.model_validate({name: int(value) for name, value in row.items()})
 
     def _sums_of_runs(
-        self, by: SpendKey, period: Period, only: SpendFilter
+        self, by: SpendKey, period: Period, only: SpendFilter, *, owned: bool
     ) -> "Select[tuple[object, ...]]":
-        """Sums by a key and the run on top, with the kind and label of that run."""
+        """Sums by a key and the run on top, with kind and label, and if asked who caused it."""
         of = attempts.c.root.label("root")
         key = {"day": _day(), "model": attempts.c.model}.get(by, attempts.c.root)
         sums = self._sums(key, period, only).add_columns(of).group_by(attempts.c.root).subquery()
+        # A run that learned has no row: the one that it learned from has its label.
+        cause, gone = runs.alias("cause"), tombstones.alias("gone_cause")
+        learned = and_(sums.c.root.startswith(LEARNING, autoescape=True), runs.c.id.is_(None))
+        of_run = case((learned, func.substr(sums.c.root, len(LEARNING) + 1)), else_=sums.c.root)
         # For a deleted run, its tombstone has the values to group by.
-        known = sums.outerjoin(runs, runs.c.id == sums.c.root).outerjoin(
-            tombstones, tombstones.c.run == sums.c.root
+        known = (
+            sums.outerjoin(runs, runs.c.id == sums.c.root)
+            .outerjoin(tombstones, tombstones.c.run == sums.c.root)
+            .outerjoin(cause, and_(learned, cause.c.id == of_run))
+            .outerjoin(gone, and_(learned, gone.c.run == of_run))
         )
-        # Two columns, no COALESCE: each is decrypted under the name of its own column.
-        labels = runs.c.label.label("label"), tombstones.c.label.label("former_label")
+        # Columns, no COALESCE: each is decrypted under the name of its own column.
+        labels = (
+            runs.c.label.label("label"),
+            tombstones.c.label.label("former_label"),
+            cause.c.label.label("cause_label"),
+            gone.c.label.label("former_cause_label"),
+        )
         kinds = runs.c.kind.label("kind"), tombstones.c.kind.label("former_kind")
-        return select(*sums.c, *labels, *kinds).select_from(known)
+        found = select(*sums.c, *labels, *kinds).select_from(known)
+        if not owned:
+            return found
+        return found.add_columns(
+            starter(of_run).label("starter"), schedule_of(of_run).label("schedule")
+        )
 
     def _sums(
         self, key: ColumnElement[str], period: Period, only: SpendFilter
@@ -162,7 +183,8 @@ def _day() -> ColumnElement[str]:
 def _kind_and_label(row: RowMapping) -> tuple[str | None, str | None]:
     """Those of the run on top, or what its tombstone says; None where the query did not ask."""
     kind = row.get("kind") or row.get("former_kind") or None
-    return kind, row.get("label") or row.get("former_label") or None
+    labels = ("label", "former_label", "cause_label", "former_cause_label")
+    return kind, next((row[name] for name in labels if row.get(name)), None)
 
 
 def _learned_from(by: SpendKey, name: str | None, kind: str | None) -> str | None:

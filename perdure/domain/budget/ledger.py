@@ -1,4 +1,4 @@
-"""What all runs spent in a period, added up by day, kind, label, model or run; and its port."""
+"""What all runs spent in a period, by day, kind, label, owner, model or run; and its port."""
 
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
@@ -9,35 +9,45 @@ from pydantic import model_validator
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.llm.usage import Usage
 
-SpendKey = Literal["day", "kind", "label", "model", "run"]
+SpendKey = Literal["day", "kind", "label", "owner", "model", "run"]
 
 
 class SpendFilter(FrozenModel):
     """Which calls a table holds; a None takes all.
 
-    Kind and label are those of the run at the top of a call's tree. `unlabelled` takes only runs
-    without a label, `unknown_kind` only runs of which no kind is known: what the lines without a
-    name of the tables by label and by kind hold.
+    Kind, label and owner are those of the run at the top of a call's tree; of a run that learned,
+    label and owner are those of the run that it learned from. `unlabelled` takes only runs without
+    a label, `unknown_kind` only runs of which no kind is known, `unowned` those of which no owner
+    is: what the lines without a name of the tables by label, kind and owner hold.
     """
 
     model: str | None = None
     kind: str | None = None
     label: str | None = None
+    owner: str | None = None
     unlabelled: bool = False
     unknown_kind: bool = False
+    unowned: bool = False
 
     @property
     def asks_runs(self) -> bool:
         """Whether it asks for more than a call itself says."""
         return self != SpendFilter(model=self.model)
 
-    def takes(self, *, kind: str | None, label: str | None) -> bool:
-        """Whether calls of a run of this kind and label are in it."""
+    @property
+    def asks_owners(self) -> bool:
+        """Whether it asks who caused a run."""
+        return self.unowned or self.owner is not None
+
+    def takes(self, *, kind: str | None, label: str | None, owner: str | None) -> bool:
+        """Whether calls of a run of this kind, label and owner are in it."""
         return (
             (self.kind is None or kind == self.kind)
             and (self.label is None or label == self.label)
             and not (self.unlabelled and label)
             and not (self.unknown_kind and kind)
+            and (self.owner is None or owner == self.owner)
+            and not (self.unowned and owner)
         )
 
 
@@ -70,11 +80,11 @@ class Period(FrozenModel):
 
 
 class SpendLine(FrozenModel):
-    """The model calls that share a day, a kind, a label, a model or the run on top of their tree.
+    """The model calls that share a day, kind, label, owner, model, or the run on top of their tree.
 
-    `name` is None for calls of runs without a label, and of runs that were deleted. `calls` is how
-    many attempts were sent; of these, `unpriced_calls` have no known price and `estimated_calls`
-    are booked at an estimate, as their worker died or the provider did not tell.
+    `name` is None for calls of runs without a label or a known owner, and of deleted runs. `calls`
+    is how many attempts were sent; of these, `unpriced_calls` have no known price and
+    `estimated_calls` are booked at an estimate, as their worker died or the provider did not tell.
     `known_cost_usd` is the cost of all that have a price. `learned_from` says of a run that only
     learned from another one which that is; people may call their own runs `learn-…` too.
     """
@@ -148,7 +158,7 @@ class Ledger(Protocol):
     ) -> list[SpendLine]:
         """What calls that began in the period used; the days in order, all else by cost.
 
-        Kind, label and run are those of the run at the top of a call's tree. By run, the line
+        Kind, label, owner and run are as in `SpendFilter`. By run, the line
         without a name holds runs that are gone and whose calls were added up.
         """
         ...

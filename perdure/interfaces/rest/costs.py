@@ -1,4 +1,4 @@
-"""What all runs spent in a period, by day, kind, label, model or run; as JSON or CSV."""
+"""What all runs spent in a period, by day, kind, label, owner, model or run; as JSON or CSV."""
 
 from datetime import date
 from typing import Annotated
@@ -17,6 +17,8 @@ router = APIRouter(tags=["costs"], route_class=BoundedRoute)
 Model = Annotated[str | None, Query(max_length=200, description="Only calls of this model.")]
 Kind = Annotated[str | None, Query(max_length=200, description="Only runs of this kind.")]
 Label = Annotated[str | None, Query(max_length=200, description="Only runs with this label.")]
+Owner = Annotated[str | None, Query(max_length=200, description="Only runs of this owner.")]
+Unowned = Annotated[bool, Query(description="Only runs of which no owner is known.")]
 Unlabelled = Annotated[bool, Query(description="Only runs without a label.")]
 UnknownKind = Annotated[
     bool, Query(description="Only runs of which no kind is known: learning and deleted ones.")
@@ -27,12 +29,20 @@ def asked_calls(
     model: Model = None,
     kind: Kind = None,
     label: Label = None,
+    owner: Owner = None,
     unlabelled: Unlabelled = False,
     unknown_kind: UnknownKind = False,
+    unowned: Unowned = False,
 ) -> SpendFilter:
     """Which calls a table holds."""
     return SpendFilter(
-        model=model, kind=kind, label=label, unlabelled=unlabelled, unknown_kind=unknown_kind
+        model=model,
+        kind=kind,
+        label=label,
+        owner=owner,
+        unlabelled=unlabelled,
+        unknown_kind=unknown_kind,
+        unowned=unowned,
     )
 
 
@@ -57,7 +67,9 @@ async def read_costs(
     """The spend of all runs in a period, and the prompt tokens that they saved.
 
     Kind, label and run are those of the run that somebody started: what runs below it spent counts
-    as its own. A line without a name holds runs without a label, and runs that were deleted.
+    as its own. The owner is who started it, its experiment or its schedule, by the audit trail.
+    What was learned from a run counts under its label and owner. A line without a name holds runs
+    without a label or a known owner, and runs that were deleted.
     The runs behind a line are those `by=run` with its day or name: their lines add up to it.
     """
     try:

@@ -5,11 +5,14 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from account_books import Books
+from account_books import FIRST, Books
 from pydantic import ValidationError
+from sqlalchemy import insert
 
+from perdure.adapters.stores.access import SqlAudit
 from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.encryption import Cells
+from perdure.adapters.stores.tables import schedule_starts
 from perdure.domain.budget.ledger import (
     ALL_CALLS,
     InputSavings,
@@ -19,6 +22,7 @@ from perdure.domain.budget.ledger import (
     SpendLine,
 )
 from perdure.domain.llm.usage import Usage
+from perdure.domain.run.audit import AuditEntry
 from perdure.domain.run.cost_report import add_up, report_of
 
 DAYS = Period(since=date(2026, 1, 2), until=date(2026, 1, 3))
@@ -189,3 +193,59 @@ async def test_all_that_was_ever_spent_is_what_the_rows_add_up_to(books: Books) 
     assert report_of((), []) == add_up((), [])
     await books.call(None)
     assert report_of((), await books.ledger.cells()).total.cost_usd is None
+
+
+async def test_what_was_learned_counts_under_the_label_of_the_run_it_was_learned_from(
+    books: Books,
+) -> None:
+    await books.run("a", label="shop")
+    await books.run("learn-more", label="other")  # a run that somebody named so
+    await books.call("1", root="a")
+    await books.call("0.2", root="learn-a")
+    await books.call("0.03", root="learn-more")
+    by_label = costs(await books.ledger.spending("label", DAYS))
+    assert by_label == {"shop": Decimal("1.2"), "other": Decimal("0.03")}
+    found = await books.ledger.spending("run", DAYS, SpendFilter(label="shop"))
+    assert costs(found) == {"a": Decimal(1), "learn-a": Decimal("0.2")}
+    assert [line.learned_from for line in found] == [None, "a"]
+    assert await books.ledger.spending("run", DAYS, SpendFilter(unlabelled=True)) == []
+
+
+async def test_who_caused_the_costs(books: Books, database: Database) -> None:
+    trail = SqlAudit(database)
+    told = [
+        ("start", "allowed", "ann", "a", "refine"),
+        ("start", "refused", "bob", "a", "refine"),
+        ("start", "allowed", "ann", "a", "refine"),  # sent again
+        ("experiment_started", "allowed", "bob", None, "experiment exp"),
+        ("schedule_created", "allowed", "ann", None, "schedule news"),
+        ("schedule_changed", "allowed", "eve", None, "schedule news"),
+    ]
+    for number, (action, outcome, who, run, about) in enumerate(told):
+        await trail.put(
+            AuditEntry.model_validate(
+                {
+                    "id": str(number), "at": FIRST, "last_at": FIRST, "action": action,
+                    "outcome": outcome, "who": who, "run": run, "about": about,
+                }
+            )
+        )  # fmt: skip
+    await books.run("a")
+    await books.run("exp-00001-1-loop", label="exp")
+    await books.run("news-1")
+    row = {
+        "run": "news-1", "schedule": "news", "at": FIRST, "limit_usd": None, "limit_tokens": None,
+        "lowered": False, "refused": None, "open": False,
+    }  # fmt: skip
+    async with database.write() as connection:
+        await connection.execute(insert(schedule_starts).values(row))
+    for cost, root in (
+        ("1", "a"), ("0.5", "learn-a"), ("0.2", "exp-00001-1-loop"), ("0.1", "news-1"), ("7", "x"),
+    ):  # fmt: skip
+        await books.call(cost, root=root)
+    owners = {"ann": Decimal("1.5"), "bob": Decimal("0.2"), "eve": Decimal("0.1"), None: Decimal(7)}
+    assert costs(await books.ledger.spending("owner", DAYS)) == owners
+    anns = await books.ledger.spending("run", DAYS, SpendFilter(owner="ann"))
+    assert costs(anns) == {"a": Decimal(1), "learn-a": Decimal("0.5")}
+    nobodys = await books.ledger.spending("run", DAYS, SpendFilter(unowned=True))
+    assert costs(nobodys) == {"x": Decimal(7)}

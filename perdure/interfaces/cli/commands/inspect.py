@@ -154,6 +154,7 @@ async def costs(
     model: str | None = None,
     kind: Kind | None = None,
     label: str | None = None,
+    owner: str | None = None,
     csv: bool = False,
     session: Given,
 ) -> None:
@@ -163,15 +164,17 @@ async def costs(
 
     Args:
         run: A run id, a unique beginning of one, or @last. Default: all runs.
-        by: The lines of the table of all runs: days, kinds, labels, models or runs. Default: day.
+        by: The lines of the table of all runs: days, kinds, labels, owners, models or runs.
+            Default: day.
         since: The first day of the period, in UTC, such as 2026-01-31. Default: 29 days before.
         until: The last day of the period, in UTC. Default: today.
         model: Only calls of this model.
         kind: Only runs of this kind, with all below them.
-        label: Only runs with this label, with all below them.
+        label: Only runs with this label, with all below them and what was learned from them.
+        owner: Only runs of this owner: who started them, their experiment or their schedule.
         csv: Write the table as CSV, with exact figures.
     """
-    only = SpendFilter(model=model, kind=kind, label=label)
+    only = SpendFilter(model=model, kind=kind, label=label, owner=owner)
     if by or since or until or csv or only != ALL_CALLS:
         if run:
             raise InvalidInput(

@@ -126,10 +126,12 @@ def only_words(only: SpendFilter) -> str:
         "model": model_name(only.model) if only.model else None,
         "kind": only.kind,
         "label": only.label,
+        "owner": only.owner,
     }
     told = [f"{name} {one_line(value, NAME_CHARACTERS)}" for name, value in named.items() if value]
     told += [UNNAMED["label"]] if only.unlabelled else []
     told += [UNNAMED["kind"]] if only.unknown_kind else []
+    told += [UNNAMED["owner"]] if only.unowned else []
     return ", ".join(told)
 
 
@@ -212,6 +214,8 @@ def _behind(table: Spending, line: SpendLine) -> str | None:
             only = only.model_copy(update={"kind": name, "unknown_kind": name is None})
         case "label":
             only = only.model_copy(update={"label": name, "unlabelled": name is None})
+        case "owner":
+            only = only.model_copy(update={"owner": name, "unowned": name is None})
     return f"/costs?{_asked('run', period, only)}"
 
 
