@@ -5,6 +5,8 @@ from dataclasses import replace
 from types import ModuleType
 from typing import TypeVar
 
+import structlog
+
 from perdure.adapters.plugin_modules import broken_plugin, installed_plugins, plugin_module
 from perdure.adapters.tools.host import AnyTool
 from perdure.domain.foundation.errors import InvalidInput
@@ -12,6 +14,8 @@ from perdure.extending.check_decorator import CustomCheck, custom_check
 from perdure.extending.foreign_code import contained
 from perdure.extending.hook_decorators import Hook
 from perdure.extending.tool_decorator import Tool
+
+_log = structlog.get_logger(__name__)
 
 CHECK_GROUP = "perdure.checks"
 HOOK_GROUP = "perdure.hooks"
@@ -82,6 +86,23 @@ def plugin_hooks(modules: Sequence[str] = ()) -> dict[str, Hook]:
 def has_plugins(modules: Sequence[str] = ()) -> bool:
     """Whether any tools besides the built-in ones are installed or named; loads nothing."""
     return bool(modules) or bool(installed_plugins(group=TOOL_GROUP))
+
+
+def warn_of_idle(modules: Sequence[str]) -> None:
+    """Log each module without a tool, a check or a hook: somebody forgot a decorator, or its name.
+
+    Raises:
+        InvalidInput: one cannot be imported.
+    """
+    for name in modules:
+        values = vars(plugin_module(name)).values()
+        if not any(isinstance(value, Tool | CustomCheck | Hook) for value in values):
+            _log.warning(
+                "plugin_brings_nothing",
+                plugin=name,
+                cure="Decorate its public functions with @tool, @check, @adapt, @on_iteration or "
+                "@on_end, or take it out of the setting `plugins`.",
+            )
 
 
 def plugin_tools(modules: Sequence[str] = ()) -> tuple[AnyTool, ...]:

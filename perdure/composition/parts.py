@@ -22,6 +22,7 @@ from perdure.adapters.plugins import (
     plugin_hook_names,
     plugin_hooks,
     plugin_tools,
+    warn_of_idle,
 )
 from perdure.adapters.plugins_aside import hooks_aside, models_aside, tools_aside
 from perdure.adapters.sandbox.commands import Allowance, LocalCommands
@@ -149,6 +150,8 @@ def build_parts(
         if opened is not None:
             resources.push_async_callback(opened.aclose)
     made = MadeTools(store=stores.made_tools, blobs=stores.blobs, sandbox=sandbox)
+    if plugins:
+        warn_of_idle(settings.plugins)
     of_plugins = tools_aside(plugin_tools(settings.plugins), own_loops) if plugins else ()
     return Parts(
         settings=settings,

@@ -12,7 +12,9 @@ import yaml
 from agent_runs import books_agree, call, calls, results, results_in, script, task
 from installation import Installation
 from loop_scripts import APPROVED, PAIR, STAGES
+from waiting import eventually
 
+from perdure.adapters.mcp import connections
 from perdure.domain.foundation.errors import InvalidInput
 
 GIT = str(Path(sys.executable).parent / "mcp-server-git")
@@ -155,3 +157,23 @@ async def test_a_pattern_for_tools_of_a_server_that_was_not_asked_for_is_refused
 ) -> None:
     with pytest.raises(InvalidInput, match=r"no tool is named 'mcp\.git\.git_log'"):
         await site.start(task(tools={"access": "full", "allow": ["mcp.git.git_log"]}), script(DONE))
+
+
+async def test_who_waits_for_a_server_that_hangs_is_told_which_at_once(
+    bare: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "OPENING_S", 3.0)
+    async with worker_with(bare, slow={"command": ["sleep", "60"]}) as site:
+        run = await site.start(task(tools={"mcp": ["slow"]}), script(DONE))
+
+        async def told() -> bool:
+            step = (await site.status(run)).step
+            return step is not None and step.what.endswith("wait for the MCP servers slow")
+
+        await eventually(told)
+        result = await site.gateway.result(run)
+        noticed = [event async for event in site.gateway.events(run)]
+    assert "no answer within 3 s" in result.explanation
+    assert [event.data for event in noticed if event.type == "servers_asked"] == [
+        {"servers": "slow"}
+    ]

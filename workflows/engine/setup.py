@@ -115,6 +115,10 @@ class Setup:
     async def open_workspace(self) -> Completed[OpenWorkspaceReport] | StepFailed:
         """Make the working folder, or restore it to the run's last snapshot."""
         self.run.set_step("open the workspace")
+        if servers := ", ".join(server.name for server in self.run.spec.tools.mcp):
+            # Opening asks them for their tools, and one that hangs is given up only after a while.
+            self.run.set_step(f"open the workspace, and wait for the MCP servers {servers}")
+            self.run.record_event("servers_asked", servers=servers)
         opened = await self.retries.outlasting(self.folder.start_opening, what=OPENS)
         self.run.set_step(None)
         if isinstance(opened, Completed):

@@ -11,6 +11,7 @@ EventType = Literal[
     "run_started",
     "run_reset",
     "workspace_moved",
+    "servers_asked",
     "recalled",
     "planned",
     "iteration_started",

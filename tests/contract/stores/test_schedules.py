@@ -95,7 +95,7 @@ async def test_what_was_kept_is_read_changed_and_ended(store: SqlSchedules) -> N
     found = await store.get("news")
     assert found is not None
     assert (found.plan, found.created_at, found.changed_at) == (plan(usd="2.00"), NOW, later)
-    assert [one.plan.name for one in await store.list()] == ["news"]
+    assert [one.name for one in await store.list()] == ["news"]
     assert await store.mark_deleted("news", at=later)
     assert not await store.mark_deleted("news", at=later)
     assert await store.list() == []

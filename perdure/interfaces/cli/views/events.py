@@ -237,6 +237,7 @@ _TELLERS: Mapping[EventType, Teller] = {
     "strategy_switched": _strategy,
     "stall_warned": _named("stall", "why", style=WARN),
     "hook_failed": _named("hook", "kind", "hook", "why", style=WARN),
+    "servers_asked": _named("waiting for MCP servers", "servers"),
     "input_unseen": _named("input", "role", "why", style=WARN),
     "skill_saved": _named("skill", "name"),
     "verdict": _verdict,
