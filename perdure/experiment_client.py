@@ -18,6 +18,7 @@ from perdure.interfaces.audit_trail import AuditTrail
 from perdure.interfaces.experiments.bounds import bounded
 from perdure.interfaces.experiments.reading import read_report
 from perdure.interfaces.experiments.report import ExperimentReport
+from perdure.interfaces.experiments.trial_rows import TrialRow, trial_rows
 from perdure.interfaces.gateways import ExperimentGateway
 from perdure.interfaces.python_arguments import EXPERIMENT, text, text_or_none, wrong
 from perdure.interfaces.services import Services
@@ -131,6 +132,11 @@ class ExperimentHandle:
             async for _ in self.follow():
                 pass
         return (await read_report(self._experiments.gateway, self.id)).report
+
+    async def trials(self) -> Sequence[TrialRow]:
+        """What became of each trial so far, as rows for a data frame."""
+        found = await read_report(self._experiments.gateway, self.id)
+        return trial_rows(found.plan, found.trials, found.entries)
 
     async def pause(self) -> None:
         """Start no further trial; runs that are open go on."""

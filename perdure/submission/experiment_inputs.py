@@ -159,12 +159,12 @@ def json_lines(text: str, *, named: str) -> list[JsonValue]:
 def table(text: str, *, named: str) -> list[JsonValue]:
     """The inputs in the rows of a CSV; its first line has the names of their fields.
 
-    Cells end at commas; where the first line has none, at its semicolons or tabs. An empty cell
-    is an empty text, and under `expected` no answer.
+    Cells end at commas, semicolons or tabs, whichever the first line has most. An empty cell is an
+    empty text, and under `expected` no answer.
 
     Raises:
         InvalidInput: two columns have the same name, one has none, or a row has more or fewer
-            cells; `named` says where the text is from.
+            cells, or only empty ones; `named` says where the text is from.
     """
     # With line ends, since quoted cells may contain some.
     lines = text.splitlines(keepends=True)
@@ -178,6 +178,11 @@ def table(text: str, *, named: str) -> list[JsonValue]:
                     f"{named}, line {rows.line_num}, has another number of cells than the head.",
                     cure="Quote cells that hold commas.",
                 )
+            if not any(str(value).strip() for value in row.values()):
+                raise InvalidInput(
+                    f"{named}, line {rows.line_num}, has only empty cells.",
+                    cure="Delete it; spreadsheets keep such lines where rows were emptied.",
+                )
             if row.get("expected") == "":
                 del row["expected"]
             found.append({str(name): value for name, value in row.items()})
@@ -189,9 +194,12 @@ def table(text: str, *, named: str) -> list[JsonValue]:
 
 
 def _delimiter(head: str) -> str:
-    """Where cells end: spreadsheets of many countries write semicolons."""
-    foreign = {sign: head.count(sign) for sign in ";\t" if sign in head}
-    return "," if "," in head or not foreign else max(foreign, key=lambda sign: foreign[sign])
+    """Where cells end: spreadsheets of many countries write semicolons.
+
+    It is the sign that the head has most, outside of quotes. Of equals it is the comma.
+    """
+    bare = "".join(head.split('"')[::2])
+    return max(",;\t", key=bare.count)
 
 
 def _check_head(names: list[str], named: str) -> None:

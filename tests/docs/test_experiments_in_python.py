@@ -60,6 +60,10 @@ async def test_the_block_runs_and_a_handle_steers(
     assert [arm.score.mean for arm in report.arms] == [1.0, 0.5]
     assert "4 of 4 trials" in capsys.readouterr().out
     handle: ExperimentHandle = await experiments.attach("@last")
+    rows = await handle.trials()
+    assert [(row.input, row.arm, row.score) for row in rows] == [
+        ("1", "loop", 1.0), ("1", "single", 0.5), ("2", "loop", 1.0), ("2", "single", 0.5),
+    ]  # fmt: skip
     for refused in (handle.pause, handle.stop, handle.resume):
         with pytest.raises(NotAllowed):
             await refused()

@@ -10,6 +10,7 @@ from perdure.adapters.checks import check_problems
 from perdure.domain.experiments.plan import Tries
 from perdure.domain.foundation.errors import InvalidInput, NotFound
 from perdure.interfaces.definitions import DEFINITIONS
+from perdure.submission.experiment_inputs import table
 from perdure.submission.experiments import (
     ExperimentSubmission,
     experiment_of,
@@ -288,3 +289,17 @@ def test_a_ready_made_task_is_an_experiment_too() -> None:
     data = {"task": "product-page", "inputs": [{"goal": "Write about a kettle."}]}
     found = experiment_of(data, surroundings=around(Path.cwd()))
     assert found.plan.arms[0].task["kind"] == "refine"
+
+
+def test_a_csv_of_a_spreadsheet_keeps_its_cells() -> None:
+    text = 'id;Preis (EUR, netto);Notiz\r\n007;1,50;"zwei\nZeilen; gut"\r\n008;;\r\n'
+    assert table(text, named="x.csv") == [
+        {"id": "007", "Preis (EUR, netto)": "1,50", "Notiz": "zwei\nZeilen; gut"},
+        {"id": "008", "Preis (EUR, netto)": "", "Notiz": ""},
+    ]
+    assert table('id,"a;b;c"\n1,x\n', named="x.csv") == [{"id": "1", "a;b;c": "x"}]
+
+
+def test_a_line_of_empty_cells_alone_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="line 3, has only empty cells"):
+        table("id;product\n1;bottle\n;\n", named="x.csv")

@@ -1,12 +1,14 @@
-"""A report as a file: Markdown for people, CSV for a table of all trials, SVG for a picture."""
+"""A report as a file: Markdown for people, CSV or JSON lines for all trials, SVG."""
 
 import csv
 from collections.abc import Sequence
+from decimal import Decimal
 from io import StringIO
 
 from perdure.domain.experiments.plan import Plan
 from perdure.domain.experiments.trials import Trial
-from perdure.interfaces.experiments.report import ExperimentReport, passed, score_of, unscored
+from perdure.interfaces.experiments.report import ExperimentReport
+from perdure.interfaces.experiments.trial_rows import TrialRow, trial_rows
 from perdure.interfaces.experiments.words import (
     COLUMNS,
     ESTIMATE,
@@ -19,10 +21,7 @@ from perdure.interfaces.experiments.words import (
 from perdure.interfaces.spending import harmless
 from perdure.interfaces.svg_chart import line_chart, share_scale
 
-TRIAL_COLUMNS = (
-    "input", "repeat", "arm", "score", "own_score", "held_out", "passed", "outcome", "tokens",
-    "cost_usd", "seconds", "model_calls", "tries", "run", "counted",
-)  # fmt: skip
+TRIAL_COLUMNS = tuple(TrialRow.model_fields)
 
 
 def markdown(report: ExperimentReport) -> str:
@@ -47,34 +46,35 @@ def markdown(report: ExperimentReport) -> str:
 
 
 def csv_of(plan: Plan, trials: Sequence[Trial], entries: Sequence[str]) -> str:
-    """Write one CSV line for each trial."""
+    """Write one CSV line for each trial.
+
+    Foreign text that a spreadsheet would take for a formula gets an apostrophe in front.
+    """
     text = StringIO()
     rows = csv.writer(text, lineterminator="\n")
     rows.writerow(TRIAL_COLUMNS)
-    for trial in sorted(trials, key=lambda each: each.number):
-        chosen = trial.chosen
-        if chosen is None:
-            continue
-        rows.writerow(
-            [
-                harmless(entries[trial.entry]) if trial.entry < len(entries) else trial.entry + 1,
-                trial.repeat + 1,
-                trial.arm,
-                "" if unscored(plan, trial) else round(score_of(plan, trial), 4),
-                "" if chosen.score is None else chosen.score,
-                "" if chosen.held_out is None else chosen.held_out,
-                int(passed(plan, trial)),
-                chosen.outcome,
-                trial.tokens,
-                "" if trial.cost_usd is None else f"{trial.cost_usd:f}",
-                round(trial.seconds, 3),
-                trial.model_calls,
-                len(trial.tries),
-                chosen.run,
-                int(trial.counts and not unscored(plan, trial)),
-            ]
-        )
+    for row in trial_rows(plan, trials, entries):
+        rows.writerow([_cell(value) for value in dict(row).values()])
     return text.getvalue()
+
+
+def json_lines_of(plan: Plan, trials: Sequence[Trial], entries: Sequence[str]) -> str:
+    """Write one JSON object for each trial; ids are as they were given, money is exact text."""
+    return "".join(f"{row.model_dump_json()}\n" for row in trial_rows(plan, trials, entries))
+
+
+def _cell(value: object) -> object:
+    match value:
+        case None:
+            return ""
+        case bool():
+            return int(value)
+        case Decimal():
+            return f"{value:f}"
+        case str():
+            return harmless(value)
+        case _:
+            return value
 
 
 def svg(report: ExperimentReport) -> str | None:

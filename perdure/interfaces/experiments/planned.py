@@ -53,7 +53,7 @@ def planned(plan: Plan, entries: Sequence[Entry], *, notes: Sequence[str]) -> Pl
         arms=tuple(_arm(arm) for arm in plan.arms),
         scored_by=plan.scoring.by,
         budget=plan.budget,
-        most_usd=_most(plan, len(entries)),
+        most_usd=most_usd(plan, len(entries)),
         notes=tuple(notes),
     )
 
@@ -65,8 +65,8 @@ def _arm(arm: Arm) -> PlannedArm:
     )
 
 
-def _most(plan: Plan, inputs: int) -> Decimal | None:
-    """The budget, or the sum over all runs if that is less."""
+def most_usd(plan: Plan, inputs: int) -> Decimal | None:
+    """The budget, or the sum over all runs if that is less; None where nothing limits that."""
     runs = [(arm.most_usd, 1 if arm.tries is None else arm.tries.count) for arm in plan.arms]
     known = [most * count for most, count in runs if most is not None and count is not None]
     limits = [] if plan.budget.cost_usd is None else [plan.budget.cost_usd]

@@ -23,6 +23,7 @@ SAME_SPEND = 0.1
 """Two arms whose mean tokens differ by a smaller share than this spend the same."""
 
 SHOWN_LOSSES = 50
+SHOWN_WHYS = 3
 
 
 class ArmFigures(FrozenModel):
@@ -30,6 +31,7 @@ class ArmFigures(FrozenModel):
 
     `failed`: trials that brought nothing to score; `failures` says why, the most frequent first.
     `unscored`: those whose output nobody could score; scores leave them out, spend does not.
+    `unscored_why` says why, the most frequent first.
     `on_frontier`: no other arm is as good for less.
     """
 
@@ -40,6 +42,7 @@ class ArmFigures(FrozenModel):
     failures: tuple[str, ...] = ()
     stopped: int = 0
     unscored: int = 0
+    unscored_why: tuple[str, ...] = ()
     score: Interval = Interval(mean=0.0)
     own_score: float | None = None
     passed: float = 0.0
@@ -196,6 +199,7 @@ def _arm(plan: Plan, name: str, trials: Sequence[Trial]) -> ArmFigures:
             "failed": len(failed),
             "failures": _reasons(failed),
             "unscored": len(counted) - len(scored),
+            "unscored_why": _unscored_why(plan, counted),
             "score": interval([_mean(plan, of_entry) for of_entry in by_entry.values()]).of_scores,
             "own_score": round(fmean(known), 4) if known else None,
             "passed": round(sum(passed(plan, trial) for trial in scored) / (len(scored) or 1), 4),
@@ -223,6 +227,13 @@ def _reasons(trials: Sequence[Trial]) -> tuple[str, ...]:
     chosen = [trial.chosen for trial in trials]
     ends = Counter("no run" if one is None else f"{one.outcome}/{one.reason}" for one in chosen)
     return tuple(f"{end} ({number})" for end, number in ends.most_common())
+
+
+def _unscored_why(plan: Plan, trials: Sequence[Trial]) -> tuple[str, ...]:
+    """Why outputs could not be scored, as `the check failed (3)`, most frequent first."""
+    bare = [trial.chosen for trial in trials if unscored(plan, trial)]
+    whys = Counter(one.why for one in bare if one is not None and one.why)
+    return tuple(f"{why} ({number})" for why, number in whys.most_common(SHOWN_WHYS))
 
 
 def _by_iteration(trials: Sequence[Trial]) -> tuple[float, ...]:
@@ -296,14 +307,18 @@ def _sentence(better: str, worse: str, found: Interval, spend: float | None, los
             f"Too few inputs to compare {better} with {worse}: {found.count}. "
             "5 are the fewest, 30 tell more."
         )
-    numbers = f"{found.mean:.2f} ({found.low:.2f} to {found.high:.2f})"
+    same = found.low == found.high
+    numbers = (
+        f"{found.mean:.2f}" if same else f"{found.mean:.2f} ({found.low:.2f} to {found.high:.2f})"
+    )
     if not found.differs:
         return (
             f"No difference between {better} and {worse} can be told: {numbers} "
-            f"on {found.count} inputs, {_at(spend)}."
+            f"on {'each of ' if same else ''}{found.count} inputs, {_at(spend)}."
         )
+    each = ", the same on each input," if same else ""
     worse_on = f"on {losses} of {found.count} inputs it is worse"
-    return f"{better} beats {worse} by {numbers} {_at(spend)}; {worse_on}."
+    return f"{better} beats {worse} by {numbers}{each} {_at(spend)}; {worse_on}."
 
 
 def _at(spend: float | None) -> str:
@@ -368,7 +383,8 @@ def _failures(id: str, arms: Sequence[ArmFigures]) -> tuple[str, ...]:
 def _unscored(arms: Sequence[ArmFigures]) -> tuple[str, ...]:
     return tuple(
         f"{arm.unscored} of {arm.trials} outputs of {arm.name} could not be scored and are "
-        "left out of its score; the trials (CSV) say which."
+        f"left out of its score{': ' if arm.unscored_why else ''}{'; '.join(arm.unscored_why)}. "
+        "The trials (CSV) say which."
         for arm in arms
         if arm.unscored
     )

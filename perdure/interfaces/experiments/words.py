@@ -22,7 +22,7 @@ SCORED = {
     "judge": "by a judge that no loop saw",
     "labels": "against the labels of the inputs",
 }
-ESTIMATE = "An estimate: recorded scores, replayed under other settings."
+ESTIMATE = "An estimate by the loop's own scores: those recorded, replayed under other settings."
 
 
 def arm_cells(arm: ArmFigures) -> tuple[str, ...]:
@@ -37,9 +37,9 @@ def arm_cells(arm: ArmFigures) -> tuple[str, ...]:
         return (arm.name, *["-"] * len(FIGURES), "; ".join(remarks))
     return (
         arm.name,
-        f"{score.mean:.3f}",
+        f"{score.mean:.3f}" if score.count else "-",
         range_words(score),
-        f"{arm.passed * 100:.0f} %",
+        f"{arm.passed * 100:.0f} %" if score.count else "-",
         f"{arm.tokens:,.0f}",
         money(arm.cost_usd),
         duration(arm.seconds),

@@ -20,7 +20,7 @@ from perdure.domain.installation.access import experiment_source
 from perdure.domain.run.audit import Action
 from perdure.interfaces.audit_trail import AuditTrail
 from perdure.interfaces.experiments.bounds import bounded
-from perdure.interfaces.experiments.export import csv_of, markdown, svg
+from perdure.interfaces.experiments.export import csv_of, json_lines_of, markdown, svg
 from perdure.interfaces.experiments.planned import PlannedExperiment, planned
 from perdure.interfaces.experiments.reading import Found, read_report
 from perdure.interfaces.experiments.report import ExperimentReport
@@ -40,7 +40,8 @@ from perdure.submission.experiments import (
 )
 
 CSV, MARKDOWN, SVG = "text/csv", "text/markdown", "image/svg+xml"
-FORMS = {CSV: "csv", MARKDOWN: "md", SVG: "svg"}
+NDJSON = "application/x-ndjson"
+FORMS = {CSV: "csv", NDJSON: "jsonl", MARKDOWN: "md", SVG: "svg"}
 router = APIRouter(prefix="/api/v1/experiments", tags=["experiments"], route_class=BoundedRoute)
 Id = Annotated[str, Path(pattern=r"^[A-Za-z0-9._-]{1,200}$", description="The experiment's id.")]
 
@@ -137,7 +138,8 @@ async def get_experiment_report(
         str,
         Header(
             max_length=400,
-            description=f"`{CSV}` for all trials, `{MARKDOWN}` for people, `{SVG}` for the plot.",
+            description=f"`{CSV}` or `{NDJSON}` for all trials, `{MARKDOWN}` for people, "
+            f"`{SVG}` for the plot.",
         ),
     ] = "",
 ) -> ExperimentReport | Response:
@@ -251,6 +253,8 @@ async def _bounded(site: ApiSite, submitted: ExperimentSubmission, plan: Plan) -
 def _written(found: Found, form: str) -> str:
     if form == CSV:
         return csv_of(found.plan, found.trials, found.entries)
+    if form == NDJSON:
+        return json_lines_of(found.plan, found.trials, found.entries)
     if form == MARKDOWN:
         return markdown(found.report)
     drawn = svg(found.report)

@@ -1,5 +1,7 @@
 """The report: what counts, what is called better, and what is said first."""
 
+import csv
+import io
 import random
 from decimal import Decimal
 
@@ -7,8 +9,10 @@ import pytest
 
 from perdure.domain.experiments.plan import Arm, Plan, Scoring
 from perdure.domain.experiments.trials import Step, Trial, Try
-from perdure.interfaces.experiments.export import csv_of, markdown, svg
+from perdure.interfaces.experiments.export import csv_of, json_lines_of, markdown, svg
 from perdure.interfaces.experiments.report import ExperimentReport, report
+from perdure.interfaces.experiments.trial_rows import TrialRow, trial_rows
+from perdure.interfaces.experiments.words import arm_cells
 
 ARMS = (Arm(name="loop", task={}), Arm(name="single", task={}))
 PLAN = Plan(name="test", arms=ARMS)
@@ -115,7 +119,7 @@ def test_an_output_that_nobody_could_score_is_left_out_and_told() -> None:
     assert "1 of 2 outputs of loop could not be scored" in found.warnings[-1]
     rows = csv_of(HELD_OUT, trials, ["a", "b"]).splitlines()
     assert rows[3].startswith("b,1,loop,,0.9,,")
-    assert rows[3].endswith(",0")
+    assert rows[3].endswith(",0,,the judge gave no score")
 
 
 def test_an_arm_of_which_nothing_could_be_scored_has_a_row() -> None:
@@ -231,3 +235,44 @@ def test_the_picture_has_a_line_for_each_arm() -> None:
     drawn = svg(made([trial("loop", 0, 0.5), trial("single", 0, 0.4)]))
     assert drawn is not None
     assert drawn.count("loop</text>") == drawn.count("single</text>") == 1
+
+
+def test_what_nobody_could_score_is_no_zero_and_says_why() -> None:
+    bare = [
+        trial(arm, entry, 1.0, held_out=None, why="the check raised: away")
+        for arm in ("loop", "single")
+        for entry in range(6)
+    ]
+    found = made(bare, HELD_OUT)
+    assert found.arms[0].unscored_why == ("the check raised: away (6)",)
+    assert "the check raised: away (6)" in found.warnings[0]
+    assert arm_cells(found.arms[0])[1:4] == ("-", "-", "-")
+    rows = trial_rows(HELD_OUT, bare, ["007", *"bcdef"])
+    assert (rows[0].input, rows[0].score, rows[0].passed, rows[0].counted) == (
+        "007", None, None, False,
+    )  # fmt: skip
+
+
+def test_trials_keep_ids_and_exact_costs_on_their_way_through_a_file() -> None:
+    names = ["007", "-5", "Größe, 1;50"]
+    trials = [trial("loop", entry, 0.1 + entry / 10, tokens=1) for entry in range(3)]
+    rows = trial_rows(PLAN, trials, names)
+    lines = json_lines_of(PLAN, trials, names).splitlines()
+    assert [TrialRow.model_validate_json(line) for line in lines] == rows
+    assert [row.input for row in rows] == names
+    assert rows[0].cost_usd == Decimal("0.001")
+    read = list(csv.DictReader(io.StringIO(csv_of(PLAN, trials, names))))
+    assert [one["input"] for one in read] == ["007", "'-5", "Größe, 1;50"]
+    assert [float(one["score"]) for one in read] == [row.score for row in rows]
+
+
+def test_a_difference_that_is_the_same_on_each_input_is_said_so() -> None:
+    both = [trial(arm, entry, mark) for entry in range(8) for arm, mark in LOOP_IS_BETTER]
+    (pair,) = made(both).pairs
+    assert "loop beats single by 0.30, the same on each input, at the same spend" in pair.sentence
+    level = [trial(arm, entry, 0.5) for entry in range(8) for arm in ("loop", "single")]
+    (pair,) = made(level).pairs
+    assert "can be told: 0.00 on each of 8 inputs" in pair.sentence
+
+
+LOOP_IS_BETTER = (("loop", 0.7), ("single", 0.4))

@@ -13,7 +13,7 @@ from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.names import run_id
 from perdure.domain.run.audit import Action
 from perdure.interfaces.cli.commands.load_task import surroundings
-from perdure.interfaces.cli.commands.parameters import Given
+from perdure.interfaces.cli.commands.parameters import Given, Plugins
 from perdure.interfaces.cli.follow_experiment import follow_experiment
 from perdure.interfaces.cli.session import Session
 from perdure.interfaces.cli.views.experiments import (
@@ -24,7 +24,8 @@ from perdure.interfaces.cli.views.experiments import (
 )
 from perdure.interfaces.cli.views.layout import GOOD, line
 from perdure.interfaces.experiments.bounds import bounded
-from perdure.interfaces.experiments.export import csv_of, markdown, svg
+from perdure.interfaces.experiments.export import csv_of, json_lines_of, markdown, svg
+from perdure.interfaces.experiments.planned import most_usd
 from perdure.interfaces.experiments.reading import read_report
 from perdure.interfaces.services import Services
 from perdure.submission.experiments import (
@@ -35,7 +36,7 @@ from perdure.submission.experiments import (
 )
 
 Name = Annotated[str, Parameter(name="ID")]
-Form = Literal["table", "markdown", "csv", "svg"]
+Form = Literal["table", "markdown", "csv", "jsonl", "svg"]
 experiment_app = App(
     name="experiment",
     help="Measure whether a loop helps on your task, at equal spend.",
@@ -52,6 +53,7 @@ async def run(
     id: str | None = None,
     detach: bool = False,
     dry_run: bool = False,
+    plugin: Plugins = (),
     session: Given,
 ) -> int:
     """Start an experiment and follow it to its report; Ctrl-C leaves it running.
@@ -61,7 +63,9 @@ async def run(
         id: Its id; the same file under the same id is the same experiment.
         detach: Start it, print its id, and return.
         dry_run: Check the file and show what would run; start nothing.
+        plugin: A file or module with checks, tools and hooks for the worker; may be repeated.
     """
+    session.load_plugins(plugin)
     if dry_run:
         submitted = load_experiment(file, surroundings=surroundings(session))
         _tell(session, submitted)
@@ -70,7 +74,8 @@ async def run(
             "inputs": len(submitted.entries),
             "plan": submitted.plan.model_dump(mode="json", by_alias=True),
         }
-        session.output.show(plan_view(submitted.plan, len(submitted.entries)), data)
+        most = most_usd(submitted.plan, len(submitted.entries))
+        session.output.show(plan_view(submitted.plan, len(submitted.entries), most=most), data)
         return 0
     # Read before anything starts; which model judges, the workers may know better.
     load_experiment(file, surroundings=replace(surroundings(session), judges=lambda _: True))
@@ -131,7 +136,7 @@ async def report(
 
     Args:
         name: An experiment's id, a unique beginning of one, or @last.
-        format: How it is written: table, markdown, csv (a line for each trial) or svg.
+        format: How it is written: table, markdown, svg, or a line for each trial: csv, jsonl.
         to: Write it into this file.
     """
     async with session.connected() as services:
@@ -262,6 +267,8 @@ async def _report(
             return
         case "csv":
             text = csv_of(found.plan, found.trials, found.entries)
+        case "jsonl":
+            text = json_lines_of(found.plan, found.trials, found.entries)
         case "svg":
             text = svg(found.report)
         case _:

@@ -1,6 +1,7 @@
 """Experiments on a terminal: the list, the status, the report."""
 
 from collections.abc import Sequence
+from decimal import Decimal
 
 from rich.console import RenderableType
 
@@ -56,8 +57,8 @@ def status_view(status: ExperimentStatus) -> RenderableType:
     ])  # fmt: skip
 
 
-def plan_view(plan: Plan, inputs: int) -> RenderableType:
-    """What an experiment would run, and what it could cost at most."""
+def plan_view(plan: Plan, inputs: int, *, most: Decimal | None) -> RenderableType:
+    """What an experiment would run, and what it could cost at `most`; None if nothing limits it."""
     trials = inputs * plan.trials_per_input
     rows = [
         (
@@ -67,12 +68,11 @@ def plan_view(plan: Plan, inputs: int) -> RenderableType:
         )
         for arm in plan.arms
     ]
-    budget = plan.budget.cost_usd
-    most = f"All runs together may spend {money(budget)}." if budget else "No budget limits them."
+    limit = f"All runs together may spend {money(most)}." if most else "No budget limits them."
     return stack(
         heading(f"{plan.name}: {plural(inputs, 'input')}, {plural(trials, 'trial')}"),
         table(("arm", "tries", "each run at most"), rows),
-        line((f"{most} Nothing was started.", DIM)),
+        line((f"{limit} Nothing was started.", DIM)),
     )
 
 

@@ -24,7 +24,12 @@ from perdure.interfaces.web.visit import Visit, run_path
 
 ARM_COLUMNS = ("Score", "95 %", "Passed", "Tokens", "Cost", "Time", "Calls", "Iterations")
 SHOWN_LOSSES = 20
-FILES = {"csv": "All trials as CSV", "md": "The report as Markdown", "svg": "The plot as SVG"}
+FILES = {
+    "csv": "All trials as CSV",
+    "jsonl": "All trials as JSON lines",
+    "md": "The report as Markdown",
+    "svg": "The plot as SVG",
+}
 
 
 @dataclass(frozen=True, slots=True)
