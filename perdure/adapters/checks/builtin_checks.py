@@ -2,6 +2,7 @@
 
 import json
 import re
+from decimal import Decimal
 from typing import assert_never
 
 from pydantic import JsonValue
@@ -51,6 +52,7 @@ def result_of(value: object) -> CheckResult:
             fix = ""
         case _:
             score, detail, fix = value, "", ""
+    score = _plain(score)
     if not isinstance(score, bool | int | float) or not is_score(score):
         found = repr(value)[:ANSWER_CHARACTERS]
         raise CheckFailed(
@@ -59,6 +61,17 @@ def result_of(value: object) -> CheckResult:
         )
     said = detail or f"the check is not met (score {float(score):g})"
     return CheckResult(float(score), "" if score >= 1 else said[:ANSWER_CHARACTERS], fix)
+
+
+def _plain(score: object) -> object:
+    """A score as Python has it; numpy, pandas and torch have scalars of their own."""
+    item = getattr(score, "item", None)
+    if isinstance(score, bool | int | float) or not callable(item):
+        return float(score) if isinstance(score, Decimal) else score
+    try:
+        return item()
+    except (TypeError, ValueError, RuntimeError):  # an array of several numbers
+        return score
 
 
 def length_of(text: str, unit: LengthUnit) -> int:
