@@ -32,3 +32,8 @@ class ExperimentStatus(FrozenModel):
     def open(self) -> bool:
         """Whether it goes on."""
         return self.state != "ended"
+
+    @property
+    def cut_short(self) -> bool:
+        """Whether it ended before all its trials had."""
+        return not self.open and self.ended < self.trials

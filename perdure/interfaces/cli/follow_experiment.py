@@ -4,7 +4,7 @@ import asyncio
 
 from perdure.domain.experiments.status import ExperimentStatus
 from perdure.interfaces.cli.session import Session
-from perdure.interfaces.experiments.words import progress_words, state_words
+from perdure.interfaces.experiments.words import progress_words, resume_command, state_words
 from perdure.interfaces.services import Services
 
 POLL_S = 1.0
@@ -25,5 +25,7 @@ async def follow_experiment(session: Session, services: Services, id: str) -> Ex
                 told, told_at = words, clock()
             if not found.open:
                 session.output.note(state_words(found.state, found.reason))
+                if found.cut_short:
+                    session.output.note(f"Go on with: {resume_command(found)}")
                 return found
             await asyncio.sleep(POLL_S)

@@ -70,6 +70,14 @@ def state_words(state: str, reason: str) -> str:
     return f"{state}: {why}" if why else state
 
 
+def resume_command(status: ExperimentStatus) -> str:
+    """How to go on with one that ended before all its trials had."""
+    limit = ""
+    if status.reason == "budget":
+        limit = " --cost-usd USD" if status.budget.cost_usd else " --tokens N"
+    return f"perdure experiment resume {status.id}{limit}"
+
+
 def heading_words(report: ExperimentReport) -> str:
     """What was measured, in one line."""
     inputs = plural(report.inputs, "input")

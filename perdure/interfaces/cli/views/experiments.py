@@ -19,6 +19,7 @@ from perdure.interfaces.experiments.words import (
     heading_words,
     judge_words,
     progress_words,
+    resume_command,
     state_words,
 )
 from perdure.interfaces.formatting import money, one_line, plural, tokens
@@ -54,6 +55,7 @@ def status_view(status: ExperimentStatus) -> RenderableType:
         ("inputs", f"{status.inputs:,}" + (f" × {status.repeats}" if status.repeats > 1 else "")),
         ("budget", " and ".join(limits) or "unlimited"),
         ("problem", status.problem),
+        ("go on", resume_command(status) if status.cut_short else ""),
     ])  # fmt: skip
 
 
