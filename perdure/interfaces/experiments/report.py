@@ -282,7 +282,7 @@ def _pair(plan: Plan, first: ArmFigures, second: ArmFigures, counted: Counted) -
     swapped = bool(differences) and fmean(differences) < 0
     better, worse = (second, first) if swapped else (first, second)
     signed = [-one for one in differences] if swapped else differences
-    found = interval(signed)
+    found = interval(signed).of_differences
     wins, losses = sum(one > 0 for one in signed), sum(one < 0 for one in signed)
     spend = round(better.tokens / worse.tokens, 2) if worse.tokens else None
     return PairFigures(

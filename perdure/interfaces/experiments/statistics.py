@@ -40,9 +40,18 @@ class Interval(FrozenModel):
     @property
     def of_scores(self) -> "Interval":
         """The interval for a mean of scores, clipped to 0 and 1, which the bootstrap may exceed."""
+        return self._within(0.0)
+
+    @property
+    def of_differences(self) -> "Interval":
+        """The same for a mean difference of scores, which lies between -1 and 1."""
+        return self._within(-1.0)
+
+    def _within(self, least: float) -> "Interval":
         if self.low is None or self.high is None:
             return self
-        return self.model_copy(update={"low": max(0.0, self.low), "high": min(1.0, self.high)})
+        clipped = {"low": max(least, self.low), "high": min(1.0, self.high)}
+        return self.model_copy(update=clipped)
 
 
 def interval(values: Sequence[float]) -> Interval:

@@ -276,3 +276,11 @@ def test_a_difference_that_is_the_same_on_each_input_is_said_so() -> None:
 
 
 LOOP_IS_BETTER = (("loop", 0.7), ("single", 0.4))
+
+
+def test_no_difference_is_larger_than_scores_allow() -> None:
+    both = [trial("single", entry, 0.0) for entry in range(14)]
+    both += [trial("loop", entry, float(entry > 0)) for entry in range(14)]
+    (pair,) = made(both).pairs
+    assert pair.difference.high == 1.0
+    assert pair.difference.low is not None and 0.7 < pair.difference.low < 0.93
