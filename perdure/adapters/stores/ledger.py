@@ -14,7 +14,6 @@ from sqlalchemy import ColumnElement, RowMapping, Select, Text, and_, case, func
 
 from perdure.adapters.stores.attempts import was_sent
 from perdure.adapters.stores.database import Database
-from perdure.adapters.stores.run_owners import Owners, schedule_of, starter
 from perdure.adapters.stores.tables import attempts, run_savings, runs, tombstones
 from perdure.domain.budget.ledger import (
     ALL_CALLS,
@@ -29,7 +28,10 @@ from perdure.domain.foundation.names import learn_run_id
 from perdure.domain.llm.usage import Usage
 
 if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncConnection
+
     from perdure.adapters.stores.journal_totals import JournalTotals
+    from perdure.adapters.stores.run_owners import Owners
 
 _BETWEEN = " "
 LEARNING = learn_run_id("")
@@ -64,7 +66,7 @@ class SqlLedger:
             for line in await self._totals.lines(connection, by, period, only):
                 name = line.name or None
                 lines[name] = lines.get(name, SpendLine(name=name)).plus(line)
-            owners = await Owners.read(connection) if owned else None
+            owners = await _owners(connection) if owned else None
             for row in (await connection.execute(query)).mappings():
                 kind, label = _kind_and_label(row)
                 owner = None if owners is None else owners.of(row, label=label)
@@ -144,6 +146,8 @@ class SqlLedger:
         found = select(*sums.c, *labels, *kinds).select_from(known)
         if not owned:
             return found
+        from perdure.adapters.stores.run_owners import schedule_of, starter
+
         return found.add_columns(
             starter(of_run).label("starter"), schedule_of(of_run).label("schedule")
         )
@@ -174,6 +178,12 @@ class SqlLedger:
             func.sum(attempts.c.seconds).label("seconds"),
             *tokens,
         )
+
+
+async def _owners(connection: "AsyncConnection") -> "Owners":
+    from perdure.adapters.stores.run_owners import Owners  # most commands ask for no owners
+
+    return await Owners.read(connection)
 
 
 def _day() -> ColumnElement[str]:

@@ -81,7 +81,7 @@ async def test_another_period_or_table_keeps_what_it_is_about(
     page = await person.see(f"/costs?by=run&model=small&{DAYS}")
     links = re.findall(r'href="(/costs[^"]*)"', page)
     kept = [link for link in links if "model=small" in link]
-    assert len(kept) == 9  # three periods, five groupings and the file
+    assert len(kept) == 10  # three periods, six groupings and the file
     assert '<input type="hidden" name="model" value="small">' in page
     assert "model=small" in page.partition('href="/costs.csv?')[2].partition('"')[0]
 
