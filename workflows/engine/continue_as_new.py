@@ -45,10 +45,10 @@ class ContinueAsNew:
         """Continue as new when it is due; callers have no open activity or child."""
         if not self.due():
             return
+        await self.terms.wait()
         # Today every handler is synchronous and this returns at once. It is here for the first one
         # that awaits: without the wait its message would be lost with this execution.
         await workflow.wait_condition(workflow.all_handlers_finished)
-        await self.terms.wait()
         self.run.state.rolls += 1
         # Only the newest events go along: the state is the input of the next execution, and stays
         # in its history for good.
