@@ -1,5 +1,6 @@
 """Forks: a new run from an iteration of another, with changed settings."""
 
+import asyncio
 import json
 from collections.abc import Mapping
 
@@ -35,7 +36,9 @@ async def fork(
     """Start a new run that goes on from an iteration of this one, on an account of its own."""
     await known_run(site, run)
     gateway = site.services.gateway
-    submission = revise(
+    # Aside, since its values are read as YAML, which takes seconds for a megabyte.
+    submission = await asyncio.to_thread(
+        revise,
         await gateway.fork_spec(run, body.iteration),
         _flags(body),
         surroundings=site.surroundings,
