@@ -220,6 +220,7 @@ async def test_every_answer_forbids_what_pages_do_not_do(person: Visitor, path: 
     assert "unsafe" not in policy
     assert headers["x-frame-options"] == "DENY"
     assert headers["x-content-type-options"] == "nosniff"
+    assert headers["cross-origin-resource-policy"] == "same-origin"
     assert headers["cache-control"] == "no-store"
 
 
