@@ -43,7 +43,6 @@ from perdure.gateway.types import BulkReport
 from perdure.gateway.visibility import OURS, begins_later, every, quoted, unopened
 
 if TYPE_CHECKING:
-    from perdure.gateway.nudges import Nudges
     from perdure.gateway.retry import Retrying
 
 AT_ONCE = 8
@@ -80,7 +79,7 @@ class Steering:
         rubric_problems: RubricProblems,
         task_queue: str,
         now: Callable[[], datetime],
-        nudges: "Nudges",
+        nudge: Callable[[str], None],
         audit: VerbAudit | None = None,
     ) -> None:
         self._server = server
@@ -88,7 +87,7 @@ class Steering:
         self._rubric_problems = rubric_problems
         self._task_queue = task_queue
         self._now = now
-        self._nudges = nudges
+        self._nudge = nudge
         self._audit = audit
         self._blobs = blobs
         self._records = records
@@ -124,7 +123,7 @@ class Steering:
         except NoReadyWorker as silent:
             raise await self._why_silent(run, silent) from None
         for each in {named, run}:
-            self._nudges.tell(each)
+            self._nudge(each)
         # Only after the run has accepted the edits: the run decides, the stored copy follows.
         if isinstance(sent, Amend) and sent.edits:
             await self._keep_edits(run, sent)

@@ -161,7 +161,7 @@ class GatewayParts:
             rubric_problems=self.rubric_problems,
             task_queue=self.facts.task_queue,
             now=self.now,
-            nudges=self.nudges,
+            nudge=self.nudge,
             audit=self.audit,
         )
 
@@ -171,6 +171,11 @@ class GatewayParts:
         from perdure.gateway.nudges import Nudges
 
         return Nudges()
+
+    def nudge(self, run: str) -> None:
+        """Wake who follows a run; as long as nobody has followed any, there is nothing to load."""
+        if "nudges" in vars(self):
+            self.nudges.tell(run)
 
     @cached_property
     def retrying(self) -> "Retrying":

@@ -106,7 +106,8 @@ async def test_the_row_of_a_terminated_run_is_closed(site: Installation, below: 
 
 async def test_a_run_that_the_server_does_not_know_stays_open(site: Installation) -> None:
     """It may belong to another namespace with the same store."""
-    run = await site.start({"kind": "agent", "goal": "Wait."}, {"replies": [{"text": "x"}]})
+    slow = {"replies": [{"text": "x", "delay_s": 600}]}
+    run = await site.start({"kind": "agent", "goal": "Wait."}, slow)
     await site.parts.stores.records.put_run(_open_row("agent-elsewhere"))
     assert (await _collect(site, now=LATER, dry_run=False)).ended == 0
     assert "agent-elsewhere" in await site.parts.stores.records.open_runs()

@@ -33,7 +33,7 @@ async def test_a_loop_is_compared_at_equal_spend(lab: Lab) -> None:
     # Two calls of the loop, so two independent tries for their tokens.
     assert (loop.model_calls, single.model_calls, best.model_calls) == (2.0, 1.0, 2.0)
     sentences = [pair.sentence for pair in found.report.pairs]
-    assert "loop beats best_of by 0.50 (0.50 to 0.50) at the same spend" in sentences[1]
+    assert "loop beats best_of by 0.50, the same on each input, at the same spend" in sentences[1]
     assert loop.by_iteration == (0.5, 1.0)
     assert found.report.thresholds[0].recommended.setting.max_iterations >= 2
     # Every run is an ordinary one of this installation, labelled with its experiment.

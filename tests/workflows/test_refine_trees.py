@@ -17,9 +17,6 @@ def moment(seconds: float) -> str:
     ("tree", "ended", "iterations"),
     [
         pytest.param(
-            {"type": "time_bound", "until": moment(-5)}, ("deadline", "wall_time"), 0, id="past"
-        ),
-        pytest.param(
             {"type": "time_bound", "seconds": 0.001}, ("deadline", "wall_time"), 0, id="seconds"
         ),
         pytest.param(

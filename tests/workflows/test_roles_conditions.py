@@ -1,7 +1,5 @@
 """How a role loop ends: each kind of condition on a real server, alone and joined."""
 
-from datetime import UTC, datetime, timedelta
-
 import pytest
 from installation import Installation
 from refining import prompt_of
@@ -164,14 +162,6 @@ async def test_a_limit_on_active_time_ends_a_long_stage(site: Installation) -> N
     assert result.output == "draft"
     assert result.spend.active_time_s >= 1
     assert [stage.status for stage in result.iterations[0].stages] == ["completed", "cut"]
-
-
-async def test_a_moment_that_is_over_lets_nothing_begin(site: Installation) -> None:
-    past = (datetime.now(tz=UTC) - timedelta(days=1)).isoformat()
-    spec = task(team(*PAIR, condition={"type": "time_bound", "until": past}))
-    result = await site.run(spec, script([says("coder", "never said")]))
-    assert (result.outcome, result.reason, result.output) == ("deadline", "wall_time", None)
-    assert result.spend.model_calls == 0
 
 
 async def test_a_number_that_a_tool_gave_ends_the_loop(site: Installation) -> None:

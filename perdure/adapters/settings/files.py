@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from perdure.adapters.settings.secret_references import WAYS, is_reference
-from perdure.domain.foundation.errors import InvalidInput, NotFound
+from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.problems import nearest_name
 from perdure.strict_yaml import parse
 from perdure.text_files import read_text
@@ -112,13 +112,9 @@ def replace_file(path: Path, text: str, *, mode: int = 0o600) -> None:
 
 
 def _loaded(path: Path) -> dict[str, object] | None:
-    if path.is_dir():
+    if not path.exists() or path.is_dir():
         return None
-    try:
-        text = read_text(path, most_bytes=MAX_BYTES)
-    except NotFound:
-        return None
-    loaded = parse(text, named=f"The file {path}")
+    loaded = parse(read_text(path, most_bytes=MAX_BYTES), named=f"The file {path}")
     if loaded is None:
         return {}
     if not isinstance(loaded, dict):
