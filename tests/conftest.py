@@ -22,6 +22,11 @@ SELDOM = ("long", "slow", "browser", "model")
 # A limit is there to end a test that hangs, however busy the machine is.
 PATIENT, PATIENCE_S = ("slow", "browser", "model"), 900
 
+# Pictures and colours are tested as on any terminal, whichever this one is.
+os.environ["TERM"] = "xterm-256color"
+for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES"):
+    os.environ.pop(name, None)
+
 # A test never fails for being slow, and a busy machine makes any example slow.
 settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")

@@ -117,6 +117,7 @@ async def test_a_run_is_erased_and_the_books_stay(site: Installation) -> None:
     assert (again.runs, again.later) == ((run,), 0)
 
 
+@pytest.mark.timeout(400)
 async def test_what_is_too_young_goes_with_a_later_collection(site: Installation) -> None:
     run = await letter(site, "Write a letter.")
     await closed(site, run)
@@ -132,7 +133,7 @@ async def test_what_is_too_young_goes_with_a_later_collection(site: Installation
         await collect(stores, site.gateway, site.parts.workspaces, now=later, dry_run=False)
         return SECRET not in await contents(site) and not await stores.erasure().marked(run)
 
-    await eventually(went)
+    await eventually(went, seconds=300)
 
 
 async def test_runs_are_found_by_what_they_mention(site: Installation) -> None:
