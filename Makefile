@@ -84,7 +84,7 @@ drills: .venv/.model  ## the life of an installation: upgrades, outages, collect
 	@$(PYTEST) $(PARALLEL) -m "not browser" tests/drills $(ARGS)
 
 test-page: .venv/.installed  ## the page in a real browser (needs browser-setup): views, keyboard, phone, hostile texts
-	@$(PYTEST) -m browser tests/browser/test_page_*.py tests/browser/test_single_sign_on.py $(ARGS)
+	@$(PYTEST) $(SLOWLY) -m browser tests/browser/test_page_*.py tests/browser/test_single_sign_on.py $(ARGS)
 
 test-slow: .venv/.model  ## the slow tests: real model, browser, failure injection
 	@$(PYTEST) $(SLOWLY) -m "slow or browser or model" $(ARGS)
