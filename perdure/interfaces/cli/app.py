@@ -21,7 +21,7 @@ from perdure.interfaces.cli.output import Output
 from perdure.interfaces.cli.session import Session
 
 INTERRUPTED = 130
-UNWRITTEN = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+UNWRITTEN = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 INSIST_S = 1.0
 HELP = (
     "Language-model work in loops that stop when the result is good enough, and survive anything."
@@ -155,8 +155,8 @@ def main(context: AppContext, argv: Sequence[str]) -> int:
             raise
         _lead_nowhere()
         told = PerdureError(
-            f"What this command prints cannot be written: {error.strerror}.",
-            cure="Make room where its output goes.",
+            f"This command could not write: {error.strerror}.",
+            cure="Make room where its output and its files go.",
         )
         Output(context.stderr, context.stderr).error(told)
         _tell_it_goes_on(session)

@@ -8,6 +8,7 @@ from cyclopts import App, CycloptsError, UnusedCliTokensError
 from perdure.domain.foundation.errors import InvalidInput
 
 JSON_FLAG = "--json"
+TAKE_TASKS = frozenset({"run", "validate"})
 Command = Callable[..., Coroutine[object, object, int | None]]
 
 
@@ -27,7 +28,9 @@ def bound_to(
 
 
 def with_standard_input(argv: Sequence[str]) -> list[str]:
-    """Name the file that `-` stands for."""
+    """Name the file that `-` stands for, where a task file may stand."""
+    if not argv or argv[0] not in TAKE_TASKS:
+        return list(argv)
     return ["/dev/stdin" if word == "-" else word for word in argv]
 
 

@@ -105,13 +105,20 @@ def test_a_task_comes_through_a_pipe(tmp_path: Path, words: tuple[str, ...]) -> 
     assert b"Name it." in done.stdout
 
 
+def test_where_no_task_file_stands_a_dash_is_no_file(tmp_path: Path) -> None:
+    done = perdure("add", "@last", "-", folder=tmp_path, home=tmp_path / "home")
+
+    assert done.returncode == 2
+    assert b"/dev/stdin" not in done.stderr
+
+
 @pytest.mark.parametrize("words", [("definitions",), ("definitions", "--json"), ("--help",)])
 def test_output_that_does_not_fit_is_told(tmp_path: Path, words: tuple[str, ...]) -> None:
     with Path("/dev/full").open("wb") as full:
         done = perdure(*words, folder=tmp_path, home=tmp_path / "home", stdout=full)
 
     assert done.returncode == os.EX_IOERR
-    assert b"cannot be written: No space left on device." in done.stderr
+    assert b"could not write: No space left on device." in done.stderr
     assert b"Traceback" not in done.stderr
 
 
