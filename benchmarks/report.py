@@ -236,7 +236,7 @@ def _tool_calls(result: ToolCalls) -> Table:
 def _pages(found: Pages) -> Table:
     rows = (
         ("bytes of the first view", f"{found.first_bytes:,}"),
-        ("requests of the first view", str(found.first_requests)),
+        ("requests to draw the first view", str(found.first_requests)),
         (f"page of a run of {found.iterations} iterations", f"{found.run_ms:.0f} ms"),
         (f"first page of {found.few_runs:,} runs", f"{found.few_ms:.0f} ms"),
         (f"first page of {found.listed_runs:,} runs", f"{found.list_ms:.0f} ms"),

@@ -93,6 +93,10 @@ class AuditTrail:
         about = f"{interface} from {place.split(' ', 2)[2]}"
         await self._note("token_used", "allowed", who_of(token), about, key=f"{place} {hour}")
 
+    async def signed_out(self, token: ApiToken, *, interface: str, address: str) -> None:
+        """Record that somebody ended a session of a token."""
+        await self._note("signed_out", "allowed", who_of(token), f"{interface} from {address}")
+
     async def refused_login(
         self, authorization: str | None, *, interface: str, address: str
     ) -> None:

@@ -11,7 +11,7 @@ from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.run.messages import VERB_OF, Amend, Answer, AnyMessage, Stop, Verb
 
 Action = Literal[
-    "login", "token_used", "token_made", "token_rotated", "token_revoked", "access",
+    "login", "signed_out", "token_used", "token_made", "token_rotated", "token_revoked", "access",
     "library_approved", "library_rejected", "library_forgotten", "schedule_created",
     "schedule_changed", "schedule_paused", "schedule_resumed", "schedule_triggered",
     "schedule_deleted", "experiment_started", "experiment_paused", "experiment_resumed",
@@ -27,12 +27,12 @@ class AuditEntry(FrozenModel):
     """One line: `at` is when it happened first, `last_at` last, `count` how often at least.
 
     `about` says what it was about and why it was refused; words of a person or a model are not in
-    it.
+    it. `action` may be one that only a later version knows.
     """
 
     id: str
     at: datetime
-    action: Action
+    action: Action | str
     outcome: Outcome
     who: str
     run: str | None = None

@@ -42,6 +42,15 @@ async def test_counts_of_many_at_once_add_up(audit: SqlAudit) -> None:
     assert kept.count == 16
 
 
+async def test_an_entry_of_a_later_version_hides_no_others(audit: SqlAudit) -> None:
+    await audit.put(entry("a"))
+    await audit.put(entry("b", hours=1, action="invented_later"))
+    assert [kept.action for kept in await audit.entries(AuditFilter())] == [
+        "invented_later",
+        "answer",
+    ]
+
+
 FILTERS = {
     "by run": (AuditFilter(run="r2"), ["c"]),
     "by who": (AuditFilter(who="bob"), ["b"]),

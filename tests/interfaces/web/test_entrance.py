@@ -128,10 +128,17 @@ async def test_an_old_or_forged_ticket_opens_none(rest: Rest, guest: httpx2.Asyn
         assert answer.status_code == 401
 
 
-async def test_signing_out_forgets_the_session(person: Visitor) -> None:
+async def test_signing_out_forgets_the_session_and_is_told_once(
+    rest: Rest, person: Visitor
+) -> None:
     key = await person.form_key("/runs")
-    assert (await person.send("/sign-in/out", {}, key=key)).status_code == 303
+    for _ in range(2):
+        assert (await person.send("/sign-in/out", {}, key=key)).status_code == 303
     assert (await person.client.get("/runs")).status_code == 303
+    answer = await rest.client.get("/api/v1/audit", params={"action": "signed_out"})
+    (told,) = answer.json()["items"]
+    assert told["about"] == "page from address 127.0.0.1"
+    assert "test (" in told["who"]
 
 
 async def test_a_copy_of_a_session_is_dead_after_the_sign_out(

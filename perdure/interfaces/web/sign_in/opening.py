@@ -44,20 +44,27 @@ async def closed(request: Request) -> Response:
 
     While the store is away this fails, and the cookie stays, so that it can be tried again.
     """
-    key = await site_of(request).services.access.signing_key()
-    await _end_sessions(request, key)
+    site = site_of(request)
+    key = await site.services.access.signing_key()
+    for token in await _end_sessions(request, key):
+        address = address_of(request.scope)
+        await _audit(site).signed_out(token, interface=INTERFACE, address=address)
     answer = RedirectResponse(SIGN_IN, status_code=SEE_OTHER)
     drop_cookie(answer, "session", key=key)
     return answer
 
 
-async def _end_sessions(request: Request, key: bytes) -> None:
+async def _end_sessions(request: Request, key: bytes) -> list[ApiToken]:
+    """End the sessions that the browser sent; of those that were open, the tokens."""
     site = site_of(request)
-    now = site.now()
+    access, now = site.services.access, site.now()
+    tokens = []
     for text in given_cookies("session", key, request.scope, site.rules.page_url):
         session = Session.read(text, key, now=now)
         if session is not None:
-            await session.end(site.services.access, now=now)
+            tokens += filter(None, [await session.holder(access, now=now)])
+            await session.end(access, now=now)
+    return tokens
 
 
 async def refused(
