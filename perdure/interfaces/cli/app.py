@@ -20,7 +20,8 @@ from perdure.interfaces.cli.invoke import bound_to, with_standard_input, without
 from perdure.interfaces.cli.output import Output
 from perdure.interfaces.cli.session import Session
 
-INTERRUPTED = 130
+SIGNALLED = 128
+INTERRUPTED = SIGNALLED + signal.SIGINT
 UNWRITTEN = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 INSIST_S = 1.0
 HELP = (
@@ -29,7 +30,7 @@ HELP = (
 EPILOGUE = (
     "Every command takes --json. Runs are named by id, by a unique beginning of one, or by @last. "
     "Exit codes: 0 done, 1 ended badly, 2 wrong input, 3 a service is away, 4 not found, "
-    "5 not allowed now, 130 interrupted."
+    "5 not allowed now, 130 interrupted, 143 terminated."
 )
 
 COMMANDS = "perdure.interfaces.cli.commands"
@@ -144,7 +145,10 @@ def main(context: AppContext, argv: Sequence[str]) -> int:
         session.output.error(error)
         _tell_it_goes_on(session)
         return error.exit_code
-    except (KeyboardInterrupt, asyncio.CancelledError):
+    except _Interrupted as interrupted:
+        _tell_it_goes_on(session)
+        return interrupted.code
+    except KeyboardInterrupt:
         _tell_it_goes_on(session)
         return INTERRUPTED
     except BrokenPipeError:
@@ -188,28 +192,43 @@ def _run(session: Session, words: Sequence[str]) -> int:
 
 
 async def _interruptible(work: Coroutine[object, object, int | None]) -> int:
-    """Let the first Ctrl-C cancel the command; a second one must not interrupt the cleanup."""
+    """Let the first Ctrl-C or SIGTERM cancel the command; a second cuts no cleanup short."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    interrupt = _Interrupt(task)
     with suppress(ValueError, RuntimeError):  # not the main thread: signals belong to somebody else
-        loop.add_signal_handler(signal.SIGINT, _Interrupt(task))
-    return await work or 0
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, interrupt, number)
+    try:
+        return await work or 0
+    except asyncio.CancelledError:
+        raise _Interrupted(interrupt.code) from None
+
+
+class _Interrupted(Exception):
+    """A signal ended the command; the exit code says which."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__()
+        self.code = code
 
 
 class _Interrupt:
     """Cancels the task at the first call; a call more than a second later ends the process."""
 
     def __init__(self, task: "asyncio.Task[object] | None") -> None:
+        self.code = INTERRUPTED
         self._task = task
         self._first: float | None = None
 
-    def __call__(self) -> None:
+    def __call__(self, number: int) -> None:
         now = time.monotonic()
         if self._first is None:
+            self.code = SIGNALLED + number
             self._first = now
             if self._task is not None:
                 self._task.cancel()
         elif now - self._first > INSIST_S:
-            leave(INTERRUPTED)
+            leave(self.code)
 
 
 def _tell_it_goes_on(session: Session) -> None:

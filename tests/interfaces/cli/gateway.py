@@ -61,7 +61,7 @@ class MemoryGateway:
     away: PerdureError | None = None
     follow_error: BaseException | None = None
     outages: int = 0
-    interrupted: bool = False
+    signalled: signal.Signals | None = None
     trouble: str = ""
     unready: bool = False
     repeats: list[bool] = field(default_factory=list)
@@ -154,9 +154,9 @@ class MemoryGateway:
                 self.outages -= 1
                 raise ServiceUnavailable("The server is away.")
             yield item
-            if self.interrupted:
-                signal.raise_signal(signal.SIGINT)
-                signal.raise_signal(signal.SIGINT)
+            if self.signalled is not None:
+                signal.raise_signal(self.signalled)
+                signal.raise_signal(self.signalled)
                 await asyncio.Event().wait()
             if self.follow_error is not None:
                 raise self.follow_error

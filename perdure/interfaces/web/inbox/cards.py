@@ -131,7 +131,7 @@ def silence_of(gate: Gate, now: datetime) -> str:
     left = (gate.deadline - now).total_seconds()
     when = f"{gate.deadline:%d %B, %H:%M} UTC"
     within = f" (in {duration(left)})" if left > 0 else ""
-    return f"If nobody answers until {when}{within}, {_then(gate, choice)}."
+    return f"If nobody answers by {when}{within}, {_then(gate, choice)}."
 
 
 def _then(gate: Gate, choice: str) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import signal
 from collections.abc import Callable
 from types import SimpleNamespace
 
@@ -205,12 +206,14 @@ def test_ctrl_c_leaves_the_run_going(
 
 
 @pytest.mark.parametrize("flags", [(), ("--json",)])
-def test_a_real_ctrl_c_even_twice_closes_what_was_opened(
-    perdure: Installation, flags: tuple[str, ...]
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_a_real_signal_even_twice_closes_what_was_opened(
+    perdure: Installation, flags: tuple[str, ...], sent: signal.Signals
 ) -> None:
-    perdure.gateway.interrupted = True
-    assert perdure.run("watch", RUN, *flags) == 130
+    perdure.gateway.signalled = sent
+    assert perdure.run("watch", RUN, *flags) == 128 + sent
     assert perdure.calls == ["connect", "disconnect"]
+    assert flags or "The run goes on." in perdure.err  # a program reads the exit code
 
 
 def test_a_server_that_goes_away_leaves_the_run_going(perdure: Installation) -> None:
