@@ -261,6 +261,7 @@ def _allowance(settings: Settings) -> Allowance:
     return Allowance(
         commands=settings.allow_commands,
         plain=settings.plain_commands,
+        networked=settings.sandbox_network,
         readable=settings.sandbox_paths,
         timeout_s=settings.command_timeout_s,
         search=search_path(),

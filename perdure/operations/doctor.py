@@ -163,7 +163,7 @@ async def _sandbox(settings: Settings) -> Check:
     """Whether programs of rubrics run in a sandbox."""
     obstacle = await LocalCommands(Allowance(search=search_path())).sandbox_obstacle()
     if not obstacle:
-        return Check(name="sandbox", state="ok", found="bubblewrap works")
+        return _granted(settings)
     plain = ", ".join(settings.plain_commands)
     without = f"only these programs run, without a sandbox: {plain}" if plain else "no program runs"
     linux = "Install bubblewrap, or name" if sys.platform == "linux" else "Name"
@@ -173,6 +173,21 @@ async def _sandbox(settings: Settings) -> Check:
         found=f"{obstacle}; of those that rubrics and shell.full name, {without}",
         cure=f"{linux} programs that may run without one in PERDURE_PLAIN_COMMANDS.",
     )
+
+
+def _granted(settings: Settings) -> Check:
+    """What the sandbox grants beyond its usual."""
+    unknown = set(settings.sandbox_network) - set(settings.allow_commands)
+    if unknown:
+        return Check(
+            name="sandbox",
+            state="warning",
+            found="PERDURE_SANDBOX_NETWORK names what may not run: " + ", ".join(sorted(unknown)),
+            cure="Name it in PERDURE_ALLOW_COMMANDS too, or remove it.",
+        )
+    granted = ", ".join(settings.sandbox_network)
+    network = f"; these programs may use the network: {granted}" if granted else ""
+    return Check(name="sandbox", state="ok", found=f"bubblewrap works{network}")
 
 
 def _settings() -> Check:

@@ -4,8 +4,10 @@ import sqlite3
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
+from enclosure import needs_bubblewrap
 from full_store import full_store
 from object_store import Faulty, faulty, made_bucket, s3_server
 
@@ -113,6 +115,18 @@ async def test_a_home_that_cannot_be_made_is_no_new_installation(tmp_path: Path)
     assert checks["stores"].state == "failed"
     assert f"{tmp_path / 'file'} is no folder to write to" in checks["stores"].found
     assert "PERDURE_HOME" in checks["stores"].cure
+
+
+@needs_bubblewrap
+async def test_who_may_use_the_network_is_told(home: Path) -> None:
+    may: dict[str, Any] = {"home": home, "sandbox_network": ("npm",)}
+
+    granted = (await looked(Settings.load(allow_commands=("npm", "pytest"), **may)))["sandbox"]
+    useless = (await looked(Settings.load(allow_commands=("pytest",), **may)))["sandbox"]
+
+    assert granted.found == "bubblewrap works; these programs may use the network: npm"
+    assert useless.state == "warning"
+    assert "names what may not run: npm" in useless.found
 
 
 async def test_a_damaged_store_is_no_store_that_comes_back(home: Path) -> None:

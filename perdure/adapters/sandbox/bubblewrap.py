@@ -38,9 +38,22 @@ _CONFIGURATION = (
     "/etc/nsswitch.conf",
     "/etc/passwd",
 )
+# What programs that were granted the network need of it: names of hosts, and whom TLS trusts.
+_NETWORKING = (
+    "/etc/ca-certificates",
+    "/etc/gai.conf",
+    "/etc/hosts",
+    "/etc/pki",
+    "/etc/protocols",
+    "/etc/resolv.conf",
+    "/etc/services",
+    "/etc/ssl/certs",
+    "/etc/ssl/openssl.cnf",
+)
+_NO_NETWORK = "--unshare-net"
 # A session of its own keeps a program from typing into the worker's terminal (TIOCSTI).
 _ALONE = (
-    "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try",
+    "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try",
     "--die-with-parent", "--new-session", "--clearenv", "--cap-drop", "ALL",
 )  # fmt: skip
 _OWN_USERS = ("--unshare-user", "--disable-userns")
@@ -74,6 +87,7 @@ def wrapped(
     fixed: Sequence[str] = (),
     hidden: Sequence[str] = (),
     processes: int | None = None,
+    network: bool = False,
 ) -> tuple[str, ...]:
     """The command that runs `argv` inside.
 
@@ -87,17 +101,20 @@ def wrapped(
         fixed: paths below the writable folder that stay read-only.
         hidden: files of the writable folder that cannot be read either.
         processes: how many processes there may be at a time.
+        network: share the host's network, its loopback device included.
 
     Raises:
         NotAllowed: the worker is root, and this host has no program that gives up root.
     """
     inner = becoming(processes=processes)
     words: list[str] = [bwrap, *_ALONE, "--hostname", "sandbox"]
+    words += [] if network else [_NO_NETWORK]
     words += _LEAVING_ROOT if is_root() else _OWN_USERS
     words += ["--seccomp", FILTER] if filter_for() else []
     words += _system()
-    words += _ways((OUTPUT, *_CONFIGURATION))
-    for path in _CONFIGURATION:
+    configuration = (*_CONFIGURATION, *(_NETWORKING if network else ()))
+    words += _ways((OUTPUT, *configuration))
+    for path in configuration:
         words += ["--ro-bind-try", path, path]
     words += [*_processes(), "--dev", "/dev"]
     # Without sizes, a program could fill the host's memory through these two.
@@ -246,7 +263,7 @@ async def enclosure(
 
 
 def _words(bwrap: str) -> list[str]:
-    words = [bwrap, *_ALONE, *(_READING if is_root() else _OWN_USERS), *_system()]
+    words = [bwrap, *_ALONE, _NO_NETWORK, *(_READING if is_root() else _OWN_USERS), *_system()]
     return [*words, "--dev", "/dev", "--tmpfs", "/tmp"]
 
 

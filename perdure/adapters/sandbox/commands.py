@@ -44,6 +44,7 @@ class Allowance:
     Args:
         commands: programs that may run in the sandbox.
         plain: those of them that may run without a sandbox if bubblewrap is missing.
+        networked: those of them that may use the host's network in the sandbox.
         readable: folders outside the system's own that sandboxed programs may read.
         timeout_s: the longest that a program may take.
         search: where programs are looked for, as in `PATH`.
@@ -52,6 +53,7 @@ class Allowance:
 
     commands: tuple[str, ...] = ()
     plain: tuple[str, ...] = ()
+    networked: tuple[str, ...] = ()
     readable: tuple[str, ...] = ()
     timeout_s: float = 120.0
     search: str = SYSTEM_PATH
@@ -155,6 +157,7 @@ class LocalCommands:
             fixed=script.fixed,
             hidden=script.hidden,
             processes=self._allowed.caps.processes,
+            network=SHELL_FULL in self._allowed.networked,
         )
         launch = Launch(
             argv=argv,
@@ -179,6 +182,7 @@ class LocalCommands:
             readable=tuple(dict.fromkeys((*homes, *self._allowed.readable))),
             environment=_variables(command.environment, path=path, home="/tmp", folder=WORK),
             processes=self._allowed.caps.processes,
+            network=command.argv[0] in self._allowed.networked,
         )
         return await run_process(replace(launch, argv=argv, enclosed=True))
 

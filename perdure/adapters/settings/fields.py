@@ -164,6 +164,9 @@ class SettingFields(BaseSettings):
     to offer that tool."""
     plain_commands: Names = ()
     """Programs among those that may run without a sandbox if bubblewrap is missing."""
+    sandbox_network: Names = ()
+    """Programs among those, or `shell.full`, that may use the host's network in the sandbox. They
+    reach [all that the host reaches](security.md#programs-and-python-of-a-rubric)."""
     web_hosts: Names = ()
     """Hosts that `web.fetch` may read without approval: `docs.python.org`, `*.python.org` or `*`.
     With a list, all other hosts are refused."""
@@ -329,6 +332,7 @@ class SettingFields(BaseSettings):
         "plugins",
         "allow_commands",
         "plain_commands",
+        "sandbox_network",
         "sandbox_paths",
         "web_hosts",
         "encryption_old_keys",

@@ -13,10 +13,11 @@ import pytest
 from enclosure import left, listening, needs_bubblewrap
 
 from perdure.adapters.sandbox.bubblewrap import homes_of
-from perdure.adapters.sandbox.commands import SYSTEM_PATH, Allowance, LocalCommands
+from perdure.adapters.sandbox.commands import SYSTEM_PATH, Allowance, LocalCommands, Script
 from perdure.adapters.sandbox.process import _descendants, _memory
 from perdure.domain.evaluation.program_checks import Command, Ran
 from perdure.domain.foundation.errors import NotAllowed
+from perdure.domain.tools.selection import SHELL_FULL
 
 SECRET = "canary-7f3a"
 
@@ -104,6 +105,42 @@ async def test_a_program_reaches_no_network_not_even_loopback(folder: Path) -> N
     assert ran.code == 1, ran.err
     assert "refused" in ran.err
     assert listener.calls == 0
+
+
+@needs_bubblewrap
+async def test_the_network_is_granted_to_a_program_and_what_it_starts_and_to_no_other(
+    folder: Path,
+) -> None:
+    search = f"{os.path.dirname(sys.executable)}:{SYSTEM_PATH}"
+    granted = enclosed(search=search, networked=("python3",))
+    async with listening() as listener:
+        by_name = listener.program.replace("127.0.0.1", "localhost")
+        (folder / "by_name.py").write_text(by_name)
+        starting = 'import subprocess; subprocess.run(["python3", "by_name.py"], check=True)'
+        ran = await granted.run(Command(argv=("python3", "-c", starting), folder=str(folder)))
+        assert ran.code == 0, ran.err
+        assert listener.calls == 1
+        (folder / "call.py").write_text(listener.program)
+        ran = await granted.run(Command(argv=("sh", "-c", "python3 call.py"), folder=str(folder)))
+        assert ran.code == 1
+        shell = enclosed(commands=("shell.full", "python3"), search=search, networked=("python3",))
+        ran = await shell.run_shell(Script(text="python3 call.py", folder=str(folder)))
+        assert ran.code == 1
+        shell = enclosed(commands=("shell.full", "python3"), search=search, networked=(SHELL_FULL,))
+        ran = await shell.run_shell(Script(text="python3 call.py", folder=str(folder)))
+        assert ran.code == 0, ran.err
+        assert listener.calls == 2
+
+
+@needs_bubblewrap
+async def test_a_grant_of_the_network_opens_nothing_else(folder: Path, secret: Path) -> None:
+    granted = enclosed(networked=("sh",))
+    script = f"env; cat {secret} /etc/shadow /etc/ssl/private/*; grep CapEff /proc/self/status"
+    ran = await granted.run(Command(argv=("sh", "-c", script), folder=str(folder)))
+    assert SECRET not in ran.out
+    assert "PERDURE" not in ran.out
+    assert "root:" not in ran.out
+    assert "CapEff:\t0000000000000000" in ran.out
 
 
 @needs_bubblewrap
