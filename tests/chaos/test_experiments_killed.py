@@ -68,11 +68,9 @@ async def begun(site: Installation, experiments: Experiments, id: str, inputs: i
     await experiments.start(made.plan, made.entries, id=id)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize(
-    "inputs",
-    [pytest.param(20, marks=pytest.mark.long), pytest.param(200, marks=pytest.mark.slow)],
-)
+@pytest.mark.parametrize("inputs", [20, 200])
 async def test_kills_of_worker_and_server_change_nothing(tmp_path: Path, inputs: int) -> None:
     async with laboratory(tmp_path) as (server, site), site.worker_process() as worker:
         experiments = site.gateway.experiments(site.parts.stores.experiments())

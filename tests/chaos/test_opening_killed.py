@@ -8,11 +8,13 @@ from provider import Play
 from temporalio.client import Client
 from waiting import eventually
 
-POINTS = ("before_open", "before_claim", "after_claim", "after_open")
-
 
 @pytest.mark.long
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize(
+    "point",
+    ["before_claim", "after_open"]
+    + [pytest.param(point, marks=pytest.mark.slow) for point in ("before_open", "after_claim")],
+)
 async def test_a_kill_around_each_effect_of_opening_is_recovered(chaos: Ground, point: str) -> None:
     chaos.provider.plays = [Play(text="done")]
     plain = await Client.connect(chaos.site.address)

@@ -13,7 +13,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 TUTORIAL = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 async def test_the_tutorial_is_walked_as_it_stands(newcomer: Newcomer) -> None:
     # Installing and a real model (1 and 7) are tried by hand.

@@ -16,6 +16,7 @@ from tests.docs.test_blocks import FENCE, PAGES, ROOT
 
 Scene = Callable[[Newcomer], Awaitable[object]]
 LONG = pytest.mark.long
+SLOW = pytest.mark.slow
 PATIENCE = pytest.mark.timeout(600)
 
 BOTTLE = next(
@@ -180,7 +181,7 @@ async def a_store_of_objects(one: Newcomer) -> None:
     await one.shell("perdure up --detach")
 
 
-@LONG
+@SLOW
 @PATIENCE
 async def test_the_command_line(owner: Newcomer) -> None:
     told = await walk(
@@ -236,7 +237,7 @@ async def its_name(one: Newcomer) -> None:
     one.knows["ID"] = listed["experiments"][0]["id"]
 
 
-@LONG
+@SLOW
 @PATIENCE
 async def test_an_experiment(owner: Newcomer) -> None:
     told = await walk(
@@ -272,7 +273,7 @@ async def test_plugins(owner: Newcomer) -> None:
     assert "mytools.py" in (owner.folder / "perdure.yaml").read_text()
 
 
-@LONG
+@SLOW
 @PATIENCE
 async def test_tools_that_workers_wrote(owner: Newcomer) -> None:
     told = await walk(owner, page("made-tools.md"), {"perdure tools  ": work_of_a_team})
@@ -285,7 +286,7 @@ async def a_project_of_before(one: Newcomer) -> None:
     await one.shell("perdure loops start harness 'Build a cache'")
 
 
-@LONG
+@SLOW
 @PATIENCE
 async def test_projects(owner: Newcomer) -> None:
     told = await walk(
@@ -302,7 +303,7 @@ async def runs_of_a_customer(one: Newcomer) -> None:
     one.knows["RUN"] = next(run["id"] for run in listed["runs"] if run["label"] is None)
 
 
-@LONG
+@SLOW
 @PATIENCE
 async def test_keep_and_erase(owner: Newcomer) -> None:
     told = await walk(owner, page("retention.md"), {"perdure erase RUN": runs_of_a_customer})
@@ -317,7 +318,7 @@ async def news(one: Newcomer) -> None:
     await one.save("news.yaml", BOTTLE)
 
 
-@LONG
+@SLOW
 @PATIENCE
 async def test_schedules(owner: Newcomer) -> None:
     told = await walk(owner, page("schedules.md"), {"perdure schedule create news": news})
@@ -327,7 +328,7 @@ async def test_schedules(owner: Newcomer) -> None:
     assert (await owner.shell("perdure schedule list")).count("news") == 0
 
 
-@LONG
+@SLOW
 @PATIENCE
 async def test_a_worker_with_rates(owner: Newcomer) -> None:
     await owner.shell("perdure up --detach && perdure run bottle.yaml")

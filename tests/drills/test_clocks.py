@@ -152,7 +152,7 @@ def _held(body: dict[str, object]) -> Sequence[Play]:
     return [Play(text="", calls=[("effect.again", {"word": "a"})], gate="later")]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.timeout(180)
 async def test_a_start_is_one_for_hosts_whose_clocks_are_apart(skewed: Hosts) -> None:
     made = skewed.ground

@@ -66,7 +66,7 @@ async def _failover(made: Hosts, lost: Host, other: Host, number: int) -> float:
     return seconds
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 async def test_the_other_worker_goes_on_with_a_call_of_one_that_was_killed(
     two_hosts: Hosts,

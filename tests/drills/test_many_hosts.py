@@ -106,7 +106,7 @@ async def test_files_outlive_their_host(two_hosts: Hosts) -> None:
     assert "made anew from its last snapshot" in told
 
 
-@pytest.mark.long
+@pytest.mark.slow
 async def test_a_folder_that_somebody_removed_is_made_anew(two_hosts: Hosts) -> None:
     run, host = await _half_written(two_hosts)
     for folder in host.folders():
@@ -115,7 +115,7 @@ async def test_a_folder_that_somebody_removed_is_made_anew(two_hosts: Hosts) -> 
     await _ended(two_hosts, run)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 async def test_a_host_that_comes_back_is_found_where_it_was(two_hosts: Hosts) -> None:
     """A worker that is started again within the wait keeps the folder, ignored files included."""
     run, host = await _half_written(two_hosts)
@@ -127,7 +127,7 @@ async def test_a_host_that_comes_back_is_found_where_it_was(two_hosts: Hosts) ->
     assert "workspace_moved" not in await _told(two_hosts, run)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 async def test_a_run_that_is_stopped_hands_over_the_files_of_a_host_that_is_gone(
     two_hosts: Hosts,
 ) -> None:
@@ -142,7 +142,7 @@ async def test_a_run_that_is_stopped_hands_over_the_files_of_a_host_that_is_gone
     assert ("+content 0" in told, "+content 1" in told, "+content 2" in told) == (True, True, False)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 async def test_workers_read_the_managers_files_on_whatever_host_they_are(two_hosts: Hosts) -> None:
     site = two_hosts.ground.site
     readers = [f"r{number}" for number in range(6)]

@@ -25,19 +25,14 @@ FAULTS: list[Fault] = ["503", "500 afterwards", "slow", "cut", "refused"]
 PAUSE_S = 1.5
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize(
     ("rounds", "store"),
     [
         pytest.param(1, "sqlite", id="1 kill"),
-        pytest.param(5, "sqlite", id="5 kills", marks=pytest.mark.slow),
-        pytest.param(
-            5,
-            "postgresql",
-            id="5 kills on PostgreSQL",
-            marks=pytest.mark.slow,
-        ),
+        pytest.param(5, "sqlite", id="5 kills"),
+        pytest.param(5, "postgresql", id="5 kills on PostgreSQL"),
     ],
 )
 async def test_runs_end_as_undisturbed_whatever_the_network_does(

@@ -113,7 +113,13 @@ def _execution(events: Sequence[HistoryEvent]) -> Execution:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("upgrade", [True, False], ids=["upgrade", "rollback"])
+@pytest.mark.parametrize(
+    "upgrade",
+    [
+        pytest.param(True, id="upgrade"),
+        pytest.param(False, id="rollback", marks=pytest.mark.slow),
+    ],
+)
 async def test_each_run_is_replayed_by_the_version_that_decided(
     versioning: WorkflowEnvironment, tmp_path: Path, *, upgrade: bool
 ) -> None:

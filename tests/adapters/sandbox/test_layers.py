@@ -263,6 +263,7 @@ async def test_all_layers_hold_every_attack(host: Host, tmp_path: Path) -> None:
         assert [name for name in ATTACKS if await escapes(name, host)] == []
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("layer", LAYERS)
 async def test_with_one_layer_off_the_others_hold(layer: str, host: Host, tmp_path: Path) -> None:
