@@ -123,7 +123,10 @@ def read_critique(text: str) -> Critique | BadReply:
     beside = f"{text[: found.start]}\n{text[found.end :]}"
     if score >= GOOD and not critique.critical and (against := _against(found.fields, beside)):
         return BadReply((against,))
-    return _consistent(critique)
+    if critique.score >= 1.0 and critique.critical:
+        title = critique.critical[0].title
+        return BadReply((f"The score is 1, yet {title!r} is called critical.",))
+    return critique
 
 
 def read_defects(given: Sequence[JsonValue]) -> tuple[Defect, ...]:
@@ -156,13 +159,6 @@ def _against(fields: Fields, beside: str) -> str:
     lines = [line.strip(" \t-*•+>#") for line in beside.splitlines()]
     found = next((line for line in lines if speaks_against(line)), "")
     return f"{shown(found)} stands beside the JSON; put it into defects." if found else ""
-
-
-def _consistent(critique: Critique) -> Critique | BadReply:
-    if critique.score >= 1.0 and critique.critical:
-        title = critique.critical[0].title
-        return BadReply((f"The score is 1, yet {title!r} is called critical.",))
-    return critique
 
 
 def _defect(item: JsonValue) -> Defect | None:

@@ -73,17 +73,13 @@ def redacted(text: str, values: Iterable[str] = ()) -> str:
     """
     for value in values:
         text = text.replace(value, REDACTED)
-    plain = _small(text)
+    # The text in small letters, as the words of a shape are looked for.
+    plain = (text if text.isascii() else text.translate(_LIKE_ASCII)).lower()
     for pattern, kept, words in _SHAPES:
         if not any(word in plain for word in words):
             continue
         text = pattern.sub(kept if kept.endswith("@") else f"{kept}{REDACTED}", text)
     return text
-
-
-def _small(text: str) -> str:
-    """The text in small letters, as the words of a shape are looked for."""
-    return (text if text.isascii() else text.translate(_LIKE_ASCII)).lower()
 
 
 def redacted_data(data: object, values: Iterable[str] = ()) -> object:

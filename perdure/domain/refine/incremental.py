@@ -5,10 +5,10 @@ for keeps its score and its open findings, which only a new judgement can close.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from perdure.domain.evaluation.rubric import Dimension, Rubric
+from perdure.domain.evaluation.rubric import Rubric
 from perdure.domain.evaluation.scores import (
     DimensionScore,
     Evaluation,
@@ -107,7 +107,8 @@ def affected(
     for dimension in rubric.judged:
         known = before.get(dimension.name)
         told = known is None or bool(known.findings) or dimension.name in below
-        implied = _implied(dimension, changes.kinds)
+        said = f"{dimension.name} {dimension.description}".casefold()
+        implied = any(re.search(_WORDS[kind], said) for kind in changes.kinds)
         if told or implied or dimension.name in changes.touched:
             found.append(dimension.name)
     return tuple(found)
@@ -137,13 +138,6 @@ def noted(
 def _vouched_for(checks: Sequence[DimensionScore], score: float, confidence: float) -> bool:
     """Whether the last score was so high that passing checks vouch for the new output too."""
     # Without a single check nobody would have looked at the new output at all.
-    return bool(checks) and score >= confidence and _all_pass(checks)
-
-
-def _all_pass(checks: Iterable[DimensionScore]) -> bool:
-    return all((item.capped or 0.0) >= 1.0 for item in checks)
-
-
-def _implied(dimension: Dimension, kinds: Sequence[ChangeKind]) -> bool:
-    said = f"{dimension.name} {dimension.description}".casefold()
-    return any(re.search(_WORDS[kind], said) for kind in kinds)
+    return (
+        bool(checks) and score >= confidence and all((item.capped or 0.0) >= 1.0 for item in checks)
+    )

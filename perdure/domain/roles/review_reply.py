@@ -142,7 +142,12 @@ def _structured(found: Found) -> Verdict:
     given = shaped(found.fields, RoleVerdict)
     if isinstance(given, BadReply):
         return Verdict(decision="unclear", problems=given.problems)
-    verdict = _decided(given)
+    findings = _numbered(given.findings)
+    is_open = any(finding.severity != "suggestion" for finding in findings)
+    passes = given.requirements_met and given.quality_pass and not is_open
+    decision: Literal["approved", "rejected"] = "approved" if passes else "rejected"
+    rationale = given.rationale.strip()[:_RATIONALE_CHARACTERS]
+    verdict = Verdict(decision=decision, findings=findings, rationale=rationale, structured=True)
     problems = (*_surplus(found.fields), *_severity_problems(given.findings))
     if read_review(given.rationale) == "rejected":
         problems = (*problems, "The rationale rejects what the reply approves.")
@@ -166,15 +171,6 @@ def _severity_problems(findings: Sequence[GivenFinding]) -> tuple[str, ...]:
         for word in words
         if known_severity(word) is None
     )
-
-
-def _decided(given: RoleVerdict) -> Verdict:
-    findings = _numbered(given.findings)
-    is_open = any(finding.severity != "suggestion" for finding in findings)
-    passes = given.requirements_met and given.quality_pass and not is_open
-    decision: Literal["approved", "rejected"] = "approved" if passes else "rejected"
-    rationale = given.rationale.strip()[:_RATIONALE_CHARACTERS]
-    return Verdict(decision=decision, findings=findings, rationale=rationale, structured=True)
 
 
 def _in_its_place(verdict: Verdict, found: EmbeddedObject) -> Verdict:

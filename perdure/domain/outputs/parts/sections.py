@@ -100,7 +100,9 @@ def reply(text: str, part: str) -> str:
 
 def closed(text: str) -> str:
     """The text with its last block of code closed, should it have been left open."""
-    opened = _open_fence(text)
+    opened: str | None = None
+    for line in re.findall(r"[^\n]*\n|[^\n]+", text):
+        opened = _fence_after(opened, line)
     return text if opened is None else f"{text.rstrip()}\n{opened}\n"
 
 
@@ -137,13 +139,6 @@ def _lines(text: str) -> Iterator[tuple[str, bool]]:
         after = _fence_after(fence, line)
         yield line, fence is not None or after is not None
         fence = after
-
-
-def _open_fence(text: str) -> str | None:
-    fence: str | None = None
-    for line in re.findall(r"[^\n]*\n|[^\n]+", text):
-        fence = _fence_after(fence, line)
-    return fence
 
 
 def _fence_after(fence: str | None, line: str) -> str | None:
