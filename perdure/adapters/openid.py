@@ -126,7 +126,12 @@ class OpenIdProvider:
             claims = await self._identity(client, found, given, nonce=attempt.nonce)
             if self._groups_claim not in claims and found.userinfo_endpoint:
                 claims = {**await self._more(client, found.userinfo_endpoint, claims), **claims}
-        return self._read(claims)
+        subject = str(claims["sub"])
+        names = (claims.get(name) for name in NAMES)
+        name = next((one for one in names if isinstance(one, str) and one.strip()), subject)
+        groups = claims.get(self._groups_claim)
+        held = groups if isinstance(groups, list) else () if groups is None else (groups,)
+        return Person(subject=subject, name=name, groups=checked_groups(held))
 
     @asynccontextmanager
     async def _client(self, attempt: Attempt) -> AsyncGenerator["_Client"]:
@@ -212,14 +217,6 @@ class OpenIdProvider:
         if not isinstance(found, dict):
             raise self._away(TypeError(f"{url} is no JSON object"))
         return found
-
-    def _read(self, claims: Mapping[str, object]) -> Person:
-        subject = str(claims["sub"])
-        names = (claims.get(name) for name in NAMES)
-        name = next((one for one in names if isinstance(one, str) and one.strip()), subject)
-        groups = claims.get(self._groups_claim)
-        held = groups if isinstance(groups, list) else () if groups is None else (groups,)
-        return Person(subject=subject, name=name, groups=checked_groups(held))
 
     def _away(self, error: Exception) -> ServiceUnavailable:
         told = f"{type(error).__name__}: {error}".splitlines()[0][:300]

@@ -46,7 +46,17 @@ def parse(path: str, *, use: Use) -> tuple[str, ...]:
     _check_text(path)
     parts = tuple(part for part in path.split("/") if part not in {"", "."})
     for part in parts:
-        _check_part(path, part)
+        if part == "..":
+            raise ToolFailure(
+                f"The path {shown(path)} holds '..'. Paths stay inside the workspace; "
+                "name the file from the workspace's top.",
+                reason="path",
+            )
+        if len(part.encode()) > MAX_NAME_BYTES:
+            raise ToolFailure(
+                f"A name in the path {shown(path)} is longer than {MAX_NAME_BYTES} bytes.",
+                reason="path",
+            )
     if reason := protected(parts, use=use):
         raise ToolFailure(
             f"{shown(path)} is {reason}. Work on another file, or ask a person to change it.",
@@ -114,20 +124,6 @@ def _check_text(path: str) -> None:
     if path.startswith("/"):
         raise ToolFailure(
             f"The path {shown(path)} is absolute. Use a path relative to the workspace.",
-            reason="path",
-        )
-
-
-def _check_part(path: str, part: str) -> None:
-    if part == "..":
-        raise ToolFailure(
-            f"The path {shown(path)} holds '..'. Paths stay inside the workspace; "
-            "name the file from the workspace's top.",
-            reason="path",
-        )
-    if len(part.encode()) > MAX_NAME_BYTES:
-        raise ToolFailure(
-            f"A name in the path {shown(path)} is longer than {MAX_NAME_BYTES} bytes.",
             reason="path",
         )
 

@@ -32,7 +32,10 @@ ERRORS_ONLY = 1
 
 def main() -> None:
     """Serve until a signal, or the end of the parent process."""
-    arguments = _arguments()
+    parser = argparse.ArgumentParser(description="Serve the packaged model on a loopback port.")
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--home", type=Path, required=True, help="folder the engine may write to")
+    arguments = parser.parse_args()
     parent = os.getppid()
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -91,13 +94,6 @@ def start(*, port: int, home: Path) -> object:
             f"The embedded model's server did not start on {LOOPBACK}:{port}: {error}",
             cure="See whether another program uses the port.",
         ) from error
-
-
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Serve the packaged model on a loopback port.")
-    parser.add_argument("--port", type=int, required=True)
-    parser.add_argument("--home", type=Path, required=True, help="folder the engine may write to")
-    return parser.parse_args()
 
 
 if __name__ == "__main__":

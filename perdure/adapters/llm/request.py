@@ -73,7 +73,14 @@ def wire_request(request: ModelRequest, dialect: Dialect) -> WireRequest:
     Raises:
         ModelError: kind `bad_request`, nothing sent.
     """
-    _check(request, dialect)
+    check_request(request)
+    if not dialect.sees:
+        refuse_files(request.messages, model=request.model)
+    if request.tools and request.tool_choice == "auto" and not dialect.chooses_tools:
+        raise refused(
+            "The embedded model cannot choose tools by itself. "
+            "Use a Claude model for this run, or take its tools away."
+        )
     # Unused tools stay for Claude, since they are part of the cached prompt. The embedded model
     # would call them all the same.
     drops_tools = request.tool_choice == "none" and not dialect.chooses_tools
@@ -95,17 +102,6 @@ def wire_request(request: ModelRequest, dialect: Dialect) -> WireRequest:
         extra_body=_extra_body(request, dialect),
         names=names_back(tool.name for tool in offered),
     )
-
-
-def _check(request: ModelRequest, dialect: Dialect) -> None:
-    check_request(request)
-    if not dialect.sees:
-        refuse_files(request.messages, model=request.model)
-    if request.tools and request.tool_choice == "auto" and not dialect.chooses_tools:
-        raise refused(
-            "The embedded model cannot choose tools by itself. "
-            "Use a Claude model for this run, or take its tools away."
-        )
 
 
 def _system(text: str, mark: CacheControlEphemeralParam | None) -> list[TextBlockParam] | Omit:

@@ -173,21 +173,14 @@ def _name_temporal_fields(
             for theirs, ours in TEMPORAL_FIELDS.items():
                 if theirs in details:
                     event.setdefault(ours, details[theirs])
-    event["event"] = _without(str(event.get("event", "")), suffix)
-    _name_core_fields(record, event)
-    return event
-
-
-def _name_core_fields(record: object, event: MutableMapping[str, object]) -> None:
-    """Add what Temporal's core says about a line: its module, and its own fields."""
+    message = str(event.get("event", ""))
+    # Activities append the bare details, workflows a mapping of them by name.
+    for appended in (suffix, *suffix.values()):
+        message = message.removesuffix(f" ({appended})")
+    event["event"] = message
+    # Add what Temporal's core says about a line: its module, and its own fields.
     core: object = getattr(record, "temporal_log", None)
     if core is not None:
         event["target"] = getattr(core, "target", "")
         event["fields"] = getattr(core, "fields", {})
-
-
-def _without(message: str, details: Mapping[str, object]) -> str:
-    # Activities append the bare details, workflows a mapping of them by name.
-    for appended in (details, *details.values()):
-        message = message.removesuffix(f" ({appended})")
-    return message
+    return event

@@ -137,7 +137,12 @@ def filter_for(machine: str | None = None) -> bytes:
     for number in (_CLONE3, known.memfd_create, _MEMFD_SECRET):
         steps += _answered(number, [_step(_RETURN, value=_ERROR | errno.ENOSYS)])
     refused = _step(_RETURN, value=_ERROR | errno.EPERM)
-    spaces = [_step(_LOAD, value=_FIRST_ARGUMENT_AT), _bit(_NEW_NAMESPACES), refused]
+    # Go on with the next step if any bit of the mask is set; otherwise skip it.
+    spaces = [
+        _step(_LOAD, value=_FIRST_ARGUMENT_AT),
+        _step(_JUMP_ANY_BIT, value=_NEW_NAMESPACES, otherwise=1),
+        refused,
+    ]
     steps += _answered(known.clone, spaces)
     small = _step(_JUMP_ABOVE, value=SEGMENT_BYTES, otherwise=1)
     low = [_step(_LOAD, value=_SECOND_ARGUMENT_AT), small, refused]
@@ -158,11 +163,6 @@ def _answered(number: int, steps: list[bytes]) -> list[bytes]:
     """Steps for one call, which is allowed if none of them returns."""
     allowed = _step(_RETURN, value=_ALLOW)
     return [_step(_JUMP_EQUAL, value=number, otherwise=len(steps) + 1), *steps, allowed]
-
-
-def _bit(mask: int) -> bytes:
-    """Go on with the next step if any bit of the mask is set; otherwise skip it."""
-    return _step(_JUMP_ANY_BIT, value=mask, otherwise=1)
 
 
 def _step(code: int, *, value: int = 0, then: int = 0, otherwise: int = 0) -> bytes:

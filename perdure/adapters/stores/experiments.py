@@ -161,7 +161,13 @@ class SqlExperiments:
         found = {id: Totals() for id in ids}
         for row in rows:
             unread = await self._unread(row["experiment"]) if row["unread"] else []
-            found[row["experiment"]] = _totals(row, unread)
+            added = Decimal(int(row["pico_usd"] or 0)) / PICO
+            costs = [None if row["unpriced"] else added, *(trial.spent_usd for trial in unread)]
+            found[row["experiment"]] = Totals(
+                ended=int(row["ended"]),
+                spent_usd=total_usd(costs),
+                spent_tokens=int(row["tokens"] or 0) + sum(trial.spent_tokens for trial in unread),
+            )
         return found
 
     async def _unread(self, id: str) -> Sequence[Trial]:
@@ -199,16 +205,6 @@ def _spend(trial: Trial) -> dict[str, int | None]:
     if pico != pico.to_integral_value() or not 0 <= pico <= MOST_PICO:
         return {"tokens": None, "pico_usd": None}
     return {"tokens": trial.spent_tokens, "pico_usd": int(pico)}
-
-
-def _totals(row: RowMapping, unread: Sequence[Trial]) -> Totals:
-    added = Decimal(int(row["pico_usd"] or 0)) / PICO
-    costs = [None if row["unpriced"] else added, *(trial.spent_usd for trial in unread)]
-    return Totals(
-        ended=int(row["ended"]),
-        spent_usd=total_usd(costs),
-        spent_tokens=int(row["tokens"] or 0) + sum(trial.spent_tokens for trial in unread),
-    )
 
 
 def _pages(id: str, entries: Sequence[Entry], *, first: int) -> list[list[dict[str, object]]]:

@@ -201,7 +201,13 @@ class SqlMemory:
         self, terms: Sequence[str], *, kinds: Sequence[Kind], limit: int = 500
     ) -> Candidates:
         async with self._database.read() as connection:
-            return await self._candidates(connection, terms, kinds=kinds, limit=limit)
+            corpus = await self._corpus(connection, terms)
+            chosen = selective(terms, corpus, limit=limit)
+            if not chosen:
+                return Candidates(corpus=corpus)
+            wanted = memory.c.kind.in_(kinds) & holding(self._database, chosen)
+            found, unreadable = await _read(connection, wanted)
+            return Candidates(entries=tuple(found), corpus=corpus, unreadable=tuple(unreadable))
 
     async def mark_used(self, entries: Sequence[str], *, run: str, at: datetime) -> int:
         async with self._database.write() as connection:
@@ -265,22 +271,6 @@ class SqlMemory:
         alike = (memory.c.kind == "learning") & holding(self._database, telltale)
         twins = [other for other in await _entries(connection, alike) if same_lesson(other, entry)]
         return min(twins, key=lambda twin: (-overlap(twin.text, entry.text), twin.id), default=None)
-
-    async def _candidates(
-        self,
-        connection: AsyncConnection,
-        asked: Sequence[str],
-        *,
-        kinds: Sequence[Kind],
-        limit: int,
-    ) -> Candidates:
-        corpus = await self._corpus(connection, asked)
-        chosen = selective(asked, corpus, limit=limit)
-        if not chosen:
-            return Candidates(corpus=corpus)
-        wanted = memory.c.kind.in_(kinds) & holding(self._database, chosen)
-        found, unreadable = await _read(connection, wanted)
-        return Candidates(entries=tuple(found), corpus=corpus, unreadable=tuple(unreadable))
 
     async def _corpus(self, connection: AsyncConnection, asked: Sequence[str]) -> Corpus:
         totals = select(memory_totals.c.entries, memory_totals.c.length)

@@ -60,7 +60,12 @@ async def migrate(connection: AsyncConnection, dialect: DatabaseDialect) -> None
     await dialect.lock(connection, "perdure schema")
     await connection.execute(text(_VERSIONS))
     for step in await _missing(connection, dialect):
-        await _apply(connection, step, dialect)
+        for statement in step.statements:
+            await connection.exec_driver_sql(statement.replace("{bytes}", dialect.bytes_type))
+        await connection.execute(
+            text("INSERT INTO schema_versions (number, name) VALUES (:number, :name)"),
+            {"number": step.number, "name": step.name},
+        )
 
 
 async def _missing(connection: AsyncConnection, dialect: DatabaseDialect) -> list[Migration]:
@@ -74,15 +79,6 @@ async def _missing(connection: AsyncConnection, dialect: DatabaseDialect) -> lis
             cure="Run the newer version of Perdure that wrote it, or name another database.",
         )
     return [step for step in steps if step.number not in applied]
-
-
-async def _apply(connection: AsyncConnection, step: Migration, dialect: DatabaseDialect) -> None:
-    for statement in step.statements:
-        await connection.exec_driver_sql(statement.replace("{bytes}", dialect.bytes_type))
-    await connection.execute(
-        text("INSERT INTO schema_versions (number, name) VALUES (:number, :name)"),
-        {"number": step.number, "name": step.name},
-    )
 
 
 def split_statements(sql: str) -> tuple[str, ...]:

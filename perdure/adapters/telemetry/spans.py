@@ -179,18 +179,14 @@ def trace_into(spans: SpanProcessor, *, resource: Resource) -> SpanProcessor | N
         _slot.provider.add_span_processor(_slot)
         trace.set_tracer_provider(_slot.provider)
     elif present is not _slot.provider:
-        return _into_theirs(present, spans)
+        if isinstance(present, ReplaySafeTracerProvider):
+            present.add_span_processor(spans)
+            return spans
+        _log.warning(
+            "tracing_off",
+            provider=type(present).__name__,
+            cure="set one made by temporalio.contrib.opentelemetry.create_tracer_provider",
+        )
+        return None
     _slot.target = spans
     return _slot
-
-
-def _into_theirs(present: trace.TracerProvider, spans: SpanProcessor) -> SpanProcessor | None:
-    if isinstance(present, ReplaySafeTracerProvider):
-        present.add_span_processor(spans)
-        return spans
-    _log.warning(
-        "tracing_off",
-        provider=type(present).__name__,
-        cure="set one made by temporalio.contrib.opentelemetry.create_tracer_provider",
-    )
-    return None

@@ -123,10 +123,7 @@ class _ObservedActivity(ActivityInboundInterceptor):
         except BaseException as error:
             self._note_failure(span, request, error, seconds=time.monotonic() - begun)
             raise
-        self._note_report(span, request, report, seconds=time.monotonic() - begun)
-        return report
-
-    def _note_report(self, span: Span, request: object, report: object, *, seconds: float) -> None:
+        seconds = time.monotonic() - begun
         span.set_attributes(report_attributes(request, report))
         for attributes in evaluation_events(request, report):
             span.add_event(names.EVALUATION_EVENT, attributes)
@@ -136,6 +133,7 @@ class _ObservedActivity(ActivityInboundInterceptor):
             self._meters.account(given.account, model=asked.model)
         elif isinstance(asked, ToolCallRequest) and isinstance(given, ToolCallReport):
             self._meters.tool_call(tool=asked.name, outcome=given.outcome)
+        return report
 
     def _note_failure(
         self, span: Span, request: object, error: BaseException, *, seconds: float

@@ -214,7 +214,12 @@ class TolerantPayloads(PerdurePayloadConverter):
         try:
             (value,) = super().from_payloads([payload])
         except Exception:  # each converter has errors of its own
-            return _unread(payload)
+            # The stand-in for a value that no converter takes; None for an empty value.
+            if not payload.data:
+                return None
+            encoding = _name(payload.metadata.get("encoding", b""))
+            named = f"as {encoding} " if encoding else ""
+            return Unreadable(f"its {len(payload.data)} bytes {named}cannot be read")
         return value
 
 
@@ -263,15 +268,6 @@ def _wrong(payload: Payload, error: Exception) -> str:
     told = [str(problem) for problem in problems_of(error, value)]
     more = [f"and {len(told) - PROBLEMS_TOLD} more"] if len(told) > PROBLEMS_TOLD else []
     return "; ".join([*told[:PROBLEMS_TOLD], *more])
-
-
-def _unread(payload: Payload) -> Unreadable | None:
-    """The stand-in for a value that no converter takes; None for an empty value."""
-    if not payload.data:
-        return None
-    encoding = _name(payload.metadata.get("encoding", b""))
-    named = f"as {encoding} " if encoding else ""
-    return Unreadable(f"its {len(payload.data)} bytes {named}cannot be read")
 
 
 class BlobDriver(PlacelessDriver):

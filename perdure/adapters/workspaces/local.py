@@ -299,29 +299,25 @@ def host_id(home: Path) -> str:
         StoreAway: the folder cannot be written, or its disk is full.
     """
     try:
-        return _host_id(home)
+        place = home / HOST_FILE
+        if not place.exists():
+            home.mkdir(parents=True, exist_ok=True, mode=0o700)
+            draft = home / f"{HOST_FILE}-{os.getpid()}-{secrets.token_hex(4)}"
+            draft.write_text(secrets.token_hex(HOST_BYTES), encoding="ascii")
+            # Of two processes the first creates the file, and the second uses its id.
+            try:
+                os.link(draft, place)
+            except FileExistsError:
+                pass
+            except OSError:  # some network file systems have no hard links
+                draft.replace(place)
+            draft.unlink(missing_ok=True)
+        return place.read_text(encoding="ascii")
     except OSError as error:
         raise StoreAway(
             f"The folder of working copies {home} cannot be written: {error.strerror}.",
             cure="Make room there, or give the worker's user the right to write.",
         ) from error
-
-
-def _host_id(home: Path) -> str:
-    place = home / HOST_FILE
-    if not place.exists():
-        home.mkdir(parents=True, exist_ok=True, mode=0o700)
-        draft = home / f"{HOST_FILE}-{os.getpid()}-{secrets.token_hex(4)}"
-        draft.write_text(secrets.token_hex(HOST_BYTES), encoding="ascii")
-        # Of two processes the first creates the file, and the second uses its id.
-        try:
-            os.link(draft, place)
-        except FileExistsError:
-            pass
-        except OSError:  # some network file systems have no hard links
-            draft.replace(place)
-        draft.unlink(missing_ok=True)
-    return place.read_text(encoding="ascii")
 
 
 def _read(note: Path) -> WorkingFolder | None:

@@ -34,17 +34,7 @@ def steps_between(old: Sequence[str], new: Sequence[str]) -> list[Step]:
     steps += _between(middle_old, middle_new, start) if middle_old or middle_new else []
     if end:
         steps.append(("equal", len(old) - end, len(old), len(new) - end, len(new)))
-    return _joined(steps)
-
-
-def _between(old: Sequence[str], new: Sequence[str], start: int) -> list[Step]:
-    # The cast is safe: the task is our own, and returns this form.
-    found = cast("list[Step]", work_now("differences", [*old], [*new]))
-    return [(tag, i1 + start, i2 + start, j1 + start, j2 + start) for tag, i1, i2, j1, j2 in found]
-
-
-def _joined(steps: list[Step]) -> list[Step]:
-    """Join adjacent equal steps, whose lines count together as context."""
+    # Join adjacent equal steps, whose lines count together as context.
     joined: list[Step] = []
     for step in steps:
         if joined and joined[-1][0] == step[0] == "equal":
@@ -52,6 +42,12 @@ def _joined(steps: list[Step]) -> list[Step]:
             step = ("equal", last[1], step[2], last[3], step[4])
         joined.append(step)
     return joined
+
+
+def _between(old: Sequence[str], new: Sequence[str], start: int) -> list[Step]:
+    # The cast is safe: the task is our own, and returns this form.
+    found = cast("list[Step]", work_now("differences", [*old], [*new]))
+    return [(tag, i1 + start, i2 + start, j1 + start, j2 + start) for tag, i1, i2, j1, j2 in found]
 
 
 @dataclass(frozen=True, slots=True)

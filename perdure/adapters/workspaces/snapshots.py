@@ -268,7 +268,14 @@ def _restore_one(root: str, path: str, leaf: Leaf, data: bytes) -> None:
     with RootedDirectory(root) as files:
         if content(files, parts) == (leaf.mode, data):
             return
-        _clear_way(files, parts)
+        # Remove files where the path needs folders, and a folder where the file goes.
+        for depth in range(1, len(parts)):
+            entry = files.entry(parts[:depth])
+            if entry is not None and entry.kind != "folder":
+                files.remove(parts[:depth])
+        last = files.entry(parts)
+        if last is not None and last.kind in {"folder", "other"}:
+            files.remove(parts)
         put(files, parts, leaf=leaf, data=data)
 
 
@@ -279,14 +286,3 @@ def put(files: RootedDirectory, parts: Parts, *, leaf: Leaf, data: bytes) -> Non
             files.replace_link(folder, parts[-1], os.fsdecode(data))
         else:
             files.replace(folder, parts[-1], data, mode=leaf.permissions)
-
-
-def _clear_way(files: RootedDirectory, parts: Parts) -> None:
-    """Remove files where the path needs folders, and a folder where the file goes."""
-    for depth in range(1, len(parts)):
-        entry = files.entry(parts[:depth])
-        if entry is not None and entry.kind != "folder":
-            files.remove(parts[:depth])
-    last = files.entry(parts)
-    if last is not None and last.kind in {"folder", "other"}:
-        files.remove(parts)

@@ -158,7 +158,7 @@ class OpenAIModel:
                     request_id = stream.response.headers.get(SDK.request_id)
                     self._learn(lacks)
                     on_answer(reading.used)
-                    if _whole_json(stream.response):
+                    if media_of(stream.response) == "application/json":
                         # The server does not know `stream`: its answer has come as a whole.
                         await _arrived(stream.response, reading)
                         _take(stream.response, reading, on_text, begun=True)
@@ -255,10 +255,6 @@ class OpenAIModel:
         if said + fixed + request.max_tokens < self._cards(request.model).window:
             return error
         return ModelError(facts.model_copy(update={"kind": "context_overflow"}))
-
-
-def _whole_json(response: httpx2.Response) -> bool:
-    return media_of(response) == "application/json"
 
 
 async def _arrived(response: httpx2.Response, reading: Reading[object]) -> None:

@@ -1,7 +1,7 @@
 """`artifact.write` and `artifact.list`: texts that a stage leaves for later ones."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import datetime
 from typing import Annotated
 
@@ -91,18 +91,14 @@ def _list(artifacts: ArtifactStore) -> AnyTool:
             limit: how many, the newest first.
         """
         found = await artifacts.artifacts(reach=reach_of(context), kind=kind, limit=limit + 1)
-        return _listing(found, limit=limit)
+        if not found:
+            return "There are no artifacts yet."
+        lines = [_line(artifact) for artifact in found[:limit]]
+        more = ["[there are older ones: raise limit]"] if len(found) > limit else []
+        way = f'[read one with artifact.read {{"ref": "{found[0].id}"}}]'
+        return "\n".join([*lines, *more, way])
 
     return shared(list_)
-
-
-def _listing(found: Sequence[Artifact], *, limit: int) -> str:
-    if not found:
-        return "There are no artifacts yet."
-    lines = [_line(artifact) for artifact in found[:limit]]
-    more = ["[there are older ones: raise limit]"] if len(found) > limit else []
-    way = f'[read one with artifact.read {{"ref": "{found[0].id}"}}]'
-    return "\n".join([*lines, *more, way])
 
 
 def _line(artifact: Artifact) -> str:

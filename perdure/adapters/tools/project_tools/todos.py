@@ -1,6 +1,6 @@
 """Tools for todos and sprints, which the stages of a run share."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import datetime
 from typing import Annotated
 
@@ -71,7 +71,12 @@ def _list(todos: TodoStore) -> AnyTool:
         Args:
             status: of this status alone.
         """
-        return _listing(await todos.todos(reach=reach_of(context), status=status))
+        found = await todos.todos(reach=reach_of(context), status=status)
+        if not found:
+            return "There is nothing to do on the list."
+        more = len(found) - LISTED
+        rest = [f"[{more} more: ask for one status]"] if more > 0 else []
+        return "\n".join([*map(_line, found[:LISTED]), *rest])
 
     return shared(list_)
 
@@ -112,14 +117,6 @@ def _update(todos: TodoStore, *, now: Callable[[], datetime]) -> AnyTool:
         return _line(changed)
 
     return shared(update)
-
-
-def _listing(found: Sequence[Todo]) -> str:
-    if not found:
-        return "There is nothing to do on the list."
-    more = len(found) - LISTED
-    rest = [f"[{more} more: ask for one status]"] if more > 0 else []
-    return "\n".join([*map(_line, found[:LISTED]), *rest])
 
 
 def _line(todo: Todo) -> str:
