@@ -111,7 +111,9 @@ class Admission:
         limits = self._limits
         asked = {"total": limits.runs is not None}
         asked["own"] = limits.per_tenant is not None and tenant is not None
-        queries = self._queries(tenant, queue)
+        total = f"{OPEN_ROOTS} AND TaskQueue = {quoted(queue)}"
+        called = searched_tenant(self._facts.fairness(tenant)) or ""
+        queries = {"total": total, "own": f"{total} AND PerdureTenant = '{called}'"}
         wanted = [name for name, needed in asked.items() if needed]
         if not wanted:
             return None
@@ -131,11 +133,6 @@ class Admission:
             return _Full(words, known=False)
         self._begun.append((self._clock(), tenant))
         return None
-
-    def _queries(self, tenant: str | None, queue: str) -> dict[str, str]:
-        total = f"{OPEN_ROOTS} AND TaskQueue = {quoted(queue)}"
-        called = searched_tenant(self._facts.fairness(tenant)) or ""
-        return {"total": total, "own": f"{total} AND PerdureTenant = '{called}'"}
 
     def _begun_since(self, moment: float) -> list[str | None]:
         """The tenants of starts that the server's answers may not include yet."""

@@ -22,7 +22,7 @@ from perdure.gateway import deployment_calls
 from perdure.gateway.deployment_calls import Described, Unversioned
 from perdure.gateway.execution_queries import count_of
 from perdure.gateway.repair import WhyNot
-from perdure.gateway.temporal_gateway import ExecutionInfo, TemporalGateway
+from perdure.gateway.temporal_gateway import TemporalGateway
 from perdure.gateway.visibility import every
 from perdure.gateway.worker_probe import workers_by_build
 
@@ -191,7 +191,9 @@ class Deployments:
         with self._server.translated():
             query = deployment_calls.pinned_to(self._chosen_name(), leaving.id)
             async for run in every(self._server, query):
-                why = await self._obstacle(client, run)
+                handle = client.get_workflow_handle(run.id, run_id=run.execution)
+                history = await handle.fetch_history()
+                why = await self._why_not(run.id, history.to_json().encode())
                 if why is not None:
                     stays[run.id] = why
                     continue
@@ -205,11 +207,6 @@ class Deployments:
                     continue  # it has ended, or continued as new, since it was listed
                 moved.append(run.id)
         return moved, stays
-
-    async def _obstacle(self, client: Client, run: ExecutionInfo) -> str | None:
-        handle = client.get_workflow_handle(run.id, run_id=run.execution)
-        history = await handle.fetch_history()
-        return await self._why_not(run.id, history.to_json().encode())
 
     def _chosen_name(self) -> str:
         if self._name is None:

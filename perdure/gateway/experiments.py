@@ -92,7 +92,8 @@ class Experiments:
             NotAllowed: the id belongs to another experiment.
         """
         checked_id(id)
-        digest = _digest(plan, entries)
+        text = plan.model_dump_json() + "".join(entry.model_dump_json() for entry in entries)
+        digest = hashlib.sha256(text.encode()).hexdigest()
         known = await self._store.get(id)
         if known is None:
             await self._ready(plan, entries[0])
@@ -374,8 +375,3 @@ def _shapes(plan: Plan) -> tuple[TrialShape, ...]:
             )
         )
     return tuple(found)
-
-
-def _digest(plan: Plan, entries: Sequence[Entry]) -> str:
-    text = plan.model_dump_json() + "".join(entry.model_dump_json() for entry in entries)
-    return hashlib.sha256(text.encode()).hexdigest()

@@ -24,7 +24,7 @@ from perdure.domain.roles.spec import RolesSpec
 from perdure.domain.roles.state import RoleState
 from perdure.domain.run.child_runs import child_number
 from perdure.domain.run.messages import Receipt, Retry
-from perdure.domain.run.resume import Booked, anew, booked, retry_of
+from perdure.domain.run.resume import anew, booked, retry_of
 from perdure.domain.run.state import LoopState
 from perdure.domain.run.status import RunStatus, StoredRun
 from perdure.domain.specs import Spec
@@ -95,7 +95,7 @@ class Retrying:
         before = _usable(state) or _fresh(spec, row.started_at, state)
         following = retry_of(
             before.model_copy(update={"budget": _as_amended(before.budget, spec, row)}),
-            booked=await self._booked(row.id),
+            booked=booked(await self._journal.tree(root=row.id, run=row.id)),
             now=self._now(),
             ended_at=ended_at,
             note=message.note,
@@ -123,9 +123,6 @@ class Retrying:
         for child in children:
             await self._journal.seal_tree(root=run, run=child)
         return max((child_number(child, run) for child in children), default=0)
-
-    async def _booked(self, run: str) -> Booked:
-        return booked(await self._journal.tree(root=run, run=run))
 
     async def _reopen(
         self, row: StoredRun, spec: Spec, limits: BudgetLimits, *, busy: str | None

@@ -151,7 +151,10 @@ class Listing:
     async def resolve(self, name: str) -> str:
         """The id for a prefix or `@last`; see `Gateway.resolve`."""
         if name == LAST:
-            return await self._last()
+            newest = await self._records.find_runs(limit=1, roots=True)
+            if not newest:
+                raise NotFound("There is no run yet.", cure='Start one: perdure run "a goal".')
+            return newest[0].id
         if not _ID.fullmatch(name):
             raise InvalidInput(
                 f"{name[:80]!r} cannot be the beginning of a run id.",
@@ -169,12 +172,6 @@ class Listing:
             f"{name!r} is the beginning of {len(found)} run ids: {shown}.",
             cure="Give more of it.",
         )
-
-    async def _last(self) -> str:
-        newest = await self._records.find_runs(limit=1, roots=True)
-        if not newest:
-            raise NotFound("There is no run yet.", cure='Start one: perdure run "a goal".')
-        return newest[0].id
 
     async def _starting_with(self, prefix: str) -> list[str]:
         roots = await self._records.find_runs(prefix=prefix, roots=True)

@@ -1,6 +1,5 @@
 """Upkeep of an installation: pattern mining and garbage collection, scheduled or on demand."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
@@ -94,11 +93,8 @@ class Upkeep:
             for one in actions
             if isinstance(one, ScheduleActionExecutionStartWorkflow)
         ]
-        return await self._went(started)
-
-    async def _went(self, newest_first: Sequence[tuple[str, str]]) -> UpkeepOutcome:
         found: UpkeepOutcome | None = None
-        for id, execution in newest_first:
+        for id, execution in started:
             look = await self._server.look(id, execution)
             if look is None:
                 continue  # its history is gone
