@@ -16,7 +16,6 @@ from perdure.domain.delegation.skills import (
     OfferSkillsRequest,
     ReadSkillsReport,
     ReadSkillsRequest,
-    SavedSkill,
     SaveSkillsReport,
     SaveSkillsRequest,
     SkillFile,
@@ -97,20 +96,17 @@ class SaveSkills:
         kept = [(ref, text) for ref, text in texts if is_skill(text)]
         saved = named_skills(kept, step.versions)
         for skill, (_, text) in zip(saved, kept, strict=True):
-            await self._save(skill, text, step)
+            if step.folder is not None:
+                await self._folder.write(step.folder, name=skill.name, text=text)
+            # Under a name of this tree of runs, so that it replaces no approved skill.
+            proposed = proposal(
+                skill.name, text, run=step.root_run, category=step.category, now=step.now
+            )
+            known = await self._memory.skill(proposed.name)
+            # An attempt whose answer was lost wrote it already, maybe several versions of it.
+            if known is None or not known.had(proposed.text):
+                await self._memory.put(proposed)
         return SaveSkillsReport(saved=saved, short=len(texts) - len(kept), seconds=watch.seconds)
-
-    async def _save(self, skill: SavedSkill, text: str, step: SaveSkillsRequest) -> None:
-        if step.folder is not None:
-            await self._folder.write(step.folder, name=skill.name, text=text)
-        # Under a name of this tree of runs, so that it replaces no approved skill of the same name.
-        proposed = proposal(
-            skill.name, text, run=step.root_run, category=step.category, now=step.now
-        )
-        known = await self._memory.skill(proposed.name)
-        # An attempt whose answer was lost wrote it already, maybe several versions of it.
-        if known is None or not known.had(proposed.text):
-            await self._memory.put(proposed)
 
 
 class OfferSkills:

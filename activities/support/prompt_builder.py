@@ -81,7 +81,16 @@ class RefinePrompts:
     ) -> tuple[Message, ...]:
         """The first request, a later one with what is missing, or the request for one part."""
         own = refine_frame(frame)
-        brief = await self._brief(entry, frame)
+        brief = Brief(
+            goal=frame.goal,
+            context=frame.inputs,
+            plan=entry.plan,
+            recalled=await self._read(entry.recalled),
+            skills=await self._read(entry.skills),
+            guidance=entry.guidance,
+            approach=entry.approach,
+            adaptation=entry.adaptation,
+        )
         if entry.part is not None:
             return part_request(
                 brief,
@@ -141,18 +150,6 @@ class RefinePrompts:
         constant = judge_task(frame.goal, frame.inputs)
         changing = prompt.removeprefix(constant).lstrip("\n")
         return (user_text(constant, changing, pinned=True),)
-
-    async def _brief(self, entry: RefineEntry, frame: Frame) -> Brief:
-        return Brief(
-            goal=frame.goal,
-            context=frame.inputs,
-            plan=entry.plan,
-            recalled=await self._read(entry.recalled),
-            skills=await self._read(entry.skills),
-            guidance=entry.guidance,
-            approach=entry.approach,
-            adaptation=entry.adaptation,
-        )
 
     async def _read(self, address: str | None) -> str:
         return "" if address is None else await self._blobs.get_text(address)

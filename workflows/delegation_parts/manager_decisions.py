@@ -49,7 +49,9 @@ class ManagerDecisions:
             # unread.
             read = len(state.control.inputs), len(state.control.guidance)
             called = await self.models.call_model(self._asking(problems))
-            self._note_transcript(called)
+            # Remember where the manager's last prompt and reply are stored.
+            if isinstance(called, ManageReport) and called.call.head is not None:
+                self.run.state.turnover.transcript = called.call.head.hash
             if isinstance(called, ManageReport) and called.decision is not None:
                 state.turnover.decision, state.turnover.final = called.decision, called.final
                 state.unwritten = []
@@ -63,11 +65,6 @@ class ManagerDecisions:
                 called, budgets.LimitReached
             ) or not await self.limits.budget_raised(called):
                 state.turnover.ending = self.limits.ending_of(called)
-
-    def _note_transcript(self, called: object) -> None:
-        """Remember where the manager's last prompt and reply are stored."""
-        if isinstance(called, ManageReport) and called.call.head is not None:
-            self.run.state.turnover.transcript = called.call.head.hash
 
     def _heard_by_manager(self, inputs: int, guidance: int) -> None:
         """Mark as read what the prompt contained; the rest waits for the next decision."""

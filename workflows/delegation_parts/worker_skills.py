@@ -115,17 +115,14 @@ class WorkerSkills:
             self.run.inform(f"What was written down as skills was not kept: {outcome.message}")
             return ()
         saved = outcome.report.saved
-        self._shelved(saved)
-        if writes and saved:
-            stored = await self.snapshots.take()
-            state.tree = stored.tree.hash if stored is not None else state.tree
-        return saved
-
-    def _shelved(self, saved: Sequence[SavedSkill]) -> None:
         shelf = self.run.state.shelf
         self.run.state.shelf = shelf.with_saved(saved)
         for skill in shelf.new(saved):
             self.run.record_event("skill_saved", name=skill.name, version=skill.version)
+        if writes and saved:
+            stored = await self.snapshots.take()
+            state.tree = stored.tree.hash if stored is not None else state.tree
+        return saved
 
     async def _offered(
         self,

@@ -95,7 +95,14 @@ class AgentTurns:
             return ForceText(type="force_text", ending=ending)
         self.policy.begin_iteration(state)
         self.run.set_phase(phase)
-        on_offer = self._on_offer(state)
+        # The tools that the next call may use.
+        names = callrules.offered(
+            self.run.state.terms,
+            self.run.spec.tools.filter,
+            iteration=state.iteration,
+            tallies=state.tallies,
+        )
+        on_offer = self.policy.offered(names)
         called, sent = await self.answers.recorded_call(
             state,
             self._ask(state, turns, on_offer, role=role, phase=phase),
@@ -292,16 +299,6 @@ class AgentTurns:
         gate = await self.people.ask("escalation", control.escalation or "", free_text=True)
         control.escalation = None
         return self.limits.after_escalation(gate)
-
-    def _on_offer(self, state: TurnState) -> tuple[str, ...]:
-        """The tools that the next call may use."""
-        names = callrules.offered(
-            self.run.state.terms,
-            self.run.spec.tools.filter,
-            iteration=state.iteration,
-            tallies=state.tallies,
-        )
-        return self.policy.offered(names)
 
     def _limits_of(self, state: TurnState, turns: Turns, *, role: str) -> Limits:
         """The limits that decide what follows a reply, as they stand now."""

@@ -108,7 +108,20 @@ class HookSteps:
         self.run.set_step(None)
         if isinstance(ended, Completed):
             return ended.report
-        return self._failed(step.hook, ended, iteration)
+        hook = step.hook
+        failure = HookFailure(
+            kind=hook.kind,
+            name=hook.name,
+            iteration=iteration,
+            code=ended.code,
+            message=ended.message[:WORDS],
+        )
+        state = self.run.state
+        state.hook_failures = failures_with(state.hook_failures, failure)
+        self.run.record_event(
+            "hook_failed", hook=hook.name, kind=hook.kind, why=failure.message[:300]
+        )
+        return failure
 
     async def _outlasting(
         self, use: HookUse, step: HookRequest, summary: str
@@ -134,18 +147,3 @@ class HookSteps:
             )
             if isinstance(ended, Completed) or not ended.stopped or self.run.interruption:
                 return ended
-
-    def _failed(self, hook: WantedHook, step: StepFailed, iteration: int) -> HookFailure:
-        failure = HookFailure(
-            kind=hook.kind,
-            name=hook.name,
-            iteration=iteration,
-            code=step.code,
-            message=step.message[:WORDS],
-        )
-        state = self.run.state
-        state.hook_failures = failures_with(state.hook_failures, failure)
-        self.run.record_event(
-            "hook_failed", hook=hook.name, kind=hook.kind, why=failure.message[:300]
-        )
-        return failure

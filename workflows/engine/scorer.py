@@ -12,9 +12,8 @@ from perdure.domain.evaluation.human_scores import BadScores, read_scores, revie
 from perdure.domain.evaluation.rubric import Rubric
 from perdure.domain.evaluation.scores import DimensionScore
 from perdure.domain.foundation.refs import BlobRef
-from perdure.domain.refine.state import CheckReport, CheckRequest, VerifyReport, VerifyRequest
+from perdure.domain.refine.state import CheckReport, CheckRequest, VerifyRequest
 from perdure.domain.run.activity_messages import JudgeReport
-from perdure.domain.run.gates import Gate
 from perdure.domain.scoring.combine import next_finding
 from perdure.domain.scoring.judging import Question, Verdict, judge_room, share_spent
 from perdure.domain.turns.entries import JudgeEntry
@@ -93,11 +92,6 @@ class Scorer:
             what=summary,
         )
         self.run.set_step(None)
-        return self._verified(outcome)
-
-    def _verified(
-        self, outcome: Completed[VerifyReport] | StepFailed
-    ) -> tuple[DimensionScore, ...] | StepFailed:
         if isinstance(outcome, StepFailed):
             return outcome
         report = outcome.report
@@ -199,11 +193,6 @@ class Scorer:
         names = tuple(item.name for item in rubric.human)
         prompt = review_prompt(rubric, iteration=self.run.iteration, output=output, files=tree)
         gate = await self.people.ask("review", prompt, free_text=True, scores=names, details=output)
-        return self._scores_in(gate, names)
-
-    def _scores_in(
-        self, gate: Gate | None, names: tuple[str, ...]
-    ) -> tuple[DimensionScore, ...] | Ending:
         if gate is None or gate.answer is None:
             return self.run.ending() or Ending(outcome="stopped", reason="stopped")
         if expired_to_end(gate):

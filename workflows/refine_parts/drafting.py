@@ -62,9 +62,17 @@ class Drafting:
         if parts or state.draft.replies:
             await self._write_parts(parts)
         else:
-            await self._write_whole()
+            # Take turns until there is text.
+            end = await self.turns.take_turns(
+                self.run.state.turn, self.run.turns, role="executor", phase="executing"
+            )
+            self._take_end(end)
         state.turning = False
-        await self._keep_tree()
+        # Snapshot the working folder, so that the best draft can be returned with its files.
+        report = await self.snapshots.take()
+        if report is not None:
+            self.run.state.draft.tree = report.tree.hash
+            self.run.apply_budget(work(self.run.state.budget, report.seconds))
 
     async def unjudgeable(self) -> Ending | None:
         """Why no draft may start: the budget could not pay its judges. None if it may."""
@@ -98,18 +106,15 @@ class Drafting:
         state.control.guidance = []
         state.turn.entries = [self._entry()]
         self.run.record_event("iteration_started")
-        self._note_switch()
+        before = strategy_of(self.run.spec.refine.strategies, self.run.state.iteration - 1)
+        now = self.selection.strategy
+        if now is not None and before is not None and now != before:
+            self.run.record_event("strategy_switched", failed=before.name, to=now.name)
         self.run.set_phase("executing")
         self.run.sync_visibility()
 
     def _adaptation(self) -> str | None:
         return f"strategy {self.selection.strategy.name}" if self.selection.strategy else None
-
-    def _note_switch(self) -> None:
-        before = strategy_of(self.run.spec.refine.strategies, self.run.state.iteration - 1)
-        now = self.selection.strategy
-        if now is not None and before is not None and now != before:
-            self.run.record_event("strategy_switched", failed=before.name, to=now.name)
 
     def _entry(self, part: Part | None = None) -> RefineEntry:
         state, strategy = self.run.state, self.selection.strategy
@@ -156,13 +161,6 @@ class Drafting:
             return ()
         failing = [item.part for item in failing_parts(self.run.rubric, kept.evaluation)]
         return tuple(part for part in failing if str(part) not in self.run.state.draft.replies)
-
-    async def _write_whole(self) -> None:
-        """Take turns until there is text."""
-        end = await self.turns.take_turns(
-            self.run.state.turn, self.run.turns, role="executor", phase="executing"
-        )
-        self._take_end(end)
 
     def _take_end(self, end: TurnsEnd) -> None:
         """Apply the end of a turn loop to the draft."""
@@ -237,10 +235,3 @@ class Drafting:
         elif not draft.replies:
             draft.failure, draft.failure_reason = ending.detail, ending.reason
             draft.overflow = OVERFLOW_CODE in ending.detail
-
-    async def _keep_tree(self) -> None:
-        """Snapshot the working folder, so that the best draft can be returned with its files."""
-        report = await self.snapshots.take()
-        if report is not None:
-            self.run.state.draft.tree = report.tree.hash
-            self.run.apply_budget(work(self.run.state.budget, report.seconds))

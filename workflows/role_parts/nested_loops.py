@@ -72,7 +72,11 @@ class NestedLoops:
             state.cut = state.cut or ending
             await self.stages.end_stage(role, "cut" if ending else "failed", error=end.why)
             return
-        self._take_spend(state.budget.spent.tokens - before)
+        tokens = state.budget.spent.tokens - before
+        turn = self.run.state.turn
+        if turn.record is not None:
+            usage = turn.record.usage.model_copy(update={"input_tokens": tokens})
+            turn.record = turn.record.model_copy(update={"usage": usage})
         await self._take_child(role, end)
 
     def _order(self, role: RoleDefinition) -> ChildSpec | None:
@@ -113,12 +117,6 @@ class NestedLoops:
             writable=spec.tools.access == "full",
             tree=self.run.state.tree or self.run.state.base_tree,
         )
-
-    def _take_spend(self, tokens: int) -> None:
-        turn = self.run.state.turn
-        if turn.record is not None:
-            usage = turn.record.usage.model_copy(update={"input_tokens": tokens})
-            turn.record = turn.record.model_copy(update={"usage": usage})
 
     async def _take_child(self, role: RoleDefinition, end: ChildOutcome) -> None:
         """Take the child's text as the stage's output, and its files as the run's."""
