@@ -45,7 +45,7 @@ from perdure.adapters.temporal.encryption_keys import encryption_keys
 from perdure.adapters.temporal.joined_converter import joined, of_loops, reads_by_default_rules
 from perdure.adapters.temporal.payload_codec import payload_codec
 from perdure.composition.client_services import loops_of
-from perdure.composition.parts import Brought, Parts, open_parts
+from perdure.composition.parts import Brought, open_parts
 from perdure.domain.foundation.base import build_validators
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.names import LOCAL_MODELS, PROVIDERS
@@ -268,7 +268,14 @@ class _Loops:
 
     async def _serve(self) -> None:
         async with open_parts(self._settings, plugins=True, brought=self._brought) as parts:
-            client = self._of_loops(parts)
+            # The same connection, with a converter that keeps large values in the store.
+            theirs = self._client
+            client = Client(
+                theirs.service_client,
+                namespace=theirs.namespace,
+                data_converter=of_loops(theirs.data_converter, parts.stores.blobs),
+                plugins=[*parts.telemetry.plugins, StepLoggingPlugin()],
+            )
             await register_search_attributes(client)
             parts.loop_tools.serve(loops_of(parts, client))
             build = await own_build(client, self._settings.deployment)
@@ -283,16 +290,6 @@ class _Loops:
             starts = (fleet.tasks(queue) for queue in self._queues)
             workers = [fleet.loops(), *starts, *fleet.steps()]
             await fleet.serve(workers, self._stop, polling=polling)
-
-    def _of_loops(self, parts: Parts) -> Client:
-        """The same connection, with a converter that keeps large values in the store."""
-        theirs = self._client
-        return Client(
-            theirs.service_client,
-            namespace=theirs.namespace,
-            data_converter=of_loops(theirs.data_converter, parts.stores.blobs),
-            plugins=[*parts.telemetry.plugins, StepLoggingPlugin()],
-        )
 
 
 async def _while_both_run(work: "asyncio.Future[None]", serving: "asyncio.Task[None]") -> None:

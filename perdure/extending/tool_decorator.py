@@ -263,11 +263,6 @@ def _read_signature(function: Callable[..., object], name: str, documentation: s
         what=f"tool {name}",
         read=lambda one: adapter(one).json_schema(),
     )
-    _require_json(schema, name)
-    return _Signature(summary, arguments, context_name, schema)
-
-
-def _require_json(schema: dict[str, JsonValue], name: str) -> None:
     try:
         json.dumps(schema, allow_nan=False)
     except ValueError:
@@ -275,6 +270,7 @@ def _require_json(schema: dict[str, JsonValue], name: str) -> None:
             f"The tool {name} has a default that is no number of JSON, such as NaN.",
             cure="Take None or a finite number as the default.",
         ) from None
+    return _Signature(summary, arguments, context_name, schema)
 
 
 def read_docstring(text: str) -> tuple[str, dict[str, str]]:

@@ -69,7 +69,9 @@ def _sentence(spec: Spec, cards: Sequence[ModelProfile | None]) -> str:
     tokens = spec.budget.tokens
     if not tokens:
         return "Unlimited: the run has neither a cost nor a token limit."
-    most, dearest = max((_written(card, tokens), card.name) for card in priced)
+    most, dearest = max(
+        (worst_cost(card.price, Usage(output_tokens=tokens)), card.name) for card in priced
+    )
     return f"{most:.2f} USD, if all {tokens:,} tokens were written by {dearest}."
 
 
@@ -89,10 +91,6 @@ def _one_call(read: TokenSizes, card: ModelProfile) -> Decimal:
     prompt = read.text + card.attachment_tokens(read.media)
     usage = Usage(input_tokens=prompt, output_tokens=card.max_output)
     return worst_cost(card.price, usage)
-
-
-def _written(card: ModelProfile, tokens: int) -> Decimal:
-    return worst_cost(card.price, Usage(output_tokens=tokens))
 
 
 def _is_free(card: ModelProfile) -> bool:

@@ -32,7 +32,12 @@ def digests(files: HomeFiles, settings: Settings) -> dict[str, str]:
 
     Digests, because values may be secret and are written into the state file.
     """
-    salt = _salt(files)
+    try:
+        with files.salt.open("xb") as file:
+            file.write(secrets.token_bytes(16))
+    except FileExistsError:
+        pass
+    salt = files.salt.read_bytes()
     environment = settings.for_services()
     references = [server.key_reference or "" for server in settings.providers.values()]
     keys = {one.removeprefix("env:") for one in references if one.startswith("env:")}
@@ -69,15 +74,6 @@ def brought(before: dict[str, str], now: dict[str, str]) -> tuple[str, ...]:
 def gone(before: dict[str, str], now: dict[str, str]) -> frozenset[str]:
     """The names that had a value and have none now."""
     return frozenset(before.keys() - now.keys())
-
-
-def _salt(files: HomeFiles) -> bytes:
-    try:
-        with files.salt.open("xb") as file:
-            file.write(secrets.token_bytes(16))
-    except FileExistsError:
-        pass
-    return files.salt.read_bytes()
 
 
 async def must_restart(

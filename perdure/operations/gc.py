@@ -211,19 +211,14 @@ async def _drop(
 ) -> list[int]:
     """Delete blobs that were last written before the cutoff; returns the deleted sizes."""
     sizes = await stores.blobs.delete(list(unneeded.sizes), written_before=cutoff)
-    going = await _still_erased(stores)
+    # The marks of erasures that have not dropped their rows, which still name these blobs.
+    erasure, going = stores.erasure(), set[str]()
+    for root in (await erasure.pending()).roots:
+        going |= await erasure.marked(root)
     await stores.erasure().unmark(sorted(unneeded.erased | unneeded.shared - going))
     if stores.objects is not None:
         await stores.objects.sweep(written_before=cutoff, now=now)
     return list(sizes)
-
-
-async def _still_erased(stores: Stores) -> set[str]:
-    """The marks of erasures that have not dropped their rows, which still name these blobs."""
-    erasure, marked = stores.erasure(), set[str]()
-    for root in (await erasure.pending()).roots:
-        marked |= await erasure.marked(root)
-    return marked
 
 
 async def _unneeded(stores: Stores, needs: _Needs, *, now: datetime, erased: set[str]) -> _Unneeded:
@@ -268,15 +263,11 @@ async def _forget(stores: Stores, now: datetime, journal_days: int) -> None:
     await stores.live().prune()
     await stores.schedules().bring_up(forget_before=now - MONTHS_KEPT)
     if journal_days:
-        await _roll_up(stores, now, journal_days)
-
-
-async def _roll_up(stores: Stores, now: datetime, days: int) -> None:
-    """Add up calls of deleted runs; first count all in the totals for monitoring."""
-    figures = stores.figures()
-    while not await figures.count_calls(lost_before=now - YOUNG):
-        pass
-    await stores.ledger().roll_up(before=now - timedelta(days=days))
+        # Add up calls of deleted runs; first count all in the totals for monitoring.
+        figures = stores.figures()
+        while not await figures.count_calls(lost_before=now - YOUNG):
+            pass
+        await stores.ledger().roll_up(before=now - timedelta(days=journal_days))
 
 
 async def _candidates(

@@ -48,7 +48,12 @@ def load(task: str, flags: Flags = NO_FLAGS, *, surroundings: Surroundings) -> S
     apart = path.parent == surroundings.definitions or not path.is_file()
     folder = here if apart else path.parent
     fields = read_file(path)
-    _require_no_script(fields, path)
+    # Refuse a script of the scripted model, which is often next to tasks and looks like one.
+    if "replies" in fields and "goal" not in fields:
+        raise InvalidInput(
+            f"{path} is a script of the scripted model, not a task.",
+            cure=f'Let it play the model of one: perdure run "a goal" --model scripted:{path.name}',
+        )
     own = Layer(name=str(path), fields=fields, folder=folder)
     found = _submitted(own, flags, surroundings, defaults_folder=folder)
     return replace(found, name=path.stem) if path.is_file() else found
@@ -118,15 +123,6 @@ def _defaults(around: Surroundings, folder: Path | None) -> tuple[list[Layer], l
                 f"{path}: {', '.join(settings)} count for commands that are given in that folder"
             )
     return layers, notes
-
-
-def _require_no_script(fields: Fields, path: Path) -> None:
-    """Refuse a script of the scripted model, which is often next to tasks and looks like one."""
-    if "replies" in fields and "goal" not in fields:
-        raise InvalidInput(
-            f"{path} is a script of the scripted model, not a task.",
-            cure=f'Let it play the model of one: perdure run "a goal" --model scripted:{path.name}',
-        )
 
 
 def _task_file(task: str, surroundings: Surroundings) -> Path | None:

@@ -182,7 +182,7 @@ async def _batches(events: AsyncIterator[Event]) -> AsyncIterator[list[Event]]:
             batch: list[Event] = []
             with suppress(TimeoutError):
                 first = await asyncio.wait_for(queue.get(), timeout=TICK_S)
-                for item in (first, *_waiting(queue)):
+                for item in (first, *(queue.get_nowait() for _ in range(queue.qsize()))):
                     if item is None:
                         is_open = False
                     else:
@@ -201,7 +201,3 @@ async def _feed(events: AsyncIterator[Event], queue: "asyncio.Queue[Event | None
             queue.put_nowait(event)
     finally:
         queue.put_nowait(None)
-
-
-def _waiting(queue: "asyncio.Queue[Event | None]") -> list[Event | None]:
-    return [queue.get_nowait() for _ in range(queue.qsize())]

@@ -16,7 +16,6 @@ from perdure.domain.installation.access import ApiToken, IdempotencyRecord, Scop
 from perdure.domain.run.gates import Gate
 from perdure.domain.run.loop_api import (
     ALL,
-    LoopAction,
     LoopAsk,
     LoopControlled,
     LoopRows,
@@ -145,9 +144,6 @@ class Desk:
         chosen, run = await named_well(action, run, self._ours)
         if run != ALL or self.token is None or (chosen == "retry" and not self.token.bound):
             return await self.loops.control(chosen, run)
-        return await self._control_all(chosen)
-
-    async def _control_all(self, action: LoopAction) -> LoopControlled:
         taken: list[str] = []
         refused: dict[str, str] = {}
         for row in await self.services.records.find_runs(prefix="roles-", limit=LOOKED_AT):
@@ -156,10 +152,10 @@ class Desk:
             if not await self._is_ours(row.id):
                 continue
             try:
-                taken += (await self.loops.control(action, row.id)).taken
+                taken += (await self.loops.control(chosen, row.id)).taken
             except PerdureError as error:
                 refused[row.id] = error.message
-        return LoopControlled(action=action, taken=tuple(taken), refused=refused)
+        return LoopControlled(action=chosen, taken=tuple(taken), refused=refused)
 
     async def _ours(self, run: str) -> str:
         resolved = await self.services.gateway.resolve(run)

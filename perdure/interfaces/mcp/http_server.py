@@ -16,7 +16,6 @@ from perdure.interfaces.mcp.server import build_server
 from perdure.interfaces.rest.auth_middleware import Rates
 from perdure.interfaces.rest.connections import address_of
 from perdure.interfaces.rest.server import serve
-from perdure.interfaces.services import Services
 from perdure.interfaces.tokens import Shown, caller_of
 
 HOST = "127.0.0.1"
@@ -38,7 +37,13 @@ async def serve_http(
         NotAllowed: there is no token that anybody could send.
         ServiceUnavailable: the port cannot be listened on.
     """
-    await _require_token(site)
+    async with site.opened(False) as services:
+        tokens = await services.access.tokens()
+    if not any(token.usable(site.now()) for token in tokens):
+        raise NotAllowed(
+            "The MCP server does not listen until there is a token that clients can send.",
+            cure="Make one: perdure api token create NAME --scope read --scope operate",
+        )
     server = build_server(site)
     app = Guard(server.streamable_http_app(streamable_http_path=PATH, host=HOST), site=site)
     async with server.session_manager.run():
@@ -97,28 +102,15 @@ class Guard:
         given = Headers(scope=scope).get("authorization")
         async with self._site.opened(False) as services:
             shown = await caller_of(given, services.access, now=self._site.now())
-            audit = self._audit_over(services)
+            # The trail with the counts so far, over the store opened for this request.
+            if self._audit is None:
+                self._audit = AuditTrail(services.audit, now=self._site.now)
+            audit = self._audit.over(services.audit)
             if shown.token is None:
                 await audit.refused_login(given, interface=INTERFACE, address=address)
             else:
                 await audit.used(shown.token, interface=INTERFACE, address=address)
             return shown
-
-    def _audit_over(self, services: Services) -> AuditTrail:
-        """The trail with the counts so far, over the store opened for this request."""
-        if self._audit is None:
-            self._audit = AuditTrail(services.audit, now=self._site.now)
-        return self._audit.over(services.audit)
-
-
-async def _require_token(site: McpSite) -> None:
-    async with site.opened(False) as services:
-        tokens = await services.access.tokens()
-    if not any(token.usable(site.now()) for token in tokens):
-        raise NotAllowed(
-            "The MCP server does not listen until there is a token that clients can send.",
-            cure="Make one: perdure api token create NAME --scope read --scope operate",
-        )
 
 
 def _stopped_by_signals() -> asyncio.Event:

@@ -35,7 +35,15 @@ class BoundedProtocol(H11Protocol):
         self._resting_since = self.loop.time()
         self._watch()
         if len(self.connections) > CONNECTIONS:
-            self._make_room()
+            resting = [
+                one
+                for one in self.connections
+                if isinstance(one, BoundedProtocol) and one is not self and one.expendable
+            ]
+            if resting:
+                oldest = min(resting, key=lambda one: one._resting_since)
+                self.connections.discard(oldest)
+                oldest.transport.abort()
 
     def data_received(self, data: bytes) -> None:
         """Read data, and stop the timer once a request has begun."""
@@ -94,17 +102,6 @@ class BoundedProtocol(H11Protocol):
         self._late = None
         if self.rests:
             self.transport.abort()
-
-    def _make_room(self) -> None:
-        resting = [
-            one
-            for one in self.connections
-            if isinstance(one, BoundedProtocol) and one is not self and one.expendable
-        ]
-        if resting:
-            oldest = min(resting, key=lambda one: one._resting_since)
-            self.connections.discard(oldest)
-            oldest.transport.abort()
 
 
 def address_of(scope: Scope) -> str:

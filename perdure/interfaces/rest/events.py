@@ -296,7 +296,9 @@ async def _parts(feed: Feed, since: int, hide: Hide) -> AsyncGenerator[bytes]:
             resets, since = feed.resets, min(since, feed.reset_to)
         for event in feed.since(since):
             since = event.seq
-            yield _event(event)
+            yield format_sse_event(
+                event=event.type, data_str=event.model_dump_json(), id=str(event.seq)
+            )
             if event.type == "ended":
                 return
         if feed.texts != texts:
@@ -311,10 +313,6 @@ async def _parts(feed: Feed, since: int, hide: Hide) -> AsyncGenerator[bytes]:
             return
         if not await feed.news.after(seen, within=HEARTBEAT_S):
             yield KEEPALIVE_COMMENT
-
-
-def _event(event: Event) -> bytes:
-    return format_sse_event(event=event.type, data_str=event.model_dump_json(), id=str(event.seq))
 
 
 def told(name: str, data: dict[str, JsonValue], id: str | None = None) -> bytes:

@@ -2,10 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import Mapping
 
 from fastapi import APIRouter, Request, Response
-from pydantic import JsonValue
 
 from perdure.interfaces.rest.auth import Operator, Site, known_run
 from perdure.interfaces.rest.idempotent_start import Starts
@@ -71,10 +69,6 @@ def _flags(body: ForkBody) -> Flags:
         quality=body.quality,
         budget=body.budget,
         model=body.model,
-        sets=_sets(body.set),
+        # Values as the `--set` flag takes them: YAML, which includes JSON.
+        sets=tuple(f"{path}={json.dumps(value)}" for path, value in body.set.items()),
     )
-
-
-def _sets(given: Mapping[str, JsonValue]) -> tuple[str, ...]:
-    """Values as the `--set` flag takes them: YAML, which includes JSON."""
-    return tuple(f"{path}={json.dumps(value)}" for path, value in given.items())

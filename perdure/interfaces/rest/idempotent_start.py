@@ -51,7 +51,10 @@ class Starts:
         place.inside += 1
         start = None
         try:
-            start = await self._claimed(wanted, place)
+            async with place.lock:
+                claim = await self._services.access.claim_start(wanted)
+                known = await self._services.records.run(claim.run) is not None
+            start = Start(claim, known, place)
             yield start
         except BaseException:
             if start is not None and start.claim.body_hash == wanted.body_hash:
@@ -61,12 +64,6 @@ class Starts:
             place.inside -= 1
             if place.inside == 0:
                 del self._places[name]
-
-    async def _claimed(self, wanted: IdempotencyRecord, place: _Place) -> Start:
-        async with place.lock:
-            claim = await self._services.access.claim_start(wanted)
-            known = await self._services.records.run(claim.run) is not None
-        return Start(claim, known, place)
 
     async def _free(self, run: str, place: _Place) -> None:
         """Free the key of a start that failed, unless other requests still take part."""

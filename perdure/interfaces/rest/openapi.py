@@ -84,7 +84,8 @@ def _described(app: FastAPI, version: str) -> Schema:
         }
     }
     for path, operation in _operations(whole):
-        _secured(path, operation)
+        if path not in OPEN_PATHS:
+            operation["security"] = [{BEARER: []}]
         _failing(operation)
     _taking_specifications(whole)
     _linked(whole)
@@ -154,11 +155,6 @@ def _operations(whole: Schema) -> Iterator[tuple[str, Schema]]:
         for operation in _object(item).values():
             if isinstance(operation, dict):
                 yield path, operation
-
-
-def _secured(path: str, operation: Schema) -> None:
-    if path not in OPEN_PATHS:
-        operation["security"] = [{BEARER: []}]
 
 
 def _failing(operation: Schema) -> None:

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Header, Request, Response
 from fastapi.responses import StreamingResponse
 from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 
-from perdure.domain.run.live_text import POSITIONS_LENGTH, LivePart, LiveReading
+from perdure.domain.run.live_text import POSITIONS_LENGTH, LiveReading
 from perdure.interfaces.places import Hide
 from perdure.interfaces.rest.auth import Reader, Site, known_run, while_admitted
 from perdure.interfaces.rest.events import (
@@ -78,7 +78,9 @@ async def _texts(feed: Feed, reading: LiveReading, hide: Hide) -> AsyncGenerator
         # None means that nothing was read yet, not that all calls are gone.
         if feed.calls is not None:
             for part in reading.news(feed.calls):
-                yield _event(part, reading.positions)
+                yield format_sse_event(
+                    event=part.type, data_str=part.model_dump_json(), id=reading.positions
+                )
         if over:
             if feed.failure is not None:
                 yield problem_of(feed.failure, hide)
@@ -87,7 +89,3 @@ async def _texts(feed: Feed, reading: LiveReading, hide: Hide) -> AsyncGenerator
             return
         if not await feed.news.after(seen, within=HEARTBEAT_S):
             yield KEEPALIVE_COMMENT
-
-
-def _event(part: LivePart, positions: str) -> bytes:
-    return format_sse_event(event=part.type, data_str=part.model_dump_json(), id=positions)

@@ -49,7 +49,18 @@ async def definitions(
     """
     library = await session.context.loops().library(str(session.context.folder))
     if name is None:
-        _listed(session, library)
+        found, loops = all_definitions(), tuple(library.definitions.values())
+        session.output.show(
+            definitions_view(found, loops),
+            {
+                "type": "definitions",
+                "tasks": [item.model_dump(mode="json", exclude={"text"}) for item in found],
+                "loops": [item.model_dump(mode="json", exclude={"fields"}) for item in loops],
+                "broken": [item.model_dump(mode="json") for item in library.broken],
+            },
+        )
+        for row in broken_lines(library.broken):
+            session.output.note(row, style=WARN)
     elif (loop := _loop_of(name, library)) is not None:
         _loop(session, loop, to)
     else:
@@ -108,21 +119,6 @@ async def _checked(session: Session, submission: Submission) -> list[str]:
     except (ServiceUnavailable, StoreError) as error:
         return [f"models, tools and checks were not looked at: {error.message}"]
     return only_a_worker_knows(spec)
-
-
-def _listed(session: Session, library: Library) -> None:
-    found, loops = all_definitions(), tuple(library.definitions.values())
-    session.output.show(
-        definitions_view(found, loops),
-        {
-            "type": "definitions",
-            "tasks": [item.model_dump(mode="json", exclude={"text"}) for item in found],
-            "loops": [item.model_dump(mode="json", exclude={"fields"}) for item in loops],
-            "broken": [item.model_dump(mode="json") for item in library.broken],
-        },
-    )
-    for row in broken_lines(library.broken):
-        session.output.note(row, style=WARN)
 
 
 def _loop_of(name: str, library: Library) -> StoredDefinition | None:

@@ -1,7 +1,6 @@
 """Checks of durability: replay histories, and kill the worker of a running run."""
 
 import asyncio
-from collections.abc import Sequence
 
 from perdure.domain.foundation.errors import InvalidInput, NotAllowed, ServiceUnavailable
 from perdure.domain.run.result import exit_code
@@ -26,7 +25,20 @@ async def replay(*sources: str, session: Given) -> int:
     """
     if not sources:
         raise InvalidInput("No history was named.", cure="Give run ids, or files with histories.")
-    histories = await _histories(session, sources)
+    # Histories by name: existing files are read, anything else is taken for a run id.
+    histories: dict[str, bytes] = {}
+    runs: list[str] = []
+    for source in sources:
+        path = session.context.folder / source
+        if path.is_file():
+            histories[source] = path.read_bytes()
+        else:
+            runs.append(source)
+    if runs:
+        async with session.connected() as services:
+            for run in runs:
+                resolved = await services.gateway.resolve(run)
+                histories[resolved] = await services.gateway.history_export(resolved)
     with session.output.working("replaying"):
         replays = [item async for item in session.context.replay(histories)]
     session.output.show(replay_view(replays), replays)
@@ -62,24 +74,6 @@ async def chaos(run: OneRun = LAST, /, *, session: Given) -> int:
         session.output.show(chaos_view(report), report)
         await show_result(session, services, ended)
     return exit_code(ended.outcome) if report.nothing_lost else 1
-
-
-async def _histories(session: Session, sources: Sequence[str]) -> dict[str, bytes]:
-    """Histories by name: existing files are read, anything else is taken for a run id."""
-    found: dict[str, bytes] = {}
-    runs: list[str] = []
-    for source in sources:
-        path = session.context.folder / source
-        if path.is_file():
-            found[source] = path.read_bytes()
-        else:
-            runs.append(source)
-    if runs:
-        async with session.connected() as services:
-            for run in runs:
-                resolved = await services.gateway.resolve(run)
-                found[resolved] = await services.gateway.history_export(resolved)
-    return found
 
 
 async def _kill_and_wait(session: Session) -> tuple[Killed, float]:

@@ -66,7 +66,13 @@ async def run(
 async def follow_started(session: Session, services: Services, run: str, *, detach: bool) -> int:
     """Print that a run was started, and follow it unless it is detached."""
     if detach:
-        return _detached(session, services, run)
+        web = services.gateway.web_url(run)
+        session.output.show(line(run), {"type": "started", "run": run, "web_url": web})
+        session.output.note(f"Watch it: perdure watch {run}", style=DIM)
+        session.output.note(f"Watch it and answer it in the browser: perdure open {run}", style=DIM)
+        if web:
+            session.output.note(f"Web UI: {web}", style=DIM)
+        return 0
     if not session.output.is_terminal:
         session.output.note(f"started {run}")
     return await follow_to_end(session, services, run)
@@ -87,16 +93,6 @@ async def watch(run: OneRun = LAST, /, *, text: bool = False, session: Given) ->
 
             return await follow_text(session, services, resolved)
         return await follow_to_end(session, services, resolved)
-
-
-def _detached(session: Session, services: Services, run: str) -> int:
-    web = services.gateway.web_url(run)
-    session.output.show(line(run), {"type": "started", "run": run, "web_url": web})
-    session.output.note(f"Watch it: perdure watch {run}", style=DIM)
-    session.output.note(f"Watch it and answer it in the browser: perdure open {run}", style=DIM)
-    if web:
-        session.output.note(f"Web UI: {web}", style=DIM)
-    return 0
 
 
 async def show_plan(
