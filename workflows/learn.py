@@ -30,7 +30,7 @@ from perdure.workflows.engine.model_attempts import Called, why_unusable
 from perdure.workflows.engine.model_call_spec import ModelCallSpec
 from perdure.workflows.engine.run import Run
 from perdure.workflows.engine.step_runner import StepFailed
-from perdure.workflows.engine.structured_replies import Extraction
+from perdure.workflows.engine.structured_replies import learnings
 
 REPLY_TOKENS = 1_024
 
@@ -168,7 +168,7 @@ def _ask(question: BlobRef, problems: tuple[str, ...], limit: int) -> ModelCallS
         entries=entries,
         max_tokens=limit,
         tools_off=True,
-        structured=Extraction(),
+        structured=learnings(),
     )
 
 

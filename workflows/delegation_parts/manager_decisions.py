@@ -19,7 +19,7 @@ from perdure.workflows.delegation_parts.run import DelegationRun
 from perdure.workflows.engine import activity_options
 from perdure.workflows.engine.engine import Engine
 from perdure.workflows.engine.model_call_spec import ModelCallSpec
-from perdure.workflows.engine.structured_replies import Managing
+from perdure.workflows.engine.structured_replies import manager_decision
 
 DECISION_TOKENS = 8_192
 FIXED_TOKENS = estimate(MANAGER_SYSTEM).total + estimate(str(decision_schema())).total
@@ -131,7 +131,7 @@ class ManagerDecisions:
             wrap_up=wrap_up,
             records=tuple(state.unwritten),
             # By its place in the prompt, so that history holds the rolling summary only once.
-            structured=Managing((prompt.begin, prompt.end)),
+            structured=manager_decision((prompt.begin, prompt.end)),
         )
 
     def _known(self) -> list[SayEntry]:

@@ -29,7 +29,7 @@ from perdure.workflows.engine.human_input import expired_to_end
 from perdure.workflows.engine.metrics import count_tool
 from perdure.workflows.engine.model_call_spec import ModelCallSpec
 from perdure.workflows.engine.step_runner import Completed, StepFailed
-from perdure.workflows.engine.structured_replies import Repairing
+from perdure.workflows.engine.structured_replies import tool_repair
 
 WHY_CHARACTERS = 200
 
@@ -154,7 +154,7 @@ class ToolFactory:
                 phase="working",
                 summary=f"repair {report.name} for {worker} (iteration {self.run.iteration})",
                 entries=(SayEntry(type="say", ref=question.hash, tokens=question.tokens.total),),
-                structured=Repairing(draft),
+                structured=tool_repair(draft),
             )
         )
         if not isinstance(called, RepairToolReport) or called.problems:

@@ -8,7 +8,7 @@ from perdure.domain.turns.guidance import demands, in_force
 from perdure.workflows.delegation_parts.run import DelegationRun
 from perdure.workflows.engine.engine import Engine
 from perdure.workflows.engine.model_call_spec import ModelCallSpec
-from perdure.workflows.engine.structured_replies import WorkReviewing
+from perdure.workflows.engine.structured_replies import work_review
 
 REVIEW_TOKENS = 1_024
 
@@ -42,7 +42,7 @@ class WorkReviews:
                 entries=entries,
                 max_tokens=self.fitting.reply_tokens("critic", REVIEW_TOKENS),
                 tools_off=True,
-                structured=WorkReviewing(criteria=criteria),
+                structured=work_review(criteria),
                 worker=what,
             )
 

@@ -28,7 +28,7 @@ from perdure.workflows.engine.model_call_spec import ModelCallSpec
 from perdure.workflows.engine.model_caller import REPLY_TRIES
 from perdure.workflows.engine.scoring import Scoring
 from perdure.workflows.engine.step_runner import Completed, StepFailed
-from perdure.workflows.engine.structured_replies import Judgement
+from perdure.workflows.engine.structured_replies import judgement
 
 JUDGE_TOKENS = 4_096
 NO_VERDICT = "no usable verdict"
@@ -177,8 +177,8 @@ class Scorer:
             most_tokens=room,
             tools_off=True,
             model=question.model,
-            structured=Judgement(
-                dimensions=question.asked,
+            structured=judgement(
+                question.asked,
                 open_findings=tuple(finding.id for finding in findings),
                 next_finding=next_finding(question.before) + question.numbered,
                 pass_score=self.scoring.pass_score or 1.0,

@@ -1,7 +1,8 @@
 """The structures that a model can be asked to reply in, each with the activity that reads it."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TypeVar
 
 from temporalio import workflow
 from temporalio.workflow import ActivityConfig, ActivityHandle
@@ -22,153 +23,106 @@ from perdure.domain.refine.planning import PlanRequest
 from perdure.domain.roles.messages import GoalRequest, VerdictRequest
 from perdure.domain.run.activity_messages import JudgeRequest, ModelCallRequest, StructuredReport
 
-
-class StructuredReplies(Protocol):
-    """A structure to reply in; `least` is the shortest output that such a reply fits in."""
-
-    @property
-    def least(self) -> int:
-        """The smallest reply, in tokens."""
-        ...
-
-    def start(
-        self, call: ModelCallRequest, config: ActivityConfig
-    ) -> ActivityHandle[StructuredReport]:
-        """Schedule the call with its reader."""
-        ...
+Activities = TypeVar("Activities")
+Request = TypeVar("Request")
+Report = TypeVar("Report", bound=StructuredReport)
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class StructuredReplies:
+    """A structure to reply in.
+
+    Args:
+        least: the shortest output that such a reply fits in, in tokens.
+        start: schedules the call with the activity that reads the reply.
+    """
+
+    least: int
+    start: Callable[[ModelCallRequest, ActivityConfig], ActivityHandle[StructuredReport]]
+
+
+def judgement(
+    dimensions: tuple[str, ...],
+    *,
+    open_findings: tuple[str, ...] = (),
+    next_finding: int = 1,
+    pass_score: float = 1.0,
+    cache: CacheScope = "run",
+) -> StructuredReplies:
     """A judge's verdict: what to score, and which findings are open."""
 
-    dimensions: tuple[str, ...]
-    open_findings: tuple[str, ...] = ()
-    next_finding: int = 1
-    pass_score: float = 1.0
-    cache: CacheScope = "run"
-
-    @property
-    def least(self) -> int:
-        """The shortest output that such a reply fits in."""
-        return least_output("judgement", items=len(self.dimensions))
-
-    def start(
-        self, call: ModelCallRequest, config: ActivityConfig
-    ) -> ActivityHandle[StructuredReport]:
-        """Schedule the call with its reader."""
-        request = JudgeRequest(
+    def request(call: ModelCallRequest) -> JudgeRequest:
+        return JudgeRequest(
             call=call,
-            dimensions=self.dimensions,
-            open_findings=self.open_findings,
-            next_finding=self.next_finding,
-            pass_score=self.pass_score,
-            cache=self.cache,
+            dimensions=dimensions,
+            open_findings=open_findings,
+            next_finding=next_finding,
+            pass_score=pass_score,
+            cache=cache,
         )
-        return workflow.start_activity_method(Judge.judge, request, **config)
+
+    return _read_by(Judge.judge, request, least_output("judgement", items=len(dimensions)))
 
 
-@dataclass(frozen=True, slots=True)
-class Planning:
+def plan_steps() -> StructuredReplies:
     """A planner's steps."""
-
-    least: int = least_output("plan")
-
-    def start(
-        self, call: ModelCallRequest, config: ActivityConfig
-    ) -> ActivityHandle[StructuredReport]:
-        """Schedule the call with its reader."""
-        return workflow.start_activity_method(Plan.plan, PlanRequest(call=call), **config)
+    return _read_by(Plan.plan, lambda call: PlanRequest(call=call), least_output("plan"))
 
 
-@dataclass(frozen=True, slots=True)
-class Extraction:
+def learnings() -> StructuredReplies:
     """What a learner draws from a run that has ended."""
-
-    least: int = least_output("learnings")
-
-    def start(
-        self, call: ModelCallRequest, config: ActivityConfig
-    ) -> ActivityHandle[StructuredReport]:
-        """Schedule the call with its reader."""
-        return workflow.start_activity_method(Extract.extract, ExtractRequest(call=call), **config)
+    return _read_by(
+        Extract.extract, lambda call: ExtractRequest(call=call), least_output("learnings")
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class Repairing:
+def tool_repair(draft: str) -> StructuredReplies:
     """The repair of a generated tool; `draft` is the address of its source."""
-
-    draft: str
-    least: int = least_output("repair")
-
-    def start(
-        self, call: ModelCallRequest, config: ActivityConfig
-    ) -> ActivityHandle[StructuredReport]:
-        """Schedule the call with its reader."""
-        request = RepairToolRequest(call=call, draft=self.draft)
-        return workflow.start_activity_method(RepairTool.repair_tool, request, **config)
+    return _read_by(
+        RepairTool.repair_tool,
+        lambda call: RepairToolRequest(call=call, draft=draft),
+        least_output("repair"),
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class VerdictAsking:
+def review_verdict() -> StructuredReplies:
     """A reviewer's verdict, asked for again in structured form."""
-
-    least: int = least_output("verdict")
-
-    def start(
-        self, call: ModelCallRequest, config: ActivityConfig
-    ) -> ActivityHandle[StructuredReport]:
-        """Schedule the call with its reader."""
-        return workflow.start_activity_method(
-            AskVerdict.ask_verdict, VerdictRequest(call=call), **config
-        )
+    return _read_by(
+        AskVerdict.ask_verdict, lambda call: VerdictRequest(call=call), least_output("verdict")
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class GoalJudging:
+def goal_verdict() -> StructuredReplies:
     """Whether the goal of a loop of roles is achieved."""
-
-    least: int = least_output("goal")
-
-    def start(
-        self, call: ModelCallRequest, config: ActivityConfig
-    ) -> ActivityHandle[StructuredReport]:
-        """Schedule the call with its reader."""
-        return workflow.start_activity_method(
-            AskVerdict.judge_goal, GoalRequest(call=call), **config
-        )
+    return _read_by(
+        AskVerdict.judge_goal, lambda call: GoalRequest(call=call), least_output("goal")
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class Managing:
+def manager_decision(summary: tuple[int, int]) -> StructuredReplies:
     """A manager's decision; the rolling summary is that part of the prompt, from and to."""
-
-    summary: tuple[int, int]
-    least: int = least_output("decision")
-
-    def start(
-        self, call: ModelCallRequest, config: ActivityConfig
-    ) -> ActivityHandle[StructuredReport]:
-        """Schedule the call with its reader."""
-        return workflow.start_activity_method(
-            Manage.manage, ManageRequest(call=call, summary=self.summary), **config
-        )
+    return _read_by(
+        Manage.manage,
+        lambda call: ManageRequest(call=call, summary=summary),
+        least_output("decision"),
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class WorkReviewing:
+def work_review(criteria: tuple[str, ...] = ()) -> StructuredReplies:
     """A critic's review of one result, or of each of some criteria."""
+    return _read_by(
+        ReviewWork.review_work,
+        lambda call: ReviewRequest(call=call, criteria=criteria),
+        least_output("review", items=len(criteria)),
+    )
 
-    criteria: tuple[str, ...] = ()
 
-    @property
-    def least(self) -> int:
-        """The shortest output that such a reply fits in."""
-        return least_output("review", items=len(self.criteria))
+def _read_by(
+    activity: Callable[[Activities, Request], Awaitable[Report]],
+    request: Callable[[ModelCallRequest], Request],
+    least: int,
+) -> StructuredReplies:
+    def start(call: ModelCallRequest, config: ActivityConfig) -> ActivityHandle[StructuredReport]:
+        return workflow.start_activity_method(activity, request(call), **config)
 
-    def start(
-        self, call: ModelCallRequest, config: ActivityConfig
-    ) -> ActivityHandle[StructuredReport]:
-        """Schedule the call with its reader."""
-        request = ReviewRequest(call=call, criteria=self.criteria)
-        return workflow.start_activity_method(ReviewWork.review_work, request, **config)
+    return StructuredReplies(least, start)

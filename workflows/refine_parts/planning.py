@@ -8,7 +8,7 @@ from perdure.workflows.engine.engine import Engine
 from perdure.workflows.engine.model_attempts import why_unusable
 from perdure.workflows.engine.model_call_spec import ModelCallSpec
 from perdure.workflows.engine.recall_memory import recall_memory
-from perdure.workflows.engine.structured_replies import Planning
+from perdure.workflows.engine.structured_replies import plan_steps
 from perdure.workflows.refine_parts.run import RefineRun
 
 PLAN_TOKENS = 1_024
@@ -112,5 +112,5 @@ class PlanningStage:
             extra_tokens=self.run.state.task_tokens + known.tokens + PLAN_PROMPT_TOKENS,
             max_tokens=self.fitting.reply_tokens("planner", PLAN_TOKENS),
             tools_off=True,
-            structured=Planning(),
+            structured=plan_steps(),
         )

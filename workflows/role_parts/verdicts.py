@@ -17,7 +17,7 @@ from perdure.workflows.engine.metrics import count_verdict
 from perdure.workflows.engine.model_attempts import AllModelsFailed, Called, Unpriced
 from perdure.workflows.engine.model_call_spec import ModelCallSpec
 from perdure.workflows.engine.step_runner import StepFailed
-from perdure.workflows.engine.structured_replies import GoalJudging, VerdictAsking
+from perdure.workflows.engine.structured_replies import goal_verdict, review_verdict
 from perdure.workflows.role_parts.run import RoleRun
 from perdure.workflows.role_parts.stages import BASE, Stages
 
@@ -84,7 +84,7 @@ class Verdicts:
                 entries=(SayEntry(type="say", text=VERDICT_QUESTION),),
                 tools_off=True,
                 max_tokens=self.fitting.reply_tokens(gate.role, VERDICT_TOKENS),
-                structured=VerdictAsking(),
+                structured=review_verdict(),
             )
         )
         state.reviewing = False
@@ -125,7 +125,7 @@ class Verdicts:
             extra_tokens=rules.shown_tokens(state) + estimate(demands(said)).total,
             tools_off=True,
             max_tokens=self.fitting.reply_tokens(JUDGE, GOAL_TOKENS),
-            structured=GoalJudging(),
+            structured=goal_verdict(),
         )
 
     def _judge_failed(self, called: Called) -> bool:
