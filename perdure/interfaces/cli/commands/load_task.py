@@ -54,19 +54,17 @@ class Wishes:
     set_: Annotated[tuple[str, ...], Parameter(name="--set", negative="")] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
-    """What a person typed: the task and the flags."""
-
-    task: str
-    wishes: Wishes
-    example: Path | None = None
-
-
-async def submit_to(session: Session, services: Services, order: Order) -> Submission:
+async def submit_to(
+    session: Session,
+    services: Services,
+    task: str,
+    wishes: Wishes | None = None,
+    *,
+    example: Path | None = None,
+) -> Submission:
     """Read a task with the workers' defaults, so that it means the same as it will when it runs."""
     return await as_workers_see(
-        lambda around: load(order.task, _flags(order), surroundings=around),
+        lambda around: load(task, _flags(wishes, example), surroundings=around),
         surroundings(session),
         services.gateway.default_model,
     )
@@ -76,12 +74,11 @@ def submit(
     session: Session, task: str, wishes: Wishes | None = None, *, example: Path | None = None
 ) -> Submission:
     """Read a task file, a ready-made task or a goal in words; nothing is started."""
-    order = Order(task=task, wishes=wishes or Wishes(), example=example)
-    return load(task, _flags(order), surroundings=surroundings(session))
+    return load(task, _flags(wishes, example), surroundings=surroundings(session))
 
 
-def _flags(order: Order) -> Flags:
-    wishes = order.wishes
+def _flags(wishes: Wishes | None, example: Path | None) -> Flags:
+    wishes = wishes or Wishes()
     return Flags(
         kind=wishes.kind,
         iterate=wishes.iterate,
@@ -89,7 +86,7 @@ def _flags(order: Order) -> Flags:
         budget=limits_of(wishes.budget),
         model=wishes.model,
         sets=wishes.set_,
-        example=order.example,
+        example=example,
     )
 
 

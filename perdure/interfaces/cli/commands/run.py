@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from perdure.domain.specs import Spec
-from perdure.interfaces.cli.commands.load_task import Order, Wishes, find_example, submit, submit_to
+from perdure.interfaces.cli.commands.load_task import Wishes, find_example, submit, submit_to
 from perdure.interfaces.cli.commands.parameters import Given, OneRun, Plugins
 from perdure.interfaces.cli.follow import follow_to_end
 from perdure.interfaces.cli.session import LAST, Session
@@ -42,12 +42,11 @@ async def run(
     """
     session.load_plugins(plugin)
     given = await find_example(session, task) if example else None
-    order = Order(task=task, wishes=wishes or Wishes(), example=given)
     with suppress(NobodyJudges):  # the workers may name a judge
         submit(session, task, wishes, example=given)
     async with session.connected(start=False) as services:
         # Checked before anything starts, so that a wrong name does not first wait for services.
-        submission = await submit_to(session, services, order)
+        submission = await submit_to(session, services, task, wishes, example=given)
         spec = await store(submission, services.blobs)
         if dry_run:
             return await show_plan(session, services, spec, notes=submission.notes)

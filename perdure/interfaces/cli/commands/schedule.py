@@ -11,7 +11,7 @@ from pydantic import JsonValue
 
 from perdure.domain.schedules.plan import Overlap
 from perdure.domain.schedules.status import ScheduleStatus
-from perdure.interfaces.cli.commands.load_task import Order, Wishes, submit, submit_to
+from perdure.interfaces.cli.commands.load_task import Wishes, submit, submit_to
 from perdure.interfaces.cli.commands.parameters import Given
 from perdure.interfaces.cli.commands.patterns import interval_of
 from perdure.interfaces.cli.session import Session
@@ -115,12 +115,11 @@ async def create(
         "source": str(path) if digest else task[:200],
         "source_digest": digest,
     }
-    order = Order(task=task, wishes=wishes or Wishes())
     # Read before anything starts; the workers may name a judge where this host has none.
     with suppress(NobodyJudges):
         schedule_plan(submit(session, task, wishes).spec, options)
     async with session.connected(start=True) as services:
-        submission = await submit_to(session, services, order)
+        submission = await submit_to(session, services, task, wishes)
         spec = await store(submission, services.blobs)
         plan = schedule_plan(spec, options)
         for note in submission.notes:
