@@ -343,7 +343,6 @@ def _known_name(name: str, *, frame: Frame) -> str:
 
 
 def without_calls(message: Message) -> Message:
-    """The message without its tool calls."""
     kept = tuple(block for block in message.blocks if not isinstance(block, ToolUseBlock))
     return message.model_copy(update={"blocks": kept})
 

@@ -199,7 +199,6 @@ class PromptBuilder:
     async def messages(
         self, entries: Sequence[Entry], *, frame: Frame, small_model: bool
     ) -> list[Message]:
-        """The messages for all entries, in order."""
         composed: list[Message] = []
         for entry in entries:
             match entry:

@@ -91,7 +91,6 @@ class ServedHooks:
         return {name: self._hooks[name].kind for name in sorted(self._hooks)}
 
     def problems(self, wanted: Mapping[str, WantedHook]) -> dict[str, str]:
-        """Why hooks of a task cannot be called, by their place in the task."""
         found = {place: self._problem(hook) for place, hook in wanted.items()}
         return {place: why for place, why in found.items() if why}
 

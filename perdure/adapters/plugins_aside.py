@@ -65,7 +65,6 @@ class ModelAside:
         self._own = own
 
     async def card(self, model: str) -> ModelProfile:
-        """Facts about the model; raises `ModelError` kind `unknown_model`."""
         return await self._run(lambda: self._client.card(model))
 
     async def count(self, request: ModelRequest) -> int | None:

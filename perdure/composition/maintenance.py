@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
 
 def erasing(stores: Stores, gateway: Gateway) -> "ErasureService":
-    """The service that erases runs."""
     from perdure.operations.erase import Eraser
 
     return Eraser(stores, gateway)

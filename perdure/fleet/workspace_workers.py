@@ -33,7 +33,6 @@ class WorkspaceWorkers:
 
     @property
     def queues(self) -> list[str]:
-        """The queues of these workspaces."""
         return sorted(worker.task_queue for worker in self._serving.values())
 
     async def __aenter__(self) -> Self:

@@ -105,7 +105,6 @@ class Deployments:
                 return found  # the server does not know what these queries ask for
 
     async def serving(self) -> str | None:
-        """The deployment whose current build begins runs; None if workers without one do."""
         client = await self._server.client()
         queue = loops_queue(await self._records.installation())
         with self._server.translated():

@@ -111,7 +111,6 @@ class Experiments:
         return id
 
     async def stored(self, id: str) -> StoredExperiment:
-        """The stored experiment."""
         found = await self._store.get(id)
         if found is None:
             raise NotFound(f"There is no experiment {id}.", cure="perdure experiment list")
@@ -148,7 +147,6 @@ class Experiments:
         ]
 
     async def status(self, id: str) -> ExperimentStatus:
-        """The status of an experiment."""
         stored = await self.stored(id)
         progress = None if stored.ended_at else await self._progress(id)
         return experiment_status(stored, await self._totals(id), progress)
@@ -158,7 +156,6 @@ class Experiments:
         return await self._store.trials(id)
 
     async def entries(self, id: str) -> Sequence[Entry]:
-        """Its inputs in order."""
         return await self._store.entries(id)
 
     async def pause(self, id: str) -> None:

@@ -160,11 +160,9 @@ class Gateway:
         return self._parts.deployments(name, own)
 
     def experiments(self, store: "ExperimentStore") -> "Experiments":
-        """The experiments of this installation."""
         return self._parts.experiments(store)
 
     def schedules(self, store: "ScheduleStore") -> "Schedules":
-        """The schedules of this installation."""
         return self._parts.schedules(store)
 
     def fresh_id(self, kind: str, goal: str) -> str:
@@ -188,7 +186,6 @@ class Gateway:
             return await self._parts.resolve(spec, served)
 
     async def default_model(self) -> str | None:
-        """The workers' default model; None if no worker has reported one."""
         served = await self._served()
         return served.default or None if served is not None else None
 
@@ -354,7 +351,6 @@ class Gateway:
         return await self._parts.listing.resolve(name)
 
     def upkeep(self, duty: "Duty") -> "Upkeep":
-        """The schedule of pattern mining or garbage collection."""
         return self._parts.upkeep(duty)
 
     async def mine(self) -> MineReport:

@@ -48,7 +48,6 @@ class Cursor:
     offset: int | None = None
 
     def text(self) -> str:
-        """The cursor as text."""
         if self.offset is not None:
             return f"store.{self.offset}"
         return "run." + base64.urlsafe_b64encode(self.token or b"").decode()

@@ -56,7 +56,6 @@ class StoredStates:
         return read_as(RUN_SPEC, await self._blobs.get(row.spec))
 
     async def records(self, run: str) -> list[IterationRecord]:
-        """The records of all iterations of a run."""
         texts = await self._records.records(run)
         return [
             read_stored(IterationRecord, text, what=f"iteration {number} of {run}")

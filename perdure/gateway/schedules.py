@@ -140,7 +140,6 @@ class Schedules:
         return [one for one in await self._store.list() if isinstance(one, UnreadableSchedule)]
 
     async def status(self, name: str) -> ScheduleStatus:
-        """The status of a schedule."""
         return await self._status(await self._stored(name))
 
     async def pause(self, name: str, *, note: str = "") -> ScheduleStatus:

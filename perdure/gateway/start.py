@@ -44,28 +44,24 @@ MakeInput = Callable[[Spec, str, Placement, LoopState | None], LoopInput]
 
 
 def agent_input(spec: Spec, run: str, site: Placement, state: LoopState | None) -> LoopInput:
-    """Input of `AgentLoop`."""
     if not isinstance(spec, AgentSpec) or not isinstance(state, AgentState | None):
         raise TypeError(f"an agent loop is started with {_types(spec, state)}")
     return AgentInput(run=run, site=site, spec=spec, state=state)
 
 
 def refine_input(spec: Spec, run: str, site: Placement, state: LoopState | None) -> LoopInput:
-    """Input of `RefineLoop`."""
     if not isinstance(spec, RefineSpec) or not isinstance(state, RefineState | None):
         raise TypeError(f"a refine loop is started with {_types(spec, state)}")
     return RefineInput(run=run, site=site, spec=spec, state=state)
 
 
 def role_input(spec: Spec, run: str, site: Placement, state: LoopState | None) -> LoopInput:
-    """Input of `RoleLoop`."""
     if not isinstance(spec, RolesSpec) or not isinstance(state, RoleState | None):
         raise TypeError(f"a role loop is started with {_types(spec, state)}")
     return RoleInput(run=run, site=site, spec=spec, state=state)
 
 
 def delegation_input(spec: Spec, run: str, site: Placement, state: LoopState | None) -> LoopInput:
-    """Input of `DelegationLoop`."""
     if not isinstance(spec, DelegationSpec) or not isinstance(state, DelegationState | None):
         raise TypeError(f"a delegation loop is started with {_types(spec, state)}")
     return DelegationInput(run=run, site=site, spec=spec, state=state)

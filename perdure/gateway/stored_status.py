@@ -66,7 +66,6 @@ def _limit(spec: Spec) -> int | None:
 
 
 def stored_status(row: StoredRun) -> RunStatus:
-    """The status of a run from its row alone."""
     kept = (
         read_stored(RunStatus, row.status, what=f"the status of {row.id}")
         if row.status

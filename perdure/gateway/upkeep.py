@@ -65,7 +65,6 @@ class Upkeep:
         self._records = records
 
     async def state(self) -> UpkeepSchedule | None:
-        """The schedule, or None."""
         handle = await self._handle()
         with self._server.translated():
             try:

@@ -91,7 +91,6 @@ async def server_time(
 
 
 async def server_version(client: Client) -> str:
-    """The version of the server."""
     asked = GetSystemInfoRequest()
     return (await client.workflow_service.get_system_info(asked)).server_version
 

@@ -42,7 +42,6 @@ class Explanation(FrozenModel):
 
 
 def explain_run(result: RunResult, records: Sequence[IterationRecord]) -> Explanation:
-    """Explain an ended run from its result and all of its records."""
     return Explanation(
         run=result.id,
         outcome=result.outcome,

@@ -190,7 +190,6 @@ class Library:
 
 
 def of_memory(entry: MemoryEntry, now: datetime) -> LibraryItem:
-    """An entry of memory as an item."""
     shelf: Shelf = "skill"
     name, state, scope = one_line(entry.text, 80), _given(entry, now), _categories(entry)
     about = entry.text

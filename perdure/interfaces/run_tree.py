@@ -109,7 +109,6 @@ async def in_full(found: OpenGates, blobs: BlobStore) -> OpenGates:
 
 
 async def gate_in_full(gate: Gate, blobs: BlobStore) -> Gate:
-    """A gate with its full prompt."""
     if gate.details is None:
         return gate
     whole = await blobs.get_text(gate.details.hash)

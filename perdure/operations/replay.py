@@ -76,7 +76,6 @@ class Witness(Interceptor):
         self,
         input: WorkflowInterceptorClassInput,
     ) -> type[WorkflowInboundInterceptor]:
-        """The interceptor of each replayed workflow."""
         witness = self
 
         class Outbound(WorkflowOutboundInterceptor):

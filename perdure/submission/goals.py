@@ -59,6 +59,5 @@ def without_vain_judges(spec: Spec, surroundings: Surroundings) -> tuple[Spec, t
 
 
 def evaluator_of(models: ModelsSpec, surroundings: Surroundings) -> str:
-    """The model of the evaluator."""
     chain = models.chain("evaluator")
     return chain[0] if chain else surroundings.default_model

@@ -46,7 +46,6 @@ class JudgingCosts:
         return max((card.attachment_tokens(state.task_media) for card in cards), default=0)
 
     def prices(self, rubric: Rubric) -> tuple[Price | None, ...]:
-        """What each judge of a rubric costs."""
         cards = self.run.state.cards
         return tuple(cards[name].price if name in cards else None for name in self._names(rubric))
 

@@ -184,7 +184,6 @@ class Run(Generic[SpecT, StateT]):
         return left is not None and left <= 0
 
     def next_input(self) -> LoopInput:
-        """The input of the next execution of this run."""
         further = {
             "spec": self.spec,
             "state": self.state,

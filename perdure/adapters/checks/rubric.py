@@ -59,7 +59,6 @@ class RubricChecks:
 
     @property
     def plugin_names(self) -> tuple[str, ...]:
-        """The names of the checks of plugins."""
         return tuple(sorted(self._plugins))
 
     def evaluate(

@@ -159,7 +159,6 @@ class LoopFolder:
         return self._at(new, path)
 
     def remove(self, name: str, *, version: str | None) -> None:
-        """Remove a definition that is at `version`."""
         with self._held() as (beneath, _):
             old = self._current(beneath, name, version)
             beneath.remove((LOOPS, Path(old.path or "").name))

@@ -59,11 +59,9 @@ class LoopFiles:
         self._definitions = definitions or {}
 
     async def library(self, workspace: str | None = None) -> Library:
-        """All definitions that a run in this workspace may name."""
         return await asyncio.to_thread(self._library, workspace)
 
     async def get(self, name: str, *, workspace: str | None = None) -> StoredDefinition:
-        """One definition; raises `NotFound` with the nearest name."""
         return await asyncio.to_thread(self._get, name, workspace)
 
     async def create(

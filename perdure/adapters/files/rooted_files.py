@@ -274,7 +274,6 @@ def read_all(descriptor: int, *, cap: int) -> bytes:
 
 
 def kind_of(mode: int) -> Kind:
-    """The kind of entry by its file mode."""
     if stat.S_ISREG(mode):
         return "file"
     if stat.S_ISDIR(mode):

@@ -56,7 +56,6 @@ class LazyModel:
         on_text: Callable[[str], None],
         on_answer: Callable[[UsageSoFar], None] = unheard,
     ) -> ModelReply:
-        """Call the model, streaming."""
         return await self.client().call(request, on_text=on_text, on_answer=on_answer)
 
     def client(self) -> "OpenAIModel | MessagesModel":

@@ -33,7 +33,6 @@ _answers: dict[str, str] = {}
 
 
 def is_reference(text: str) -> bool:
-    """Whether a text is a reference to a secret, and not the secret."""
     return text.startswith(KINDS)
 
 

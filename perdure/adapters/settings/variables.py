@@ -237,7 +237,6 @@ def inherited_environment(*, minimal: bool = False) -> dict[str, str]:
 
 
 def search_path() -> str:
-    """The `PATH` of this process."""
     return os.environ.get("PATH", os.defpath)
 
 

@@ -180,7 +180,6 @@ def was_sent() -> ColumnElement[bool]:
 
 
 def total(rows: Sequence[Row]) -> AttemptTotals:
-    """The sum of rows."""
     account = AttemptTotals()
     for row in rows:
         account = account + row.account
@@ -194,7 +193,6 @@ def latest_opening(rows: Sequence[Row], attempt: int) -> Row | None:
 
 
 def open_row(connection: Connection, attempt: Attempt, *, opening: int, now: datetime) -> None:
-    """Add an open row."""
     row: dict[str, JsonValue | Decimal | datetime] = {
         "key": attempt.key,
         "attempt": attempt.attempt,

@@ -158,7 +158,6 @@ class Database:
         self._dialect.hold(connection, name, shared=shared)
 
     async def close(self) -> None:
-        """Close all connections."""
         await self._dialect.close()
         await self._engine.dispose()
 

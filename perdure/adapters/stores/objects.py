@@ -96,7 +96,6 @@ class Objects:
                 return None
 
     async def size(self, key: str) -> int | None:
-        """The size of an object, or None."""
         async with self._asked("be read"):
             try:
                 return (await obstore.head_async(self._store, key))["size"]

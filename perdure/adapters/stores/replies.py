@@ -24,7 +24,6 @@ class Reply:
 
 
 def reply_of(connection: Connection, key: str) -> Reply | None:
-    """The reply of a key."""
     found = connection.execute(_REPLY, {"its_key": key}).mappings()
     row = found.first()
     if row is None:

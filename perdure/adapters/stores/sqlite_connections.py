@@ -137,7 +137,6 @@ class OneHopCursor:
         await self.close()
 
     async def execute(self, sql: str, parameters: Parameters = ()) -> Self:
-        """Execute one statement."""
         await self.close()
         outcome = await self._connection.run(sql, parameters)
         self.description = outcome.description

@@ -40,7 +40,6 @@ def step_facts(request: object) -> StepFacts:
 
 
 def iteration_of(request: object) -> int | None:
-    """The iteration that a request belongs to, or None."""
     match request:
         case ModelCallRequest() | ToolCallRequest():
             return request.iteration

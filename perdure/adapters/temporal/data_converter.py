@@ -60,7 +60,6 @@ class CompactConverter(PydanticJSONPlainPayloadConverter):
     """Pydantic JSON, in which step messages omit their defaults."""
 
     def to_payload(self, value: object) -> Payload | None:
-        """Encode one value."""
         if isinstance(value, ActivityMessage):
             return Payload(
                 metadata={"encoding": self.encoding.encode()},
@@ -288,7 +287,6 @@ class BlobDriver(PlacelessDriver):
     async def store(
         self, context: StorageDriverStoreContext, payloads: Sequence[Payload]
     ) -> list[StorageDriverClaim]:
-        """Store payloads and return their claims."""
         if self._codec is not None:
             payloads = await self._codec.decode(payloads)
         return [

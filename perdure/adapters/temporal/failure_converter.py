@@ -36,7 +36,6 @@ class ShortFailures(FailureConverter):
     def to_failure(
         self, exception: BaseException, payload_converter: PayloadConverter, failure: Failure
     ) -> None:
-        """Describe an exception."""
         try:
             self._default.to_failure(exception, payload_converter, failure)
         except UnicodeEncodeError:

@@ -101,7 +101,6 @@ class LocalToolHost:
             return _failed(tool.fact.name, error)
 
     def output_of(self, outcome: ToolOutcome, value: JsonValue) -> ToolOutput:
-        """The result of a foreign activity, in the form and limits of every tool."""
         return tool_output(outcome, as_text(value))
 
     def mended(self, name: str, given: Arguments) -> Arguments:
@@ -311,7 +310,6 @@ class ToolHosts:
         return self._own.mended(name, given)
 
     def output_of(self, outcome: ToolOutcome, value: JsonValue) -> ToolOutput:
-        """The result of a foreign activity, in the form and limits of every tool."""
         return self._own.output_of(outcome, value)
 
     async def call(self, envelope: ToolInvocation, grant: ToolGrant) -> ToolOutput:

@@ -34,7 +34,6 @@ class LoopTools:
         self._loops = loops
 
     def all(self) -> tuple[AnyTool, ...]:
-        """The tools, for the host."""
         return (
             self._definitions(),
             self._start(),

@@ -157,7 +157,6 @@ class LocalWorkspaces:
             await asyncio.to_thread(shutil.rmtree, root, ignore_errors=True)
 
     async def patch(self, *, base: str, tree: str) -> str:
-        """The unified diff from one stored tree to another."""
         return await unified_patch(
             self._blobs, await load_tree(self._blobs, base), await load_tree(self._blobs, tree)
         )
@@ -200,7 +199,6 @@ class LocalWorkspaces:
             await self._discard(run)
 
     async def runs(self) -> list[str]:
-        """The runs that have a working folder here."""
         places = await asyncio.to_thread(lambda: sorted(self._home.glob(f"*/{NOTE}")))
         notes = [_read(place) for place in places]
         return [note.run for note in notes if note is not None]

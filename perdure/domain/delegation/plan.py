@@ -42,7 +42,6 @@ class TaskPlan(FrozenModel):
         return self.replans >= REPLANS_WITHOUT_PROGRESS and not self.moved
 
     def node(self, id: str | None) -> Node | None:
-        """A subtask by id."""
         return next((node for node in self.nodes if node.id == id), None)
 
     @property

@@ -124,7 +124,6 @@ def delegation_result(
     wall_time: float,
     tree: SnapshotReport | None,
 ) -> RunResult:
-    """What the run returns."""
     kept = returned(state, ending)
     outcome, reason, detail = ending.outcome, ending.reason, ending.detail
     score = kept.score if kept else None

@@ -169,7 +169,6 @@ class Rubric(RootModel[tuple[Dimension, ...]]):
 
     @property
     def dimensions(self) -> tuple[Dimension, ...]:
-        """All dimensions."""
         return self.root
 
     @property
@@ -212,11 +211,9 @@ class Rubric(RootModel[tuple[Dimension, ...]]):
         return (item for item in self.root if item.part == part)
 
     def example_of(self, part: Part) -> WorkedExample | None:
-        """The worked example of a part, or None."""
         return next((item.example for item in self.of_part(part) if item.example), None)
 
     def get(self, name: str) -> Dimension | None:
-        """A dimension by name."""
         return next((item for item in self.root if item.name == name), None)
 
     @property

@@ -119,7 +119,6 @@ class Evaluation(FrozenModel):
         return tuple(finding for item in self.dimensions for finding in item.findings)
 
     def get(self, name: str) -> DimensionScore | None:
-        """One dimension by name."""
         return next((item for item in self.dimensions if item.name == name), None)
 
     def scores(self) -> dict[str, float]:

@@ -127,7 +127,6 @@ def with_attachments(message: Message, attachments: Sequence[Attachment]) -> Mes
 
 
 def assistant_text(text: str) -> Message:
-    """An assistant message of one text block."""
     return Message(role="assistant", blocks=(TextBlock(type="text", text=text),))
 
 

@@ -161,7 +161,6 @@ def learn_spec(
 
 
 def learn_result(state: LearnState, *, run: str, ending: Ending, wall_time: float) -> RunResult:
-    """What a learning run returns."""
     return RunResult(
         id=run,
         kind="learn",

@@ -59,7 +59,6 @@ class _GivenReply(BaseModel):
 
 
 def learner_schema() -> dict[str, JsonValue]:
-    """The JSON schema of a learner's reply."""
     item: dict[str, JsonValue] = {
         "type": "object",
         "properties": {

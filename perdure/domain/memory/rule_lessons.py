@@ -64,7 +64,6 @@ class RunHistory(FrozenModel):
 
     @property
     def scored(self) -> tuple[IterationRecord, ...]:
-        """The iterations that have a score."""
         return tuple(record for record in self.records if record.score is not None)
 
     @property

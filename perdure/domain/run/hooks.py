@@ -227,7 +227,6 @@ def failures_with(before: tuple[HookFailure, ...], failure: HookFailure) -> tupl
 
 
 def failure_line(failure: HookFailure) -> str:
-    """A failure in one line, for people."""
     where = f" after iteration {failure.iteration}" if failure.iteration else ""
     return f"{failure.kind} {failure.name} failed{where}: {failure.message}"
 

@@ -85,7 +85,6 @@ class Times(FrozenModel):
 
     @property
     def zone(self) -> tzinfo:
-        """The time zone."""
         return ZoneInfo(self.time_zone)
 
 

@@ -214,7 +214,6 @@ Next = RunCalls | AnswerWith | ForceText | Continue | Refuse
 
 
 def after_reply(reply: Reply, state: TurnState, *, limits: Limits, turns: Turns) -> Next:
-    """What follows a reply."""
     if reply.stop_reason == "refusal":
         return Refuse(type="refused")
     text_only = reply.has_text and not reply.calls

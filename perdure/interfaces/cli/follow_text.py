@@ -34,7 +34,6 @@ class _Printed:
         self._open_line = False
 
     def take(self, part: LivePart) -> None:
-        """Print one part."""
         if self._output.as_json:
             self._output.emit(part)
             return

@@ -25,7 +25,6 @@ TRIAL_COLUMNS = tuple(TrialRow.model_fields)
 
 
 def markdown(report: ExperimentReport) -> str:
-    """Write the report as Markdown."""
     lines = [f"# {_plain(heading_words(report))}", ""]
     lines += [f"> **{_plain(warning)}**\n" for warning in report.warnings]
     lines += _table(COLUMNS, [arm_cells(arm) for arm in report.arms])

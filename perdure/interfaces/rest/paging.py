@@ -66,7 +66,6 @@ class Cursors:
         return 0 if place is None else int(place)
 
     def after(self, offset: int, *, limit: int, total: int) -> str | None:
-        """The cursor of the page after the one at `offset`."""
         end = offset + limit
         return self.made(str(end)) if end < total else None
 

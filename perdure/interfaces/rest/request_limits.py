@@ -77,7 +77,6 @@ class BoundedRoute(APIRoute):
     """A route that reads its body with limits."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[object, object, Response]]:
-        """The usual handler, with a bounded request."""
         handler = super().get_route_handler()
 
         async def bounded(request: Request) -> Response:

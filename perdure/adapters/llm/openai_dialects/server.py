@@ -105,5 +105,4 @@ class Server:
     has: frozenset[Feature] = frozenset()
 
     def wire_name(self, model: str) -> str:
-        """The model's name at the server."""
         return self.model or model.removeprefix(self.prefix)

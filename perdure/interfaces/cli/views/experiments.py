@@ -44,7 +44,6 @@ def experiments_view(found: Sequence[ExperimentStatus]) -> RenderableType:
 
 
 def status_view(status: ExperimentStatus) -> RenderableType:
-    """The status of one experiment."""
     limits = [money(status.budget.cost_usd)] if status.budget.cost_usd else []
     limits += [f"{tokens(status.budget.tokens)} tokens"] if status.budget.tokens else []
     return pairs([

@@ -25,7 +25,6 @@ SHOWN_NEXT, SHOWN_STARTS = 3, 10
 
 
 def schedules_view(found: Sequence[ScheduleStatus]) -> RenderableType:
-    """All schedules by name."""
     if not found:
         return line(EMPTY)
     rows = [
