@@ -11,9 +11,10 @@ from tests.architecture.sources import modules
 
 REQUIRED = "required"
 TEAMS = re.compile(r"perdure\.domain\.(roles|delegation|generated_tools)\b")
+REFINE = re.compile(r"perdure\.domain\.refine\b")
 PROMPTS = re.compile(r"perdure\.domain\.(turns\.entries|memory)\b")
 SINGLE = re.compile(
-    r"perdure\.domain\.(?!(roles|delegation|generated_tools|turns\.entries|memory)\b)"
+    r"perdure\.domain\.(?!(roles|delegation|generated_tools|turns\.entries|memory|refine)\b)"
 )
 
 

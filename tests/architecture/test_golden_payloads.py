@@ -8,7 +8,15 @@ from pydantic import JsonValue
 
 from perdure.adapters.temporal.data_converter import CompactConverter
 from perdure.domain.foundation.base import ActivityMessage
-from tests.architecture.step_shapes import PROMPTS, SINGLE, TEAMS, shapes, step_messages, untagged
+from tests.architecture.step_shapes import (
+    PROMPTS,
+    REFINE,
+    SINGLE,
+    TEAMS,
+    shapes,
+    step_messages,
+    untagged,
+)
 
 GOLDEN: dict[str, list[dict[str, JsonValue]]] = json.loads(
     (Path(__file__).parent / "golden.json").read_text(encoding="utf-8")
@@ -18,7 +26,8 @@ CASES = [(name, payload) for name, payloads in GOLDEN.items() for payload in pay
 
 
 def test_every_message_belongs_somewhere() -> None:
-    assert sorted([*shapes(SINGLE), *shapes(PROMPTS), *shapes(TEAMS)]) == list(MESSAGES)
+    parts = (SINGLE, REFINE, PROMPTS, TEAMS)
+    assert sorted(name for part in parts for name in shapes(part)) == list(MESSAGES)
 
 
 def test_every_message_has_a_golden_payload() -> None:

@@ -15,16 +15,8 @@ from temporalio.testing import WorkflowEnvironment
 from perdure.domain.foundation.names import SEARCH_ATTRIBUTES
 from perdure.gateway.gateway import Gateway
 from perdure.gateway.types import InstallationInfo
-from tests.gateway.tiny import (
-    ADDRESS,
-    DYNAMIC,
-    SHORT,
-    TYPES,
-    MemoryBlobs,
-    MemoryJournal,
-    MemoryRecords,
-    Site,
-)
+from tests.gateway.memory_stores import MemoryBlobs, MemoryJournal, MemoryRecords
+from tests.gateway.tiny import ADDRESS, DYNAMIC, SHORT, TYPES, Site
 
 
 @pytest.fixture(scope="session")

@@ -18,7 +18,8 @@ from perdure.gateway.diagnostics import STORE, STORE_BACK, RunProblem
 from perdure.gateway.event_follower import Pace
 from perdure.gateway.gateway import Gateway
 from perdure.gateway.temporal_gateway import ExecutionInfo, TemporalGateway
-from tests.gateway.tiny import MemoryRecords, Site, row, spec
+from tests.gateway.memory_stores import MemoryRecords
+from tests.gateway.tiny import Site, row, spec
 
 
 async def collected(gateway: Gateway, run: str, since: int = 0) -> list[Event]:

@@ -15,7 +15,8 @@ from perdure.gateway.gateway import Gateway
 from perdure.gateway.run_list import Cursor
 from perdure.gateway.types import InstallationInfo, RunFilter
 from perdure.gateway.visibility import query_of
-from tests.gateway.tiny import ADDRESS, MemoryBlobs, MemoryJournal, MemoryRecords, Site, row, spec
+from tests.gateway.memory_stores import MemoryBlobs, MemoryJournal, MemoryRecords
+from tests.gateway.tiny import ADDRESS, Site, row, spec
 
 ENDED = datetime(2026, 1, 2, tzinfo=UTC)
 

@@ -13,7 +13,8 @@ from perdure.domain.run.result import RunResult
 from perdure.domain.turns.records import IterationRecord
 from perdure.gateway.gateway import Gateway
 from perdure.gateway.stored_status import torn_result
-from tests.gateway.tiny import MemoryJournal, MemoryRecords, Site, row, spec
+from tests.gateway.memory_stores import MemoryJournal, MemoryRecords
+from tests.gateway.tiny import Site, row, spec
 
 ENDED = datetime(2026, 1, 2, tzinfo=UTC)
 

@@ -15,7 +15,8 @@ from perdure.domain.run.status import RunStatus
 from perdure.gateway import temporal_gateway
 from perdure.gateway.gateway import Gateway
 from tests.gateway.conftest import MakeGateway
-from tests.gateway.tiny import MemoryRecords, Site, spec
+from tests.gateway.memory_stores import MemoryRecords
+from tests.gateway.tiny import Site, spec
 
 
 async def test_a_run_is_started_with_a_readable_id_row_and_labels(site: Site) -> None:
