@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, TypeVar
 
@@ -54,34 +55,26 @@ class Waiting(Protocol):
         ...
 
 
+@dataclass(frozen=True, kw_only=True)
 class Check:
     """Runs checks in a thread of their own: one that never ends holds up no other step."""
 
-    def __init__(
-        self,
-        *,
-        blobs: BlobStore,
-        frames: Frames,
-        checks: CheckRunner,
-        waiting: Waiting,
-        aside: Aside,
-    ) -> None:
-        self._blobs = blobs
-        self._frames = frames
-        self._checks = checks
-        self._waiting = waiting
-        self._aside = aside
+    blobs: BlobStore
+    frames: Frames
+    checks: CheckRunner
+    waiting: Waiting
+    aside: Aside
 
     @activity.defn
     @translated
     async def check(self, step: CheckRequest) -> CheckReport:
         """Join or merge the output, score it, and store it as it was scored."""
         watch = Stopwatch()
-        frame = refine_frame(await self._frames.load(step.frame))
-        pieces = [await self._blobs.get_text(piece) for piece in step.pieces]
-        kept = None if step.kept is None else await self._blobs.get_text(step.kept)
-        replies = {name: await self._blobs.get_text(ref) for name, ref in step.replies.items()}
-        previous = None if step.previous is None else await self._blobs.get_text(step.previous)
+        frame = refine_frame(await self.frames.load(step.frame))
+        pieces = [await self.blobs.get_text(piece) for piece in step.pieces]
+        kept = None if step.kept is None else await self.blobs.get_text(step.kept)
+        replies = {name: await self.blobs.get_text(ref) for name, ref in step.replies.items()}
+        previous = None if step.previous is None else await self.blobs.get_text(step.previous)
         text = "".join(pieces)
         if previous is not None:
             # The model was shown a folded draft, and may have left passages folded that stay.
@@ -91,8 +84,8 @@ class Check:
         if step.known is not None and output_hash(tidy, tree=step.tree) == step.known:
             version = Version(tidy, Evaluation())
         else:
-            version = await self._waiting(
-                lambda: self._aside(
+            version = await self.waiting(
+                lambda: self.aside(
                     lambda: self._score(
                         frame, tidy, kept, step.kept_evaluation, replies, step.adaptation
                     )
@@ -101,11 +94,11 @@ class Check:
         # The kept output has its verdicts already, and a known output is not scored again.
         asked = version.text != kept and version.evaluation.dimensions
         return CheckReport(
-            output=await self._blobs.put_text(version.text),
+            output=await self.blobs.put_text(version.text),
             output_hash=output_hash(version.text, tree=step.tree),
             dimensions=version.evaluation.dimensions,
             changes=await self._changes(step, previous, version.text),
-            activities=self._checks.activities(
+            activities=self.checks.activities(
                 frame.rubric, version.text, frame.output.parts, adaptation=step.adaptation
             )
             if asked
@@ -117,9 +110,9 @@ class Check:
     @translated
     async def read_verdicts(self, step: ReadVerdictsRequest) -> ReadVerdictsReport:
         """Turn the results of checks that are activities into scores."""
-        frame = refine_frame(await self._frames.load(step.frame))
-        text = await self._blobs.get_text(step.output)
-        scores = self._checks.judged(frame.rubric, text, frame.output.parts, verdicts=step.verdicts)
+        frame = refine_frame(await self.frames.load(step.frame))
+        text = await self.blobs.get_text(step.output)
+        scores = self.checks.judged(frame.rubric, text, frame.output.parts, verdicts=step.verdicts)
         return ReadVerdictsReport(dimensions=scores)
 
     async def _changes(self, step: CheckRequest, previous: str | None, text: str) -> Changes | None:
@@ -159,7 +152,7 @@ class Check:
     ) -> Evaluation:
         """Score a merged output; checks that are activities keep their score until they run."""
         scored = self._evaluate(frame, text, adaptation)
-        asked = self._checks.activities(
+        asked = self.checks.activities(
             frame.rubric, text, frame.output.parts, adaptation=adaptation
         )
         names = {one.dimension for one in asked}
@@ -169,29 +162,25 @@ class Check:
         )
 
     def _evaluate(self, frame: RefineFrame, text: str, adaptation: Adapted) -> Evaluation:
-        scores = self._checks.evaluate(
-            frame.rubric, text, frame.output.parts, adaptation=adaptation
-        )
+        scores = self.checks.evaluate(frame.rubric, text, frame.output.parts, adaptation=adaptation)
         return Evaluation(dimensions=scores)
 
 
+@dataclass(frozen=True, kw_only=True)
 class Verify:
     """Runs commands, tests and linters where the workspace is, on a copy made for that."""
 
-    def __init__(
-        self, *, blobs: BlobStore, frames: Frames, workspaces: Workspaces, verifier: Verifier
-    ) -> None:
-        self._blobs = blobs
-        self._frames = frames
-        self._workspaces = workspaces
-        self._verifier = verifier
+    blobs: BlobStore
+    frames: Frames
+    workspaces: Workspaces
+    verifier: Verifier
 
     @activity.defn
     @translated
     async def verify(self, step: VerifyRequest) -> VerifyReport:
         """Check out the snapshot, run the programs of the rubric, and remove it again."""
         watch = Stopwatch()
-        frame = await self._frames.load(step.frame)
+        frame = await self.frames.load(step.frame)
         rubric = refine_frame(frame).rubric
         work = self._scored(rubric, step, run=frame.run, root=frame.grant.root)
         # Test suites have no natural end. The run's own time bounds them, besides the limit of each
@@ -205,18 +194,19 @@ class Verify:
     async def _scored(
         self, rubric: Rubric, step: VerifyRequest, *, run: str, root: str
     ) -> tuple[DimensionScore, ...]:
-        output = "" if step.output is None else await self._blobs.get_text(step.output)
+        output = "" if step.output is None else await self.blobs.get_text(step.output)
         tree = step.tree
         if tree is None:
             # A run without write access has no snapshot yet: copy the folder as it is now.
-            tree = (await self._workspaces.snapshot(run=run, root=root)).hash
-        async with self._workspaces.checkout(tree=tree) as folder:
-            return await self._verifier.verify(rubric, folder=folder, output=output)
+            tree = (await self.workspaces.snapshot(run=run, root=root)).hash
+        async with self.workspaces.checkout(tree=tree) as folder:
+            return await self.verifier.verify(rubric, folder=folder, output=output)
 
 
 KNOWN = "known verdict"
 
 
+@dataclass(frozen=True, kw_only=True)
 class Judge:
     """Asks a judge in a context of its own. An unreadable reply gives no score.
 
@@ -225,29 +215,21 @@ class Judge:
     the task says so, in the whole installation. Scripted models answer each run anew.
     """
 
-    def __init__(
-        self,
-        *,
-        structured: StructuredCalls,
-        frames: Frames,
-        verdicts: VerdictStore,
-        journal: Journal,
-    ) -> None:
-        self._structured = structured
-        self._frames = frames
-        self._verdicts = verdicts
-        self._journal = journal
+    structured: StructuredCalls
+    frames: Frames
+    verdicts: VerdictStore
+    journal: Journal
 
     @activity.defn
     @translated
     async def judge(self, step: JudgeRequest) -> JudgeReport:
         """Ask for a verdict, unless it is cached, and validate the reply."""
-        frame = await self._frames.load(step.call.frame)
+        frame = await self.frames.load(step.call.frame)
         key = question_key(step, frame)
         known = None if key is None else await self._known(step, frame, key)
         if known is not None:
             return known
-        answered = await self._structured.ask(
+        answered = await self.structured.ask(
             step.call,
             schema=judge_schema(step.dimensions),
             read=partial(_read, step),
@@ -260,7 +242,7 @@ class Judge:
         # ever.
         if key is not None and not judged.slips:
             verdict = KeptVerdict(run=frame.run, reply=answered.text)
-            await self._verdicts.put_verdict(key, verdict.model_dump_json())
+            await self.verdicts.put_verdict(key, verdict.model_dump_json())
         return JudgeReport(
             call=answered.call,
             problems=judged.slips,
@@ -270,7 +252,7 @@ class Judge:
         )
 
     async def _known(self, step: JudgeRequest, frame: Frame, key: str) -> JudgeReport | None:
-        stored = await self._verdicts.verdict(key)
+        stored = await self.verdicts.verdict(key)
         verdict = None if stored is None else kept(stored)
         # The reply is kept as it came, and read anew: a stricter reader of a later version applies
         # to it too.
@@ -279,7 +261,7 @@ class Judge:
             return None
         # An attempt of this very step may have asked before its worker died: that was paid for.
         context = call_context(step.call, run=frame.run)
-        account = await self._journal.reconcile(context.key)
+        account = await self.journal.reconcile(context.key)
         call = ModelCallReport(
             status="replied", account=account, excerpt=KNOWN, stop_reason="end_turn"
         )

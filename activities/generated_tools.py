@@ -1,5 +1,6 @@
 """The activities `make_tool` and `repair_tool`: validate a drafted tool, or repair it."""
 
+from dataclasses import dataclass
 from functools import partial
 
 from temporalio import activity
@@ -38,23 +39,21 @@ from perdure.domain.ports import BlobStore, ToolHost
 SHOWN_CHARACTERS = 2_500
 
 
+@dataclass(frozen=True, kw_only=True)
 class MakeTool:
     """Validates drafts. Repeating it is harmless: a tool is named by the hash of its draft."""
 
-    def __init__(
-        self, *, store: MadeToolStore, blobs: BlobStore, sandbox: ToolSandbox, host: ToolHost
-    ) -> None:
-        self._store = store
-        self._blobs = blobs
-        self._sandbox = sandbox
-        self._host = host
+    store: MadeToolStore
+    blobs: BlobStore
+    sandbox: ToolSandbox
+    host: ToolHost
 
     @activity.defn
     @translated
     async def make_tool(self, step: MakeToolRequest) -> MakeToolReport:
         """Run every stage of validation in order; a refusal is a report, not an error."""
         watch = Stopwatch()
-        draft = read(ToolDraft, await self._blobs.get(step.draft))
+        draft = read(ToolDraft, await self.blobs.get(step.draft))
         # No time limit of its own: every run of the code has one, in the sandbox.
         ended = await within(self._made(draft, step), seconds=None)
         match ended:
@@ -65,11 +64,11 @@ class MakeTool:
                 return MakeToolReport(name=draft.name, refused=told, seconds=watch.seconds)
 
     async def _made(self, draft: ToolDraft, step: MakeToolRequest) -> MakeToolReport:
-        catalog = [fact.name for fact in await self._host.catalog()]
+        catalog = [fact.name for fact in await self.host.catalog()]
         # The hash covers name, code and schema, so a draft that passed once needs no second trial,
         # in any run.
-        known = await self._store.get(draft.hash)
-        of_tree = await self._store.list(root=step.root, limit=step.settings.per_run + 1)
+        known = await self.store.get(draft.hash)
+        of_tree = await self.store.list(root=step.root, limit=step.settings.per_run + 1)
         others = sum(tool.hash != draft.hash for tool in of_tree)
         admitted = check_admission(draft, step, catalog=catalog, made=others)
         if isinstance(admitted, ToolRefused):
@@ -79,7 +78,7 @@ class MakeTool:
             return await self._refused(draft, refused("freeze", 403, "approval", told))
         # Admission is checked before this: another run's approval does not lift the limits of this
         # run.
-        if known is not None and known.current and await self._blobs.exists(known.code):
+        if known is not None and known.current and await self.blobs.exists(known.code):
             return _report(await self._keep(known, step), draft, step, cached=True)
         checked = check_text(draft)
         if isinstance(checked, ToolRefused):
@@ -94,14 +93,14 @@ class MakeTool:
         """Run the draft on its own examples, then on made-up arguments."""
         name = checked.handler.name
         for example in draft.examples:
-            trial = await self._sandbox.run(
+            trial = await self.sandbox.run(
                 draft.code, name, example.arguments, seconds=TRIAL_SECONDS
             )
             failure = check_smoke(example, trial)
             if failure is not None:
                 return failure
         arguments = synthetic_arguments(draft.parameters)
-        trial = await self._sandbox.run(draft.code, name, arguments, seconds=TRIAL_SECONDS)
+        trial = await self.sandbox.run(draft.code, name, arguments, seconds=TRIAL_SECONDS)
         return check_dry_run(arguments, trial)
 
     async def _freeze(
@@ -112,7 +111,7 @@ class MakeTool:
             name=draft.name,
             description=describe(draft, checked.handler.summary),
             parameters=draft.parameters,
-            code=await self._blobs.put(draft.code.encode()),
+            code=await self.blobs.put(draft.code.encode()),
             handler=checked.handler.name,
             pipeline=PIPELINE,
             # Not the clock: a retried attempt would store another time for the same tool.
@@ -123,12 +122,12 @@ class MakeTool:
     async def _keep(self, tool: GeneratedTool, step: MakeToolRequest) -> GeneratedTool:
         at = activity.info().scheduled_time
         maker = ToolAuthor(run=step.run, root=step.root, worker=step.worker, at=at)
-        return await self._store.keep(tool, maker)
+        return await self.store.keep(tool, maker)
 
     async def _refused(self, draft: ToolDraft, failure: ToolRefused) -> MakeToolReport:
         question = None
         if failure.repairable:
-            question = await self._blobs.put_text(repair_question(draft, failure))
+            question = await self.blobs.put_text(repair_question(draft, failure))
         return MakeToolReport(name=draft.name[:80], refused=failure, question=question)
 
 

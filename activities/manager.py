@@ -1,6 +1,7 @@
 """The activities of a manager: `manage`, `shelve`, `brief` and `inspect_work`."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
 
 from pydantic import JsonValue
@@ -47,23 +48,15 @@ from perdure.domain.turns.prompts import input_address, input_text
 WRAPPING_UP = "wrapping_up"
 
 
+@dataclass(frozen=True, kw_only=True)
 class Manage:
     """Asks a manager in a context of its own: its prompt holds all that a decision needs."""
 
-    def __init__(
-        self,
-        *,
-        structured: StructuredCalls,
-        blobs: BlobStore,
-        artifacts: ArtifactStore,
-        frames: Frames,
-        now: Callable[[], datetime],
-    ) -> None:
-        self._structured = structured
-        self._blobs = blobs
-        self._artifacts = artifacts
-        self._frames = frames
-        self._now = now
+    structured: StructuredCalls
+    blobs: BlobStore
+    artifacts: ArtifactStore
+    frames: Frames
+    now: Callable[[], datetime]
 
     @activity.defn
     @translated
@@ -71,7 +64,7 @@ class Manage:
         """Ask for a decision, and read it in whatever form it came."""
         if step.summary is not None:
             await self._keep_summary(step.call, step.summary)
-        answered = await self._structured.ask(
+        answered = await self.structured.ask(
             step.call, schema=decision_schema(), read=read_decision, system=MANAGER_SYSTEM
         )
         decision = answered.value
@@ -81,7 +74,7 @@ class Manage:
         # The result of the whole run can be long: it is stored here, and only its address goes into
         # history.
         if isinstance(decision, Complete) and is_usable(decision.final_result):
-            final = await self._blobs.put_text(as_text(decision.final_result))
+            final = await self.blobs.put_text(as_text(decision.final_result))
         return ManageReport(call=answered.call, decision=decision, final=final)
 
     async def _keep_summary(self, call: ModelCallRequest, where: tuple[int, int]) -> None:
@@ -90,8 +83,8 @@ class Manage:
         text = said[-1][slice(*where)] if said else ""
         if not text:
             return
-        stored = await self._blobs.put_text(text)
-        frame = await self._frames.load(call.frame)
+        stored = await self.blobs.put_text(text)
+        frame = await self.frames.load(call.frame)
         run, grant = frame.run, frame.grant
         # The closing call comes after the iteration of the same number was decided.
         at_end = "-end" if call.phase == WRAPPING_UP else ""
@@ -104,9 +97,9 @@ class Manage:
             name=f"rolling summary (iteration {call.iteration}{', at the end' if at_end else ''})",
             ref=stored.hash,
             bytes=stored.bytes,
-            created_at=self._now(),
+            created_at=self.now(),
         )
-        await self._artifacts.add_artifact(artifact)
+        await self.artifacts.add_artifact(artifact)
 
 
 # A child's input is part of its parent's history. At this size, a wave of children stays far below
@@ -193,21 +186,14 @@ DELIVERABLE_CHARACTERS = 12_000
 SAID_CHARACTERS = 600
 
 
+@dataclass(frozen=True, kw_only=True)
 class InspectWork:
     """Inspects files where they are; runs programs on a copy."""
 
-    def __init__(
-        self,
-        *,
-        blobs: BlobStore,
-        inspector: Inspector,
-        workspaces: Workspaces,
-        commands: CommandRunner,
-    ) -> None:
-        self._blobs = blobs
-        self._inspector = inspector
-        self._workspaces = workspaces
-        self._commands = commands
+    blobs: BlobStore
+    inspector: Inspector
+    workspaces: Workspaces
+    commands: CommandRunner
 
     @activity.defn
     @translated
@@ -219,37 +205,35 @@ class InspectWork:
         return report.model_copy(update={"seconds": watch.seconds})
 
     async def _look(self, step: InspectRequest) -> InspectReport:
-        final = "" if step.final is None else await self._blobs.get_text(step.final)
+        final = "" if step.final is None else await self.blobs.get_text(step.final)
         match step.wanted:
             case "contract":
-                problems = await self._inspector.misfits(final, step.output_schema or {})
+                problems = await self.inspector.misfits(final, step.output_schema or {})
                 return InspectReport(contract=problems)
             case "files":
-                return InspectReport(
-                    files=await self._inspector.facts(step.root, step.deliverables)
-                )
+                return InspectReport(files=await self.inspector.facts(step.root, step.deliverables))
             case "smoke":
                 # On a copy: a test that leaves files behind must not change what is handed over.
                 return InspectReport(smoke=await self._smoke(step, final))
             case "text":
-                files = await self._inspector.texts(step.root, step.deliverables)
+                files = await self.inspector.texts(step.root, step.deliverables)
                 text = deliverable_text(final, files)
-                return InspectReport(text=await self._blobs.put_text(text))
+                return InspectReport(text=await self.blobs.put_text(text))
             case "criteria":
-                files = await self._inspector.texts(step.root, step.deliverables)
+                files = await self.inspector.texts(step.root, step.deliverables)
                 work = {"final result": final} if final else {}
                 work |= {f"file {path}": text for path, text in files.items()}
                 shown = {name: text[:DELIVERABLE_CHARACTERS] for name, text in work.items()}
                 prompt = criteria_prompt(step.goal, step.criteria, shown)
-                return InspectReport(question=await self._blobs.put_text(prompt))
+                return InspectReport(question=await self.blobs.put_text(prompt))
 
     async def _smoke(self, step: InspectRequest, final: str) -> str:
         """Run the smoke test; empty if it succeeded, else its last output."""
-        tree = (await self._workspaces.snapshot(run=step.run, root=step.root)).hash
-        async with self._workspaces.checkout(tree=tree) as folder:
+        tree = (await self.workspaces.snapshot(run=step.run, root=step.root)).hash
+        async with self.workspaces.checkout(tree=tree) as folder:
             command = Command(argv=tuple(step.smoke_test or ()), folder=folder, output=final)
             try:
-                ran = await self._commands.run(command)
+                ran = await self.commands.run(command)
             except NotAllowed as error:
                 return f"`{command.line}` could not be run: {error}"[:SAID_CHARACTERS]
         if ran.code == 0:

@@ -4,6 +4,7 @@ The ids of entries derive from the run and the rule, so a retried step adds noth
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from temporalio import activity
 
@@ -91,54 +92,45 @@ NO_MODEL = "the run names no learner model"
 SMALL_MODEL = "the learner is a small model, so the rules alone decided"
 
 
+@dataclass(frozen=True, kw_only=True)
 class Review:
     """Applies the rules to a run that has ended, and decides whether to ask a model too."""
 
-    def __init__(
-        self,
-        *,
-        records: RecordStore,
-        memory: MemoryStore,
-        blobs: BlobStore,
-        frames: Frames,
-        trusts_skills: bool = False,
-        queues: QueuesOf = no_queues,
-    ) -> None:
-        self._records = records
-        self._memory = memory
-        self._blobs = blobs
-        self._frames = frames
-        self._trusts_skills = trusts_skills
-        self._queues = queues
+    records: RecordStore
+    memory: MemoryStore
+    blobs: BlobStore
+    frames: Frames
+    trusts_skills: bool = False
+    queues: QueuesOf = no_queues
 
     @activity.defn
     @translated
     async def review(self, step: ReviewRequest) -> ReviewReport:
         """Store lessons, rate the memories that the run used, prepare the model's question."""
         source = step.source
-        course = course_of(source, await records_of(self._records, source.id))
+        course = course_of(source, await records_of(self.records, source.id))
         # Lessons first: they hold even if no model can be asked.
-        kept = await keep(self._memory, lessons_of(course))
-        await self._memory.put(episode_of(course))
-        if self._trusts_skills and source.outcome == "accepted":
+        kept = await keep(self.memory, lessons_of(course))
+        await self.memory.put(episode_of(course))
+        if self.trusts_skills and source.outcome == "accepted":
             await self._approve(source)
-        heard = await self._memory.record_outcome(source.id, accepted=source.outcome == "accepted")
+        heard = await self.memory.record_outcome(source.id, accepted=source.outcome == "accepted")
         report = ReviewReport(kept=kept.kept, reinforced=kept.reinforced, heard=len(heard))
         return await self._with_question(report, step, course)
 
     async def _approve(self, source: EndedRun) -> None:
         """Approve the skills that the run wrote, if the operator's settings allow that."""
-        known = await self._memory.list(kinds=("skill",), limit=SKILLS_LOOKED_AT)
+        known = await self.memory.list(kinds=("skill",), limit=SKILLS_LOOKED_AT)
         written = [entry for entry in known if isinstance(entry, Skill)]
         for waiting in proposals(written, run=source.id):
             skill = approved(
                 waiting, outcome=source.outcome, by="the settings", now=source.ended_at
             )
             try:
-                await self._memory.put(skill)
+                await self.memory.put(skill)
             except NotAllowed:
                 continue  # a person wrote a skill of that name; the proposal waits for another
-            await self._memory.forget(waiting.id)
+            await self.memory.forget(waiting.id)
 
     async def _with_question(
         self, report: ReviewReport, step: ReviewRequest, course: RunHistory
@@ -153,11 +145,11 @@ class Review:
             return report.model_copy(update={"note": SMALL_MODEL})
         return report.model_copy(
             update={
-                "frame": await self._blobs.put(frame.model_dump_json().encode()),
+                "frame": await self.blobs.put(frame.model_dump_json().encode()),
                 "cards": frame.cards,
-                "queues": self._queues(tuple(frame.cards)),
+                "queues": self.queues(tuple(frame.cards)),
                 "system_tokens": estimate(LEARNER_SYSTEM).total,
-                "question": await self._blobs.put_text(learner_prompt(course)),
+                "question": await self.blobs.put_text(learner_prompt(course)),
             }
         )
 
@@ -166,7 +158,7 @@ class Review:
         if step.source.frame is None or not step.chain:
             return None
         try:
-            run = await self._frames.load(step.source.frame)
+            run = await self.frames.load(step.source.frame)
         except NotFound:
             return None
         cards = {name: run.cards[name] for name in step.chain if name in run.cards}

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 
 from temporalio import activity
@@ -49,29 +50,18 @@ from perdure.domain.turns.prompts import SYSTEM_PROMPT, input_address, input_tex
 from perdure.domain.turns.tool_call_rules import ToolCounters, recounted, resumable
 
 
+@dataclass(frozen=True, kw_only=True)
 class OpenRun:
     """Fixes what stays the same during a run: models with prices, tools, prompt, inputs."""
 
-    def __init__(
-        self,
-        *,
-        blobs: BlobStore,
-        transcripts: TranscriptStore,
-        models: Models,
-        journal: Journal,
-        records: RecordStore,
-        notifies: bool = False,
-        measure: Measure = not_measured,
-        queues: QueuesOf = no_queues,
-    ) -> None:
-        self._blobs = blobs
-        self._transcripts = transcripts
-        self._models = models
-        self._journal = journal
-        self._records = records
-        self._notifies = notifies
-        self._measure = measure
-        self._queues = queues
+    blobs: BlobStore
+    transcripts: TranscriptStore
+    models: Models
+    journal: Journal
+    records: RecordStore
+    notifies: bool = False
+    measure: Measure = not_measured
+    queues: QueuesOf = no_queues
 
     @activity.defn
     @translated
@@ -113,9 +103,9 @@ class OpenRun:
             task_tokens=task_tokens(frame),
             failing=await self._failing(step),
             seats={name: await self._seat(frame, order) for name, order in step.seats.items()},
-            notifies=self._notifies,
+            notifies=self.notifies,
             task_media=sum(one.tokens.media for one in frame.attachments),
-            queues=self._queues(tuple(cards)),
+            queues=self.queues(tuple(cards)),
             blind=blind_roles(frame.attachments, step.chains, cards),
         )
 
@@ -130,9 +120,9 @@ class OpenRun:
         # An execution that was reset may repeat this step as the older one asked for it.
         if not step.begins or step.begins != activity.info().workflow_run_id:
             return
-        row = await self._records.run(step.run)
+        row = await self.records.run(step.run)
         ended = row is not None and row.ended_at is not None
-        if ended or (step.is_fresh and await self._journal.has_spent(step.run)):
+        if ended or (step.is_fresh and await self.journal.has_spent(step.run)):
             raise AlreadyBegun(
                 f"The run {step.run} {'has ended' if ended else 'has begun'} already, and its "
                 "records would be replaced.",
@@ -141,7 +131,7 @@ class OpenRun:
             )
 
     async def _put(self, frame: Frame) -> str:
-        return await self._blobs.put(frame.model_dump_json().encode())
+        return await self.blobs.put(frame.model_dump_json().encode())
 
     async def _seat(self, run: Frame, order: StageSetup) -> StageContext:
         """The frame of a stage: the run's, with the stage's own prompt, tools and grant."""
@@ -163,9 +153,9 @@ class OpenRun:
     async def _register(self, step: OpenRunRequest) -> None:
         """Write the row of a child run; the gateway wrote those of all others."""
         given = step.commission
-        if given is None or given.parent is None or await self._records.run(step.run) is not None:
+        if given is None or given.parent is None or await self.records.run(step.run) is not None:
             return
-        await self._records.put_run(
+        await self.records.put_run(
             StoredRun(
                 id=step.run,
                 kind=step.kind,
@@ -181,7 +171,7 @@ class OpenRun:
     async def _failing(self, step: OpenRunRequest) -> tuple[str, ...]:
         since = step.now - timedelta(seconds=SKIPPED_AFTER_FAILURE_S)
         names = _names(step.chains)
-        failing = await self._journal.failing_models(names, since=since)
+        failing = await self.journal.failing_models(names, since=since)
         return tuple(name for name in names if name in failing)
 
     @staticmethod
@@ -191,11 +181,11 @@ class OpenRun:
         return executor_system(small_model=cards[step.chains["executor"][0]].small)
 
     async def _card(self, name: str, step: OpenRunRequest) -> ModelProfile:
-        card = await self._models.resolve(name).card(name)
+        card = await self.models.resolve(name).card(name)
         if card.price is None and step.assume_price is not None:
             # Pinned with the frame: a price list that changes meanwhile must not change a running
             # budget.
-            stand_in = await self._models.resolve(step.assume_price).card(step.assume_price)
+            stand_in = await self.models.resolve(step.assume_price).card(step.assume_price)
             card = card.model_copy(update={"price": stand_in.price})
         return card.cached_for(step.cache_life)
 
@@ -210,9 +200,9 @@ class OpenRun:
         for name, said in given.items():
             if said is None:
                 continue
-            data = await self._blobs.get(said.ref)
+            data = await self.blobs.get(said.ref)
             one = await asyncio.to_thread(
-                examined, data, name=said.name, ref=said.ref, measure=self._measure
+                examined, data, name=said.name, ref=said.ref, measure=self.measure
             )
             if isinstance(one, str):
                 raise InvalidInput(f"context.{name}: {said.name or 'the file'}: {one}.")
@@ -234,7 +224,7 @@ class OpenRun:
         return inputs
 
     async def _read(self, address: str) -> str:
-        return await self._blobs.get_text(address)
+        return await self.blobs.get_text(address)
 
     async def _conversation(
         self, step: OpenRunRequest, frame: Frame
@@ -250,22 +240,22 @@ class OpenRun:
         self, head: TranscriptRef, *, goes_on: bool
     ) -> tuple[TranscriptRef, ToolCounters]:
         """The transcript to continue: open tool calls closed, and the model's turn to speak."""
-        said = await self._transcripts.load(head.hash)
+        said = await self.transcripts.load(head.hash)
         if goes_on:
             return head, recounted(said)
         ready = resumable(said)
         # Appending keeps the chain, and with it the provider's prompt cache.
         if ready[: len(said)] == said:
-            head = await self._transcripts.append(head, ready[len(said) :])
+            head = await self.transcripts.append(head, ready[len(said) :])
         else:
-            head = await self._transcripts.append(None, ready)
+            head = await self.transcripts.append(None, ready)
         return head, recounted(ready)
 
     async def _opening(self, step: OpenRunRequest, frame: Frame) -> TranscriptRef:
         head: TranscriptRef | None = None
         if step.transcript is not None:
-            given_before = await self._transcripts.load(step.transcript)
-            head = await self._transcripts.append(None, closed(given_before))
+            given_before = await self.transcripts.load(step.transcript)
+            head = await self.transcripts.append(None, closed(given_before))
         given = [
             Message(role=message.role, blocks=(TextBlock(type="text", text=message.text),))
             for message in step.messages
@@ -274,7 +264,7 @@ class OpenRun:
         told = step.goal if briefing is None else await self._read(briefing)
         task = user_text(task_text(told, frame.inputs), pinned=True)
         shown = with_attachments(task, frame.attachments)
-        return await self._transcripts.append(head, [*given, shown])
+        return await self.transcripts.append(head, [*given, shown])
 
 
 def _require_sight(

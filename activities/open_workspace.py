@@ -43,34 +43,22 @@ class _Prepared:
     servers: tuple[PinnedServer, ...]
 
 
+@dataclass(frozen=True, kw_only=True)
 class OpenWorkspace:
     """Prepares folders; runs on the queue whose workers can see the workspace.
 
     `host_queue` is that of this host alone, in an installation that may have several.
     """
 
-    def __init__(
-        self,
-        *,
-        host: ToolHost,
-        servers: ToolServers,
-        workspaces: Workspaces,
-        commands: tuple[str, ...],
-        checks: tuple[str, ...],
-        verifier: Verifier,
-        made: MadeCatalog,
-        hooks: HookRunner,
-        host_queue: str | None = None,
-    ) -> None:
-        self._host = host
-        self._host_queue = host_queue
-        self._servers = servers
-        self._made = made
-        self._workspaces = workspaces
-        self._commands = commands
-        self._checks = checks
-        self._verifier = verifier
-        self._hooks = hooks
+    host: ToolHost
+    servers: ToolServers
+    workspaces: Workspaces
+    commands: tuple[str, ...]
+    checks: tuple[str, ...]
+    verifier: Verifier
+    made: MadeCatalog
+    hooks: HookRunner
+    host_queue: str | None = None
 
     @activity.defn
     @translated
@@ -90,7 +78,7 @@ class OpenWorkspace:
             writable=prepared.writable,
             level=step.tools.access or "minimal",
             allowed=selection.names,
-            commands=self._commands,
+            commands=self.commands,
             session=step.session,
             project=step.project,
             servers=prepared.servers,
@@ -105,27 +93,27 @@ class OpenWorkspace:
             tools=selection.tools,
             terms=tuple(_terms(tool, step) for tool in selection.tools),
             base_tree=prepared.base,
-            checks=self._checks,
+            checks=self.checks,
             seconds=watch.seconds,
             # A user's folder that is only read has no host: every worker that sees it can serve.
-            host=self._host_queue if prepared.writable or step.source is None else None,
+            host=self.host_queue if prepared.writable or step.source is None else None,
         )
 
     async def _prepared(self, step: OpenWorkspaceRequest) -> _Prepared:
         """Prepare folder and tools; MCP servers come last, because some work in the folder."""
-        made = await self._made.facts(step.tools.generated, root=step.root or step.run)
-        own, asked = (*await self._host.catalog(), *made), step.tools.mcp
+        made = await self.made.facts(step.tools.generated, root=step.root or step.run)
+        own, asked = (*await self.host.catalog(), *made), step.tools.mcp
         # Before the folder is copied, which may take minutes.
         _refuse(unusable(step.needs.capabilities, own))
-        _refuse(self._hooks.problems(step.hooks))
+        _refuse(self.hooks.problems(step.hooks))
         selection = _selected(step, own, later=tuple(server.prefix for server in asked))
         level = step.tools.access or "minimal"
-        writable = selection.writes or may_change_files(level, self._servers.accesses(asked))
+        writable = selection.writes or may_change_files(level, self.servers.accesses(asked))
         root, base = await self._open(step, writable=writable)
         if not asked:
             return _Prepared(root, base, writable, selection, ())
         # Pinned with a hash of each tool: a server that changes its tools under a run is noticed.
-        pinned = await self._servers.pin(asked, root=root)
+        pinned = await self.servers.pin(asked, root=root)
         # Tools that steer loops are for the same runs, whether they are ours or a server's.
         later = [fact for fact in pinned.facts if step.orchestrates or not steers_loops(fact.name)]
         selection = _selected(step, (*own, *later))
@@ -134,16 +122,16 @@ class OpenWorkspace:
 
     async def _open(self, step: OpenWorkspaceRequest, *, writable: bool) -> tuple[str, str | None]:
         # The folder is named by the run, so a retried attempt prepares the same one.
-        root = await self._workspaces.prepare(run=step.run, source=step.source, writable=writable)
+        root = await self.workspaces.prepare(run=step.run, source=step.source, writable=writable)
         if not writable:
             if step.source is None and step.tree is not None:
-                await self._workspaces.restore(run=step.run, root=root, tree=step.tree)
+                await self.workspaces.restore(run=step.run, root=root, tree=step.tree)
             await self._require(step, root=root, tree=None)
             return root, None
         # A fork, a repaired child, or a run whose folder is on a host that is gone.
         if step.tree is not None:
-            await self._workspaces.restore(run=step.run, root=root, tree=step.tree, base=step.base)
-        base = await self._workspaces.base(run=step.run)
+            await self.workspaces.restore(run=step.run, root=root, tree=step.tree, base=step.base)
+        base = await self.workspaces.base(run=step.run)
         await self._require(step, root=root, tree=step.tree or base.hash)
         return root, base.hash
 
@@ -153,20 +141,20 @@ class OpenWorkspace:
         programs = step.needs.programs
         if any(named_program(check) is None for check in programs.values()):
             # Without a named program the files decide which one runs: ask those that are judged.
-            judged = tree or (await self._workspaces.snapshot(run=step.run, root=root)).hash
-            async with self._workspaces.checkout(tree=judged) as folder:
-                lacking |= await self._verifier.obstacles(programs, folder=folder)
+            judged = tree or (await self.workspaces.snapshot(run=step.run, root=root)).hash
+            async with self.workspaces.checkout(tree=judged) as folder:
+                lacking |= await self.verifier.obstacles(programs, folder=folder)
         else:
-            lacking |= await self._verifier.obstacles(programs, folder=root)
+            lacking |= await self.verifier.obstacles(programs, folder=root)
         _refuse(lacking)
 
     def _unknown(self, needs: WorkerRequirements) -> dict[str, str]:
-        have = ", ".join(self._checks) or "none"
+        have = ", ".join(self.checks) or "none"
         return {
             name: f"no check is named {check} on this worker; plugins there bring {have}. "
             f"{LOAD_PLUGIN}"
             for name, check in needs.checks.items()
-            if check not in self._checks
+            if check not in self.checks
         }
 
 

@@ -1,6 +1,7 @@
 """The activities `read_stage`, `ask_verdict` and `judge_goal`: outputs and verdicts of stages."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
 
 from temporalio import activity
@@ -35,32 +36,25 @@ from perdure.domain.run.activity_messages import Frame
 LINE_CHARACTERS = 200
 
 
+@dataclass(frozen=True, kw_only=True)
 class ReadStage:
     """Reads and stores the output of a stage, always the whole text."""
 
-    def __init__(
-        self,
-        *,
-        blobs: BlobStore,
-        artifacts: ArtifactStore,
-        frames: Frames,
-        now: Callable[[], datetime],
-    ) -> None:
-        self._blobs = blobs
-        self._artifacts = artifacts
-        self._frames = frames
-        self._now = now
+    blobs: BlobStore
+    artifacts: ArtifactStore
+    frames: Frames
+    now: Callable[[], datetime]
 
     @activity.defn
     @translated
     async def read_stage(self, step: ReadStageRequest) -> ReadStageReport:
         """Store the text as an artifact and read its signals and verdict."""
-        text = await self._blobs.get_text(step.text)
+        text = await self.blobs.get_text(step.text)
         signal = read_signal(text)
-        frame = await self._frames.load(step.frame)
+        frame = await self.frames.load(step.frame)
         # Under an id made of run, iteration, stage and attempt, so that a retried step writes it
         # once.
-        await self._artifacts.add_artifact(self._artifact(step, frame, text))
+        await self.artifacts.add_artifact(self._artifact(step, frame, text))
         verdict = read_verdict(text) if step.gate else None
         return ReadStageReport(
             line=_line(text, verdict),
@@ -70,7 +64,7 @@ class ReadStage:
             review=None if verdict is None else review_of(verdict, text),
             # Storing it again costs nothing and measures it: a child's result names its text
             # without a size.
-            text=await self._blobs.put_text(text) if step.measure else None,
+            text=await self.blobs.put_text(text) if step.measure else None,
             canonical=output_hash(text) if step.compare else None,
         )
 
@@ -87,7 +81,7 @@ class ReadStage:
             name=f"{step.stage} (iteration {step.iteration})",
             ref=step.text,
             bytes=len(text.encode()),
-            created_at=self._now(),
+            created_at=self.now(),
         )
 
 

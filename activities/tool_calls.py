@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from dataclasses import dataclass
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
@@ -43,20 +44,18 @@ from perdure.domain.tools.workspaces import Workspaces
 from perdure.domain.turns.tool_questions import SHOWN_CHARACTERS, call_shown
 
 
+@dataclass(frozen=True, kw_only=True)
 class AskedCalls:
     """Reads tool calls from the transcript, as the workflow decided on them."""
 
-    def __init__(
-        self, *, transcripts: TranscriptStore, frames: Frames, workspaces: Workspaces
-    ) -> None:
-        self._transcripts = transcripts
-        self._frames = frames
-        self._workspaces = workspaces
+    transcripts: TranscriptStore
+    frames: Frames
+    workspaces: Workspaces
 
     async def require_folder(self, step: ToolCallRequest) -> None:
         """Raise `FolderGone` if this host should have the working folder but does not."""
         if step.root:
-            await self._workspaces.require(root=step.root)
+            await self.workspaces.require(root=step.root)
 
     async def find(self, step: ToolCallRequest) -> tuple[ToolInvocation, ToolGrant]:
         """The tool call that the step names, and its grant.
@@ -65,7 +64,7 @@ class AskedCalls:
             NotFound: the conversation has no such call.
             NotAllowed: its arguments differ from those that the workflow decided on.
         """
-        frame = await self._frames.load(step.frame)
+        frame = await self.frames.load(step.frame)
         use = await self._use(step)
         envelope = ToolInvocation(
             run=frame.run,
@@ -85,7 +84,7 @@ class AskedCalls:
         return envelope, grant.model_copy(update={"root": step.root}) if step.root else grant
 
     async def _use(self, step: ToolCallRequest) -> ToolUseBlock:
-        messages = await self._transcripts.load(step.head)
+        messages = await self.transcripts.load(step.head)
         for message in reversed(messages):
             for use in message.tool_uses:
                 if use.id == step.call_id:
@@ -131,34 +130,26 @@ class CheckCall:
 EFFECT_UNCERTAIN = "effect_uncertain"
 
 
+@dataclass(frozen=True, kw_only=True)
 class CallTool:
     """Runs tools. Arguments come from the transcript, never through the history."""
 
-    def __init__(
-        self,
-        *,
-        blobs: BlobStore,
-        calls: AskedCalls,
-        host: ToolHost,
-        workspaces: Workspaces,
-        measure: Measure = not_measured,
-    ) -> None:
-        self._blobs = blobs
-        self._workspaces = workspaces
-        self._measure = measure
-        self._calls = calls
-        self._host = host
+    blobs: BlobStore
+    calls: AskedCalls
+    host: ToolHost
+    workspaces: Workspaces
+    measure: Measure = not_measured
 
     @activity.defn
     @translated
     async def call_tool(self, step: ToolCallRequest) -> ToolCallReport:
         """Run the tool call; a failing tool is a result for the model, not an error."""
         watch = Stopwatch()
-        envelope, grant = await self._calls.find(step)
-        await self._calls.require_folder(step)
+        envelope, grant = await self.calls.find(step)
+        await self.calls.require_folder(step)
         # A stop from a person ends the tool and still returns a report; only a dying worker does
         # not.
-        ended = await within(self._host.call(envelope, grant), seconds=step.active_time_s)
+        ended = await within(self.host.call(envelope, grant), seconds=step.active_time_s)
         match ended:
             case Finished(value=output):
                 given = output
@@ -175,7 +166,7 @@ class CallTool:
     @translated
     async def keep_result(self, step: KeepResultRequest) -> ToolCallReport:
         """Store the result of a foreign activity as the result of the call."""
-        given = self._host.output_of(step.outcome, step.value)
+        given = self.host.output_of(step.outcome, step.value)
         return await self._report(step.name, given, step.seconds)
 
     async def _tree_after(self, name: str, run: str, *, root: str) -> str | None:
@@ -185,7 +176,7 @@ class CallTool:
         removed the folder, the next step notices that before it begins.
         """
         try:
-            return (await self._workspaces.snapshot(run=run, root=root)).hash
+            return (await self.workspaces.snapshot(run=run, root=root)).hash
         except (PerdureError, OSError) as error:
             if isinstance(error, StoreAway) and cancelled_by_shutdown():
                 raise  # the worker stops: an idempotent call is then made again
@@ -211,9 +202,9 @@ class CallTool:
         Raises:
             InvalidInput: no model can be shown it; built-in tools say so before.
         """
-        ref = await self._blobs.put(file.data)
+        ref = await self.blobs.put(file.data)
         found = await asyncio.to_thread(
-            examined, file.data, name=file.name, ref=ref, measure=self._measure
+            examined, file.data, name=file.name, ref=ref, measure=self.measure
         )
         if isinstance(found, str):
             raise InvalidInput(f"{file.name}: {found}.")
@@ -226,7 +217,7 @@ class CallTool:
         the call ends as an uncertain effect and not as an error, which would run the tool again.
         """
         try:
-            return await self._blobs.put_text(encodable(text))
+            return await self.blobs.put_text(encodable(text))
         except PerdureError as error:
             if isinstance(error, StoreAway) and cancelled_by_shutdown():
                 raise  # the worker stops: an idempotent call is then made again

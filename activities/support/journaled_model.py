@@ -99,23 +99,15 @@ class NotSent:
     prompt_tokens: int
 
 
+@dataclass(frozen=True, kw_only=True)
 class JournaledModel:
     """Calls models through the journal."""
 
-    def __init__(
-        self,
-        *,
-        models: Models,
-        journal: Journal,
-        blobs: BlobStore,
-        live: LiveTextWriter,
-        backoff: Backoff,
-    ) -> None:
-        self._models = models
-        self._journal = journal
-        self._blobs = blobs
-        self._live = live
-        self._backoff = backoff
+    models: Models
+    journal: Journal
+    blobs: BlobStore
+    live: LiveTextWriter
+    backoff: Backoff
 
     async def call(
         self, step: ModelCallRequest, request: ModelRequest, *, frame: Frame, estimate: int
@@ -133,7 +125,7 @@ class JournaledModel:
         """
         if (known := await self._known(step, request)) is not None:
             return known
-        counted = await self._models.resolve(request.model).count(request)
+        counted = await self.models.resolve(request.model).count(request)
         prompt = counted if counted is not None else estimate
         price = frame.cards[request.model].price
         window = frame.cards[request.model].window
@@ -143,7 +135,7 @@ class JournaledModel:
         attempt = attempt_of(step, request, frame=frame, terms=terms)
         if not affordable(step, prompt=prompt, max_tokens=request.max_tokens, price=price):
             # The key ends here for good, so an attempt that a kill left open is booked now.
-            account = await self._journal.reconcile(attempt.key)
+            account = await self.journal.reconcile(attempt.key)
             return NotSent(status="does_not_fit", account=account, prompt_tokens=prompt)
         # One transaction opens the attempt and checks the seal and the reservation. Nothing may be
         # sent before it, or a kill would leave a call that nobody has booked.
@@ -165,21 +157,21 @@ class JournaledModel:
             return None
         # A worker that died over an attempt leaves it open. An attempt without a row may never have
         # reached a worker: a network outage of some minutes swallows many.
-        told, untold = await self._journal.traces(key)
+        told, untold = await self.journal.traces(key)
         without_end = number - 1 - told
         if untold < LOST_WORKERS and without_end < LOST_WORKERS * UNHEARD_ROUNDS:
             return None
-        return await self._journal.reconcile(key)
+        return await self.journal.reconcile(key)
 
     async def _known(self, step: ModelCallRequest, request: ModelRequest) -> Answered | None:
         """The reply of an earlier attempt: it is paid for, so it counts in any case."""
         if request.context.attempt == 1:
             return None
-        found = await self._journal.answered(request.context.key, request_hash(step))
+        found = await self.journal.answered(request.context.key, request_hash(step))
         return None if found is None else await self._replayed(found)
 
     async def _replayed(self, found: Replayed) -> Answered:
-        reply = read(ModelReply, await self._blobs.get(found.reply))
+        reply = read(ModelReply, await self.blobs.get(found.reply))
         return Answered(reply, found.account, reply.usage.prompt_tokens, replayed=True)
 
     async def _attempted(
@@ -187,13 +179,13 @@ class JournaledModel:
     ) -> Answered | NotSent:
         watch = Stopwatch()
         notes = UsageNotes(lambda seen: self._expects(attempt, terms, seen))
-        client = self._models.resolve(request.model)
+        client = self.models.resolve(request.model)
         limit = own_limit(activity.info().start_to_close_timeout)
         patience = None if limit is None else limit - MODEL_SLACK_S
         active = step.allowance.active_time_s
         try:
             async with notes:
-                with self._live.showing(step, request) as text:
+                with self.live.showing(step, request) as text:
                     ended = await within(
                         client.call(request, on_text=text.add, on_answer=notes.answers),
                         seconds=min((s for s in (active, patience) if s is not None), default=None),
@@ -215,7 +207,7 @@ class JournaledModel:
         match ended:
             case Interrupted():
                 await self._lost(attempt, notes, terms, seconds=seconds)
-                account = await self._journal.reconcile(attempt.key)
+                account = await self.journal.reconcile(attempt.key)
                 return NotSent("interrupted", account, attempt.estimate.input_tokens)
             case Finished(value=reply):
                 # Kept with the reply, so that people can see what it answers.
@@ -227,10 +219,10 @@ class JournaledModel:
     async def _begin(self, attempt: Attempt) -> Begin:
         """Open the attempt; if cancelled meanwhile, close it again, since nothing was sent."""
         try:
-            return await self._journal.begin(attempt)
+            return await self.journal.begin(attempt)
         except asyncio.CancelledError:
             await to_the_end(
-                self._journal.fail(
+                self.journal.fail(
                     attempt, usage=Usage(), cost_usd=Decimal(0), seconds=0.0, sent=False
                 )
             )
@@ -249,21 +241,21 @@ class JournaledModel:
             content = reply.model_dump_json().encode()
         except UNREADABLE as error:
             # The reply is paid for, but no attempt could ever store it: book it and do not retry.
-            await self._journal.fail(attempt, usage=usage, cost_usd=cost, seconds=seconds)
+            await self.journal.fail(attempt, usage=usage, cost_usd=cost, seconds=seconds)
             raise unreadable(error) from error
         # The reply is paid for: while the store is away, this waits with the reply in memory.
-        first = await self._journal.answer(
+        first = await self.journal.answer(
             attempt,
             usage=usage,
             cost_usd=cost,
-            reply=await self._blobs.put(content),
+            reply=await self.blobs.put(content),
             seconds=seconds,
             confirmed=reply.confirmed,
         )
-        account = await self._journal.account(attempt.key)
-        known = None if first else await self._journal.answered(attempt.key, attempt.request_hash)
+        account = await self.journal.account(attempt.key)
+        known = None if first else await self.journal.answered(attempt.key, attempt.request_hash)
         if known is not None:
-            reply = read(ModelReply, await self._blobs.get(known.reply))
+            reply = read(ModelReply, await self.blobs.get(known.reply))
         return Answered(reply, account, reply.usage.prompt_tokens)
 
     async def _failed(
@@ -278,7 +270,7 @@ class JournaledModel:
         usage, cost = facts.usage, terms.cost(facts.usage)
         if not facts.confirmed:
             usage, cost = terms.used(facts.usage)
-        await self._journal.fail(
+        await self.journal.fail(
             attempt,
             usage=usage,
             cost_usd=cost,
@@ -286,10 +278,10 @@ class JournaledModel:
             sent=facts.sent,
             confirmed=facts.confirmed,
         )
-        account = await self._journal.reconcile(attempt.key)
-        failures = allowance.tried + await self._journal.failures(attempt.key)
-        waited = allowance.waited_s + await self._journal.failing_for(attempt.key)
-        pause = self._backoff.pause(facts, failures=failures)
+        account = await self.journal.reconcile(attempt.key)
+        failures = allowance.tried + await self.journal.failures(attempt.key)
+        waited = allowance.waited_s + await self.journal.failing_for(attempt.key)
+        pause = self.backoff.pause(facts, failures=failures)
         last = is_last(
             failures=failures,
             tries=tries_after(facts.kind, tries=allowance.tries),
@@ -306,7 +298,7 @@ class JournaledModel:
 
     async def _expects(self, attempt: Attempt, terms: Terms, seen: Usage | None) -> None:
         usage, cost = terms.used(seen)
-        await self._journal.expect(attempt, usage=usage, cost_usd=cost)
+        await self.journal.expect(attempt, usage=usage, cost_usd=cost)
 
     async def _lost(
         self, attempt: Attempt, notes: UsageNotes, terms: Terms, *, seconds: float
@@ -317,8 +309,8 @@ class JournaledModel:
     async def _lose(
         self, attempt: Attempt, usage: Usage, cost: Decimal | None, seconds: float
     ) -> None:
-        await self._journal.expect(attempt, usage=usage, cost_usd=cost)
-        await self._journal.fail(attempt, usage=usage, cost_usd=cost, seconds=seconds, lost=True)
+        await self.journal.expect(attempt, usage=usage, cost_usd=cost)
+        await self.journal.fail(attempt, usage=usage, cost_usd=cost, seconds=seconds, lost=True)
 
 
 def _too_late(seconds: float, seen: Usage | None) -> ModelFacts:
