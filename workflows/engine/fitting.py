@@ -1,5 +1,6 @@
 """What a model call may spend: the length of its prompt and reply, and its reservation."""
 
+from dataclasses import dataclass
 from typing import Protocol
 
 from perdure.domain.budget import envelope as budgets
@@ -31,15 +32,13 @@ class CallBounds(Protocol):
         ...
 
 
+@dataclass(frozen=True)
 class Fitting:
     """Fits a call into the budget."""
 
-    def __init__(
-        self, run: AnyRun, selection: ModelSelection[AnyRun], bounds: CallBounds | None
-    ) -> None:
-        self.run = run
-        self.selection = selection
-        self.bounds = bounds
+    run: AnyRun
+    selection: ModelSelection[AnyRun]
+    bounds: CallBounds | None
 
     def estimated(self, tokens: int, *, role: str, model: str | None = None) -> int:
         """Our token count of a prompt, calibrated by what the model's provider reported before."""

@@ -6,6 +6,7 @@ clocks, and continues as new when the history has grown.
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import KW_ONLY, dataclass
 
 from temporalio import workflow
 from temporalio.exceptions import ApplicationError
@@ -26,25 +27,17 @@ from perdure.workflows.engine.run import AnyRun
 from perdure.workflows.engine.stored_terms import StoredTerms
 
 
+@dataclass(frozen=True)
 class Lifecycle:
     """Carries a run from its first step to its stored result."""
 
-    def __init__(
-        self,
-        run: AnyRun,
-        *,
-        resets: Resets,
-        rolling: ContinueAsNew,
-        terms: StoredTerms,
-        questions: ChildQuestions,
-        hooks: HookSteps,
-    ) -> None:
-        self.run = run
-        self.resets = resets
-        self.rolling = rolling
-        self.terms = terms
-        self.questions = questions
-        self.hooks = hooks
+    run: AnyRun
+    _: KW_ONLY
+    resets: Resets
+    rolling: ContinueAsNew
+    terms: StoredTerms
+    questions: ChildQuestions
+    hooks: HookSteps
 
     async def run_to_end(self, loop: Callable[[], Awaitable[RunResult]]) -> RunResult:
         """Run to the end; a cancellation from outside is a stop, never a lost result.

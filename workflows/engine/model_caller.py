@@ -6,7 +6,7 @@ failure, or from the journal.
 
 import contextlib
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 
 from temporalio import workflow
 
@@ -53,25 +53,17 @@ CUT_REPLY = "it was cut off at its output limit: say it in fewer words"
 Performed = Completed[ModelCallReport] | Completed[StructuredReport] | StepFailed
 
 
+@dataclass(frozen=True)
 class ModelCaller:
     """Makes the model calls of a run, within its budget."""
 
-    def __init__(
-        self,
-        run: AnyRun,
-        *,
-        steps: StepRunner,
-        retries: LostWorkerRetries,
-        limits: LimitQuestions,
-        selection: ModelSelection[AnyRun],
-        fitting: Fitting,
-    ) -> None:
-        self.run = run
-        self.steps = steps
-        self.retries = retries
-        self.limits = limits
-        self.selection = selection
-        self.fitting = fitting
+    run: AnyRun
+    _: KW_ONLY
+    steps: StepRunner
+    retries: LostWorkerRetries
+    limits: LimitQuestions
+    selection: ModelSelection[AnyRun]
+    fitting: Fitting
 
     async def call_model(self, ask: ModelCallSpec) -> Called:
         """Call the role's models until one answers, the budget refuses, or all have failed.

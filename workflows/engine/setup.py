@@ -1,5 +1,7 @@
 """Opening a run: its working folder, then its frame, before any money is spent."""
 
+from dataclasses import KW_ONLY, dataclass
+
 from pydantic import JsonValue
 from temporalio import workflow
 from temporalio.exceptions import ApplicationError
@@ -29,25 +31,17 @@ from perdure.workflows.engine.step_runner import Completed, StepFailed, StepRunn
 from perdure.workflows.engine.working_folder import OPENS, WorkingFolder
 
 
+@dataclass(frozen=True)
 class Setup:
     """Opens a run: its working folder, its frame, and the conversation that it begins with."""
 
-    def __init__(
-        self,
-        run: AnyRun,
-        *,
-        steps: StepRunner,
-        retries: LostWorkerRetries,
-        folder: WorkingFolder,
-        selection: ModelSelection[AnyRun],
-        requirements: Requirements,
-    ) -> None:
-        self.run = run
-        self.steps = steps
-        self.retries = retries
-        self.folder = folder
-        self.selection = selection
-        self.requirements = requirements
+    run: AnyRun
+    _: KW_ONLY
+    steps: StepRunner
+    retries: LostWorkerRetries
+    folder: WorkingFolder
+    selection: ModelSelection[AnyRun]
+    requirements: Requirements
 
     async def open(
         self,
