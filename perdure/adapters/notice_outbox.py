@@ -8,6 +8,7 @@ have it sent again.
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 
 import structlog
@@ -37,6 +38,7 @@ ENDED = "The run has ended, so nobody is asked any more."
 _log = structlog.get_logger(__name__)
 
 
+@dataclass(frozen=True)
 class NoticeOutbox:
     """A `Notifier` that stores each notice and retries it.
 
@@ -48,18 +50,11 @@ class NoticeOutbox:
         now: the clock.
     """
 
-    def __init__(
-        self,
-        store: NoticeStore,
-        channel: Notifier,
-        *,
-        ended: Callable[[str], Awaitable[bool]],
-        now: Callable[[], datetime] = utc_now,
-    ) -> None:
-        self._store = store
-        self._channel = channel
-        self._ended = ended
-        self._now = now
+    store: NoticeStore
+    channel: Notifier
+    _: KW_ONLY
+    ended: Callable[[str], Awaitable[bool]]
+    now: Callable[[], datetime] = utc_now
 
     async def notify(self, event: Event) -> bool:
         """Store a notice and try it once; returns whether a channel accepted it.
@@ -67,9 +62,9 @@ class NoticeOutbox:
         Raises:
             StoreError: it cannot be stored.
         """
-        notice = new_notice(event, now=self._now())
-        if not await self._store.put(notice):
-            known = await self._store.notice(notice.id)
+        notice = new_notice(event, now=self.now())
+        if not await self.store.put(notice):
+            known = await self.store.notice(notice.id)
             return known is not None and known.state == "delivered"
         return await self._attempt(notice)
 
@@ -88,36 +83,36 @@ class NoticeOutbox:
 
     async def deliver_due(self) -> int:
         """Try every due notice; returns how many a channel accepted."""
-        due = await self._store.due(now=self._now(), limit=AT_ONCE)
+        due = await self.store.due(now=self.now(), limit=AT_ONCE)
         return sum(await asyncio.gather(*(self._attempt(notice) for notice in due)))
 
     async def _attempt(self, notice: Notice) -> bool:
-        now = self._now()
+        now = self.now()
         # The claim keeps two workers from sending the same notice, and expires if one dies.
-        if not await self._store.claim(notice, until=now + LEASE):
+        if not await self.store.claim(notice, until=now + LEASE):
             return False
         claimed = notice.model_copy(update={"attempts": notice.attempts + 1})
         settled = await self._tried(claimed)
-        await self._store.settle(settled)
+        await self.store.settle(settled)
         if settled.state == "dead":
             _log.warning("notice_dead", id=settled.id, run=settled.run, why=settled.problem)
         return settled.state == "delivered"
 
     async def _tried(self, notice: Notice) -> Notice:
-        if notice.gate and notice.attempts > 1 and await self._ended(notice.run):
-            return dropped(notice, ENDED, now=self._now())
+        if notice.gate and notice.attempts > 1 and await self.ended(notice.run):
+            return dropped(notice, ENDED, now=self.now())
         try:
-            took = await self._channel.notify(notice.event)
+            took = await self.channel.notify(notice.event)
         except ReceiverBusy as error:
-            return failed(notice, error.message, now=self._now(), wait_s=error.wait_s)
+            return failed(notice, error.message, now=self.now(), wait_s=error.wait_s)
         except PerdureError as error:
-            return failed(notice, error.message, now=self._now())
+            return failed(notice, error.message, now=self.now())
         except Exception as error:
             why = told(f"{type(error).__name__}: {error}")
-            return failed(notice, why, now=self._now())
+            return failed(notice, why, now=self.now())
         if took:
-            return delivered(notice, now=self._now())
-        return failed(notice, "No channel is configured.", now=self._now())
+            return delivered(notice, now=self.now())
+        return failed(notice, "No channel is configured.", now=self.now())
 
 
 def outbox_of(settings: Settings, store: NoticeStore, records: RecordStore) -> NoticeOutbox | None:

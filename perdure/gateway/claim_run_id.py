@@ -44,32 +44,25 @@ class Standing:
     row: StoredRun | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
 class Claims:
     """Finds the run of a request, or claims its row; of concurrent claims only one succeeds."""
 
-    def __init__(
-        self,
-        *,
-        server: TemporalGateway,
-        records: RecordStore,
-        journal: Journal,
-        now: Callable[[], datetime],
-    ) -> None:
-        self._server = server
-        self._records = records
-        self._journal = journal
-        self._now = now
+    server: TemporalGateway
+    records: RecordStore
+    journal: Journal
+    now: Callable[[], datetime]
 
     async def standing(self, asked: Wish) -> Standing:
         """What is known of a request; raises `NotAllowed` if another one has its id or key."""
-        row = None if asked.key is None else await self._records.run_of_key(asked.key)
+        row = None if asked.key is None else await self.records.run_of_key(asked.key)
         if row is not None:
             require_same(row.id, row.digest, asked, what="The idempotency key was used for the")
         run = row.id if row is not None else asked.run
         if run is None:
             return Standing()
-        row = row or await self._records.run(run)
-        look = await self._server.look(run)
+        row = row or await self.records.run(run)
+        look = await self.server.look(run)
         if look is not None:
             return Standing(done=same(look, asked.digest))
         if row is None:
@@ -83,7 +76,7 @@ class Claims:
 
     async def claim(self, row: StoredRun, *, seen: StoredRun | None) -> bool:
         """Write the row of a start; False if another start was first."""
-        return await self._records.claim_run(row, seen=seen)
+        return await self.records.claim_run(row, seen=seen)
 
     async def close(self, row: StoredRun, error: PerdureError) -> None:
         """Close the row of a failed start, if the server certainly has no such run.
@@ -91,7 +84,7 @@ class Claims:
         If another start took the row over meanwhile, the row stays open.
         """
         try:
-            absent = await self._server.look(row.id) is None
+            absent = await self.server.look(row.id) is None
         except PerdureError:
             return
         if not absent:
@@ -101,18 +94,18 @@ class Claims:
         ended = {
             "lifecycle": "failed",
             "outcome": "failed",
-            "ended_at": self._now(),
+            "ended_at": self.now(),
             "status": told.model_dump_json(),
             # Release the key, so that the next request with it is a new start.
             "start_key": None,
         }
-        await self._records.claim_run(row.model_copy(update=ended), seen=row)
+        await self.records.claim_run(row.model_copy(update=ended), seen=row)
 
     async def had_effect(self, row: StoredRun) -> bool:
         """Whether a run had an effect: it has a result, a model call or an iteration."""
-        if row.result is not None or await self._journal.has_spent(row.id):
+        if row.result is not None or await self.journal.has_spent(row.id):
             return True
-        return bool(await self._records.records(row.id))
+        return bool(await self.records.records(row.id))
 
 
 def key_digest(key: str) -> str:

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from temporalio.client import Client
@@ -35,6 +36,7 @@ REGISTERED_LOOK_S = 0.5
 _REFUSED = frozenset({RPCStatusCode.FAILED_PRECONDITION, RPCStatusCode.ABORTED})
 
 
+@dataclass(frozen=True, kw_only=True)
 class Deployments:
     """The worker deployment of one installation.
 
@@ -47,22 +49,12 @@ class Deployments:
         now: the clock.
     """
 
-    def __init__(
-        self,
-        *,
-        server: TemporalGateway,
-        records: RecordStore,
-        name: str | None,
-        own: str,
-        why_not: WhyNot,
-        now: Callable[[], datetime],
-    ) -> None:
-        self._server = server
-        self._records = records
-        self._name = name
-        self._own = own
-        self._why_not = why_not
-        self._now = now
+    server: TemporalGateway
+    records: RecordStore
+    name: str | None
+    own: str
+    why_not: WhyNot
+    now: Callable[[], datetime]
 
     async def status(self) -> Deployment:
         """The builds with their workers and runs, also deleted ones to which runs are pinned.
@@ -80,7 +72,7 @@ class Deployments:
             kept = ()
         deleted = await self._deleted([build.id for build in kept])
         builds = await self._counted((*kept, *deleted))
-        return Deployment(name=self._chosen_name(), own=self._own, builds=builds)
+        return Deployment(name=self._chosen_name(), own=self.own, builds=builds)
 
     async def elsewhere(self) -> Mapping[str, int]:
         """Other deployments to which open runs are pinned, with how many runs.
@@ -88,26 +80,26 @@ class Deployments:
         No worker of this deployment serves them, and none that has no deployment. Empty where the
         server keeps no versions of workers.
         """
-        queue = loops_queue(await self._records.installation())
-        served, found = () if self._name is None else (self._name,), dict[str, int]()
+        queue = loops_queue(await self.records.installation())
+        served, found = () if self.name is None else (self.name,), dict[str, int]()
         while True:
             others = deployment_calls.pinned_apart(queue, (*served, *found))
             try:
-                page, _ = await self._server.page(others, limit=1)
+                page, _ = await self.server.page(others, limit=1)
                 name = page[0].text(deployment_calls.DEPLOYMENT) if page else None
                 if name is None or name in found:
                     return found
                 without = deployment_calls.pinned_apart(queue, (*served, *found, name))
-                found[name] = await self._server.count(others) - await self._server.count(without)
+                found[name] = await self.server.count(others) - await self.server.count(without)
             except ServiceUnavailable:
                 raise
             except PerdureError:
                 return found  # the server does not know what these queries ask for
 
     async def serving(self) -> str | None:
-        client = await self._server.client()
-        queue = loops_queue(await self._records.installation())
-        with self._server.translated():
+        client = await self.server.client()
+        queue = loops_queue(await self.records.installation())
+        with self.server.translated():
             return await deployment_calls.serving(client, queue)
 
     async def promote(self, build: str | None = None) -> Deployment:
@@ -119,7 +111,7 @@ class Deployments:
             NotFound: no such build has registered.
             NotAllowed: it has no workers, or somebody changed the deployment meanwhile.
         """
-        wanted = build or self._own
+        wanted = build or self.own
 
         async def change(client: Client, name: str) -> None:
             described = await self._described()
@@ -172,11 +164,11 @@ class Deployments:
         if not move:
             return Drained(build=leaving)
         current = deployment.current
-        if current is None or current.id != self._own:
+        if current is None or current.id != self.own:
             serves = "none" if current is None else current.id
             raise NotAllowed(
                 f"Runs move only to code that is known to replay them. This command has the build "
-                f"{self._own}; the current one is {serves}.",
+                f"{self.own}; the current one is {serves}.",
                 cure="Run the command of the current version, or promote this build.",
             )
         moved, stays = await self._moved(leaving)
@@ -185,20 +177,20 @@ class Deployments:
 
     async def _moved(self, leaving: Build) -> tuple[list[str], dict[str, str]]:
         """Move runs to the current build; returns those that moved, and why others stay."""
-        client = await self._server.client()
+        client = await self.server.client()
         moved, stays = list[str](), dict[str, str]()
-        with self._server.translated():
+        with self.server.translated():
             query = deployment_calls.pinned_to(self._chosen_name(), leaving.id)
-            async for run in every(self._server, query):
+            async for run in every(self.server, query):
                 handle = client.get_workflow_handle(run.id, run_id=run.execution)
                 history = await handle.fetch_history()
-                why = await self._why_not(run.id, history.to_json().encode())
+                why = await self.why_not(run.id, history.to_json().encode())
                 if why is not None:
                     stays[run.id] = why
                     continue
                 try:
                     await deployment_calls.move(
-                        client, self._chosen_name(), self._own, run=run.id, execution=run.execution
+                        client, self._chosen_name(), self.own, run=run.id, execution=run.execution
                     )
                 except RPCError as error:
                     if error.status != RPCStatusCode.NOT_FOUND:
@@ -208,15 +200,15 @@ class Deployments:
         return moved, stays
 
     def _chosen_name(self) -> str:
-        if self._name is None:
+        if self.name is None:
             raise InvalidInput(UNNAMED, cure=NAME_IT)
-        return self._name
+        return self.name
 
     async def _described(self) -> Described:
         name = self._chosen_name()
-        client = await self._server.client()
+        client = await self.server.client()
         try:
-            with self._server.translated():
+            with self.server.translated():
                 found = await deployment_calls.describe(client, name)
         except Unversioned as error:
             raise without_versions(error) from error
@@ -228,14 +220,14 @@ class Deployments:
         return found
 
     def _found(self, described: Described, build: str) -> Build:
-        return _only(Deployment(name="", own=self._own, builds=described.builds), build)
+        return _only(Deployment(name="", own=self.own, builds=described.builds), build)
 
     async def _change(self, change: Change, build: str) -> None:
-        client, name = await self._server.client(), self._chosen_name()
+        client, name = await self.server.client(), self._chosen_name()
         # A worker registers its task queues one by one, and the server refuses a build that lacks
         # a queue of the current one. So wait a little: the workers may have just started.
         patient_until = time.monotonic() + REGISTERED_WITHIN_S
-        with self._server.translated():
+        with self.server.translated():
             while True:
                 try:
                     return await change(client, name)
@@ -260,7 +252,7 @@ class Deployments:
         name, found = self._chosen_name(), list[str]()
         while True:
             query = deployment_calls.pinned_elsewhere(name, (*known, *found))
-            page, _ = await self._server.page(query, limit=1, cursor=None)
+            page, _ = await self.server.page(query, limit=1, cursor=None)
             version = page[0].text(deployment_calls.VERSION) if page else None
             if version is None or (build := deployment_calls.build_of(name, version)) in found:
                 return tuple(Build(id=one, status="deleted") for one in found)
@@ -268,10 +260,10 @@ class Deployments:
 
     async def _counted(self, listed: Sequence[Build]) -> tuple[Build, ...]:
         """The builds with their workers and runs."""
-        name, client = self._chosen_name(), await self._server.client()
-        queue = loops_queue(await self._records.installation())
-        with self._server.translated():
-            workers = await workers_by_build(client, queue, now=self._now())
+        name, client = self._chosen_name(), await self.server.client()
+        queue = loops_queue(await self.records.installation())
+        with self.server.translated():
+            workers = await workers_by_build(client, queue, now=self.now())
             runs = [
                 await count_of(client, deployment_calls.pinned_to(name, build.id))
                 for build in listed

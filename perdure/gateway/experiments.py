@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 
@@ -54,6 +55,7 @@ ASKED = timedelta(seconds=5)
 KNOWN = 1_000
 
 
+@dataclass(frozen=True)
 class Experiments:
     """The experiments of one installation.
 
@@ -68,20 +70,12 @@ class Experiments:
         now: the clock.
     """
 
-    def __init__(
-        self,
-        store: ExperimentStore,
-        *,
-        server: TemporalGateway,
-        starter: Starter,
-        records: RecordStore,
-        now: Callable[[], datetime],
-    ) -> None:
-        self._store = store
-        self._server = server
-        self._starter = starter
-        self._records = records
-        self._now = now
+    store: ExperimentStore
+    _: KW_ONLY
+    server: TemporalGateway
+    starter: Starter
+    records: RecordStore
+    now: Callable[[], datetime]
 
     async def start(self, plan: Plan, entries: Sequence[Entry], *, id: str) -> str:
         """Start an experiment; the same id and plan again is the same experiment.
@@ -94,13 +88,13 @@ class Experiments:
         checked_id(id)
         text = plan.model_dump_json() + "".join(entry.model_dump_json() for entry in entries)
         digest = hashlib.sha256(text.encode()).hexdigest()
-        known = await self._store.get(id)
+        known = await self.store.get(id)
         if known is None:
             await self._ready(plan, entries[0])
             new = StoredExperiment(
-                id=id, plan=plan, inputs=len(entries), digest=digest, created_at=self._now()
+                id=id, plan=plan, inputs=len(entries), digest=digest, created_at=self.now()
             )
-            await self._store.create(new, entries)
+            await self.store.create(new, entries)
             known = await self.stored(id)
         if known.digest != digest:
             raise NotAllowed(
@@ -111,14 +105,14 @@ class Experiments:
         return id
 
     async def stored(self, id: str) -> StoredExperiment:
-        found = await self._store.get(id)
+        found = await self.store.get(id)
         if found is None:
             raise NotFound(f"There is no experiment {id}.", cure="perdure experiment list")
         return found
 
     async def resolve(self, name: str) -> str:
         """The id for a unique prefix or `@last`."""
-        known = [one.id for one in await self._store.list(limit=KNOWN)]
+        known = [one.id for one in await self.store.list(limit=KNOWN)]
         if name == LAST and known:
             return known[0]
         found = [id for id in known if id == name] or [id for id in known if id.startswith(name)]
@@ -137,8 +131,8 @@ class Experiments:
         self, *, limit: int = 100, after: Place | None = None
     ) -> Sequence[ExperimentStatus]:
         """Stored experiments, the newest first; neither server nor workers are asked."""
-        found = await self._store.list(limit=limit, after=after)
-        totals = await self._store.totals([one.id for one in found])
+        found = await self.store.list(limit=limit, after=after)
+        totals = await self.store.totals([one.id for one in found])
         return [
             unreadable_status(one)
             if isinstance(one, UnreadableExperiment)
@@ -153,10 +147,10 @@ class Experiments:
 
     async def trials(self, id: str) -> Sequence[Trial]:
         """Its trials so far."""
-        return await self._store.trials(id)
+        return await self.store.trials(id)
 
     async def entries(self, id: str) -> Sequence[Entry]:
-        return await self._store.entries(id)
+        return await self.store.entries(id)
 
     async def pause(self, id: str) -> None:
         """Start no further trial; open runs go on."""
@@ -172,7 +166,7 @@ class Experiments:
         except NotAllowed:
             if (await self.stored(id)).state == "ended":
                 raise
-            await self._store.note(id, "ended", reason="stopped", at=self._now())
+            await self.store.note(id, "ended", reason="stopped", at=self.now())
 
     async def resume(
         self, id: str, *, cost_usd: Money | None = None, tokens: int | None = None
@@ -195,7 +189,7 @@ class Experiments:
         if limits != ExperimentBudget():
             budget = limits.over(stored.plan.budget)
             plan = stored.plan.model_copy(update={"budget": budget})
-            await self._store.put_plan(stored.id, plan)
+            await self.store.put_plan(stored.id, plan)
             stored = stored.model_copy(update={"plan": plan})
         await self._go_on(stored)
 
@@ -206,7 +200,7 @@ class Experiments:
             NotAllowed: there are not exactly `after` inputs, since somebody else has added some.
         """
         await self.stored(id)
-        if not await self._store.add_entries(id, entries, after=after):
+        if not await self.store.add_entries(id, entries, after=after):
             raise NotAllowed(
                 f"Somebody else has just added inputs to {id}.", cure="Look, and send them again."
             )
@@ -226,21 +220,21 @@ class Experiments:
         try:
             stored = await self.stored(id)
         except Unreadable:
-            await self._store.delete(id)
+            await self.store.delete(id)
             return
         if stored.state != "ended":
             raise NotAllowed(
                 f"{id} is {stored.state}.", cure=f"Stop it first: perdure experiment stop {id}"
             )
-        await self._store.delete(id)
+        await self.store.delete(id)
 
     async def _ready(self, plan: Plan, first: Entry) -> None:
         """Check that every arm can run: its models are known, and its queues have workers."""
-        served = await self._starter.served()
+        served = await self.starter.served()
         for arm in plan.arms:
             spec = RUN_SPEC.validate_python(trial_task(arm, first, label=plan.name))
             try:
-                await self._starter.ready_site(await self._starter.resolved(spec, served))
+                await self.starter.ready_site(await self.starter.resolved(spec, served))
             except InvalidInput as error:
                 raise InvalidInput(f"arms.{arm.name}: {error.message}", cure=error.cure) from None
 
@@ -248,13 +242,13 @@ class Experiments:
         """Resume its workflow, or start it again where it has ended."""
         # Noted first, because whoever follows it from now on must not take it for ended.
         if stored.state == "ended":
-            await self._store.note(stored.id, "running", at=self._now())
+            await self.store.note(stored.id, "running", at=self.now())
         try:
             await self._begin(stored, resumed=True)
         except BaseException:
             if stored.state == "ended":
-                at = stored.ended_at or self._now()
-                await self._store.note(stored.id, "ended", reason=stored.reason, at=at)
+                at = stored.ended_at or self.now()
+                await self.store.note(stored.id, "ended", reason=stored.reason, at=at)
             raise
 
     async def _begin(self, stored: StoredExperiment, *, resumed: bool = False) -> None:
@@ -263,7 +257,7 @@ class Experiments:
         One that is open stays; with `resumed` it hears what the new one would have begun with. That
         is one request, because an execution may end at any moment.
         """
-        trials = await self._store.trials(stored.id)
+        trials = await self.store.trials(stored.id)
         done = {trial.number for trial in trials if trial.ended}
         following = next(
             (number for number in range(stored.trials) if number not in done), stored.trials
@@ -276,7 +270,7 @@ class Experiments:
             spent_usd=sum((cost for cost in costs if cost is not None), Decimal(0)),
             spent_tokens=sum(one.spent_tokens for one in runs),
         )
-        queue = loops_queue(await self._records.installation())
+        queue = loops_queue(await self.records.installation())
         given = ExperimentInput(
             id=stored.id,
             site=Placement(loops=queue, models="", tools=""),
@@ -286,8 +280,8 @@ class Experiments:
             budget=stored.plan.budget,
             progress=progress,
         )
-        with self._server.translated():
-            client = await self._server.client()
+        with self.server.translated():
+            client = await self.server.client()
             await client.start_workflow(
                 EXPERIMENT_WORKFLOW,
                 given,
@@ -300,12 +294,12 @@ class Experiments:
             )
 
     async def _handle(self, id: str) -> WorkflowHandle[object, object]:
-        client: Client = await self._server.client()
+        client: Client = await self.server.client()
         return client.get_workflow_handle(id)
 
     async def _signal(self, id: str, name: str, *given: object) -> None:
         await self.stored(id)
-        with self._server.translated():
+        with self.server.translated():
             try:
                 await (await self._handle(id)).signal(name, args=list(given))
             except RPCError as error:
@@ -320,7 +314,7 @@ class Experiments:
     async def _progress(self, id: str) -> Progress | None:
         """The progress that its workflow reports; None if no worker answers."""
         try:
-            with self._server.translated():
+            with self.server.translated():
                 handle = await self._handle(id)
                 found = await handle.query("progress", result_type=Progress, rpc_timeout=ASKED)
                 described = await handle.describe()
@@ -334,7 +328,7 @@ class Experiments:
         return found.model_copy(update={"problem": found.problem or failing_step(described)})
 
     async def _totals(self, id: str) -> Totals:
-        return (await self._store.totals([id]))[id]
+        return (await self.store.totals([id]))[id]
 
 
 def _limits(*, cost_usd: Money | None, tokens: int | None) -> ExperimentBudget:

@@ -4,6 +4,7 @@ Everything comes from the store, so the other run may be open or ended, and need
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
 
 from perdure.domain.agent.result import agent_budget
@@ -28,38 +29,36 @@ from perdure.gateway.saved_states import StoredStates
 from perdure.gateway.start import Beginning, Starter
 
 
+@dataclass(frozen=True, kw_only=True)
 class Forking:
     """Starts forks."""
 
-    def __init__(
-        self, *, states: StoredStates, starter: Starter, now: Callable[[], datetime]
-    ) -> None:
-        self._states = states
-        self._starter = starter
-        self._now = now
+    states: StoredStates
+    starter: Starter
+    now: Callable[[], datetime]
 
     async def spec(self, run: str, iteration: int) -> Spec:
         """The specification that a fork starts from; see `Gateway.fork_spec`."""
-        row = await self._states.row(run)
-        spec = await self._states.spec(row)
-        state, _ = await self._states.after(row, iteration)
+        row = await self.states.row(run)
+        spec = await self.states.spec(row)
+        state, _ = await self.states.after(row, iteration)
         return _in_force(spec, state)
 
     async def fork(
         self, run: str, iteration: int, spec: Spec, *, fork_id: str | None, key: str | None
     ) -> str:
         """Start the fork; see `Gateway.fork`."""
-        row = await self._states.row(run)
-        state, records = await self._states.after(row, iteration)
+        row = await self.states.row(run)
+        state, records = await self.states.after(row, iteration)
         # The rubric may have been amended since this iteration was scored.
-        before = _in_force(await self._states.spec(row), state)
+        before = _in_force(await self.states.spec(row), state)
         _require_fitting(run, before, spec, state, records)
         origin = Origin(run=run, iteration=iteration)
-        first = _first_state(state, spec, before=before, now=self._now(), origin=origin)
+        first = _first_state(state, spec, before=before, now=self.now(), origin=origin)
         # Records are copied, since the other run may be deleted while the fork goes on.
         taken = inherited(records, run)
         beginning = Beginning(state=with_records(first, taken), records=taken)
-        return await self._starter.start(spec, run=fork_id, key=key, beginning=beginning)
+        return await self.starter.start(spec, run=fork_id, key=key, beginning=beginning)
 
 
 def _in_force(spec: Spec, state: LoopState) -> Spec:

@@ -5,6 +5,7 @@ row of the run is claimed, and the workflow gets the input with which it goes on
 """
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Protocol
@@ -70,6 +71,7 @@ class Admit(Protocol):
         ...
 
 
+@dataclass(frozen=True, kw_only=True)
 class TaskOpening:
     """Opens runs that were started with only a task.
 
@@ -84,32 +86,20 @@ class TaskOpening:
         now: the clock.
     """
 
-    def __init__(
-        self,
-        *,
-        starter: Starter,
-        records: RecordStore,
-        read: ReadSpec,
-        resolve: ResolveModels,
-        settle: SettleRun,
-        lacks: Callable[[], Mapping[str, str]],
-        admit: Admit,
-        now: Callable[[], datetime],
-    ) -> None:
-        self._starter = starter
-        self._records = records
-        self._read = read
-        self._resolve = resolve
-        self._settle = settle
-        self._lacks = lacks
-        self._admit = admit
-        self._now = now
+    starter: Starter
+    records: RecordStore
+    read: ReadSpec
+    resolve: ResolveModels
+    settle: SettleRun
+    lacks: Callable[[], Mapping[str, str]]
+    admit: Admit
+    now: Callable[[], datetime]
 
     async def open(self, run: str, asked: OpenTaskRequest) -> OpenTaskReport:
         """The input of the run, or its result if it was refused or ran before."""
         try:
             checked_id(run)
-            spec = await self._read(_fields(asked))
+            spec = await self.read(_fields(asked))
             wish = Wish(run=run, key=_chain_key(asked), digest=digest_of(spec, None))
             return await self._opened(run, spec, wish, schedule=asked.schedule)
         except REFUSALS as error:
@@ -118,24 +108,24 @@ class TaskOpening:
     async def _opened(self, run: str, spec: Spec, asked: Wish, *, schedule: str) -> OpenTaskReport:
         """Claim the row of the run, unless there was a run with this id before."""
         for _ in range(TRIES):
-            row = await self._records.run(run)
+            row = await self.records.run(run)
             if row is not None and await self._is_over_or_at_work(row, asked):
                 return OpenTaskReport(result=result_of_same(row, asked))
-            ready = await self._resolve(spec, None)
-            site = _by_step(await self._starter.site(ready))
-            if without := unserved(ready, self._lacks()):
+            ready = await self.resolve(spec, None)
+            site = _by_step(await self.starter.site(ready))
+            if without := unserved(ready, self.lacks()):
                 raise uncallable(without)
-            settled = await self._settle(ready, run)
+            settled = await self.settle(ready, run)
             if schedule:
                 # A retry of this step: its first attempt has admitted the run already.
                 placed = row is not None and not was_refused(row)
                 room = partial(
-                    self._starter.admission.obstacle, ready.metadata.payer, queue=site.loops
+                    self.starter.admission.obstacle, ready.metadata.payer, queue=site.loops
                 )
-                settled = await self._admit(schedule, run, settled, room=None if placed else room)
+                settled = await self.admit(schedule, run, settled, room=None if placed else room)
             order = order_of(settled, run, site, digest=asked.digest)
-            new = await self._starter.row(settled, run, None, asked, busy=None)
-            if await self._starter.claims.claim(new, seen=row):
+            new = await self.starter.row(settled, run, None, asked, busy=None)
+            if await self.starter.claims.claim(new, seen=row):
                 told = order.input.model_dump(mode="json", by_alias=True)
                 return OpenTaskReport(
                     input=told,
@@ -155,13 +145,13 @@ class TaskOpening:
         """
         if was_refused(row):
             return False
-        return row.start_key != asked.key or await self._starter.claims.had_effect(row)
+        return row.start_key != asked.key or await self.starter.claims.had_effect(row)
 
     async def _refused(
         self, run: str, asked: OpenTaskRequest, error: PerdureError
     ) -> OpenTaskReport:
         """Store the run as failed without cost: lists show it, and its id stays free."""
-        now = self._now()
+        now = self.now()
         reason = REASONS.get(type(error), INVALID_TASK)
         result = RunResult(
             id=run,
@@ -186,7 +176,7 @@ class TaskOpening:
             result=told,
         )
         # If another run has this id already, its row stays as it is.
-        await self._records.claim_run(row, seen=None)
+        await self.records.claim_run(row, seen=None)
         return OpenTaskReport(result=told)
 
 

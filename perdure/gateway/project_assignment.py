@@ -1,6 +1,7 @@
 """Assigns the session and project of a run: those that it names, or new ones."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
 
 from perdure.domain.foundation.errors import NotAllowed, NotFound
@@ -10,6 +11,7 @@ from perdure.domain.roles.spec import RolesSpec
 from perdure.domain.specs import Spec
 
 
+@dataclass(frozen=True, kw_only=True)
 class Settling:
     """Gives a run of roles the ids of its session and project.
 
@@ -20,18 +22,10 @@ class Settling:
         words: the words of a goal that may enter the name of a project, which is not encrypted.
     """
 
-    def __init__(
-        self,
-        *,
-        sessions: SessionStore,
-        projects: ProjectStore,
-        now: Callable[[], datetime],
-        words: Callable[[str], str] = str,
-    ) -> None:
-        self._sessions = sessions
-        self._projects = projects
-        self._now = now
-        self._words = words
+    sessions: SessionStore
+    projects: ProjectStore
+    now: Callable[[], datetime]
+    words: Callable[[str], str] = str
 
     async def settle(self, spec: Spec, run: str) -> Spec:
         """The specification with both ids; a repeat for the same run returns the same ids.
@@ -45,26 +39,26 @@ class Settling:
         named = spec.roles
         # Look for both before making either, so that a refused start leaves nothing behind.
         session = (
-            None if named.session is None else await open_session(self._sessions, named.session)
+            None if named.session is None else await open_session(self.sessions, named.session)
         )
         project = (
-            None if named.project is None else await known_project(self._projects, named.project)
+            None if named.project is None else await known_project(self.projects, named.project)
         )
         if session is None:
-            session = await self._sessions.add_session(
-                Session(id=stable_id("session", run), title=HEADLESS, created_at=self._now())
+            session = await self.sessions.add_session(
+                Session(id=stable_id("session", run), title=HEADLESS, created_at=self.now())
             )
         if project is None:
-            project = await self._projects.add_project(self._new_project(spec.goal, run))
+            project = await self.projects.add_project(self._new_project(spec.goal, run))
         ids = {"session": session.id, "project": project.id}
         return spec.model_copy(update={"roles": named.model_copy(update=ids)})
 
     def _new_project(self, goal: str, run: str) -> Project:
         return Project(
             id=stable_id("project", run),
-            slug=slug_of(self._words(goal)),
+            slug=slug_of(self.words(goal)),
             goal=goal,
-            created_at=self._now(),
+            created_at=self.now(),
         )
 
 

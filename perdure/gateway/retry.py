@@ -1,6 +1,7 @@
 """Retries: a failed run continues under its own id in a new execution, with its spend."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
 
 from perdure.domain.agent.result import agent_budget
@@ -39,41 +40,31 @@ MOST_CHILDREN = 10_000
 HAD_EFFECT = "had its effect"
 
 
+@dataclass(frozen=True, kw_only=True)
 class Retrying:
     """Continues failed runs."""
 
-    def __init__(
-        self,
-        *,
-        server: TemporalGateway,
-        blobs: BlobStore,
-        records: RecordStore,
-        journal: Journal,
-        states: StoredStates,
-        starter: Starter,
-        now: Callable[[], datetime],
-    ) -> None:
-        self._server = server
-        self._blobs = blobs
-        self._records = records
-        self._journal = journal
-        self._states = states
-        self._starter = starter
-        self._now = now
+    server: TemporalGateway
+    blobs: BlobStore
+    records: RecordStore
+    journal: Journal
+    states: StoredStates
+    starter: Starter
+    now: Callable[[], datetime]
 
     async def retry(self, run: str, message: Retry) -> Receipt:
         """Continue after a failure; an open run gets the verb itself (see `Gateway.verb`)."""
-        look = await self._server.look(run)
+        look = await self.server.look(run)
         if look is not None and look.open:
             try:
-                return await self._server.update(run, "retry", message)
+                return await self.server.update(run, "retry", message)
             except NotFound:
-                look = await self._server.look(run)  # it has ended in between
-        row = await self._records.run(run)
+                look = await self.server.look(run)  # it has ended in between
+        row = await self.records.run(run)
         if row is None:
             raise unknown_run(run) if look is None else _not_ours(run)
         # The state of an earlier retry contains the id of its request, so a repeat is found.
-        state, _ = await self._states.newest(row)
+        state, _ = await self.states.newest(row)
         if state is not None and message.request_id in state.control.requests:
             return Receipt(verb="retry", lifecycle=row.lifecycle, note=HAD_EFFECT)
         _require_failed(row, look)
@@ -83,20 +74,20 @@ class Retrying:
     async def _start_again(
         self, row: StoredRun, look: ExecutionInfo | None, message: Retry, state: LoopState | None
     ) -> None:
-        spec = _forgiven(await self._states.spec(row), state)
+        spec = _forgiven(await self.states.spec(row), state)
         # Check for workers before changing anything: without one, the run stays failed.
-        site, busy = await self._starter.ready_site(spec)
-        ended_at = row.ended_at or (look.closed_at if look else None) or self._now()
+        site, busy = await self.starter.ready_site(spec)
+        ended_at = row.ended_at or (look.closed_at if look else None) or self.now()
         if look is not None:
             # Seal the failed execution, so that none of its steps can still spend.
-            await self._journal.seal_and_sum(look.execution)
+            await self.journal.seal_and_sum(look.execution)
         # Children of the failed execution may still be open, so new children get higher numbers.
         children = await self._closed_children(row.id)
         before = _usable(state) or _fresh(spec, row.started_at, state)
         following = retry_of(
             before.model_copy(update={"budget": _as_amended(before.budget, spec, row)}),
-            booked=booked(await self._journal.tree(root=row.id, run=row.id)),
-            now=self._now(),
+            booked=booked(await self.journal.tree(root=row.id, run=row.id)),
+            now=self.now(),
             ended_at=ended_at,
             note=message.note,
             request_id=message.request_id,
@@ -108,20 +99,20 @@ class Retrying:
         # Claim the row first, by its old end time: of concurrent retries, only one succeeds.
         await self._reopen(row, spec, following.budget.limits, busy=busy)
         try:
-            started = await self._server.start(order)
+            started = await self.server.start(order)
         # Nothing was started, so restore the row of the failed run.
         except PerdureError:
-            await self._records.put_run(row)
+            await self.records.put_run(row)
             raise
         if not started:
             raise _taken(row.id)
 
     async def _closed_children(self, run: str) -> int:
         """Stop all spending below the failed execution; returns the highest child number."""
-        rows = await self._records.find_runs(prefix=f"{run}.", limit=MOST_CHILDREN)
+        rows = await self.records.find_runs(prefix=f"{run}.", limit=MOST_CHILDREN)
         children = [row.id for row in rows if row.parent == run]
         for child in children:
-            await self._journal.seal_tree(root=run, run=child)
+            await self.journal.seal_tree(root=run, run=child)
         return max((child_number(child, run) for child in children), default=0)
 
     async def _reopen(
@@ -138,12 +129,12 @@ class Retrying:
                 "ended_at": None,
                 "result": None,
                 "status": status.model_dump_json(),
-                "spec": await self._blobs.put(spec.model_dump_json(by_alias=True).encode()),
+                "spec": await self.blobs.put(spec.model_dump_json(by_alias=True).encode()),
             }
         )
         if row.ended_at is None:
-            await self._records.put_run(reopened)
-        elif not await self._records.reopen_run(reopened, ended_at=row.ended_at):
+            await self.records.put_run(reopened)
+        elif not await self.records.reopen_run(reopened, ended_at=row.ended_at):
             raise _taken(row.id)
 
 

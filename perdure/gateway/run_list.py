@@ -68,31 +68,23 @@ class Cursor:
         )
 
 
+@dataclass(frozen=True, kw_only=True)
 class Listing:
     """Lists and finds runs."""
 
-    def __init__(
-        self,
-        *,
-        server: TemporalGateway,
-        records: RecordStore,
-        journal: Journal,
-        facts: InstallationInfo,
-        now: Callable[[], datetime],
-    ) -> None:
-        self._now = now
-        self._server = server
-        self._records = records
-        self._journal = journal
-        self._facts = facts
+    server: TemporalGateway
+    records: RecordStore
+    journal: Journal
+    facts: InstallationInfo
+    now: Callable[[], datetime]
 
     async def _query(self, wanted: RunFilter) -> str:
         """The visibility query of a filter."""
-        told = wanted.model_copy(update={"label": self._facts.marked(wanted.label)})
-        return query_of(told, loops=await self._loops(), task_queue=self._facts.task_queue)
+        told = wanted.model_copy(update={"label": self.facts.marked(wanted.label)})
+        return query_of(told, loops=await self._loops(), task_queue=self.facts.task_queue)
 
     async def _loops(self) -> str:
-        return loops_queue(await self._records.installation())
+        return loops_queue(await self.records.installation())
 
     async def page(self, wanted: RunFilter) -> RunPage:
         """One page of runs; see `Gateway.list`."""
@@ -101,13 +93,13 @@ class Listing:
         if cursor.offset is not None:
             return await self._stored(wanted, limit=limit, offset=cursor.offset, note="")
         try:
-            found, token = await self._server.page(
+            found, token = await self.server.page(
                 await self._query(wanted), limit=limit, cursor=cursor.token
             )
         except ServiceUnavailable as away:
             note = f"{away.message} This is what the store keeps. {away.cure}".rstrip()
             return await self._stored(wanted, limit=limit, offset=0, note=note)
-        named = await with_words(await self._current(found), self._records)
+        named = await with_words(await self._current(found), self.records)
         rows = await self._rows(named)
         if token is not None:
             return RunPage(runs=rows, cursor=Cursor(token=token).text())
@@ -119,13 +111,13 @@ class Listing:
         return rest.model_copy(update={"runs": (*rows, *rest.runs)})
 
     async def _rows(self, looks: Sequence[ExecutionInfo]) -> tuple[RunRow, ...]:
-        shown = [row_of(look, self._now()) for look in looks]
-        return await with_progress(looks, shown, self._journal)
+        shown = [row_of(look, self.now()) for look in looks]
+        return await with_progress(looks, shown, self.journal)
 
     async def count(self, wanted: RunFilter) -> int:
         """How many runs of this installation the server lists for a filter."""
         opened = f"TaskQueue = {quoted(await self._loops())}"
-        return await self._server.count(f"{await self._query(wanted)} AND {opened}")
+        return await self.server.count(f"{await self._query(wanted)} AND {opened}")
 
     async def _current(self, found: Sequence[ExecutionInfo]) -> list[ExecutionInfo]:
         """Each run once, with its newest execution; retries and resets leave older ones."""
@@ -142,7 +134,7 @@ class Listing:
         if not closed:
             return []
         names = ", ".join(quoted(name) for name in dict.fromkeys(closed))
-        looks, _ = await self._server.page(
+        looks, _ = await self.server.page(
             f"WorkflowId IN ({names}) AND {ONE_EACH}", limit=MAX_LIMIT
         )
         return looks
@@ -150,7 +142,7 @@ class Listing:
     async def resolve(self, name: str) -> str:
         """The id for a prefix or `@last`; see `Gateway.resolve`."""
         if name == LAST:
-            newest = await self._records.find_runs(limit=1, roots=True)
+            newest = await self.records.find_runs(limit=1, roots=True)
             if not newest:
                 raise NotFound("There is no run yet.", cure='Start one: perdure run "a goal".')
             return newest[0].id
@@ -159,7 +151,7 @@ class Listing:
                 f"{name[:80]!r} cannot be the beginning of a run id.",
                 cure="Ids have letters, digits, dashes and dots; @last is the newest run.",
             )
-        if await self._records.run(name) is not None:
+        if await self.records.run(name) is not None:
             return name
         found = await self._starting_with(name)
         if name in found or len(found) == 1:
@@ -173,13 +165,13 @@ class Listing:
         )
 
     async def _starting_with(self, prefix: str) -> list[str]:
-        roots = await self._records.find_runs(prefix=prefix, roots=True)
-        found = [row.id for row in roots or await self._records.find_runs(prefix=prefix)]
-        queue = self._facts.task_queue
+        roots = await self.records.find_runs(prefix=prefix, roots=True)
+        found = [row.id for row in roots or await self.records.find_runs(prefix=prefix)]
+        queue = self.facts.task_queue
         known = f"({ours(await self._loops(), queue)} OR {unopened(queue)})"
         query = f"{known} AND {ONE_EACH} AND WorkflowId STARTS_WITH {quoted(prefix)}"
         try:
-            looks, _ = await self._server.page(query, limit=100)
+            looks, _ = await self.server.page(query, limit=100)
         except ServiceUnavailable:
             looks = []
         named = dict.fromkeys([*found, *(look.id for look in looks)])
@@ -187,7 +179,7 @@ class Listing:
         return [name for name in named if not any(is_below(name, other) for other in named)]
 
     async def _unknown(self, name: str) -> NotFound:
-        known = [row.id for row in await self._records.find_runs(limit=STORED_RUNS, roots=True)]
+        known = [row.id for row in await self.records.find_runs(limit=STORED_RUNS, roots=True)]
         near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
         hint = f" The nearest: {', '.join(near)}." if near else ""
         return NotFound(f"There is no run {name}.{hint}", cure="`perdure list` lists all runs.")
@@ -234,18 +226,18 @@ class Listing:
     ) -> Sequence[StoredRun]:
         """Stored root runs; for one tree, all runs whose ids begin with that of its root."""
         if wanted.root is None:
-            return await self._records.find_runs(limit=limit, offset=offset, roots=True)
-        return await self._records.find_runs(prefix=wanted.root, limit=limit, offset=offset)
+            return await self.records.find_runs(limit=limit, offset=offset, roots=True)
+        return await self.records.find_runs(prefix=wanted.root, limit=limit, offset=offset)
 
     async def _is_gone(self, row: StoredRun) -> bool:
         """Whether the server has deleted an open run, or lost it, or never had it.
 
         A young one may be about to be started.
         """
-        if self._now() - row.started_at < YOUNG:
+        if self.now() - row.started_at < YOUNG:
             return False
         try:
-            return await self._server.look(row.id) is None
+            return await self.server.look(row.id) is None
         except ServiceUnavailable:
             return False
 
@@ -254,12 +246,12 @@ class Listing:
             return {}
         names = ", ".join(quoted(row.id) for row in rows)
         try:
-            looks, _ = await self._server.page(
+            looks, _ = await self.server.page(
                 f"WorkflowId IN ({names}) AND {ONE_EACH}", limit=MAX_LIMIT
             )
         except ServiceUnavailable:
             return {}
-        return {look.id: look for look in await with_words(looks, self._records)}
+        return {look.id: look for look in await with_words(looks, self.records)}
 
 
 def _never_began(look: ExecutionInfo) -> bool:

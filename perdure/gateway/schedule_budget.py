@@ -5,6 +5,7 @@ which host the run is opened. People are told of a refused start; the schedule g
 """
 
 from collections.abc import Awaitable, Callable
+from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 
 import structlog
@@ -22,6 +23,7 @@ _log = structlog.get_logger(__name__)
 Tell = Callable[[dict[str, JsonValue]], Awaitable[bool]]
 
 
+@dataclass(frozen=True)
 class Admitting:
     """Admits starts of schedules.
 
@@ -32,30 +34,23 @@ class Admitting:
         now: the clock.
     """
 
-    def __init__(
-        self,
-        store: Callable[[], ScheduleStore],
-        *,
-        records: RecordStore,
-        tell: Tell,
-        now: Callable[[], datetime],
-    ) -> None:
-        self._store = store
-        self._records = records
-        self._tell = tell
-        self._now = now
+    store: Callable[[], ScheduleStore]
+    _: KW_ONLY
+    records: RecordStore
+    tell: Tell
+    now: Callable[[], datetime]
 
     async def admit(self, schedule: str, run: str, spec: Spec, *, room: Room | None) -> Spec:
         """The specification, its budget lowered to what is left of the month; see `Admit`.
 
         A run of a Temporal schedule that is not ours is not counted.
         """
-        name = scheduled_name(schedule, await self._records.installation())
+        name = scheduled_name(schedule, await self.records.installation())
         if name is None:
             return spec
         if room is not None:
             await self._has_room(name, run, room)
-        found = await self._store().admit(name, run, spec.budget, at=self._now())
+        found = await self.store().admit(name, run, spec.budget, at=self.now())
         if isinstance(found, TurnedAway):
             refused = MonthSpent(
                 f"The schedule {name} does not start this run: {found.why}.",
@@ -101,4 +96,4 @@ class Admitting:
         }
         # The notice waits in the store until a channel takes it. If the store cannot keep it, the
         # step fails, and its next attempt refuses and tells again.
-        await self._tell(notice)
+        await self.tell(notice)

@@ -8,6 +8,7 @@ the schedule is created again from it.
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 from typing import TypeVar
 from uuid import uuid4
@@ -60,6 +61,7 @@ _PAUSE_NOTE = "paused with perdure"
 _RESUME_NOTE = "taken up again with perdure"
 
 
+@dataclass(frozen=True)
 class Schedules:
     """The schedules of one installation.
 
@@ -75,22 +77,13 @@ class Schedules:
         now: the clock.
     """
 
-    def __init__(
-        self,
-        store: ScheduleStore,
-        *,
-        server: TemporalGateway,
-        starter: Starter,
-        records: RecordStore,
-        task_queue: str,
-        now: Callable[[], datetime],
-    ) -> None:
-        self._store = store
-        self._server = server
-        self._starter = starter
-        self._records = records
-        self._task_queue = task_queue
-        self._now = now
+    store: ScheduleStore
+    _: KW_ONLY
+    server: TemporalGateway
+    starter: Starter
+    records: RecordStore
+    task_queue: str
+    now: Callable[[], datetime]
 
     async def create(
         self, plan: SchedulePlan, *, paused: bool = False, replace: bool = False
@@ -111,19 +104,19 @@ class Schedules:
                 f"The task of a schedule has {size} bytes; {LONGEST_TASK} are allowed.",
                 cure="Put long texts into files that the task names.",
             )
-        spec = await self._starter.resolved(
-            RUN_SPEC.validate_python(plan.task), await self._starter.served(ask=False)
+        spec = await self.starter.resolved(
+            RUN_SPEC.validate_python(plan.task), await self.starter.served(ask=False)
         )
-        known = await self._store.get(plan.name)
+        known = await self.store.get(plan.name)
         if known is not None and known.deleted_at is None and not replace and known.plan != plan:
             raise Conflict(
                 f"There is another schedule {plan.name}.",
                 cure="Choose another name, or change it with --replace.",
             )
-        await self._at_server(plan, turn=self._starter.turn(spec) or Turn(), paused=paused)
+        await self._at_server(plan, turn=self.starter.turn(spec) or Turn(), paused=paused)
         # Write the row after the server has accepted the schedule, so that bad times leave no row.
         # After a crash in between, the same command completes it.
-        if not await self._store.put(plan, at=self._now(), replace=replace):
+        if not await self.store.put(plan, at=self.now(), replace=replace):
             raise Conflict(
                 f"Somebody else has just made a schedule {plan.name}.",
                 cure="Look at it: `perdure schedule list`.",
@@ -132,12 +125,12 @@ class Schedules:
 
     async def list(self) -> Sequence[ScheduleStatus]:
         """All schedules by name; `unreadable` names those that are passed over."""
-        stored = [one for one in await self._store.list() if isinstance(one, StoredSchedule)]
+        stored = [one for one in await self.store.list() if isinstance(one, StoredSchedule)]
         return await asyncio.gather(*(self._status(one) for one in stored))
 
     async def unreadable(self) -> Sequence[UnreadableSchedule]:
         """Schedules whose rows this version cannot read."""
-        return [one for one in await self._store.list() if isinstance(one, UnreadableSchedule)]
+        return [one for one in await self.store.list() if isinstance(one, UnreadableSchedule)]
 
     async def status(self, name: str) -> ScheduleStatus:
         return await self._status(await self._stored(name))
@@ -145,14 +138,14 @@ class Schedules:
     async def pause(self, name: str, *, note: str = "") -> ScheduleStatus:
         """Start nothing until it is resumed; open runs go on."""
         handle = await self._handle((await self._stored(name)).plan.name)
-        with self._server.translated():
+        with self.server.translated():
             await _of(name, handle.pause(note=note or _PAUSE_NOTE))
         return await self.status(name)
 
     async def resume(self, name: str, *, note: str = "") -> ScheduleStatus:
         """Start its task on schedule again; starts that were missed meanwhile are not made up."""
         handle = await self._handle((await self._stored(name)).plan.name)
-        with self._server.translated():
+        with self.server.translated():
             await _of(name, handle.unpause(note=note or _RESUME_NOTE))
         return await self.status(name)
 
@@ -162,9 +155,9 @@ class Schedules:
         The server does a `request` once, however often it is sent.
         """
         handle = await self._handle((await self._stored(name)).plan.name)
-        with self._server.translated():
+        with self.server.translated():
             before = await _of(name, handle.describe())
-            client = await self._server.client()
+            client = await self.server.client()
             # The client's own method takes no id of the request.
             await client.workflow_service.patch_schedule(
                 PatchScheduleRequest(
@@ -187,25 +180,25 @@ class Schedules:
         with suppress(Unreadable):
             await self._stored(name)
         handle = await self._handle(name)
-        with self._server.translated():
+        with self.server.translated():
             try:
                 await handle.delete()
             except RPCError as error:
                 if error.status != RPCStatusCode.NOT_FOUND:
                     raise
-        await self._store.mark_deleted(name, at=self._now())
+        await self.store.mark_deleted(name, at=self.now())
 
     async def _at_server(self, plan: SchedulePlan, *, turn: Turn, paused: bool) -> None:
         """Make or change the server's schedule; undo it if its times never come."""
         new = temporal_schedule(
             plan,
-            task_queue=self._task_queue,
+            task_queue=self.task_queue,
             turn=turn,
             state=ScheduleState(paused=paused, note=_PAUSE_NOTE if paused else None),
         )
         handle, former = await self._handle(plan.name), None
-        with self._server.translated():
-            client = await self._server.client()
+        with self.server.translated():
+            client = await self.server.client()
             try:
                 await client.create_schedule(handle.id, new)
             except ScheduleAlreadyRunningError:
@@ -230,19 +223,19 @@ class Schedules:
         )
 
     async def _stored(self, name: str) -> StoredSchedule:
-        found = await self._store.get(name)
+        found = await self.store.get(name)
         if found is None or found.deleted_at is not None:
-            near = nearest_name(name, [one.name for one in await self._store.list()])
+            near = nearest_name(name, [one.name for one in await self.store.list()])
             hint = f" Did you mean {near}?" if near else ""
             raise NotFound(f"There is no schedule {name!r}.{hint}", cure="perdure schedule list")
         return found
 
     async def _handle(self, name: str) -> ScheduleHandle:
-        client = await self._server.client()
-        return client.get_schedule_handle(schedule_id(await self._records.installation(), name))
+        client = await self.server.client()
+        return client.get_schedule_handle(schedule_id(await self.records.installation(), name))
 
     async def _status(self, stored: StoredSchedule) -> ScheduleStatus:
-        name, now = stored.plan.name, self._now()
+        name, now = stored.plan.name, self.now()
         described, problem = await self._described(name)
         began, _ = month_of(now, stored.plan.times.zone)
         told = ScheduleStatus(
@@ -250,10 +243,10 @@ class Schedules:
             state="missing",
             created_at=stored.created_at,
             changed_at=stored.changed_at,
-            starts=tuple(await self._store.starts(name)),
-            month=await self._store.spend(name, at=now),
+            starts=tuple(await self.store.starts(name)),
+            month=await self.store.spend(name, at=now),
             month_began=began,
-            refused=await self._store.refusals(name, at=now),
+            refused=await self.store.refusals(name, at=now),
             problem=problem,
         )
         if described is None:
@@ -276,7 +269,7 @@ class Schedules:
         """The server's description of a schedule, or None with the reason."""
         try:
             handle = await self._handle(name)
-            with self._server.translated():
+            with self.server.translated():
                 return await handle.describe(), ""
         except PerdureError as error:
             if isinstance(error.__cause__, RPCError) and (

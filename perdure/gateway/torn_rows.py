@@ -5,6 +5,7 @@ and no rule of retention drops it.
 """
 
 from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass
 from datetime import datetime
 
 from perdure.domain.evaluation.outcomes import lifecycle
@@ -18,18 +19,16 @@ KEPT_RECORDS = 20  # as many as the result of a run that ended by itself has; th
 ResultOf = Callable[[str], Awaitable[RunResult]]
 
 
+@dataclass(frozen=True, kw_only=True)
 class Closing:
     """Closes rows on the server's word alone.
 
     A run that the server does not know may belong to another namespace with the same store.
     """
 
-    def __init__(
-        self, *, server: TemporalGateway, records: RecordStore, result_of: ResultOf
-    ) -> None:
-        self._server = server
-        self._records = records
-        self._result_of = result_of
+    server: TemporalGateway
+    records: RecordStore
+    result_of: ResultOf
 
     async def close(
         self, *, before: datetime | None = None, runs: Collection[str] | None = None
@@ -41,20 +40,20 @@ class Closing:
             runs: look at these only; None looks at all that are open in the store.
         """
         closed = 0
-        for run in await self._records.open_runs() if runs is None else runs:
-            row = await self._records.run(run)
-            look = None if row is None else await self._server.look(run)
+        for run in await self.records.open_runs() if runs is None else runs:
+            row = await self.records.run(run)
+            look = None if row is None else await self.server.look(run)
             if row is None or row.ended_at is not None or look is None or look.ending not in TORN:
                 continue
             if look.closed_at is None or (before is not None and look.closed_at >= before):
                 continue
             ended = await self._ended(row, look)
             # Refused if the row has changed since: somebody retried the run.
-            closed += await self._records.claim_run(ended, seen=row)
+            closed += await self.records.claim_run(ended, seen=row)
         return closed
 
     async def _ended(self, row: StoredRun, look: ExecutionInfo) -> StoredRun:
-        whole = await self._result_of(row.id)
+        whole = await self.result_of(row.id)
         # What is kept by reference, and the records, are read from there.
         output = None if whole.output_ref is not None else whole.output
         records = whole.iterations[-KEPT_RECORDS:]

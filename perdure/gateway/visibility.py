@@ -8,6 +8,7 @@ bounded, and the answer says how many runs were looked at.
 import asyncio
 import re
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from datetime import datetime
 
 from perdure.domain.foundation.errors import InvalidInput, PerdureError, ServiceUnavailable
@@ -216,22 +217,20 @@ async def every(server: TemporalGateway, query: str) -> AsyncIterator[ExecutionI
 AT_ONCE = 8
 
 
+@dataclass(frozen=True, kw_only=True)
 class Failing:
     """Finds runs whose workflow tasks fail, even those that never set a search attribute."""
 
-    def __init__(
-        self, *, server: TemporalGateway, records: RecordStore, task_queue: str = TASK_QUEUE
-    ) -> None:
-        self._server = server
-        self._records = records
-        self._task_queue = task_queue
+    server: TemporalGateway
+    records: RecordStore
+    task_queue: str = TASK_QUEUE
 
     async def find(self, *, limit: int) -> FailingRuns:
         """See `Gateway.failing`."""
-        queue = loops_queue(await self._records.installation())
+        queue = loops_queue(await self.records.installation())
         # A run with an unknown type or an unreadable input has none of our search attributes, so
         # its queue has to show that it is ours.
-        theirs = f"TaskQueue = {quoted(queue)} OR {unopened(self._task_queue)}"
+        theirs = f"TaskQueue = {quoted(queue)} OR {unopened(self.task_queue)}"
         unended = f"{OPEN_EXECUTION} AND ({theirs})"
         named = await self._named(unended, limit=limit)
         newest = await self._pages(unended, limit=limit)
@@ -243,7 +242,7 @@ class Failing:
                 for look in looks
                 if look.trouble is not None and look.trouble.mark.startswith(FAILING)
             ),
-            open=max(len(looks), await self._server.count(unended)),
+            open=max(len(looks), await self.server.count(unended)),
             looked_at=len(looks),
             server_names_them=named is not None and len(named) < limit,
         )
@@ -261,7 +260,7 @@ class Failing:
         found: list[ExecutionInfo] = []
         cursor: bytes | None = None
         while len(found) < limit:
-            page, cursor = await self._server.page(
+            page, cursor = await self.server.page(
                 query, limit=min(PAGE, limit - len(found)), cursor=cursor
             )
             found += page
@@ -272,6 +271,6 @@ class Failing:
     async def _looks(self, runs: list[str]) -> list[ExecutionInfo]:
         found: list[ExecutionInfo] = []
         for start in range(0, len(runs), AT_ONCE):
-            some = (self._server.look(run) for run in runs[start : start + AT_ONCE])
+            some = (self.server.look(run) for run in runs[start : start + AT_ONCE])
             found += [look for look in await asyncio.gather(*some) if look is not None]
         return found
