@@ -212,11 +212,7 @@ class LimitReached(FrozenModel):
 
 
 def exhausted(
-    budget: Budget,
-    *,
-    wall_time: float = 0.0,
-    wrap_up: bool = False,
-    within_iteration: bool = False,
+    budget: Budget, *, wall_time: float = 0.0, wrap_up: bool = False, within_iteration: bool = False
 ) -> LimitReached | None:
     """The first dimension with spent + reserved ≥ limit, in the fixed order, or None.
 

@@ -3,11 +3,7 @@
 from collections.abc import Sequence
 from typing import assert_never
 
-from perdure.domain.delegation.completion import (
-    REPAIRS_OF_COMPLETION,
-    Rejection,
-    completion_repair,
-)
+from perdure.domain.delegation.completion import REPAIRS_OF_COMPLETION, Rejection, completion_repair
 from perdure.domain.delegation.decisions import (
     Complete,
     Delegate,
@@ -203,10 +199,7 @@ def unrated(course: ManagerProgress, why: str) -> tuple[ManagerProgress, AfterCh
 
 
 def _delegate(
-    course: ManagerProgress,
-    decision: Delegate,
-    settings: DelegationSettings,
-    beside: Surroundings,
+    course: ManagerProgress, decision: Delegate, settings: DelegationSettings, beside: Surroundings
 ) -> Step:
     cap = settings.workers_per_iteration or len(decision.delegations)
     now, later = decision.delegations[:cap], decision.delegations[cap:]

@@ -53,9 +53,7 @@ class Diagnoses(FrozenModel):
         since = self.delegations_since + 1
         rested = self.in_a_row < IN_A_ROW or since >= DELEGATIONS_AFTER
         return Diagnoses(
-            count=self.count,
-            in_a_row=0 if rested else self.in_a_row,
-            delegations_since=since,
+            count=self.count, in_a_row=0 if rested else self.in_a_row, delegations_since=since
         )
 
 

@@ -93,10 +93,7 @@ def fold(state: DelegationState) -> None:
         # What the rubric scored is measured; what workers think of their work is not.
         state.best = state.best if state.rated is not None else mark
         state.kept = BestResult(
-            iteration=index,
-            output=turnover.made,
-            tree=turnover.tree,
-            score=turnover.confidence,
+            iteration=index, output=turnover.made, tree=turnover.tree, score=turnover.confidence
         )
 
 

@@ -168,10 +168,7 @@ def _causes(
     if len(window) < settings.window:
         return ()
     scores = [reading.confidence for reading in progress.readings]
-    causes = (
-        _score_cause(scores, progress, settings),
-        _output_cause(window, similarity, settings),
-    )
+    causes = (_score_cause(scores, progress, settings), _output_cause(window, similarity, settings))
     return tuple(cause for cause in causes if cause)
 
 

@@ -110,10 +110,7 @@ READONLY_SHELL = "shell.readonly"
 
 
 def tools_for(
-    envelope: Envelope,
-    spec: DelegationSpec,
-    terms: Sequence[ToolPolicy],
-    made: Mapping[str, str],
+    envelope: Envelope, spec: DelegationSpec, terms: Sequence[ToolPolicy], made: Mapping[str, str]
 ) -> tuple[ToolsSpec, tuple[str, ...]]:
     """The run's tools, narrowed to those that were asked for, and the names that are unknown.
 

@@ -3,12 +3,7 @@
 from datetime import datetime
 from typing import Annotated, Literal
 
-from pydantic import (
-    AwareDatetime,
-    Field,
-    field_validator,
-    model_validator,
-)
+from pydantic import AwareDatetime, Field, field_validator, model_validator
 
 from perdure.domain.budget.envelope import MAX_ITERATIONS, MOST_SECONDS
 from perdure.domain.foundation.base import FrozenModel

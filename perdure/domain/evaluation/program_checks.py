@@ -35,10 +35,7 @@ def _program_first(argv: tuple[str, ...]) -> tuple[str, ...]:
 
 
 Argv = Annotated[
-    tuple[str, ...],
-    BeforeValidator(_words),
-    Field(max_length=200),
-    AfterValidator(_program_first),
+    tuple[str, ...], BeforeValidator(_words), Field(max_length=200), AfterValidator(_program_first)
 ]
 Seconds = Annotated[float, Field(gt=0, le=MAX_SECONDS)]
 

@@ -141,11 +141,7 @@ def try_of(result: RunResult, records: Sequence[IterationRecord]) -> Try:
         model_calls=sum(record.model_calls for record in records) or spend.model_calls,
         seconds=spend.active_time_s,
         steps=tuple(
-            Step(
-                score=record.score,
-                tokens=record.usage.counted_tokens(),
-                cost_usd=record.cost_usd,
-            )
+            Step(score=record.score, tokens=record.usage.counted_tokens(), cost_usd=record.cost_usd)
             for record in records
         ),
     )

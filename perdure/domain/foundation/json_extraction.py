@@ -133,10 +133,7 @@ def _nested_too_deep(value: JsonValue) -> bool:
 def strict_decoder() -> json.JSONDecoder:
     """A decoder for JSON that stands within other text; it raises `ValueError` as `read_json`."""
     return json.JSONDecoder(
-        object_pairs_hook=once_each,
-        parse_constant=no_constant,
-        parse_float=finite,
-        parse_int=whole,
+        object_pairs_hook=once_each, parse_constant=no_constant, parse_float=finite, parse_int=whole
     )
 
 

@@ -14,13 +14,7 @@ from typing import Protocol
 
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.foundation.errors import NotAllowed
-from perdure.domain.installation.access import (
-    NAME_CHARACTERS,
-    SCOPES,
-    ApiToken,
-    Scope,
-    digest_of,
-)
+from perdure.domain.installation.access import NAME_CHARACTERS, SCOPES, ApiToken, Scope, digest_of
 
 EVERYBODY = "*"
 ID_PREFIX = "sso-"

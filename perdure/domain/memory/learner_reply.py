@@ -90,11 +90,7 @@ def learnings_of(run: EndedRun, extracted: Sequence[Extracted]) -> tuple[Learnin
     """What a model found in a run, as entries; equal texts of one run have one id."""
     return tuple(
         learning(
-            run,
-            f"model:{item.text}",
-            sort=item.sort,
-            text=item.text,
-            confidence=item.confidence,
+            run, f"model:{item.text}", sort=item.sort, text=item.text, confidence=item.confidence
         )
         for item in extracted
     )

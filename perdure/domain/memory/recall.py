@@ -92,10 +92,7 @@ class Recalled:
 
 
 def recalled(
-    asked: RecallRequest,
-    known: Candidates,
-    skills: Candidates,
-    named: Sequence[Skill],
+    asked: RecallRequest, known: Candidates, skills: Candidates, named: Sequence[Skill]
 ) -> Recalled:
     """Rank, select and tell within the request's tokens; what knowledge leaves, skills may use."""
     terms = question(asked.goal, asked.category)

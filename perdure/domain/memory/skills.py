@@ -280,8 +280,7 @@ def approved(
     called = slug(name or plain_name(proposed))
     if not called:
         raise InvalidInput(
-            f"The name {name!r} has neither letters nor digits.",
-            cure="Choose another name.",
+            f"The name {name!r} has neither letters nor digits.", cure="Choose another name."
         )
     return proposed.model_copy(
         update={

@@ -74,11 +74,7 @@ class MemoryStore(Protocol):
         ...
 
     async def candidates(
-        self,
-        terms: Sequence[str],
-        *,
-        kinds: Sequence[Kind],
-        limit: int = 500,
+        self, terms: Sequence[str], *, kinds: Sequence[Kind], limit: int = 500
     ) -> Candidates:
         """What may be relevant to a question's terms, with the counts that rank it.
 

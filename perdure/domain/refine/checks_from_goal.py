@@ -53,8 +53,7 @@ _LENGTH = re.compile(
     re.IGNORECASE,
 )
 _OF_A_PART = re.compile(
-    rf"(?:{_ANY_UNIT}|paragraphs?|bullets?|items?)\s+(?:of|with)\s+$",
-    re.IGNORECASE,
+    rf"(?:{_ANY_UNIT}|paragraphs?|bullets?|items?)\s+(?:of|with)\s+$", re.IGNORECASE
 )
 _PER_PART = re.compile(r"\s*,?\s*(?:per|each|in each|in every|apiece)\b", re.IGNORECASE)
 _QUOTED = re.compile(
@@ -72,15 +71,9 @@ _CUE = re.compile(
     r"(?:both\s+|the\s+(?:words?|terms?|keywords?)\s*:?\s*)?(?P<list>[^.;!?\n]+)",
     re.IGNORECASE,
 )
-_LIST_ENDS = re.compile(
-    r"\s+(?:in|with|within|at|under|using|for|by|as|but|so)\s",
-    re.IGNORECASE,
-)
+_LIST_ENDS = re.compile(r"\s+(?:in|with|within|at|under|using|for|by|as|but|so)\s", re.IGNORECASE)
 _SEPARATOR = re.compile(r"\s*,\s*(?:and|or)\s+|\s*,\s*|\s+(?:and|or|&)\s+")
-_ARTICLE = re.compile(
-    r"^(?:the|an?|its|their|our)\s+",
-    re.IGNORECASE,
-)
+_ARTICLE = re.compile(r"^(?:the|an?|its|their|our)\s+", re.IGNORECASE)
 _SHAPES = r"object|array|list|document|output|format"
 _JSON = re.compile(
     r"\b(?:as|in|into|returns?|output|give|reply with|answer with|valid)\s+"
@@ -88,10 +81,7 @@ _JSON = re.compile(
     rf"|\bJSON[\s-](?P<noun>{_SHAPES})\b",
     re.IGNORECASE,
 )
-_KEYS = re.compile(
-    r"\b(?:keys?|fields?|properties)\b\s*:?\s*(?P<list>[^.;!?\n]+)",
-    re.IGNORECASE,
-)
+_KEYS = re.compile(r"\b(?:keys?|fields?|properties)\b\s*:?\s*(?P<list>[^.;!?\n]+)", re.IGNORECASE)
 _NAME = re.compile(r"[A-Za-z_][\w-]*")
 
 

@@ -9,12 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from perdure.domain.evaluation.rubric import Rubric
-from perdure.domain.evaluation.scores import (
-    DimensionScore,
-    Evaluation,
-    EvaluationMode,
-    failing,
-)
+from perdure.domain.evaluation.scores import DimensionScore, Evaluation, EvaluationMode, failing
 from perdure.domain.outputs.diff import ChangeKind, Changes
 from perdure.domain.refine.state import BestDraft
 

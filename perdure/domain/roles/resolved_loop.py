@@ -120,11 +120,7 @@ def _completed(
 
 
 def _nested(
-    library: Library,
-    definition: LoopDefinition,
-    *,
-    asked: _Asked,
-    provided: frozenset[str],
+    library: Library, definition: LoopDefinition, *, asked: _Asked, provided: frozenset[str]
 ) -> tuple[dict[str, LoopSnapshot], list[Problem]]:
     found: dict[str, LoopSnapshot] = {}
     wrong: list[Problem] = []

@@ -117,13 +117,7 @@ def verdict_schema() -> dict[str, JsonValue]:
     flag: dict[str, JsonValue] = {"type": "boolean"}
     severities: dict[str, JsonValue] = {"enum": ["blocker", "important", "suggestion"]}
     finding = object_schema(
-        {
-            "severity": severities,
-            "title": texts,
-            "detail": texts,
-            "fix": texts,
-            "location": texts,
-        },
+        {"severity": severities, "title": texts, "detail": texts, "fix": texts, "location": texts},
         *("severity", "title", "fix"),
     )
     fields: dict[str, JsonValue] = {

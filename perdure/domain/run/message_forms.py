@@ -50,7 +50,7 @@ _BARE: Mapping[str, str] = {
 
 REPORTS: Mapping[str, str] = {
     "ToolCallReport": 'send {"outcome": "ok"} for a tool without output, or '
-    '{"outcome": "error", "code": "why"}',
+    '{"outcome": "error", "code": "why"}'
 }
 """What a person may send as the result of a step, by the class of its report."""
 

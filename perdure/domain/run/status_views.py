@@ -341,11 +341,7 @@ def told_label(label: str | None, *, mark: str | None) -> str | None:
 
 
 def search_attributes(
-    state: LoopState,
-    *,
-    kind: str,
-    label: str | None,
-    iteration: int,
+    state: LoopState, *, kind: str, label: str | None, iteration: int
 ) -> dict[str, str | int | float | None]:
     """Name to value; None means unset."""
     cost = state.budget.spent.cost_or_none

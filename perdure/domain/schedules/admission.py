@@ -63,9 +63,7 @@ def admission(
     whole = None if tokens is None else int(tokens)
     limit = wanted_tokens if whole is None else min(whole, wanted_tokens or whole)
     return Admitted(
-        cost_usd=cost_usd,
-        tokens=limit,
-        lowered=cost_usd != wanted_usd or limit != wanted_tokens,
+        cost_usd=cost_usd, tokens=limit, lowered=cost_usd != wanted_usd or limit != wanted_tokens
     )
 
 

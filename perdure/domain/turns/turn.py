@@ -242,8 +242,7 @@ def _unfinished(reply: Reply, state: TurnState, limits: Limits) -> Next:
             return Continue(type="go_on", why="input")
         return Continue(type="go_on", why="cut_call" if reply.cut_call else "cut_text")
     ending = Ending(
-        outcome="best_effort",
-        reason="max_iterations" if limits.last_iteration else "output_limit",
+        outcome="best_effort", reason="max_iterations" if limits.last_iteration else "output_limit"
     )
     if reply.cut_call:
         return ForceText(type="force_text", ending=ending, anyway=True)
