@@ -77,11 +77,7 @@ def signed_headers(secret: bytes, *, key: str, at: int, body: bytes) -> dict[str
     name = id_of(key)
     signed = f"{name}.{at}.".encode() + body
     digest = base64.b64encode(hmac.digest(secret, signed, "sha256")).decode()
-    return {
-        "webhook-id": name,
-        "webhook-timestamp": str(at),
-        "webhook-signature": f"v1,{digest}",
-    }
+    return {"webhook-id": name, "webhook-timestamp": str(at), "webhook-signature": f"v1,{digest}"}
 
 
 class NoNotices:

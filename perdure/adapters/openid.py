@@ -187,8 +187,7 @@ class OpenIdProvider:
             rules.validate(token.claims)
         except (JoseError, ValueError, TypeError, KeyError) as error:
             raise NotAllowed(
-                f"The identity that the provider sent does not hold: {str(error)[:300]}",
-                cure=AGAIN,
+                f"The identity that the provider sent does not hold: {str(error)[:300]}", cure=AGAIN
             ) from None
         if token.claims.get("azp", self._client_id) != self._client_id:
             raise NotAllowed("The identity is meant for another client.", cure=AGAIN)

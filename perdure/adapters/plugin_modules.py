@@ -55,8 +55,7 @@ def broken_plugin(origin: str, error: BaseException) -> InvalidInput:
     if isinstance(error, PerdureError):  # of a decorator, in words for people
         said, cure = error.message.rstrip("."), error.cure or cure
     return InvalidInput(
-        f"The plugin {origin} cannot be loaded: {told(said)}{_place(error)}.",
-        cure=cure,
+        f"The plugin {origin} cannot be loaded: {told(said)}{_place(error)}.", cure=cure
     )
 
 

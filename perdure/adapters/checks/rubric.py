@@ -174,8 +174,7 @@ class RubricChecks:
         found = self._plugins.get(name)
         if found is None:
             raise CheckFailed(
-                f"no check named {name} is installed on this worker.",
-                cure=LOAD_PLUGIN,
+                f"no check named {name} is installed on this worker.", cure=LOAD_PLUGIN
             )
         if found.activity is not None:
             list(
@@ -238,10 +237,7 @@ def _scored(
         result = run(text)
     except CheckFailed as error:
         return DimensionScore(
-            name=dimension.name,
-            score=None,
-            source="check",
-            gap=f"could not be checked: {error}",
+            name=dimension.name, score=None, source="check", gap=f"could not be checked: {error}"
         )
     if result.passed:
         return DimensionScore(name=dimension.name, score=1.0, source="check")

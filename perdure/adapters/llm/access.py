@@ -138,9 +138,7 @@ def access_from(settings: Settings) -> ModelAccess:
     )
 
 
-def _server_keys(
-    servers: Mapping[str, CompatibleServer],
-) -> tuple[dict[str, str], dict[str, str]]:
+def _server_keys(servers: Mapping[str, CompatibleServer]) -> tuple[dict[str, str], dict[str, str]]:
     """The keys by server, and for each key that could not be read the reason."""
     keys: dict[str, str] = {}
     lacking: dict[str, str] = {}

@@ -147,12 +147,7 @@ def _redirected(error: Exception) -> str:
 
 
 def provider_facts(
-    error: ProviderError,
-    *,
-    usage: Usage,
-    confirmed: bool,
-    request_id: str | None,
-    key: str = "",
+    error: ProviderError, *, usage: Usage, confirmed: bool, request_id: str | None, key: str = ""
 ) -> ModelFacts:
     """The facts of a provider's error; `key` says where its API key is set."""
     kind = kind_of(status=error.status, provider_type=error.type, code=error.code)

@@ -108,10 +108,7 @@ def _units(found: PriceCalculation) -> Mapping[str, Decimal | TieredPrices | Non
 
 
 def _window(
-    found: PriceCalculation,
-    units: Mapping[str, Decimal | TieredPrices | None],
-    *,
-    otherwise: int,
+    found: PriceCalculation, units: Mapping[str, Decimal | TieredPrices | None], *, otherwise: int
 ) -> int:
     # Our profile has one price, so the window ends where a dearer tier of the provider begins.
     tiers = [price.tiers for price in units.values() if isinstance(price, TieredPrices)]

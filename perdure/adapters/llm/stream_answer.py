@@ -132,11 +132,7 @@ async def _texts(
 
 
 def reply_of(
-    request: ModelRequest,
-    reading: Account,
-    request_id: str | None,
-    *,
-    names: Mapping[str, str],
+    request: ModelRequest, reading: Account, request_id: str | None, *, names: Mapping[str, str]
 ) -> ModelReply:
     """The reply of a complete reading.
 

@@ -285,7 +285,4 @@ def _variables(
         "NO_COLOR": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
     }
-    return {
-        **fixed,
-        **{name: value.replace("{folder}", folder) for name, value in given},
-    }
+    return {**fixed, **{name: value.replace("{folder}", folder) for name, value in given}}

@@ -114,9 +114,7 @@ async def _called(
     unheard = CollectString(max_bytes=PRINTED_BYTES)
     await session.feed_run(code, print_callback=unheard)
     value: object = await session.feed_run(
-        f"{handler}(**{ARGUMENTS})",
-        inputs={ARGUMENTS: dict(arguments)},
-        print_callback=unheard,
+        f"{handler}(**{ARGUMENTS})", inputs={ARGUMENTS: dict(arguments)}, print_callback=unheard
     )
     read = as_object(value)
     return Crashed(read.problem) if isinstance(read, NoObject) else Returned(read)

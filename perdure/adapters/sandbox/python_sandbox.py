@@ -9,14 +9,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 
 from pydantic import JsonValue
-from pydantic_monty import (
-    CollectString,
-    Monty,
-    MontyError,
-    MontySession,
-    OSPolicy,
-    ResourceLimits,
-)
+from pydantic_monty import CollectString, Monty, MontyError, MontySession, OSPolicy, ResourceLimits
 
 from perdure.domain.evaluation.checks import ADAPTATION, Snippet
 from perdure.domain.foundation.errors import PerdureError

@@ -13,12 +13,7 @@ from pydantic import AliasChoices, Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from perdure.adapters.settings.layers import names_in, plugin_place
-from perdure.adapters.settings.providers import (
-    CallRate,
-    CompatibleServer,
-    ModelPattern,
-    ServerName,
-)
+from perdure.adapters.settings.providers import CallRate, CompatibleServer, ModelPattern, ServerName
 from perdure.domain.foundation.names import TASK_QUEUE
 from perdure.domain.foundation.retry_policies import (
     FAILOVER_AFTER_S,

@@ -21,11 +21,7 @@ OBJECT_STORES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "s3": ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"),
         "gs": ("GOOGLE_SERVICE_ACCOUNT_KEY",),
-        "az": (
-            "AZURE_STORAGE_ACCOUNT_KEY",
-            "AZURE_STORAGE_CLIENT_SECRET",
-            "AZURE_STORAGE_SAS_KEY",
-        ),
+        "az": ("AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_CLIENT_SECRET", "AZURE_STORAGE_SAS_KEY"),
     }
 )
 MODELS: Mapping[str, tuple[str, ...]] = MappingProxyType(

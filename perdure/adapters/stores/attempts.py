@@ -113,10 +113,7 @@ class Row:
                 seconds=self.seconds,
             )
         return AttemptTotals(
-            attempts=int(self.sent),
-            usage=self.usage,
-            cost_usd=self.cost_usd,
-            seconds=self.seconds,
+            attempts=int(self.sent), usage=self.usage, cost_usd=self.cost_usd, seconds=self.seconds
         )
 
     @property

@@ -7,15 +7,7 @@ a few rows. The totals are kept in the store, so all processes share them.
 from collections.abc import Sequence
 from datetime import datetime
 
-from sqlalchemy import (
-    ColumnElement,
-    and_,
-    bindparam,
-    not_,
-    or_,
-    select,
-    update,
-)
+from sqlalchemy import ColumnElement, and_, bindparam, not_, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from perdure.adapters.stores.attempts import Row

@@ -11,15 +11,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import partial
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    and_,
-    bindparam,
-    func,
-    or_,
-    select,
-)
+from sqlalchemy import ColumnElement, Connection, and_, bindparam, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from perdure.adapters.stores.attempts import (

@@ -200,8 +200,7 @@ def _open_folder(place: BlobPlace) -> "ObjectStore":
         )
     if not folder.is_dir():
         raise InvalidInput(
-            f"{place.url}, which PERDURE_BLOBS names, is no folder.",
-            cure="Correct PERDURE_BLOBS.",
+            f"{place.url}, which PERDURE_BLOBS names, is no folder.", cure="Correct PERDURE_BLOBS."
         )
     return LocalStore(str(folder))
 

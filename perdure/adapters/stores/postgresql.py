@@ -2,17 +2,7 @@
 
 from contextlib import AbstractAsyncContextManager
 
-from sqlalchemy import (
-    JSON,
-    URL,
-    BigInteger,
-    Column,
-    ColumnElement,
-    Connection,
-    Table,
-    cast,
-    text,
-)
+from sqlalchemy import JSON, URL, BigInteger, Column, ColumnElement, Connection, Table, cast, text
 from sqlalchemy.dialects.postgresql import Insert
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine

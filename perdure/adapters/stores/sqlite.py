@@ -63,10 +63,7 @@ _MEANINGS = {
         "is damaged",
         "Restore the file from a backup; `sqlite3 FILE .recover` saves what is readable.",
     ),
-    "SQLITE_NOTADB": (
-        "is not an SQLite database",
-        "Name another file, or move this one away.",
-    ),
+    "SQLITE_NOTADB": ("is not an SQLite database", "Name another file, or move this one away."),
 }
 
 

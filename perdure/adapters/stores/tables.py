@@ -1,30 +1,13 @@
 """The tables of the stores as SQLAlchemy sees them; `schema/` is what creates them."""
 
-from sqlalchemy import (
-    BigInteger,
-    Boolean,
-    Column,
-    Double,
-    Integer,
-    LargeBinary,
-    Table,
-    Text,
-)
+from sqlalchemy import BigInteger, Boolean, Column, Double, Integer, LargeBinary, Table, Text
 
 from perdure.adapters.stores.book_tables import schedule_bookings as schedule_bookings
 from perdure.adapters.stores.book_tables import schedule_spend as schedule_spend
 from perdure.adapters.stores.book_tables import schedule_starts as schedule_starts
 from perdure.adapters.stores.book_tables import schedules as schedules
 from perdure.adapters.stores.book_tables import spend_totals as spend_totals
-from perdure.adapters.stores.columns import (
-    Money,
-    UtcTime,
-    contents,
-    key,
-    metadata,
-    texts,
-    times,
-)
+from perdure.adapters.stores.columns import Money, UtcTime, contents, key, metadata, texts, times
 
 attempts = Table(
     "attempts",
@@ -83,13 +66,7 @@ run_savings = Table(
 
 seals = Table("seals", metadata, key("execution"), Column("sealed_at", UtcTime))
 
-tree_seals = Table(
-    "tree_seals",
-    metadata,
-    key("root"),
-    key("run"),
-    Column("sealed_at", UtcTime),
-)
+tree_seals = Table("tree_seals", metadata, key("root"), key("run"), Column("sealed_at", UtcTime))
 
 installation = Table("installation", metadata, key("slot", Integer), Column("id", Text))
 
@@ -120,11 +97,7 @@ run_totals = Table(
 )
 
 iterations = Table(
-    "iterations",
-    metadata,
-    key("run"),
-    key("position", Integer),
-    *contents("iterations", "record"),
+    "iterations", metadata, key("run"), key("position", Integer), *contents("iterations", "record")
 )
 
 script_entries = Table(
@@ -161,19 +134,11 @@ live_texts = Table(
 )
 
 live_watches = Table(
-    "live_watches",
-    metadata,
-    key("run"),
-    Column("beat", BigInteger),
-    Column("written_at", UtcTime),
+    "live_watches", metadata, key("run"), Column("beat", BigInteger), Column("written_at", UtcTime)
 )
 
 blobs = Table(
-    "blobs",
-    metadata,
-    key("address"),
-    Column("content", LargeBinary),
-    Column("written_at", UtcTime),
+    "blobs", metadata, key("address"), Column("content", LargeBinary), Column("written_at", UtcTime)
 )
 
 blob_objects = Table(
@@ -269,12 +234,7 @@ api_requesters = Table(
 
 ended_sessions = Table("ended_sessions", metadata, key("id"), Column("until", UtcTime))
 
-signing_keys = Table(
-    "signing_keys",
-    metadata,
-    key("slot", Integer),
-    Column("key", LargeBinary),
-)
+signing_keys = Table("signing_keys", metadata, key("slot", Integer), Column("key", LargeBinary))
 
 sessions = Table(
     "sessions",
@@ -391,10 +351,4 @@ tombstones = Table(
 
 erasures = Table("erasures", metadata, key("root"), Column("at", UtcTime))
 
-erased_blobs = Table(
-    "erased_blobs",
-    metadata,
-    key("address"),
-    key("root"),
-    Column("at", UtcTime),
-)
+erased_blobs = Table("erased_blobs", metadata, key("address"), key("root"), Column("at", UtcTime))

@@ -25,10 +25,7 @@ def wanted(environment: Mapping[str, str]) -> Signals:
         protocol = _specific(environment, PROTOCOL, signal) or SPOKEN_PROTOCOL
         if url and protocol != SPOKEN_PROTOCOL:
             return Signals(unspoken=protocol)
-    return Signals(
-        traces=traces is not None,
-        metrics_url=metrics,
-    )
+    return Signals(traces=traces is not None, metrics_url=metrics)
 
 
 def traces_url(environment: Mapping[str, str]) -> str | None:

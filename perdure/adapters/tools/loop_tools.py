@@ -34,13 +34,7 @@ class LoopTools:
         self._loops = loops
 
     def all(self) -> tuple[AnyTool, ...]:
-        return (
-            self._definitions(),
-            self._start(),
-            self._list(),
-            self._status(),
-            self._control(),
-        )
+        return (self._definitions(), self._start(), self._list(), self._status(), self._control())
 
     def _open(self) -> LoopControl:
         if self._loops is None:
@@ -162,8 +156,5 @@ def on_request(made: AnyTool) -> AnyTool:
     """The tool, offered only if a task names it."""
     fact = made.fact.model_copy(update={"on_request": True})
     return Tool(
-        fact=fact,
-        function=made.function,
-        arguments=made.arguments,
-        context_name=made.context_name,
+        fact=fact, function=made.function, arguments=made.arguments, context_name=made.context_name
     )

@@ -15,12 +15,7 @@ from perdure.adapters.tools.regex import Finder, finder, glob_matcher
 from perdure.domain.foundation.errors import ToolFailure
 from perdure.domain.llm.attachments import examined
 from perdure.domain.llm.file_signatures import media_type_of
-from perdure.domain.tools.definitions import (
-    OUTPUT_CAP_BYTES,
-    OUTPUT_CAP_LINES,
-    Showing,
-    ShownFile,
-)
+from perdure.domain.tools.definitions import OUTPUT_CAP_BYTES, OUTPUT_CAP_LINES, Showing, ShownFile
 from perdure.extending.tool_decorator import ToolContext, tool
 
 # Their many files would hide those of the workspace itself.

@@ -245,13 +245,7 @@ def _read_batch(
 
 
 def _signature(status: os.stat_result) -> Signature:
-    return (
-        status.st_ino,
-        status.st_size,
-        status.st_mtime_ns,
-        status.st_ctime_ns,
-        status.st_mode,
-    )
+    return (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_mode)
 
 
 def _remove_others(root: str, tree: Tree, present: Sequence[str]) -> None:

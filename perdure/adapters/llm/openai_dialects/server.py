@@ -20,12 +20,7 @@ NOT_STREAMED = (
 )
 # The provider's safety filter refused the prompt: that is an answer, not an error of the call.
 REFUSALS = frozenset(
-    {
-        "bio_policy",
-        "content_filter",
-        "content_policy_violation",
-        "misalignment_policy_violation",
-    }
+    {"bio_policy", "content_filter", "content_policy_violation", "misalignment_policy_violation"}
 )
 # The statuses with which servers answer a request that has a feature they do not know.
 NOT_TAKEN = frozenset({400, 404, 405, 415, 422, 501})

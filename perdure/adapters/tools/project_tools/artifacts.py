@@ -12,13 +12,7 @@ from perdure.adapters.tools.project_tools.scope import id_of, reach_of, shared
 from perdure.domain.foundation.errors import ToolFailure
 from perdure.domain.ports import BlobStore
 from perdure.domain.projects.ports import ArtifactStore
-from perdure.domain.projects.records import (
-    LEARNING,
-    LOOP_OUTPUT,
-    NOTE,
-    Artifact,
-    ScopeKind,
-)
+from perdure.domain.projects.records import LEARNING, LOOP_OUTPUT, NOTE, Artifact, ScopeKind
 from perdure.extending.tool_decorator import ToolContext, tool
 
 CONTENT_CHARACTERS = 1_000_000

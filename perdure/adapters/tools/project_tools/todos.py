@@ -155,8 +155,7 @@ def sprint_tools(
 
     @tool(name="sprint.update", idempotent=True)
     async def update(
-        context: ToolContext,
-        note: Annotated[str, Field(min_length=1, max_length=NOTE_CHARACTERS)],
+        context: ToolContext, note: Annotated[str, Field(min_length=1, max_length=NOTE_CHARACTERS)]
     ) -> str:
         """Replace the progress note of the current sprint; the next stages read it.
 

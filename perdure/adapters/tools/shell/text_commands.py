@@ -135,12 +135,7 @@ def wc(place: Place, given: Parsed) -> None:
     for path in given.operands:
         data = place.data(path)
         text = data.decode(errors="replace")
-        counts = {
-            "l": data.count(b"\n"),
-            "w": len(text.split()),
-            "m": len(text),
-            "c": len(data),
-        }
+        counts = {"l": data.count(b"\n"), "w": len(text.split()), "m": len(text), "c": len(data)}
         for key in keys:
             totals[key] += counts[key]
         place.put(" ".join([*(str(counts[key]) for key in keys), path]))
