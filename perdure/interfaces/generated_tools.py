@@ -79,8 +79,7 @@ async def find(store: MadeToolStore, wanted: str) -> GeneratedTool:
     found = await store.find(name) if name else ()
     if not found:
         raise NotFound(
-            f"There is no made tool {name[:80]!r}.",
-            cure="`perdure tools list` lists all.",
+            f"There is no made tool {name[:80]!r}.", cure="`perdure tools list` lists all."
         )
     if len(found) > 1:
         listed = ", ".join(f"{tool.name} {tool.hash[:12]} ({tool.state})" for tool in found[:6])

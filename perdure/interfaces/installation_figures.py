@@ -10,13 +10,7 @@ from datetime import datetime, timedelta
 
 from perdure.domain.foundation.errors import PerdureError, StoreError
 from perdure.domain.run import metrics
-from perdure.domain.run.figures import (
-    CallSums,
-    Figures,
-    Samples,
-    ServerLoad,
-    StoreFigures,
-)
+from perdure.domain.run.figures import CallSums, Figures, Samples, ServerLoad, StoreFigures
 from perdure.domain.run.metrics import Metric
 from perdure.interfaces.gateways import RunGateway
 

@@ -44,8 +44,7 @@ async def _nothing_said(services: Services, run: str) -> NotFound:
         return NotFound(f"{run} {told}", cure=f"Read theirs: {shown}{more}.")
     if ended:
         return NotFound(
-            f"{run} has ended without any message.",
-            cure=f"What happened: perdure history {run}.",
+            f"{run} has ended without any message.", cure=f"What happened: perdure history {run}."
         )
     return NotFound(
         f"{run} has no transcript yet.", cure=f"Try again later, or follow it: perdure watch {run}."

@@ -111,11 +111,7 @@ class Asking:
     """
 
     def __init__(
-        self,
-        session: Session,
-        services: Services,
-        keyboard: Keyboard,
-        picture: Picture,
+        self, session: Session, services: Services, keyboard: Keyboard, picture: Picture
     ) -> None:
         self._session = session
         self._services = services

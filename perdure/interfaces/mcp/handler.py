@@ -14,13 +14,7 @@ from pydantic import JsonValue
 from perdure.domain.foundation.errors import NotAllowed, PerdureError
 from perdure.domain.installation.access import ApiToken, IdempotencyRecord, Scope
 from perdure.domain.run.gates import Gate
-from perdure.domain.run.loop_api import (
-    ALL,
-    LoopAsk,
-    LoopControlled,
-    LoopRows,
-    LoopStarted,
-)
+from perdure.domain.run.loop_api import ALL, LoopAsk, LoopControlled, LoopRows, LoopStarted
 from perdure.domain.run.result import RunResult
 from perdure.domain.run.status import RunStatus
 from perdure.gateway.error_mapping import unknown_run

@@ -161,8 +161,7 @@ def _add_looking(server: MCPServer, site: McpSite) -> None:
     async def loop_list(
         context: Context,
         status: Annotated[
-            str | None,
-            Field(description="running, paused, waiting, completed, failed or stopped."),
+            str | None, Field(description="running, paused, waiting, completed, failed or stopped.")
         ] = None,
     ) -> LoopRows:
         """The newest loops, of one status or all."""

@@ -19,8 +19,7 @@ from perdure.interfaces.rest.scopes import require_harmless_loop, require_served
 PATH = f"{PREFIX}/definitions"
 router = APIRouter(prefix=PATH, tags=["definitions"], route_class=BoundedRoute)
 Workspace = Annotated[
-    str | None,
-    Query(max_length=4_000, description="Absolute path of a folder with definitions."),
+    str | None, Query(max_length=4_000, description="Absolute path of a folder with definitions.")
 ]
 IfMatch = Annotated[str | None, Header(max_length=200, description="The ETag that was read.")]
 

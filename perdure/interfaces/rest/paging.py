@@ -19,8 +19,7 @@ _TAG_BYTES = 16
 
 Limit = Annotated[int, Query(ge=1, le=LARGEST_PAGE, description="How many items a page has.")]
 CursorText = Annotated[
-    str | None,
-    Query(max_length=4_000, description="The `cursor` of the page before; opaque."),
+    str | None, Query(max_length=4_000, description="The `cursor` of the page before; opaque.")
 ]
 
 

@@ -139,13 +139,7 @@ async def list_runs(
         if not await caller.sees(site, root):
             raise unknown_run(root)
     wanted = RunFilter(
-        status=status,
-        kind=kind,
-        label=label,
-        outcome=outcome,
-        phase=phase,
-        root=root,
-        limit=limit,
+        status=status, kind=kind, label=label, outcome=outcome, phase=phase, root=root, limit=limit
     )
     pages = await cursors(site, "loops", wanted.model_dump(mode="json"), definition, text)
     found = await _searched(
@@ -232,10 +226,7 @@ async def edit(
 
 @router.delete("/{run}", status_code=204)
 async def delete(
-    site: Site,
-    _: Operator,
-    run: str,
-    if_match: Annotated[str | None, Header()] = None,
+    site: Site, _: Operator, run: str, if_match: Annotated[str | None, Header()] = None
 ) -> None:
     """Drop an ended run from server and store; what it spent stays in the books."""
     await known_run(site, run)

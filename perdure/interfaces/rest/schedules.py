@@ -122,11 +122,7 @@ async def resume_schedule(
 
 @router.post("/{schedule}/trigger")
 async def trigger_schedule(
-    request: Request,
-    site: Site,
-    caller: Operator,
-    schedule: Name,
-    idempotency_key: StartKey = None,
+    request: Request, site: Site, caller: Operator, schedule: Name, idempotency_key: StartKey = None
 ) -> Triggered:
     """Start its task once, now, also while it is paused; its overlap policy counts."""
     starts: Starts = request.app.state.starts

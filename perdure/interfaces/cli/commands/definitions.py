@@ -101,12 +101,7 @@ async def validate(file: Path, /, *, plugin: Plugins = (), session: Given) -> No
     notes = [line(("! ", WARN), note) for note in told]
     session.output.show(
         stack(line(("✓ ", GOOD), f"{file} is a valid task of kind {spec.kind}"), *notes),
-        {
-            "type": "valid",
-            "file": str(file),
-            "notes": told,
-            "spec": spec.model_dump(mode="json"),
-        },
+        {"type": "valid", "file": str(file), "notes": told, "spec": spec.model_dump(mode="json")},
     )
 
 

@@ -45,11 +45,7 @@ MEASURE_S = 600.0  # generous: a slow machine must not decide which arm wins
 
 
 async def demo(
-    *,
-    seeds: int | None = None,
-    plot: Path | None = None,
-    home: Path | None = None,
-    session: Given,
+    *, seeds: int | None = None, plot: Path | None = None, home: Path | None = None, session: Given
 ) -> int:
     """Watch a small model write a product page, checked and improved line by line.
 

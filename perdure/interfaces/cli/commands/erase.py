@@ -60,12 +60,7 @@ async def erase(
 
 
 async def _roots(
-    session: Session,
-    services: Services,
-    run: str | None,
-    *,
-    subject: str | None,
-    label: str | None,
+    session: Session, services: Services, run: str | None, *, subject: str | None, label: str | None
 ) -> list[str]:
     if run is not None:
         return [await services.gateway.resolve(run)]

@@ -160,12 +160,7 @@ async def pause(name: Name, /, *, session: Given) -> None:
 
 @experiment_app.command
 async def resume(
-    name: Name,
-    /,
-    *,
-    cost_usd: Decimal | None = None,
-    tokens: int | None = None,
-    session: Given,
+    name: Name, /, *, cost_usd: Decimal | None = None, tokens: int | None = None, session: Given
 ) -> None:
     """Go on after a pause, a stop or a spent budget; what has ended is not run again.
 

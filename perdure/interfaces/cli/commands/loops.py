@@ -28,11 +28,7 @@ loops_app = App(name="loops", help="Start, inspect and steer loops of roles.", v
 
 
 def loops_over(
-    session: Session,
-    services: Services,
-    *,
-    flags: Flags = NO_FLAGS,
-    workspace: str | None = None,
+    session: Session, services: Services, *, flags: Flags = NO_FLAGS, workspace: str | None = None
 ) -> LoopService:
     """Control over the loops of an installation, in the name of the current user."""
     return LoopService(

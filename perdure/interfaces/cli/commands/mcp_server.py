@@ -15,11 +15,7 @@ MCP_PORT = 8238
 
 
 async def mcp(
-    *,
-    http: bool = False,
-    port: int = MCP_PORT,
-    workspace: Path | None = None,
-    session: Given,
+    *, http: bool = False, port: int = MCP_PORT, workspace: Path | None = None, session: Given
 ) -> None:
     """Let other agents start and follow loops over the Model Context Protocol.
 

@@ -188,8 +188,7 @@ async def approve(proposed: Name, /, *, name: str | None = None, session: Given)
         await session.decided(services, "library_approved", f"skill {waiting.id}")
         told = f"{kept.name} is given to runs from now on, as version {kept.version}"
         session.output.show(
-            line(("✓ ", GOOD), told),
-            {"type": "skill", "changed": True, **entry_data(kept, now)},
+            line(("✓ ", GOOD), told), {"type": "skill", "changed": True, **entry_data(kept, now)}
         )
 
 

@@ -64,12 +64,7 @@ async def chaos(run: OneRun = LAST, /, *, session: Given) -> int:
         ended = await follow(session, services, resolved)
         after = await services.journal.rows(resolved)
         report = compare(
-            before,
-            after,
-            run=resolved,
-            killed=killed,
-            back_after_s=seconds,
-            outcome=ended.outcome,
+            before, after, run=resolved, killed=killed, back_after_s=seconds, outcome=ended.outcome
         )
         session.output.show(chaos_view(report), report)
         await show_result(session, services, ended)

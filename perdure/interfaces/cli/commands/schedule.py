@@ -16,11 +16,7 @@ from perdure.interfaces.cli.commands.parameters import Given
 from perdure.interfaces.cli.commands.patterns import interval_of
 from perdure.interfaces.cli.session import Session
 from perdure.interfaces.cli.views.layout import GOOD, line
-from perdure.interfaces.cli.views.schedules import (
-    schedule_view,
-    schedules_view,
-    triggered_view,
-)
+from perdure.interfaces.cli.views.schedules import schedule_view, schedules_view, triggered_view
 from perdure.submission.loading import store
 from perdure.submission.schedules import file_digest, schedule_plan
 from perdure.submission.types import NobodyJudges

@@ -191,11 +191,7 @@ async def add(run: OneRun, text: str, /, *, session: Given) -> int:
 
 
 async def steer(
-    session: Session,
-    runs: Sequence[str],
-    message: AnyMessage,
-    *,
-    kind: Kind | None = None,
+    session: Session, runs: Sequence[str], message: AnyMessage, *, kind: Kind | None = None
 ) -> int:
     """Send one verb to each named run, with a request id of its own; return the worst exit code."""
     async with session.connected() as services:

@@ -11,14 +11,7 @@ from perdure.domain.run.hooks import adaptation_lines
 from perdure.domain.run.result import BAD_OUTCOMES
 from perdure.domain.run.status import RunStatus
 from perdure.interfaces.cli.views.layout import BAD, DIM, GOOD, WARN, line
-from perdure.interfaces.formatting import (
-    duration,
-    model_name,
-    one_line,
-    plural,
-    score,
-    tokens,
-)
+from perdure.interfaces.formatting import duration, model_name, one_line, plural, score, tokens
 
 Data = Mapping[str, JsonValue]
 Teller = Callable[[Event, int | None], Text | None]

@@ -33,9 +33,7 @@ def tokens_view(tokens: Sequence[ApiToken], now: datetime) -> RenderableType:
         for token in tokens
     ]  # fmt: skip
     return table(
-        ("id", "name", "scopes", "state", "expires", "made", "used", "reaches"),
-        rows,
-        whole=("id",),
+        ("id", "name", "scopes", "state", "expires", "made", "used", "reaches"), rows, whole=("id",)
     )
 
 
