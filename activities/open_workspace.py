@@ -174,12 +174,7 @@ def _seat(seat: StageTools, tools: tuple[ToolDefinition, ...], grant: ToolGrant)
     names = offered.names if seat.allow is None or seat.allow else ()
     writes = any(changes_files(tool) for tool in offered.tools if tool.name in names)
     return grant.model_copy(
-        update={
-            "level": seat.level,
-            "allowed": names,
-            "writable": writes,
-            "orchestrates": False,
-        }
+        update={"level": seat.level, "allowed": names, "writable": writes, "orchestrates": False}
     )
 
 

@@ -35,11 +35,7 @@ from perdure.domain.specs import RUN_SPEC
 from perdure.domain.tools.workspaces import Workspaces
 
 CONFIDENCE = 0.5
-SORTS: dict[str, Sort] = {
-    "fact": "fact",
-    "heuristic": "heuristic",
-    "anti_pattern": "anti_pattern",
-}
+SORTS: dict[str, Sort] = {"fact": "fact", "heuristic": "heuristic", "anti_pattern": "anti_pattern"}
 
 
 class NoteKeeper:

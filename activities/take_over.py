@@ -187,11 +187,7 @@ class TakeOver:
     ) -> Orphan:
         settled = await self._settling.settle(SettleChildRequest(child=child, root=step.root))
         return Orphan(
-            id=child,
-            name=child_name(child, step.run),
-            kind=kind,
-            open=is_open,
-            spend=settled.spend,
+            id=child, name=child_name(child, step.run), kind=kind, open=is_open, spend=settled.spend
         )
 
 

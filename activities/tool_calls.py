@@ -222,6 +222,5 @@ class CallTool:
             if isinstance(error, StoreAway) and cancelled_by_shutdown():
                 raise  # the worker stops: an idempotent call is then made again
             raise ApplicationError(
-                f"{name} ran, but its result could not be stored: {error}",
-                type=EFFECT_UNCERTAIN,
+                f"{name} ran, but its result could not be stored: {error}", type=EFFECT_UNCERTAIN
             ) from error

@@ -55,10 +55,7 @@ class RefineLoop(ControlHandlers):
         # leaves the judges' costs in the budget.
         reserve = JudgingReserve(self.run, selection, JudgingCosts(self.run, selection, scoring))
         self.engine = Engine(
-            self.run,
-            selection=selection,
-            requirements=RefineRequirements(self.run),
-            bounds=reserve,
+            self.run, selection=selection, requirements=RefineRequirements(self.run), bounds=reserve
         )
         self.control = self.engine.control
         self.planning = PlanningStage(self.run, self.engine)

@@ -7,12 +7,7 @@ from perdure.domain.delegation.messages import Assignment
 from perdure.domain.delegation.plan import acceptance_of
 from perdure.domain.delegation.skills import resolve
 from perdure.domain.delegation.state import DelegationInput
-from perdure.domain.delegation.worker_specs import (
-    manager_spec,
-    tools_for,
-    worker_spec,
-    writes,
-)
+from perdure.domain.delegation.worker_specs import manager_spec, tools_for, worker_spec, writes
 from perdure.domain.run.spec import LoopInput, Placement
 from perdure.workflows.delegation_parts.run import DelegationRun
 from perdure.workflows.engine.child_runs import ChildSpec

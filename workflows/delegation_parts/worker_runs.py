@@ -23,11 +23,7 @@ from perdure.domain.delegation.repeat_detection import logical_worker
 from perdure.domain.delegation.results import WorkerReport
 from perdure.domain.delegation.skills import is_skill_file
 from perdure.domain.delegation.stall import compared_with
-from perdure.domain.delegation.worker_review import (
-    repair_text,
-    wants_critique,
-    wants_repair,
-)
+from perdure.domain.delegation.worker_review import repair_text, wants_critique, wants_repair
 from perdure.domain.delegation.worker_specs import Promotions, promotions
 from perdure.domain.foundation.plain_text import clipped_line
 from perdure.domain.generated_tools.tool_registry import SURE, tools_made
@@ -227,10 +223,7 @@ class WorkerRuns:
         activity_id = self.run.next_activity_id()
         handle = workflow.start_activity_method(
             ReadWork.read_work,
-            ReadWorkRequest(
-                work=tuple(work),
-                before=before.output if before is not None else None,
-            ),
+            ReadWorkRequest(work=tuple(work), before=before.output if before is not None else None),
             **activity_options.store_step(
                 self.run.site, activity_id=activity_id, summary=f"read {len(work)} results"
             ),

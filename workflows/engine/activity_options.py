@@ -153,24 +153,14 @@ def store_step(site: Placement, *, summary: str, activity_id: str | None = None)
 def notice(site: Placement, *, summary: str, activity_id: str) -> ActivityConfig:
     """A notice to people. A channel that does not answer must not hold up the run."""
     return _config(
-        site,
-        "notice",
-        queue=site.loops,
-        activity_id=activity_id,
-        summary=summary,
-        seconds=NOTICE_S,
+        site, "notice", queue=site.loops, activity_id=activity_id, summary=summary, seconds=NOTICE_S
     )
 
 
 def hook(site: Placement, *, summary: str, timeout_s: float, activity_id: str) -> ActivityConfig:
     """A user's function; `timeout_s` is the limit of one attempt."""
     return _config(
-        site,
-        "hook",
-        queue=site.tools,
-        activity_id=activity_id,
-        summary=summary,
-        seconds=timeout_s,
+        site, "hook", queue=site.tools, activity_id=activity_id, summary=summary, seconds=timeout_s
     )
 
 

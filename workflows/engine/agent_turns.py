@@ -245,13 +245,7 @@ class AgentTurns:
                 return await self.answers.end(state, self.limits.ending_of(called), role=role)
 
     def _ask(
-        self,
-        state: TurnState,
-        turns: Turns,
-        on_offer: tuple[str, ...],
-        *,
-        role: str,
-        phase: Phase,
+        self, state: TurnState, turns: Turns, on_offer: tuple[str, ...], *, role: str, phase: Phase
     ) -> ModelCallSpec:
         last = self._limits_of(state, turns, role=role).last_iteration
         # None stands for all tools: naming them in every request would grow each scheduled event.

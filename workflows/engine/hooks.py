@@ -134,10 +134,7 @@ class HookSteps:
                 RunHook.run_hook,
                 step,
                 **activity_options.hook(
-                    self.run.site,
-                    summary=summary,
-                    timeout_s=use.timeout_s,
-                    activity_id=activity_id,
+                    self.run.site, summary=summary, timeout_s=use.timeout_s, activity_id=activity_id
                 ),
             )
             # A run that was stopped still tells its hooks so, and waits for each as long as one

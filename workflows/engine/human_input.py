@@ -47,12 +47,7 @@ class HumanInput:
         asking = self.run.state.asking.get(kind)
         if asking is None:
             asking = self.open_gate(
-                kind,
-                prompt,
-                choices=choices,
-                free_text=free_text,
-                scores=scores,
-                details=details,
+                kind, prompt, choices=choices, free_text=free_text, scores=scores, details=details
             ).id
             self.run.state.asking = {**self.run.state.asking, kind: asking}
         gate = await self.answered(asking)

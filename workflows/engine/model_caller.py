@@ -263,12 +263,7 @@ class ModelCaller:
         return await self._settled(called, ask, model=model, activity_id=activity_id)
 
     def _allowance(
-        self,
-        ask: ModelCallSpec,
-        fit: CallFit,
-        *,
-        factor: float,
-        tries: ModelAttempts,
+        self, ask: ModelCallSpec, fit: CallFit, *, factor: float, tries: ModelAttempts
     ) -> Allowance:
         """What the activity may use, over all its attempts."""
         state = self.run.state
@@ -313,12 +308,7 @@ class ModelCaller:
         return await self.steps.await_step(plain, activity_id=activity_id)
 
     async def _settled(
-        self,
-        called: Performed,
-        ask: ModelCallSpec,
-        *,
-        model: str,
-        activity_id: str,
+        self, called: Performed, ask: ModelCallSpec, *, model: str, activity_id: str
     ) -> Tried:
         self.run.set_step(None)
         if isinstance(called, StepFailed):

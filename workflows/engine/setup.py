@@ -10,11 +10,7 @@ from perdure.activities.open_run import OpenRun
 from perdure.domain.budget import envelope as budgets
 from perdure.domain.foundation.errors import AlreadyBegun
 from perdure.domain.llm.transcript import TranscriptRef
-from perdure.domain.run.activity_messages import (
-    OpenRunReport,
-    OpenRunRequest,
-    OpenWorkspaceReport,
-)
+from perdure.domain.run.activity_messages import OpenRunReport, OpenRunRequest, OpenWorkspaceReport
 from perdure.domain.run.child_runs import commission_of
 from perdure.domain.run.spec import ROLES
 from perdure.domain.sight import reads_task

@@ -9,15 +9,8 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from temporalio import workflow
-from temporalio.exceptions import (
-    ActivityError,
-    ApplicationError,
-    CancelledError,
-    TimeoutType,
-)
-from temporalio.exceptions import (
-    TimeoutError as ActivityTimeout,
-)
+from temporalio.exceptions import ActivityError, ApplicationError, CancelledError, TimeoutType
+from temporalio.exceptions import TimeoutError as ActivityTimeout
 from temporalio.workflow import ActivityHandle
 
 from perdure.domain.foundation.errors import FolderGone

@@ -335,10 +335,7 @@ class ToolCalls:
             callrules.note_number(state.tallies, entry.call.name, settled.number)
         if settled.ref is not None and not self.calls.terms_of(entry).repeat_exempt:
             warning = callrules.note_result(
-                state.tallies,
-                entry,
-                result_hash=settled.ref.hash,
-                max_repeat=turns.max_tool_repeat,
+                state.tallies, entry, result_hash=settled.ref.hash, max_repeat=turns.max_tool_repeat
             )
             note = "\n".join(part for part in (note, warning and f"[{warning}]") if part)
         return ToolResultEntry(

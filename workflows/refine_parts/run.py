@@ -84,10 +84,7 @@ class RefineRun(Run[RefineSpec, RefineState]):
         if unknown:
             return f"judge.model: {', '.join(unknown)} is none of the models of this run"
         known = {*self.state.plugin_checks, *needs_of(self.rubric).checks.values()}
-        problems = (
-            *settings_problems(self.spec.refine, rubric),
-            *unknown_checks(rubric, known),
-        )
+        problems = (*settings_problems(self.spec.refine, rubric), *unknown_checks(rubric, known))
         return "; ".join(str(problem) for problem in problems)[:500] or None
 
     def edit(self, message: Amend) -> None:

@@ -14,9 +14,7 @@ from perdure.domain.roles.messages import ReadStageReport, ReadStageRequest
 from perdure.domain.roles.prompts import DECIDE_YOURSELF, answer_text
 from perdure.domain.roles.spec import compares_outputs
 from perdure.domain.roles.state import StageBinding
-from perdure.domain.run.activity_messages import (
-    OpenRunReport,
-)
+from perdure.domain.run.activity_messages import OpenRunReport
 from perdure.domain.turns.entries import SayEntry
 from perdure.domain.turns.guidance import in_force
 from perdure.domain.turns.records import IterationRecord, StageStatus
