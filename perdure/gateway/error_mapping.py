@@ -30,20 +30,12 @@ from perdure.domain.foundation.plain_text import said_in_words
 # A query that no worker takes ends with one of these: at our deadline, or at once if the server has
 # seen no poller for minutes.
 _NO_WORKER = frozenset(
-    {
-        RPCStatusCode.DEADLINE_EXCEEDED,
-        RPCStatusCode.CANCELLED,
-        RPCStatusCode.FAILED_PRECONDITION,
-    }
+    {RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED, RPCStatusCode.FAILED_PRECONDITION}
 )
 
 # Only these mean that the server is away; a server that refuses a request is there.
 _AWAY = frozenset(
-    {
-        RPCStatusCode.UNAVAILABLE,
-        RPCStatusCode.DEADLINE_EXCEEDED,
-        RPCStatusCode.CANCELLED,
-    }
+    {RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED}
 )
 _ATTRIBUTE = "search attribute"
 # Said of a call for a run too; that the run is not there, nobody knows then.

@@ -7,12 +7,7 @@ from time import monotonic
 
 from pydantic import JsonValue
 
-from perdure.domain.foundation.errors import (
-    NoReadyWorker,
-    NotFound,
-    ServiceUnavailable,
-    StoreError,
-)
+from perdure.domain.foundation.errors import NoReadyWorker, NotFound, ServiceUnavailable, StoreError
 from perdure.domain.ports import RecordStore
 from perdure.domain.run.events import Event
 from perdure.domain.run.messages import EventsQuery

@@ -12,12 +12,7 @@ from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.service import RPCError, RPCStatusCode
 
 from perdure.domain.budget.envelope import Money
-from perdure.domain.experiments.messages import (
-    ExperimentInput,
-    Progress,
-    Resumption,
-    TrialShape,
-)
+from perdure.domain.experiments.messages import ExperimentInput, Progress, Resumption, TrialShape
 from perdure.domain.experiments.plan import Entry, ExperimentBudget, Plan, trial_task
 from perdure.domain.experiments.status import ExperimentStatus
 from perdure.domain.experiments.store import (

@@ -87,11 +87,7 @@ def _first_state(
 
 
 def _require_fitting(
-    run: str,
-    before: Spec,
-    spec: Spec,
-    state: LoopState,
-    records: tuple[IterationRecord, ...],
+    run: str, before: Spec, spec: Spec, state: LoopState, records: tuple[IterationRecord, ...]
 ) -> None:
     """Refuse settings that the state cannot be continued with."""
     if spec.kind != before.kind:

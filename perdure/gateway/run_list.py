@@ -160,8 +160,7 @@ class Listing:
             raise await self._unknown(name)
         shown = ", ".join(found[:CANDIDATES]) + (" …" if len(found) > CANDIDATES else "")
         raise InvalidInput(
-            f"{name!r} is the beginning of {len(found)} run ids: {shown}.",
-            cure="Give more of it.",
+            f"{name!r} is the beginning of {len(found)} run ids: {shown}.", cure="Give more of it."
         )
 
     async def _starting_with(self, prefix: str) -> list[str]:

@@ -4,12 +4,7 @@ import asyncio
 from collections.abc import Sequence
 
 from perdure.domain.foundation.errors import PerdureError, ServiceUnavailable, StoreError
-from perdure.domain.foundation.names import (
-    OPEN_EXECUTION,
-    loops_queue,
-    models_queue,
-    tools_queue,
-)
+from perdure.domain.foundation.names import OPEN_EXECUTION, loops_queue, models_queue, tools_queue
 from perdure.domain.installation.model_rates import queue_of_rate
 from perdure.domain.ports import RecordStore
 from perdure.domain.run.figures import ClockLoad, QueueLoad, ServerLoad
@@ -68,9 +63,7 @@ class LoadReader:
         )
         ask = self._server.backlog
         decided, of_loops, *of_steps = await asyncio.gather(
-            ask(loops, workflows=True),
-            ask(loops),
-            *(ask(queue) for queue in (*models, *tools)),
+            ask(loops, workflows=True), ask(loops), *(ask(queue) for queue in (*models, *tools))
         )
         of_models, of_tools = of_steps[: len(models)], of_steps[len(models) :]
         return ServerLoad(

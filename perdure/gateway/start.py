@@ -147,9 +147,7 @@ class Starter:
             NotFound: the session or project is unknown.
         """
         asked = Wish(
-            run=run,
-            key=None if key is None else key_digest(key),
-            digest=digest_of(spec, beginning),
+            run=run, key=None if key is None else key_digest(key), digest=digest_of(spec, beginning)
         )
         standing = await self.claims.standing(asked)
         if standing.done is not None:
@@ -307,11 +305,7 @@ def order_of(
     """The workflow to start for a run, fresh or from a state; `again` for a retry."""
     goal = " ".join(spec.goal.split())
     label = spec.metadata.label
-    keywords = {
-        "PerdureKind": spec.kind,
-        "PerdureLifecycle": "running",
-        "PerdurePhase": "starting",
-    }
+    keywords = {"PerdureKind": spec.kind, "PerdureLifecycle": "running", "PerdurePhase": "starting"}
     if shown := told_label(label, mark=site.label_mark):
         # The server terminates a workflow whose search attribute is too long.
         keywords["PerdureLabel"] = shown[:SEARCH_ATTRIBUTE_LIMIT]

@@ -12,12 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from perdure.domain.foundation.errors import InvalidInput, PerdureError, ServiceUnavailable
-from perdure.domain.foundation.names import (
-    OPEN_EXECUTION,
-    TASK_QUEUE,
-    WORKFLOW_TYPES,
-    loops_queue,
-)
+from perdure.domain.foundation.names import OPEN_EXECUTION, TASK_QUEUE, WORKFLOW_TYPES, loops_queue
 from perdure.domain.ports import RecordStore
 from perdure.domain.run.status import StoredRun
 from perdure.domain.specs import KINDS

@@ -100,10 +100,7 @@ LIVELY = timedelta(seconds=75)
 
 
 _LEAVING = frozenset(
-    {
-        WorkerStatus.WORKER_STATUS_SHUTTING_DOWN,
-        WorkerStatus.WORKER_STATUS_SHUTDOWN,
-    }
+    {WorkerStatus.WORKER_STATUS_SHUTTING_DOWN, WorkerStatus.WORKER_STATUS_SHUTDOWN}
 )
 
 
