@@ -269,12 +269,7 @@ class Client:
         )
         spec = await store(changed, self.blobs)
         started = await self.gateway.fork(
-            run,
-            iteration,
-            spec,
-            run_id=run_id,
-            idempotency_key=idempotency_key,
-            by=self.by,
+            run, iteration, spec, run_id=run_id, idempotency_key=idempotency_key, by=self.by
         )
         return self._handle(started)
 

@@ -22,12 +22,7 @@ from perdure.interfaces.experiments.trial_rows import TrialRow, trial_rows
 from perdure.interfaces.gateways import ExperimentGateway
 from perdure.interfaces.python_arguments import EXPERIMENT, text, text_or_none, wrong
 from perdure.interfaces.services import Services
-from perdure.submission.experiments import (
-    experiment_of,
-    load_experiment,
-    more_entries,
-    stored_plan,
-)
+from perdure.submission.experiments import experiment_of, load_experiment, more_entries, stored_plan
 from perdure.submission.plain_values import plain_fields, plain_rows
 from perdure.submission.types import Surroundings
 

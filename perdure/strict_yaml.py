@@ -124,8 +124,7 @@ def parse(text: str, *, named: str, cure: str = CURE, most: int = MAX_NODES) -> 
         loaded = _loaded(text, most=most)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise InvalidInput(
-            f"{named} cannot be read as YAML or JSON: {_place(error)}.",
-            cure=cure,
+            f"{named} cannot be read as YAML or JSON: {_place(error)}.", cure=cure
         ) from error
     _require_plain(loaded, named=named, most=most)
     return _JSON.validate_python(loaded)

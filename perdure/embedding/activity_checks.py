@@ -63,9 +63,6 @@ def placed_check(made: CustomCheck, served: Served) -> CustomCheck:
     if made.activity is None:
         return made
     known = placed_target(
-        made.activity.target,
-        served,
-        what=f"the check {made.name}",
-        maker=activity_check.__name__,
+        made.activity.target, served, what=f"the check {made.name}", maker=activity_check.__name__
     )
     return replace(made, activity=replace(made.activity, target=known))

@@ -188,10 +188,7 @@ def named_check(function: Callable[..., object], *, name: str) -> CustomCheck:
             cure="Call it otherwise.",
         )
     return CustomCheck(
-        name=name,
-        function=function,
-        parameters=read.model,
-        adaptation_name=read.adaptation_name,
+        name=name, function=function, parameters=read.model, adaptation_name=read.adaptation_name
     )
 
 

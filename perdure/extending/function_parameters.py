@@ -123,8 +123,7 @@ def described(
         place = f"The parameter {name!r} of {what}" if name else f"A parameter of {what}"
         said = str(why).splitlines()[0].partition(". Set `")[0].rstrip(".")
         raise InvalidInput(
-            f"{place} has a type that no value of JSON can have: {said}.",
-            cure=f"Use {JSON_TYPES}.",
+            f"{place} has a type that no value of JSON can have: {said}.", cure=f"Use {JSON_TYPES}."
         ) from error
 
 

@@ -168,10 +168,7 @@ def tool(
             tags=tags,
         )
         return Tool(
-            fact=fact,
-            function=plain,
-            arguments=read.arguments,
-            context_name=read.context_name,
+            fact=fact, function=plain, arguments=read.arguments, context_name=read.context_name
         )
 
     return decorated("tool", function, decorate)

@@ -196,10 +196,7 @@ class Fleet:
     def tasks(self, queue: str) -> Worker:
         """The worker that opens runs which Temporal clients started with only a task."""
         return self._worker(
-            queue,
-            activities=[self.opening().open_task],
-            workflows=TASK_STARTS,
-            shared=True,
+            queue, activities=[self.opening().open_task], workflows=TASK_STARTS, shared=True
         )
 
     def _queues_of(self, models: Sequence[str]) -> dict[str, str]:
@@ -253,10 +250,7 @@ class Fleet:
             host_queue=self._host_queue,
         )
         make = MakeTool(
-            store=stores.made_tools,
-            blobs=stores.blobs,
-            sandbox=parts.sandbox,
-            host=self._tools,
+            store=stores.made_tools, blobs=stores.blobs, sandbox=parts.sandbox, host=self._tools
         )
         asked = AskedCalls(
             transcripts=stores.transcripts, frames=self._frames, workspaces=parts.workspaces

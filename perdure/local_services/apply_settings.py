@@ -9,12 +9,7 @@ from perdure.adapters.settings.variables import PREFIX, Settings
 from perdure.domain.foundation.errors import RuntimeUnavailable
 from perdure.domain.foundation.names import OPEN_EXECUTION
 from perdure.local_services.state import HomeFiles, RuntimeState
-from perdure.local_services.temporal_server import (
-    OPEN_OURS,
-    connect,
-    connect_named,
-    count_open,
-)
+from perdure.local_services.temporal_server import OPEN_OURS, connect, connect_named, count_open
 
 OnProgress = Callable[[str], None]
 # The prefixes of variables that change what a worker does.

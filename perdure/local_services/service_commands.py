@@ -172,12 +172,7 @@ def model_launch(settings: Settings, files: HomeFiles, *, port: int) -> ServiceC
 
 
 def codec_launch(
-    settings: Settings,
-    files: HomeFiles,
-    endpoints: Endpoints,
-    *,
-    port: int,
-    origins: Sequence[str],
+    settings: Settings, files: HomeFiles, endpoints: Endpoints, *, port: int, origins: Sequence[str]
 ) -> ServiceCommand:
     """The codec server; like a worker it needs the encryption key, and so the environment."""
     pages = [word for origin in origins for word in ("--origin", origin)]

@@ -119,10 +119,7 @@ async def stores_of(settings: Settings) -> AsyncGenerator[Stores]:
     """Open the stores of an installation for a check."""
     keys = encryption_keys(settings)
     opened = await open_stores(
-        settings.home,
-        settings.secret("database_url"),
-        encryption_keys=keys,
-        blobs=settings.blobs,
+        settings.home, settings.secret("database_url"), encryption_keys=keys, blobs=settings.blobs
     )
     try:
         yield opened

@@ -134,12 +134,7 @@ async def collect(
 
 
 async def _make_room(
-    stores: Stores,
-    gateway: RunGateway,
-    workspaces: Workspaces,
-    *,
-    now: datetime,
-    young: timedelta,
+    stores: Stores, gateway: RunGateway, workspaces: Workspaces, *, now: datetime, young: timedelta
 ) -> list[int]:
     """Delete unneeded blobs and folders without a write to the database; returns the sizes."""
     needs = _Needs(cutoff=now - young)
@@ -233,10 +228,7 @@ async def _unneeded(stores: Stores, needs: _Needs, *, now: datetime, erased: set
         else:
             sizes[address] = size
     return _Unneeded(
-        sizes=sizes,
-        kept=kept,
-        erased=erased & sizes.keys() | absent,
-        shared=erased & needed,
+        sizes=sizes, kept=kept, erased=erased & sizes.keys() | absent, shared=erased & needed
     )
 
 

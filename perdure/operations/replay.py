@@ -73,8 +73,7 @@ class Witness(Interceptor):
         self.said[:] = [one for one in self.said if all(one is not gone for gone in heard)]
 
     def workflow_interceptor_class(
-        self,
-        input: WorkflowInterceptorClassInput,
+        self, input: WorkflowInterceptorClassInput
     ) -> type[WorkflowInboundInterceptor]:
         witness = self
 

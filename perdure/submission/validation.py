@@ -114,17 +114,13 @@ IDLE: Mapping[str, str] = {
     "models.repair": _NO_ROLE,
 }
 
-AGENT_IDLE: Mapping[str, str] = {
-    "skills": "an agent run is given skills with `recall: true` alone",
-}
+AGENT_IDLE: Mapping[str, str] = {"skills": "an agent run is given skills with `recall: true` alone"}
 ROLES_IDLE: Mapping[str, str] = {
     "recall": "stages have the memory tools instead, each by its access",
     "skills": "stages have the skill tools instead, each by its access",
     "models.planner": "the stages of a definition have models of their own, or the executor's",
 }
-DELEGATION_IDLE: Mapping[str, str] = {
-    "models.planner": "the manager plans itself",
-}
+DELEGATION_IDLE: Mapping[str, str] = {"models.planner": "the manager plans itself"}
 
 
 def idle_notes(given: Fields) -> tuple[str, ...]:
