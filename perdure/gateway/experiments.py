@@ -31,7 +31,7 @@ from perdure.domain.foundation.errors import (
     Unreadable,
 )
 from perdure.domain.foundation.names import EXPERIMENT_WORKFLOW, loops_queue
-from perdure.domain.foundation.problems import nearest_name, shown
+from perdure.domain.foundation.problems import did_you_mean, shown
 from perdure.domain.ports import RecordStore
 from perdure.domain.run.spec import Placement
 from perdure.domain.specs import RUN_SPEC
@@ -118,8 +118,7 @@ class Experiments:
                 f"{name!r} is the beginning of {len(found)} experiments: {', '.join(found[:5])}.",
                 cure="Give more of it.",
             )
-        near = nearest_name(name, known)
-        hint = f" Did you mean {near}?" if near else ""
+        hint = did_you_mean(name, known)
         raise NotFound(f"There is no experiment {name!r}.{hint}", cure="perdure experiment list")
 
     async def list(

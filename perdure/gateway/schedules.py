@@ -33,7 +33,7 @@ from perdure.domain.foundation.errors import (
     Unreadable,
 )
 from perdure.domain.foundation.names import schedule_id
-from perdure.domain.foundation.problems import nearest_name
+from perdure.domain.foundation.problems import did_you_mean
 from perdure.domain.ports import RecordStore
 from perdure.domain.run.fairness import Turn
 from perdure.domain.schedules.plan import SchedulePlan, month_of
@@ -225,8 +225,7 @@ class Schedules:
     async def _stored(self, name: str) -> StoredSchedule:
         found = await self.store.get(name)
         if found is None or found.deleted_at is not None:
-            near = nearest_name(name, [one.name for one in await self.store.list()])
-            hint = f" Did you mean {near}?" if near else ""
+            hint = did_you_mean(name, [one.name for one in await self.store.list()])
             raise NotFound(f"There is no schedule {name!r}.{hint}", cure="perdure schedule list")
         return found
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel, JsonValue, TypeAdapter
 from perdure.domain.agent.spec import AgentSpec
 from perdure.domain.delegation.spec import DelegationSpec
 from perdure.domain.foundation.errors import InvalidInput
-from perdure.domain.foundation.problems import nearest_name
+from perdure.domain.foundation.problems import did_you_mean
 from perdure.domain.refine.spec import RefineSpec
 from perdure.domain.roles.definition import LoopDefinition
 from perdure.domain.roles.spec import RolesSpec
@@ -56,8 +56,7 @@ def schema_of(name: str, more: Models | None = None) -> Schema:
     """
     known = schemas(more)
     if name not in known:
-        near = nearest_name(name, known)
-        hint = f" Did you mean {near}?" if near else ""
+        hint = did_you_mean(name, known)
         raise InvalidInput(
             f"There is no schema {name!r}.{hint}", cure=f"There are {', '.join(known)}."
         )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from perdure.adapters.definitions.folder import LoopFolder, role_file, stored, taken
 from perdure.domain.foundation.errors import NotAllowed, NotFound, PreconditionRequired
-from perdure.domain.foundation.problems import nearest_name
+from perdure.domain.foundation.problems import did_you_mean
 from perdure.domain.roles.definition_library import Library, RoleFile, StoredDefinition, refusal
 from perdure.domain.roles.parse_definition import Fields
 from perdure.strict_yaml import parse
@@ -97,8 +97,7 @@ class LoopFiles:
     def _get(self, name: str, workspace: str | None) -> StoredDefinition:
         known = self._library(workspace).definitions
         if name not in known:
-            near = nearest_name(name, known)
-            hint = f" Did you mean {near}?" if near else ""
+            hint = did_you_mean(name, known)
             raise NotFound(
                 f"There is no loop definition {name!r}.{hint}",
                 cure=f"There are: {', '.join(known)}.",

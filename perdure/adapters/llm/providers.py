@@ -14,7 +14,7 @@ from perdure.adapters.llm.error_kinds import refused
 from perdure.adapters.llm.model_names import ModelName, lacking_package
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.names import COMPATIBLE
-from perdure.domain.foundation.problems import nearest_name
+from perdure.domain.foundation.problems import did_you_mean
 from perdure.domain.llm.errors import ModelError
 from perdure.domain.llm.requests import ModelProfile, ModelReply, ModelRequest
 from perdure.domain.ports import ModelClient, UsageSoFar, unheard
@@ -125,8 +125,7 @@ class ProviderModels:
     def _check(self, named: ModelName, model: str) -> None:
         servers = self._access.servers
         if named.server not in servers:
-            near = nearest_name(named.server, servers)
-            hint = f" Did you mean {near}?" if near else ""
+            hint = did_you_mean(named.server, servers)
             known = ", ".join(sorted(servers)) or "none"
             raise InvalidInput(
                 f"{model}: PERDURE_PROVIDERS has no server {named.server!r}; it has {known}.{hint}",

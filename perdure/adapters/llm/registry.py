@@ -24,7 +24,7 @@ from perdure.adapters.llm.scripted import ScriptedModel
 from perdure.adapters.logging.redacting import told
 from perdure.adapters.plugin_modules import installed_plugins
 from perdure.domain.foundation.errors import InvalidInput
-from perdure.domain.foundation.problems import nearest_name
+from perdure.domain.foundation.problems import did_you_mean
 from perdure.domain.llm.errors import ModelError
 from perdure.domain.llm.requests import ModelProfile, ModelReply, ModelRequest
 from perdure.domain.ports import BlobStore, ModelClient, RecordStore, UsageSoFar, unheard
@@ -258,8 +258,7 @@ class ModelCatalog:
 
     def _unknown(self, model: str) -> InvalidInput:
         names = [*self._prices.known_names(), *self._further]
-        near = nearest_name(model, names)
-        hint = f" Did you mean {near}?" if near else ""
+        hint = did_you_mean(model, names)
         return InvalidInput(
             f"No model is called {model}.{hint}",
             cure="Name a Claude model, one with its provider in front (`openai:…`, "

@@ -18,7 +18,7 @@ from perdure.adapters.settings.files import (
 from perdure.adapters.settings.layers import names_in, variables_of
 from perdure.adapters.settings.variables import Settings
 from perdure.domain.foundation.errors import InvalidInput
-from perdure.domain.foundation.problems import nearest_name
+from perdure.domain.foundation.problems import did_you_mean
 from perdure.domain.installation.configuration import Setting
 
 HIDDEN = "(set, not shown)"
@@ -60,8 +60,7 @@ class ConfigFiles:
         """
         key = name.lower().removeprefix("perdure_")
         if key not in KNOWN:
-            near = nearest_name(key, KNOWN)
-            hint = f" Did you mean {near}?" if near else ""
+            hint = did_you_mean(key, KNOWN)
             raise InvalidInput(
                 f"There is no setting {name!r}.{hint}", cure="`perdure config` lists them all."
             )

@@ -228,6 +228,12 @@ def nearest_name(name: str, names: Iterable[str]) -> str | None:
     return close[0] if close else None
 
 
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """A sentence that names what a typo probably meant, with a space before it; empty for none."""
+    near = nearest_name(name, names)
+    return f" Did you mean {near}?" if near else ""
+
+
 def shown(value: object) -> str:
     """A found value in a message, short."""
     try:

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.foundation.errors import InvalidInput, NotAllowed
-from perdure.domain.foundation.problems import nearest_name
+from perdure.domain.foundation.problems import did_you_mean
 
 Scope = Literal["read", "operate", "answer", "execute", "admin"]
 SCOPES: tuple[Scope, ...] = ("read", "operate", "answer", "execute", "admin")
@@ -207,8 +207,7 @@ def scopes_of(names: Iterable[str]) -> tuple[Scope, ...]:
     """
     wanted = set(names)
     if unknown := sorted(wanted - set(SCOPES)):
-        near = nearest_name(unknown[0], SCOPES)
-        hint = f" Did you mean {near}?" if near else ""
+        hint = did_you_mean(unknown[0], SCOPES)
         raise InvalidInput(
             f"There is no scope {unknown[0]!r}.{hint}", cure=f"There are {', '.join(SCOPES)}."
         )

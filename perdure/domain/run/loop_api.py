@@ -13,7 +13,7 @@ from perdure.domain.budget.envelope import Reservation
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.json_extraction import read_json
-from perdure.domain.foundation.problems import nearest_name
+from perdure.domain.foundation.problems import did_you_mean
 from perdure.domain.run.status import RunStatus
 
 LoopAction = Literal["pause", "resume", "stop", "retry"]
@@ -159,8 +159,7 @@ def action_of(word: str) -> LoopAction:
     for action in ACTIONS:
         if word == action:
             return action
-    near = nearest_name(word, ACTIONS)
-    hint = f" Did you mean {near}?" if near else ""
+    hint = did_you_mean(word, ACTIONS)
     raise InvalidInput(
         f"action: found {word[:40]!r}.{hint}",
         cure=f"There are {', '.join(ACTIONS)}; people alone answer gates.",
@@ -171,8 +170,7 @@ def status_of(word: str | None) -> str | None:
     """A status to list by; raises `InvalidInput` with the nearest one."""
     if word is None or word in STATUSES:
         return word
-    near = nearest_name(word, STATUSES)
-    hint = f" Did you mean {near}?" if near else ""
+    hint = did_you_mean(word, STATUSES)
     raise InvalidInput(
         f"status: found {word[:40]!r}.{hint}", cure=f"There are {', '.join(STATUSES)}."
     )

@@ -9,7 +9,13 @@ from mcp.types import CallToolResult, InputRequiredResult, ToolAnnotations
 from pydantic import Field, JsonValue, ValidationError
 
 from perdure.domain.foundation.base import FrozenModel
-from perdure.domain.foundation.problems import Problem, nearest_name, problems_of, shown
+from perdure.domain.foundation.problems import (
+    Problem,
+    did_you_mean,
+    nearest_name,
+    problems_of,
+    shown,
+)
 from perdure.domain.run.loop_api import (
     LoopAsk,
     LoopControlled,
@@ -66,8 +72,7 @@ def _no_field(field: str, fields: Sequence[str]) -> Problem:
 
 
 def _unknown(name: str, known: Sequence[str]) -> str:
-    near = nearest_name(name, known)
-    hint = f" Did you mean {near}?" if near else ""
+    hint = did_you_mean(name, known)
     return f"There is no tool {name[:80]!r}.{hint} There are: {', '.join(known)}."
 
 

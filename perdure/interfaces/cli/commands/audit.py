@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from perdure.domain.foundation.errors import InvalidInput
-from perdure.domain.foundation.problems import nearest_name
+from perdure.domain.foundation.problems import did_you_mean
 from perdure.domain.run.audit import Action, AuditEntry, AuditFilter, Outcome
 from perdure.interfaces.cli.commands.parameters import Given
 from perdure.interfaces.cli.commands.patterns import interval_of
@@ -99,8 +99,7 @@ def _action(name: str) -> Action:
     for action in ACTIONS:
         if action == name.replace("-", "_"):
             return action
-    near = nearest_name(name, ACTIONS)
-    hint = f" Did you mean {near}?" if near else ""
+    hint = did_you_mean(name, ACTIONS)
     raise InvalidInput(
         f"--action {name!r} is not an action of the audit trail.{hint}",
         cure=f"One of: {', '.join(ACTIONS)}.",

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from rich.console import RenderableType
 
 from perdure.domain.foundation.errors import InvalidInput, NotFound
-from perdure.domain.foundation.problems import nearest_name
+from perdure.domain.foundation.problems import did_you_mean
 from perdure.domain.installation.configuration import Setting
 from perdure.interfaces.cli.commands.parameters import Given
 from perdure.interfaces.cli.session import Session
@@ -82,8 +82,7 @@ def _named(name: str, found: Sequence[Setting]) -> Setting:
     key = name.lower().removeprefix("perdure_")
     if key in known:
         return known[key]
-    near = nearest_name(key, known)
-    hint = f" Did you mean {near}?" if near else ""
+    hint = did_you_mean(key, known)
     raise NotFound(f"There is no setting {name!r}.{hint}", cure="`perdure config` lists them all.")
 
 

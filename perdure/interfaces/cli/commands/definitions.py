@@ -4,7 +4,7 @@ from pathlib import Path
 
 from perdure.domain.evaluation.conditions import past_moments
 from perdure.domain.foundation.errors import NotAllowed, NotFound, ServiceUnavailable, StoreError
-from perdure.domain.foundation.problems import nearest_name
+from perdure.domain.foundation.problems import did_you_mean
 from perdure.domain.roles.definition_library import Library, StoredDefinition, refusal
 from perdure.domain.roles.spec import RolesSpec
 from perdure.domain.worker_requirements import only_a_worker_knows
@@ -148,8 +148,7 @@ def _known_task(name: str, library: Library) -> Definition:
     tasks = definition_names(DEFINITIONS)
     if bare in tasks:
         return definition(bare)
-    near = nearest_name(bare, (*tasks, *library.definitions))
-    hint = f" Did you mean {near}?" if near else ""
+    hint = did_you_mean(bare, (*tasks, *library.definitions))
     raise NotFound(
         f"There is no task or loop {bare!r}.{hint}",
         cure=f"Tasks: {', '.join(tasks)}. Loops: {', '.join(library.definitions)}.",

@@ -7,7 +7,7 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from perdure.domain.foundation.errors import NotFound, StoreError
-from perdure.domain.foundation.problems import nearest_name
+from perdure.domain.foundation.problems import did_you_mean
 from perdure.domain.memory.entries import Kind, MemoryEntry, OldText, Skill
 from perdure.domain.memory.ranking import rank
 from perdure.domain.memory.store import MemoryStore
@@ -242,8 +242,7 @@ def _earlier(skill: Skill, version: int) -> OldText:
 async def _skill(memory: MemoryStore, name: str) -> Skill:
     found = await memory.skill(name)
     if found is None:
-        near = nearest_name(name, [skill.name for skill in await _skills(memory, None)])
-        hint = f" Did you mean {near}?" if near else ""
+        hint = did_you_mean(name, [skill.name for skill in await _skills(memory, None)])
         raise NotFound(
             f"There is no skill {name!r}.{hint}", cure="`perdure skills list` shows all of them."
         )

@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 from perdure.domain.budget.envelope import BudgetLimits
 from perdure.domain.foundation.errors import InvalidInput
-from perdure.domain.foundation.problems import nearest_name
+from perdure.domain.foundation.problems import did_you_mean
 from perdure.interfaces.cli.session import Session
 from perdure.strict_yaml import parse
 
@@ -38,8 +38,7 @@ def _limit(item: str) -> tuple[str, JsonValue]:
     name, found, value = item.partition("=")
     name, value = (name.strip(), value.strip()) if found else ("cost_usd", name.strip())
     if name not in BudgetLimits.model_fields:
-        near = nearest_name(name, BudgetLimits.model_fields)
-        hint = f" Did you mean {near}?" if near else ""
+        hint = did_you_mean(name, BudgetLimits.model_fields)
         raise InvalidInput(f"--budget {item}: there is no limit {name!r}.{hint}", cure=CURE)
     if name != "cost_usd":
         return name, _plain(item, value)
