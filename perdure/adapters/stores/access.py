@@ -37,20 +37,17 @@ class SqlAccess:
             "runs": "\n".join(token.runs),
             "folders": "\n".join(token.folders),
         }
-        async with self._database.write() as connection:
-            await connection.execute(self._database.insert(api_tokens).values(values))
+        await self._database.change(self._database.insert(api_tokens).values(values))
 
     async def token(self, token_id: str) -> ApiToken | None:
         query = select(api_tokens).where(api_tokens.c.id == token_id)
-        async with self._database.read() as connection:
-            row = (await connection.execute(query)).mappings().first()
+        row = await self._database.row(query)
         return None if row is None else _token(dict(row))
 
     async def session_token(self, token_id: str, *, session: str) -> ApiToken | None:
         ended = exists().where(ended_sessions.c.id == session)
         query = select(api_tokens).where(api_tokens.c.id == token_id, ~ended)
-        async with self._database.read() as connection:
-            row = (await connection.execute(query)).mappings().first()
+        row = await self._database.row(query)
         return None if row is None else _token(dict(row))
 
     async def end_session(self, session: str, *, until: datetime, now: datetime) -> None:
@@ -62,27 +59,23 @@ class SqlAccess:
 
     async def tokens(self) -> list[ApiToken]:
         query = select(api_tokens).order_by(api_tokens.c.created_at, api_tokens.c.id)
-        async with self._database.read() as connection:
-            return [_token(dict(row)) for row in (await connection.execute(query)).mappings()]
+        return [_token(dict(row)) for row in await self._database.rows(query)]
 
     async def rotate_token(self, token: ApiToken, *, instead_of: str) -> bool:
         same = (api_tokens.c.id == token.id, api_tokens.c.digest == instead_of)
         kept = {"name", "digest", "expires_at", "former_digest", "former_until"}
         new = token.model_dump(include=kept) | {"scopes": " ".join(token.scopes)}
         change = update(api_tokens).where(*same, api_tokens.c.revoked_at.is_(None)).values(new)
-        async with self._database.write() as connection:
-            return (await connection.execute(change)).rowcount == 1
+        return await self._database.change(change) == 1
 
     async def revoke_token(self, token_id: str, *, at: datetime) -> bool:
         usable = (api_tokens.c.id == token_id, api_tokens.c.revoked_at.is_(None))
         change = update(api_tokens).where(*usable).values(revoked_at=at)
-        async with self._database.write() as connection:
-            return (await connection.execute(change)).rowcount == 1
+        return await self._database.change(change) == 1
 
     async def note_use(self, token_id: str, *, at: datetime) -> None:
         change = update(api_tokens).where(api_tokens.c.id == token_id).values(last_used_at=at)
-        async with self._database.write() as connection:
-            await connection.execute(change)
+        await self._database.change(change)
 
     async def claim_start(self, wanted: IdempotencyRecord) -> IdempotencyRecord:
         new = self._database.insert(api_starts).values(wanted.model_dump())
@@ -97,8 +90,7 @@ class SqlAccess:
 
     async def started_by(self, run: str) -> IdempotencyRecord | None:
         query = select(api_starts).where(api_starts.c.run == run)
-        async with self._database.read() as connection:
-            row = (await connection.execute(query)).mappings().first()
+        row = await self._database.row(query)
         return None if row is None else IdempotencyRecord.model_validate(dict(row))
 
     async def settle_start(self, claim: str, *, run: str | None, why: str) -> bool:
@@ -111,23 +103,19 @@ class SqlAccess:
             return True
 
     async def forget_start(self, run: str) -> None:
-        async with self._database.write() as connection:
-            await connection.execute(delete(api_starts).where(api_starts.c.run == run))
+        await self._database.change(delete(api_starts).where(api_starts.c.run == run))
 
     async def note_requester(self, source: str, token_id: str, *, at: datetime) -> None:
         new = self._database.insert(api_requesters).values(source=source, token=token_id, at=at)
-        async with self._database.write() as connection:
-            await connection.execute(new.on_conflict_do_nothing())
+        await self._database.change(new.on_conflict_do_nothing())
 
     async def requesters(self, sources: Collection[str]) -> frozenset[str]:
         query = select(api_requesters.c.token).where(api_requesters.c.source.in_(sources))
-        async with self._database.read() as connection:
-            return frozenset(await connection.scalars(query))
+        return frozenset(await self._database.values(query))
 
     async def signing_key(self) -> bytes:
         query = select(signing_keys.c.key).where(signing_keys.c.slot == 1)
-        async with self._database.read() as connection:
-            known = await connection.scalar(query)
+        known = await self._database.value(query)
         if known is not None:
             return bytes(known)
         made = self._database.insert(signing_keys).values(
@@ -158,8 +146,7 @@ class SqlAudit:
         self._database = database
 
     async def put(self, entry: AuditEntry) -> None:
-        async with self._database.write() as connection:
-            await connection.execute(insert(audit).values(entry.model_dump()))
+        await self._database.change(insert(audit).values(entry.model_dump()))
 
     async def entries(self, wanted: AuditFilter) -> list[AuditEntry]:
         row, later, same = audit, audit.alias("later"), audit.alias("same")
@@ -183,16 +170,11 @@ class SqlAudit:
                 equal = and_(row.c.last_at == place.last_at, row.c.id > place.id)
                 query = query.where(or_(row.c.last_at < place.last_at, equal))
         query = query.where(~newer).order_by(row.c.last_at.desc(), row.c.id).limit(wanted.limit)
-        async with self._database.read() as connection:
-            rows = (await connection.execute(query)).mappings()
-            return [AuditEntry.model_validate(dict(found)) for found in rows]
+        rows = await self._database.rows(query)
+        return [AuditEntry.model_validate(dict(found)) for found in rows]
 
     async def mark(self) -> int:
-        async with self._database.read() as connection:
-            return await connection.scalar(select(func.max(audit.c.seq))) or 0
+        return await self._database.value(select(func.max(audit.c.seq))) or 0
 
     async def forget(self, *, before: datetime) -> int:
-        async with self._database.write() as connection:
-            return (
-                await connection.execute(delete(audit).where(audit.c.last_at < before))
-            ).rowcount
+        return await self._database.change(delete(audit).where(audit.c.last_at < before))

@@ -1,11 +1,24 @@
 """One database behind all stores: transactions, migrations, and errors in plain words."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from sqlite3 import Error as SqliteError
-from typing import Self
+from typing import Self, TypeVar
 
-from sqlalchemy import URL, Column, ColumnElement, Connection, Engine, Table, and_, make_url, text
+from sqlalchemy import (
+    URL,
+    Column,
+    ColumnElement,
+    Connection,
+    Engine,
+    Executable,
+    RowMapping,
+    Select,
+    Table,
+    and_,
+    make_url,
+    text,
+)
 from sqlalchemy.exc import (
     ArgumentError,
     DataError,
@@ -22,6 +35,8 @@ from perdure.adapters.stores.migrations import is_current, migrate
 from perdure.adapters.stores.postgresql import PostgresqlDialect
 from perdure.adapters.stores.sqlite import SqliteDialect
 from perdure.domain.foundation.errors import InvalidInput, PerdureError, StoreAway, StoreError
+
+T = TypeVar("T")
 
 # The last code point, which no name contains: it ends the range of texts with one prefix.
 LAST = "\U0010ffff"
@@ -109,6 +124,31 @@ class Database:
         with _Translated(self._dialect, self._place):
             async with self._engine.connect() as connection:
                 yield connection
+
+    async def rows(self, query: Executable) -> Sequence[RowMapping]:
+        """All rows of one query."""
+        async with self.read() as connection:
+            return (await connection.execute(query)).mappings().all()
+
+    async def row(self, query: Executable) -> RowMapping | None:
+        """The first row of one query."""
+        async with self.read() as connection:
+            return (await connection.execute(query)).mappings().first()
+
+    async def values(self, query: Select[T]) -> list[T]:
+        """The first column of all rows of one query."""
+        async with self.read() as connection:
+            return list(await connection.scalars(query))
+
+    async def value(self, query: Select[T]) -> T | None:
+        """The first column of the first row of one query."""
+        async with self.read() as connection:
+            return await connection.scalar(query)
+
+    async def change(self, statement: Executable) -> int:
+        """Run one statement in a transaction of its own; returns how many rows it changed."""
+        async with self.write() as connection:
+            return (await connection.execute(statement)).rowcount
 
     async def write_whole(self, work: Work[R]) -> R:
         """Run a function in a transaction that may write; with SQLite far cheaper than `write`.

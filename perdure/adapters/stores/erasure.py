@@ -92,9 +92,7 @@ class SqlErasure:
         return await self._roots(query.order_by(columns.id).limit(limit))
 
     async def _roots(self, query: Executable) -> list[RootRun]:
-        async with self._database.read() as connection:
-            found = await connection.execute(query)
-            return [RootRun.model_validate(dict(row)) for row in found.mappings()]
+        return [RootRun.model_validate(dict(row)) for row in await self._database.rows(query)]
 
     async def tree(self, root: str) -> Sequence[StoredRun]:
         named = select(run_rows).where(run_rows.c.id.in_((root, learn_run_id(root))))
@@ -110,9 +108,7 @@ class SqlErasure:
 
     async def tombstones(self, root: str) -> Sequence[Tombstone]:
         query = select(tombstones).where(tombstones.c.root == root).order_by(tombstones.c.run)
-        async with self._database.read() as connection:
-            found = await connection.execute(query)
-            return [Tombstone.model_validate(dict(row)) for row in found.mappings()]
+        return [Tombstone.model_validate(dict(row)) for row in await self._database.rows(query)]
 
     async def named(self, runs: Sequence[str]) -> set[str]:
         found: set[str] = set()
@@ -158,8 +154,7 @@ class SqlErasure:
         )
 
     async def done(self, root: str) -> None:
-        async with self._database.write() as connection:
-            await connection.execute(delete(erasures).where(erasures.c.root == root))
+        await self._database.change(delete(erasures).where(erasures.c.root == root))
 
     async def mark(
         self, stones: Sequence[Tombstone], addresses: Sequence[str], *, root: str, at: datetime
@@ -179,14 +174,12 @@ class SqlErasure:
         query = select(erased_blobs.c.address)
         if root:
             query = query.where(erased_blobs.c.root == root)
-        async with self._database.read() as connection:
-            return set(await connection.scalars(query))
+        return set(await self._database.values(query))
 
     async def unmark(self, addresses: Sequence[str]) -> None:
         for start in range(0, len(addresses), PAGE):
             gone = erased_blobs.c.address.in_(addresses[start : start + PAGE])
-            async with self._database.write() as connection:
-                await connection.execute(delete(erased_blobs).where(gone))
+            await self._database.change(delete(erased_blobs).where(gone))
 
     async def drop(self, runs: Sequence[str]) -> ForgottenEntries:
         names = list(runs)

@@ -59,9 +59,7 @@ class SqlExperiments:
             return True
 
     async def get(self, id: str) -> StoredExperiment | None:
-        async with self._database.read() as connection:
-            found = await connection.execute(select(experiments).where(experiments.c.id == id))
-            row = found.mappings().first()
+        row = await self._database.row(select(experiments).where(experiments.c.id == id))
         return None if row is None else _experiment(row)
 
     async def list(
@@ -74,16 +72,14 @@ class SqlExperiments:
             query = query.where(
                 or_(older, and_(row.created_at == after.created_at, row.id > after.id))
             )
-        async with self._database.read() as connection:
-            rows = (await connection.execute(query.limit(limit))).mappings().all()
+        rows = await self._database.rows(query.limit(limit))
         return [_listed(row) for row in rows]
 
     async def put_plan(self, id: str, plan: Plan) -> None:
         told = plan.model_dump_json(by_alias=True)
-        async with self._database.write() as connection:
-            await connection.execute(
-                update(experiments).where(experiments.c.id == id).values(plan=told)
-            )
+        await self._database.change(
+            update(experiments).where(experiments.c.id == id).values(plan=told)
+        )
 
     async def add_entries(self, id: str, entries: Sequence[Entry], *, after: int) -> bool:
         async with self._database.write() as connection:
@@ -102,16 +98,14 @@ class SqlExperiments:
     async def entry(self, id: str, position: int) -> Entry | None:
         inputs = experiment_inputs.c
         query = select(inputs.entry).where(inputs.experiment == id, inputs.position == position)
-        async with self._database.read() as connection:
-            found = await connection.scalar(query)
+        found = await self._database.value(query)
         return None if found is None else _entry(found, id, position)
 
     async def entries(self, id: str) -> Sequence[Entry]:
         inputs = experiment_inputs.c
         query = select(inputs.entry).where(inputs.experiment == id).order_by(inputs.position)
-        async with self._database.read() as connection:
-            rows = enumerate(await connection.scalars(query))
-            return [_entry(text, id, position) for position, text in rows]
+        rows = enumerate(await self._database.values(query))
+        return [_entry(text, id, position) for position, text in rows]
 
     async def put_trial(self, id: str, trial: Trial) -> None:
         row = {
@@ -126,21 +120,18 @@ class SqlExperiments:
             index_elements=("experiment", "number"),
             set_={name: insert.excluded[name] for name in row.keys() - {"experiment", "number"}},
         )
-        async with self._database.write() as connection:
-            await connection.execute(replace)
+        await self._database.change(replace)
 
     async def trial(self, id: str, number: int) -> Trial | None:
         trials = experiment_trials.c
         query = select(trials.trial).where(trials.experiment == id, trials.number == number)
-        async with self._database.read() as connection:
-            found = await connection.scalar(query)
+        found = await self._database.value(query)
         return None if found is None else _trial(found, id)
 
     async def trials(self, id: str) -> Sequence[Trial]:
         trials = experiment_trials.c
         query = select(trials.trial).where(trials.experiment == id).order_by(trials.number)
-        async with self._database.read() as connection:
-            return [_trial(text, id) for text in await connection.scalars(query)]
+        return [_trial(text, id) for text in await self._database.values(query)]
 
     async def totals(self, ids: Sequence[str]) -> Mapping[str, Totals]:
         trials = experiment_trials.c
@@ -156,8 +147,7 @@ class SqlExperiments:
             .where(trials.experiment.in_(ids))
             .group_by(trials.experiment)
         )
-        async with self._database.read() as connection:
-            rows = (await connection.execute(query)).mappings().all()
+        rows = await self._database.rows(query)
         found = {id: Totals() for id in ids}
         for row in rows:
             unread = await self._unread(row["experiment"]) if row["unread"] else []
@@ -174,19 +164,17 @@ class SqlExperiments:
         """Trials whose rows have no sums, because an earlier version wrote them."""
         trials = experiment_trials.c
         query = select(trials.trial).where(trials.experiment == id, trials.tokens.is_(None))
-        async with self._database.read() as connection:
-            return [_trial(text, id) for text in await connection.scalars(query)]
+        return [_trial(text, id) for text in await self._database.values(query)]
 
     async def note(
         self, id: str, state: ExperimentState, *, reason: EndReason = "", at: datetime
     ) -> None:
         ended = at if state == "ended" else None
-        async with self._database.write() as connection:
-            await connection.execute(
-                update(experiments)
-                .where(experiments.c.id == id)
-                .values(state=state, reason=reason, ended_at=ended)
-            )
+        await self._database.change(
+            update(experiments)
+            .where(experiments.c.id == id)
+            .values(state=state, reason=reason, ended_at=ended)
+        )
 
     async def delete(self, id: str) -> bool:
         async with self._database.write() as connection:

@@ -55,16 +55,14 @@ class SqlFigures:
 
     async def dead_notices(self, *, since: datetime) -> int:
         given_up = notices.c.state == "dead", notices.c.ended_at >= since
-        async with self._database.read() as connection:
-            return await connection.scalar(select(func.count()).where(*given_up)) or 0
+        return await self._database.value(select(func.count()).where(*given_up)) or 0
 
     async def refused_starts(self, *, since: datetime) -> Mapping[str, int]:
         # No GROUP BY: with one, SQLite would scan all starts in the order of schedules.
         refused = schedule_starts.c.refused.is_not(None), schedule_starts.c.at >= since
-        async with self._database.read() as connection:
-            return Counter(
-                await connection.scalars(select(schedule_starts.c.schedule).where(*refused))
-            )
+        return Counter(
+            await self._database.values(select(schedule_starts.c.schedule).where(*refused))
+        )
 
     async def sizes(self) -> Mapping[str, int]:
         async with self._database.read() as connection:

@@ -101,8 +101,7 @@ class SqlMadeTools:
 
     async def _tools(self, query: Select[str]) -> Sequence[GeneratedTool]:
         ordered = query.order_by(made_tools.c.made_at.desc(), made_tools.c.hash)
-        async with self._database.read() as connection:
-            rows = (await connection.scalars(ordered)).all()
+        rows = await self._database.values(ordered)
         return tuple(tool for row in rows if (tool := _readable(row)) is not None)
 
 

@@ -266,8 +266,7 @@ class SqlJournal:
 
     async def has_spent(self, run: str) -> bool:
         any_of_it = select(attempts.c.key).where(attempts.c.run == run).limit(1)
-        async with self._database.read() as connection:
-            return await connection.scalar(any_of_it) is not None
+        return await self._database.value(any_of_it) is not None
 
     async def failing_models(self, models: Collection[str], *, since: datetime) -> set[str]:
         async with self._database.read() as connection:

@@ -36,9 +36,8 @@ class KeyRegistry:
     async def known(self) -> list[KnownKey]:
         """All keys, the oldest first."""
         query = select(encryption_keys).order_by(encryption_keys.c.first_used_at)
-        async with self._database.read() as connection:
-            rows = (await connection.execute(query)).mappings()
-            return [KnownKey.model_validate(dict(row)) for row in rows]
+        rows = await self._database.rows(query)
+        return [KnownKey.model_validate(dict(row)) for row in rows]
 
     async def note(self, key: str, *, at: datetime) -> None:
         """Note that a key encrypts from now on; a retired key is in use again."""
@@ -46,14 +45,12 @@ class KeyRegistry:
             return
         new = self._database.insert(encryption_keys).values(id=key, first_used_at=at)
         again = new.on_conflict_do_update(index_elements=["id"], set_={"retired_at": None})
-        async with self._database.write() as connection:
-            await connection.execute(again)
+        await self._database.change(again)
 
     async def retire(self, key: str, *, at: datetime) -> None:
         """Note that nothing needs a key any more."""
         change = update(encryption_keys).where(encryption_keys.c.id == key).values(retired_at=at)
-        async with self._database.write() as connection:
-            await connection.execute(change)
+        await self._database.change(change)
 
 
 async def require_known(database: Database, *, now: datetime) -> None:

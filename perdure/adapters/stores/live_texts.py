@@ -38,8 +38,7 @@ class SqlLiveTexts:
             set_={name: new.excluded[name] for name in rows[0] if name not in _KEYS},
             where=current,
         )
-        async with self._database.write() as connection:
-            await connection.execute(replace)
+        await self._database.change(replace)
 
     async def drop(self, calls: Sequence[LiveCall]) -> None:
         # Only rows of this attempt: the next one may have taken the row over.
@@ -52,8 +51,7 @@ class SqlLiveTexts:
             )
             for call in calls
         ]
-        async with self._database.write() as connection:
-            await connection.execute(delete(live_texts).where(or_(*gone)))
+        await self._database.change(delete(live_texts).where(or_(*gone)))
 
     async def below(self, run: str) -> list[LiveCall]:
         below = f"{run}."
@@ -68,9 +66,7 @@ class SqlLiveTexts:
             )
             .order_by(live_texts.c.written_at, live_texts.c.run, live_texts.c.call)
         )
-        async with self._database.read() as connection:
-            found = await connection.execute(query)
-            return [LiveCall.model_validate(dict(row)) for row in found.mappings()]
+        return [LiveCall.model_validate(dict(row)) for row in await self._database.rows(query)]
 
     async def watch(self, run: str) -> None:
         now = self._now()
@@ -79,8 +75,7 @@ class SqlLiveTexts:
             index_elements=["run"],
             set_={"beat": live_watches.c.beat + 1, "written_at": new.excluded.written_at},
         )
-        async with self._database.write() as connection:
-            await connection.execute(raised)
+        await self._database.change(raised)
 
     async def watched(self) -> dict[str, int]:
         query = select(live_watches.c.run, live_watches.c.beat)

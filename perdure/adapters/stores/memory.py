@@ -227,8 +227,7 @@ class SqlMemory:
 
     async def used(self, run: str) -> Sequence[str]:
         query = select(memory_uses.c.entry).where(memory_uses.c.run == run)
-        async with self._database.read() as connection:
-            return list(await connection.scalars(query.order_by(memory_uses.c.entry)))
+        return await self._database.values(query.order_by(memory_uses.c.entry))
 
     async def record_outcome(self, run: str, *, accepted: bool) -> Sequence[str]:
         untold = (memory_uses.c.run == run) & memory_uses.c.accepted.is_(None)
@@ -252,8 +251,7 @@ class SqlMemory:
             # Read first: mostly there is nothing to drop, and reading waits for no writer.
             if await connection.scalar(select(memory.c.id).where(faded).limit(1)) is None:
                 return 0
-        async with self._database.write() as connection:
-            return (await connection.execute(delete(memory).where(faded))).rowcount
+        return await self._database.change(delete(memory).where(faded))
 
     async def _known(self, connection: AsyncConnection, entry: MemoryEntry) -> MemoryEntry | None:
         """The entry that a new one repeats: one with its id or skill name, or a near-duplicate."""

@@ -139,8 +139,7 @@ class UntoldObjects:
 
     async def _not_elsewhere(self, address: str) -> None:
         query = select(blob_objects.c.address).where(blob_objects.c.address == address)
-        async with self._database.read() as connection:
-            elsewhere = await connection.scalar(query)
+        elsewhere = await self._database.value(query)
         if elsewhere is not None:
             raise StoreAway(
                 f"The blob {address} is in an object store, and PERDURE_BLOBS is not set here.",

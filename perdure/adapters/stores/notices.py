@@ -21,13 +21,11 @@ class SqlNotices:
 
     async def put(self, notice: Notice) -> bool:
         new = self._database.insert(notices).values(_values(notice)).on_conflict_do_nothing()
-        async with self._database.write() as connection:
-            return (await connection.execute(new)).rowcount == 1
+        return await self._database.change(new) == 1
 
     async def notice(self, id: str) -> Notice | None:
         query = select(notices).where(notices.c.id == id)
-        async with self._database.read() as connection:
-            row = (await connection.execute(query)).mappings().first()
+        row = await self._database.row(query)
         return None if row is None else _notice(row)
 
     async def notices(
@@ -44,8 +42,7 @@ class SqlNotices:
             query = query.where(or_(row.made_at < after.made_at, same))
         if state is not None:
             query = query.where(notices.c.state == state)
-        async with self._database.read() as connection:
-            return [_notice(row) for row in (await connection.execute(query)).mappings()]
+        return [_notice(row) for row in await self._database.rows(query)]
 
     async def counts(self) -> dict[NoticeState, int]:
         query = select(notices.c.state, func.count().label("number")).group_by(notices.c.state)
@@ -56,8 +53,7 @@ class SqlNotices:
     async def due(self, *, now: datetime, limit: int) -> list[Notice]:
         query = select(notices).where(notices.c.state == "waiting", notices.c.due_at <= now)
         query = query.order_by(notices.c.due_at, notices.c.id).limit(limit)
-        async with self._database.read() as connection:
-            return [_notice(row) for row in (await connection.execute(query)).mappings()]
+        return [_notice(row) for row in await self._database.rows(query)]
 
     async def claim(self, notice: Notice, *, until: datetime) -> bool:
         # The number of attempts is compared and raised, so of two workers only one succeeds.
@@ -67,18 +63,15 @@ class SqlNotices:
             .where(*same, notices.c.attempts == notice.attempts)
             .values(attempts=notice.attempts + 1, due_at=until)
         )
-        async with self._database.write() as connection:
-            return (await connection.execute(change)).rowcount == 1
+        return await self._database.change(change) == 1
 
     async def settle(self, notice: Notice) -> None:
         change = update(notices).where(notices.c.id == notice.id).values(_values(notice))
-        async with self._database.write() as connection:
-            await connection.execute(change)
+        await self._database.change(change)
 
     async def forget(self, *, before: datetime) -> int:
         change = delete(notices).where(notices.c.ended_at < before)
-        async with self._database.write() as connection:
-            return (await connection.execute(change)).rowcount
+        return await self._database.change(change)
 
 
 def _values(notice: Notice) -> dict[str, object]:

@@ -85,8 +85,7 @@ class ObjectShelf:
             index_elements=["address"],
             set_={name: new.excluded[name] for name in ("object", "size", "written_at")},
         )
-        async with self._database.write() as connection:
-            await connection.execute(replace)
+        await self._database.change(replace)
 
     async def renew(self, address: str, size: int) -> bool:
         found = await self._row(address)
@@ -198,8 +197,7 @@ class ObjectShelf:
         for start in range(0, len(keys), PAGE):
             addresses = [_address(key) for key in keys[start : start + PAGE]]
             query = select(blob_objects.c.object).where(blob_objects.c.address.in_(addresses))
-            async with self._database.read() as connection:
-                named |= set(await connection.scalars(query))
+            named |= set(await self._database.values(query))
         return named & set(keys)
 
     async def _look(self, *, again: bool = False) -> None:
@@ -223,8 +221,7 @@ class ObjectShelf:
             )
 
     async def _mark(self, mine: str) -> None:
-        async with self._database.read() as connection:
-            used = await connection.scalar(select(blob_objects.c.address).limit(1))
+        used = await self._database.value(select(blob_objects.c.address).limit(1))
         if used is not None:
             raise StoreAway(
                 f"{self.url}, which PERDURE_BLOBS names, is not where the blobs of this"

@@ -90,9 +90,7 @@ class SqlProjects:
 
     async def sessions(self, *, limit: int = 100) -> Sequence[Session]:
         query = select(sessions).order_by(sessions.c.created_at.desc(), sessions.c.id).limit(limit)
-        async with self._database.read() as connection:
-            found = await connection.execute(query)
-            return [Session.model_validate(dict(row)) for row in found.mappings()]
+        return [Session.model_validate(dict(row)) for row in await self._database.rows(query)]
 
     async def close_session(self, session: str, *, at: datetime) -> Session:
         still_open = (sessions.c.id == session) & (sessions.c.state == "open")
@@ -122,29 +120,23 @@ class SqlProjects:
 
     async def projects(self, *, limit: int = 100) -> Sequence[Project]:
         query = select(projects).order_by(projects.c.created_at.desc(), projects.c.id).limit(limit)
-        async with self._database.read() as connection:
-            found = await connection.execute(query)
-            return [Project.model_validate(dict(row)) for row in found.mappings()]
+        return [Project.model_validate(dict(row)) for row in await self._database.rows(query)]
 
     async def put_sprint(self, sprint: Sprint) -> None:
         new = self._database.insert(sprints).values(sprint.model_dump())
         changed = {name: new.excluded[name] for name in ("project", "goal", "note", "changed_at")}
-        async with self._database.write() as connection:
-            await connection.execute(
-                new.on_conflict_do_update(index_elements=["run", "iteration"], set_=changed)
-            )
+        await self._database.change(
+            new.on_conflict_do_update(index_elements=["run", "iteration"], set_=changed)
+        )
 
     async def sprint(self, run: str, iteration: int) -> Sprint | None:
         query = select(sprints).where(sprints.c.run == run, sprints.c.iteration == iteration)
-        async with self._database.read() as connection:
-            row = (await connection.execute(query)).mappings().first()
+        row = await self._database.row(query)
         return None if row is None else Sprint.model_validate(dict(row))
 
     async def sprints(self, run: str) -> Sequence[Sprint]:
         query = select(sprints).where(sprints.c.run == run).order_by(sprints.c.iteration)
-        async with self._database.read() as connection:
-            found = await connection.execute(query)
-            return [Sprint.model_validate(dict(row)) for row in found.mappings()]
+        return [Sprint.model_validate(dict(row)) for row in await self._database.rows(query)]
 
 
 async def _session(connection: AsyncConnection, session: str) -> Session | None:
@@ -252,8 +244,7 @@ class SqlTodos:
         if status is not None:
             query = query.where(todos.c.status == status)
         ordered = query.order_by(todos.c.position, todos.c.created_at, todos.c.id)
-        async with self._database.read() as connection:
-            return [_todo_of(row) for row in (await connection.execute(ordered)).mappings()]
+        return [_todo_of(row) for row in await self._database.rows(ordered)]
 
     async def change_todo(
         self,

@@ -80,8 +80,7 @@ class SqlRecords:
 
     async def installation(self) -> str:
         found = select(installation.c.id)
-        async with self._database.read() as connection:
-            known = await connection.scalar(found)
+        known = await self._database.value(found)
         if known is not None:
             return known
         new = secrets.token_hex(INSTALLATION_BYTES)
@@ -98,8 +97,7 @@ class SqlRecords:
         if known is not None:
             if known.used_at is None or now - known.used_at > USE_NOTED_AFTER:
                 noted = update(workspaces).where(workspaces.c.path == path).values(used_at=now)
-                async with self._database.write() as connection:
-                    await connection.execute(noted)
+                await self._database.change(noted)
             return known.id
         new = secrets.token_hex(WORKSPACE_BYTES)
         await self._add(workspaces, id=new, path=path, used_at=now)
@@ -146,16 +144,13 @@ class SqlRecords:
     async def reopen_run(self, run: StoredRun, *, ended_at: datetime) -> bool:
         ended = and_(runs.c.id == run.id, runs.c.ended_at == ended_at)
         changed = update(runs).where(ended).values(run.model_dump(exclude={"id"}))
-        async with self._database.write() as connection:
-            return (await connection.execute(changed)).rowcount == 1
+        return await self._database.change(changed) == 1
 
     async def run(self, run: str) -> StoredRun | None:
         return await self._run(runs.c.id == run)
 
     async def _run(self, wanted: ColumnElement[bool]) -> StoredRun | None:
-        async with self._database.read() as connection:
-            found = await connection.execute(select(runs).where(wanted))
-            row = found.mappings().first()
+        row = await self._database.row(select(runs).where(wanted))
         return None if row is None else StoredRun.model_validate(dict(row))
 
     async def find_runs(
@@ -171,9 +166,7 @@ class SqlRecords:
             .limit(limit)
             .offset(offset)
         )
-        async with self._database.read() as connection:
-            found = await connection.execute(query)
-            return [StoredRun.model_validate(dict(row)) for row in found.mappings()]
+        return [StoredRun.model_validate(dict(row)) for row in await self._database.rows(query)]
 
     async def words(self, ids: Sequence[str]) -> dict[str, RunWords]:
         query = select(runs.c.id, runs.c.goal, runs.c.label).where(runs.c.id.in_(ids))
@@ -183,18 +176,15 @@ class SqlRecords:
 
     async def open_runs(self) -> list[str]:
         query = select(runs.c.id).where(runs.c.ended_at.is_(None))
-        async with self._database.read() as connection:
-            return list(await connection.scalars(query))
+        return await self._database.values(query)
 
     async def edit_run(self, run: str, *, goal: str, label: str | None, spec: str) -> None:
         change = update(runs).where(runs.c.id == run).values(goal=goal, label=label, spec=spec)
-        async with self._database.write() as connection:
-            await connection.execute(change)
+        await self._database.change(change)
 
     async def edit_status(self, run: str, status: str) -> None:
         unended = and_(runs.c.id == run, runs.c.ended_at.is_(None))
-        async with self._database.write() as connection:
-            await connection.execute(update(runs).where(unended).values(status=status))
+        await self._database.change(update(runs).where(unended).values(status=status))
 
     async def delete_run(self, run: str, *, stone: Tombstone | None = None) -> None:
         async with self._database.write() as connection:
@@ -225,14 +215,11 @@ class SqlRecords:
 
     async def records(self, run: str) -> list[str]:
         query = select(iterations.c.record).where(iterations.c.run == run)
-        async with self._database.read() as connection:
-            found = await connection.scalars(query.order_by(iterations.c.position))
-            return list(found)
+        return await self._database.values(query.order_by(iterations.c.position))
 
     async def verdict(self, key: str) -> str | None:
         query = select(verdicts.c.reply).where(verdicts.c.key == key)
-        async with self._database.read() as connection:
-            return await connection.scalar(query)
+        return await self._database.value(query)
 
     async def put_verdict(self, key: str, reply: str) -> None:
         verdict = kept(reply)

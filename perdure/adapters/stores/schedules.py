@@ -58,8 +58,7 @@ class SqlSchedules:
 
     async def list(self) -> Sequence[StoredSchedule | UnreadableSchedule]:
         query = select(schedules).where(schedules.c.deleted_at.is_(None)).order_by(schedules.c.name)
-        async with self._database.read() as connection:
-            return [_listed(row) for row in (await connection.execute(query)).mappings()]
+        return [_listed(row) for row in await self._database.rows(query)]
 
     async def mark_deleted(self, name: str, *, at: datetime) -> bool:
         change = (
@@ -67,8 +66,7 @@ class SqlSchedules:
             .where(schedules.c.name == name, schedules.c.deleted_at.is_(None))
             .values(deleted_at=at)
         )
-        async with self._database.write() as connection:
-            return bool((await connection.execute(change)).rowcount)
+        return bool(await self._database.change(change))
 
     async def admit(
         self, name: str, run: str, asked: BudgetLimits, *, at: datetime
@@ -119,11 +117,10 @@ class SqlSchedules:
             .order_by(schedule_starts.c.at.desc(), schedule_starts.c.run.desc())
             .limit(limit)
         )
-        async with self._database.read() as connection:
-            return [
-                ScheduledStart(run=row["run"], at=row["at"], refused=row["refused"] or "")
-                for row in (await connection.execute(query)).mappings()
-            ]
+        return [
+            ScheduledStart(run=row["run"], at=row["at"], refused=row["refused"] or "")
+            for row in await self._database.rows(query)
+        ]
 
     async def refusals(self, name: str, *, at: datetime) -> int:
         async with self._database.read() as connection:
@@ -139,8 +136,7 @@ class SqlSchedules:
             return int(await connection.scalar(query) or 0)
 
     async def bring_up(self, *, forget_before: datetime) -> None:
-        async with self._database.read() as connection:
-            names = list(await connection.scalars(select(schedules.c.name)))
+        names = await self._database.values(select(schedules.c.name))
         for name in names:
             while not await self._brought_up(name):
                 pass

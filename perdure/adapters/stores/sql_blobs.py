@@ -27,16 +27,14 @@ class TableShelf:
             index_elements=["address"],
             set_={"content": new.excluded.content, "written_at": new.excluded.written_at},
         )
-        async with self._database.write() as connection:
-            await connection.execute(replace)
+        await self._database.change(replace)
 
     async def keep(self, address: str, size: int, sealed: Callable[[], bytes]) -> None:
         await renewed_or_written(self, address, size, sealed)
 
     async def renew(self, address: str, size: int) -> bool:
         # Read first: most content is new, and then no write lock is needed to say so.
-        async with self._database.read() as connection:
-            found = await connection.scalar(_size_of(address))
+        found = await self._database.value(_size_of(address))
         if found != size:
             return False
         async with self._database.write() as connection:
@@ -46,14 +44,10 @@ class TableShelf:
         return renewed.rowcount == 1
 
     async def read(self, address: str) -> bytes | None:
-        async with self._database.read() as connection:
-            return await connection.scalar(
-                select(blobs.c.content).where(blobs.c.address == address)
-            )
+        return await self._database.value(select(blobs.c.content).where(blobs.c.address == address))
 
     async def exists(self, address: str) -> bool:
-        async with self._database.read() as connection:
-            return await connection.scalar(_size_of(address)) is not None
+        return await self._database.value(_size_of(address)) is not None
 
     async def delete(self, addresses: Sequence[str], *, written_before: datetime) -> list[int]:
         sizes: list[int] = []
