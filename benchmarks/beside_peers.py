@@ -44,12 +44,7 @@ class BesidePeers(FrozenModel):
 
 
 async def measure_beside_peers(
-    site: Site,
-    *,
-    peers: Sequence[Peer],
-    turns: int,
-    pairs: int,
-    on_run: Callable[[str], None],
+    site: Site, *, peers: Sequence[Peer], turns: int, pairs: int, on_run: Callable[[str], None]
 ) -> BesidePeers:
     """Play the product, the hand-written loops and all peers in turn.
 

@@ -80,10 +80,7 @@ async def measure_claims(site: Site, *, on_run: Callable[[str], None]) -> Claime
 
 
 async def _sizes(
-    site: Site,
-    result: RunResult,
-    written: Sequence[AttemptRow],
-    judged: Sequence[AttemptRow],
+    site: Site, result: RunResult, written: Sequence[AttemptRow], judged: Sequence[AttemptRow]
 ) -> list[Iteration]:
     said = await said_in(site, result)
     asked = {row.iteration: row.usage for row in judged}

@@ -69,9 +69,7 @@ async def measure_tool_calls(
         )
         ratios = tuple(
             BoxRatio(
-                box=box.name,
-                against=box.against,
-                call=ratio(alone[box.name], alone[box.against]),
+                box=box.name, against=box.against, call=ratio(alone[box.name], alone[box.against])
             )
             for box in all_boxes
             if box.against is not None

@@ -185,11 +185,7 @@ async def _ours(
         yield {"claims": claimed.claims, "accounts": claimed.accounts}
     if "B8" in plan.only:
         tool_calls = await measure_tool_calls(
-            place.stores,
-            folder / "programs",
-            calls=plan.calls,
-            pairs=plan.pairs,
-            on_run=on_run,
+            place.stores, folder / "programs", calls=plan.calls, pairs=plan.pairs, on_run=on_run
         )
         yield {"tool_calls": tool_calls}
     if "P1" in plan.only:

@@ -149,11 +149,7 @@ async def _fill_list(site: Site, first: int, last: int) -> None:
         row = dict(found.mappings().one()) | {"start_key": None}
         began = datetime.now(UTC)
         copies = [
-            {
-                **row,
-                "id": f"p1-{number:05d}",
-                "started_at": began - timedelta(minutes=number + 1),
-            }
+            {**row, "id": f"p1-{number:05d}", "started_at": began - timedelta(minutes=number + 1)}
             for number in range(first, last)
         ]
         await connection.execute(insert(runs), copies)

@@ -72,8 +72,7 @@ async def measure_replay(
     )
     restrictions = SandboxRestrictions.default.with_passthrough_modules("benchmarks")
     written = Replayer(
-        workflows=HAND_WRITTEN,
-        workflow_runner=SandboxedWorkflowRunner(restrictions=restrictions),
+        workflows=HAND_WRITTEN, workflow_runner=SandboxedWorkflowRunner(restrictions=restrictions)
     )
     ours = await _played(site, PERDURE, Order(turns=turns), product)
     theirs = await _played(site, DELTA, Order(turns=turns), written)

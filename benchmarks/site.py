@@ -151,11 +151,7 @@ async def _stores(home: Path, database_url: str | None) -> AsyncGenerator[Stores
 
 
 def _workers(
-    folder: Path,
-    address: str,
-    peers: Sequence[Peer],
-    limits: Limits,
-    database_url: str | None,
+    folder: Path, address: str, peers: Sequence[Peer], limits: Limits, database_url: str | None
 ) -> Mapping[str, WorkerProcess]:
     def made(
         name: str, python: str, *words: str, ready: Path, more: Mapping[str, str]

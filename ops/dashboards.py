@@ -243,12 +243,7 @@ def _panel(number: int, panel: Panel) -> dict[str, JsonValue]:
         "title": panel.title,
         "type": "stat" if panel.now else "timeseries",
         "datasource": SOURCE,
-        "gridPos": {
-            "x": place % COLUMNS,
-            "y": place // COLUMNS * HEIGHT,
-            "w": WIDTH,
-            "h": HEIGHT,
-        },
+        "gridPos": {"x": place % COLUMNS, "y": place // COLUMNS * HEIGHT, "w": WIDTH, "h": HEIGHT},
         "fieldConfig": {"defaults": {"unit": panel.unit}, "overrides": []},
         "targets": [
             {

@@ -133,10 +133,7 @@ async def test_connect_composes_by_name_and_closes(
     async def services(settings: object, **options: object) -> AsyncGenerator[SimpleNamespace]:
         seen.extend((settings, options["start"]))
         yield SimpleNamespace(
-            gateway=gateway,
-            blobs=blobs,
-            live=Texts,
-            endpoints=SimpleNamespace(home=str(tmp_path)),
+            gateway=gateway, blobs=blobs, live=Texts, endpoints=SimpleNamespace(home=str(tmp_path))
         )
         seen.append("closed")
 

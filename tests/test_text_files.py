@@ -19,10 +19,7 @@ def test_a_byte_order_mark_is_no_text(tmp_path: Path, data: bytes) -> None:
 
 @pytest.mark.parametrize(
     ("data", "words"),
-    [
-        (b"gr\xfcn", "is not UTF-8 text"),
-        (b"x" * 11, "is larger than 10 bytes. Split it."),
-    ],
+    [(b"gr\xfcn", "is not UTF-8 text"), (b"x" * 11, "is larger than 10 bytes. Split it.")],
 )
 def test_what_is_no_short_text_is_refused(tmp_path: Path, data: bytes, words: str) -> None:
     (file := tmp_path / "a.txt").write_bytes(data)

@@ -27,10 +27,7 @@ async def approved_order(
     """An order under way, whose mail may go out once it is written."""
     order = Order(id="1", item="steel bottle", model=await environment.model(model))
     async with Worker(
-        environment.client,
-        task_queue=QUEUE,
-        workflows=[OrderWorkflow],
-        activities=[charge, send],
+        environment.client, task_queue=QUEUE, workflows=[OrderWorkflow], activities=[charge, send]
     ):
         run = await environment.client.start_workflow(
             OrderWorkflow.run, order, id="order-1", task_queue=QUEUE

@@ -2,15 +2,7 @@
 
 import pytest
 
-from benchmarks.day import (
-    INDEX_FILL,
-    MAPS_BYTES,
-    ORDERED_FILL,
-    TABLE_FILL,
-    Index,
-    Need,
-    row_bytes,
-)
+from benchmarks.day import INDEX_FILL, MAPS_BYTES, ORDERED_FILL, TABLE_FILL, Index, Need, row_bytes
 from benchmarks.simulate import simulate
 
 

@@ -24,14 +24,7 @@ from benchmarks.pairing import Disagreement, Ratio, ratio, require_same_work
 from benchmarks.report import Report, markdown
 from benchmarks.scene import RESULT_BYTES, book, booked, page
 from benchmarks.sides import Played
-from benchmarks.tokens import (
-    Savings,
-    cached_cost,
-    naive_prompts,
-    plain_cost,
-    report_text,
-    shares,
-)
+from benchmarks.tokens import Savings, cached_cost, naive_prompts, plain_cost, report_text, shares
 
 PLAYED = Played(
     side="perdure",
@@ -227,10 +220,7 @@ def test_a_call_of_a_made_tool_is_held_against_its_bar(found: float, said: str) 
     )
     cost = BoxCost(box="made tool, sandbox", call_ms=5.5, calls_per_s=250)
     report = markdown(
-        Report(
-            conditions=QUIET,
-            tool_calls=ToolCalls(calls=40, costs=(cost,), ratios=(against,)),
-        )
+        Report(conditions=QUIET, tool_calls=ToolCalls(calls=40, costs=(cost,), ratios=(against,)))
     )
     bar = f"| B8 made tool, sandbox, to bare interpreter | {found:.3f} | at most 1.2 | {said} |"
     assert bar in report.splitlines()

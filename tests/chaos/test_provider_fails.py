@@ -77,9 +77,7 @@ async def test_a_role_is_called_as_its_settings_say_and_a_fallback_as_it_can(
     assert switched[0]["left_behind"] == f"thoughts and prompt cache of {MODEL}"
 
 
-async def test_an_answer_that_cannot_be_used_is_not_bought_again_and_again(
-    served: Ground,
-) -> None:
+async def test_an_answer_that_cannot_be_used_is_not_bought_again_and_again(served: Ground) -> None:
     served.provider.plays = [Play(text="what", stop="malformed_function_call")]
     result = await served.check(await served.start())
     assert (result.outcome, result.reason) == ("failed", "model_error")
@@ -125,11 +123,7 @@ async def test_r31_the_providers_wish_is_kept(served: Ground, header: str, least
 
 @pytest.mark.parametrize(
     ("end", "calls", "output"),
-    [
-        ("cut", 2, "second"),
-        ("error_event", 2, "second"),
-        ("reset_after_last", 1, "first"),
-    ],
+    [("cut", 2, "second"), ("error_event", 2, "second"), ("reset_after_last", 1, "first")],
 )
 async def test_r34_a_stream_that_breaks(served: Ground, end: str, calls: int, output: str) -> None:
     served.provider.plays = [[Play(text="first", end=end), Play(text="second")]]  # type: ignore[arg-type]
@@ -256,9 +250,7 @@ async def test_eight_timeouts_end_as_timeouts_and_wait_longer_each_time(
     assert all(pause >= bound for pause, bound in zip(pauses, least, strict=True)), pauses
 
 
-async def test_a_reply_without_an_account_is_kept_and_booked_as_unconfirmed(
-    served: Ground,
-) -> None:
+async def test_a_reply_without_an_account_is_kept_and_booked_as_unconfirmed(served: Ground) -> None:
     served.provider.plays = [Play(text="a reply of some length " * 20, accounts=False)]
     result = await served.check(await served.start(), unaccounted=1)
     assert (result.outcome, result.reason) == ("accepted", "text_answer")

@@ -80,9 +80,7 @@ async def test_r07_what_was_acknowledged_outlives_the_server(
 
 
 @pytest.mark.long
-async def test_r08_a_locked_store_is_waited_out_with_the_paid_reply_in_hand(
-    served: Ground,
-) -> None:
+async def test_r08_a_locked_store_is_waited_out_with_the_paid_reply_in_hand(served: Ground) -> None:
     served.provider.plays = [Play(text="paid for", gate="later")]
     run = await served.start()
     await served.billed(1)
@@ -99,9 +97,7 @@ async def test_r08_a_locked_store_is_waited_out_with_the_paid_reply_in_hand(
 
 
 @pytest.mark.long
-async def test_r08_a_full_disk_is_waited_out_with_the_paid_reply_in_hand(
-    chaos: Ground,
-) -> None:
+async def test_r08_a_full_disk_is_waited_out_with_the_paid_reply_in_hand(chaos: Ground) -> None:
     """The database may not grow while the reply is in hand; then it may again."""
     chaos.provider.plays = [Play(text="x" * 400_000, gate="later")]
     limit = chaos.site.settings.home / "full"

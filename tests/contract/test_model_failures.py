@@ -189,9 +189,7 @@ async def test_a_page_in_the_place_of_an_error(dialect: Dialect, status: int) ->
 
 
 async def test_an_error_inside_the_stream(dialect: Dialect) -> None:
-    events = [
-        *dialect.events(["so far " * 9], [], dialect.stops["end_turn"], usage=False),
-    ]
+    events = [*dialect.events(["so far " * 9], [], dialect.stops["end_turn"], usage=False)]
     cut = [*events[: 3 if dialect.name != "responses" else 4], dialect.error_in_stream]
     facts = await fails(
         dialect.client(dialect.stream(dialect.written(cut)))[0], request(dialect.model)
@@ -221,9 +219,7 @@ async def test_a_broken_stream(dialect: Dialect, error: Exception, kind: str) ->
     assert stream.closed
 
 
-async def test_what_is_cut_at_any_byte_claims_no_more_than_was_delivered(
-    dialect: Dialect,
-) -> None:
+async def test_what_is_cut_at_any_byte_claims_no_more_than_was_delivered(dialect: Dialect) -> None:
     whole = dialect.body("Well, ", "so far.", calls=('{"path": ', '"a"}'), stop="tool_use")
     kinds: set[str] = set()
     for size in range(0, len(whole), 113):

@@ -289,9 +289,7 @@ async def a_project_of_before(one: Newcomer) -> None:
 @SLOW
 @PATIENCE
 async def test_projects(owner: Newcomer) -> None:
-    told = await walk(
-        owner, page("tools.md"), {"perdure loops start harness": a_project_of_before}
-    )
+    told = await walk(owner, page("tools.md"), {"perdure loops start harness": a_project_of_before})
     assert "No projects." in told["perdure projects"]
     assert "build-a-cache" in await owner.shell("perdure projects")
 

@@ -103,10 +103,7 @@ def test_calls_that_fit_never_exceed_a_limit(limits, calls):
         assert 0 <= envelope.fraction_remaining() <= 1
 
 
-@given(
-    before=st.integers(0, 100),
-    changes=st.fixed_dictionaries({"tokens": st.integers(1, 200)}),
-)
+@given(before=st.integers(0, 100), changes=st.fixed_dictionaries({"tokens": st.integers(1, 200)}))
 def test_after_amending_nothing_is_exceeded(before, changes):
     envelope = budget(before, tokens=100)
     if changes["tokens"] < before:

@@ -46,11 +46,7 @@ async def _letters(
 async def _perdure(site: Installation, *words: str) -> asyncio.subprocess.Process:
     return await asyncio.create_subprocess_exec(
         *(sys.executable, "-P", "-m", "perdure", *words),
-        env={
-            **os.environ,
-            **site.settings.as_environment(),
-            "TEMPORAL_ADDRESS": site.address,
-        },
+        env={**os.environ, **site.settings.as_environment(), "TEMPORAL_ADDRESS": site.address},
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )

@@ -52,10 +52,7 @@ def _place(drill: Ground, goal: str) -> int:
     ids=["another tenant", "a higher priority"],
 )
 async def test_who_came_last_is_not_served_last(
-    fair: WorkflowEnvironment,
-    tmp_path: Path,
-    second: dict[str, object],
-    third: dict[str, object],
+    fair: WorkflowEnvironment, tmp_path: Path, second: dict[str, object], third: dict[str, object]
 ) -> None:
     address = fair.client.service_client.config.target_host
     async with ground(tmp_path, address, max_concurrent_activities=SLOTS) as drill:

@@ -75,8 +75,7 @@ class Target:
                 workflow_execution=self._execution,
                 wait_policy=WaitPolicy(lifecycle_stage=FINISHED),
                 request=Request(
-                    meta=Meta(),
-                    input=Input(name=name, args=Payloads(payloads=payloads)),
+                    meta=Meta(), input=Input(name=name, args=Payloads(payloads=payloads))
                 ),
             ),
             timeout=timedelta(seconds=ANSWER_S),
@@ -202,11 +201,7 @@ UNREADABLE = {
     "too much": ("amend", [_json({"metadata": {"x": "y" * 100_000}})], "above 64 KiB"),
     "a limit beyond time": ("amend", [_json({"budget": {"wall_time": 1e300}})], "wall_time"),
     "a limit beyond number": ("amend", [_json({"budget": {"cost_usd": "1e99999999"}})], "cost"),
-    "no number": (
-        "amend",
-        [_bare(b'{"budget": {"active_time": NaN}}', **JSON)],
-        "active_time",
-    ),
+    "no number": ("amend", [_bare(b'{"budget": {"active_time": NaN}}', **JSON)], "active_time"),
     "an unknown name": ("paus", [], "there is no such signal (did you mean `pause`?); there are"),
     "a name of another system": ("__proto__", [_bare(b"\xff")], "there is no such signal"),
 }

@@ -78,10 +78,7 @@ async def test_who_waits_for_a_turn_keeps_no_other_model_waiting_and_can_be_stop
 ) -> None:
     address = server.client.service_client.config.target_host
     rates = {PATTERN: 0.001}
-    async with (
-        installation(tmp_path / "home", address, model_rates=rates) as site,
-        site.worker(),
-    ):
+    async with installation(tmp_path / "home", address, model_rates=rates) as site, site.worker():
         limited = await _model(site, "slow")
         runs = [await site.start(task(models={"executor": limited})) for _ in range(4)]
 

@@ -29,12 +29,7 @@ async def _perdure(site: Installation, *words: str, **more: str) -> tuple[int, s
     clean = {name: value for name, value in os.environ.items() if "ANTHROPIC" not in name}
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-P", "-m", "perdure", *words),
-        env={
-            **clean,
-            "PERDURE_HOME": str(site.home),
-            "TEMPORAL_ADDRESS": site.address,
-            **more,
-        },
+        env={**clean, "PERDURE_HOME": str(site.home), "TEMPORAL_ADDRESS": site.address, **more},
         cwd=site.home,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
@@ -64,9 +59,7 @@ async def test_the_default_model_is_the_workers(bare: Installation) -> None:
 
 
 @pytest.mark.long
-async def test_a_name_that_only_the_workers_know_is_theirs_to_judge(
-    bare: Installation,
-) -> None:
+async def test_a_name_that_only_the_workers_know_is_theirs_to_judge(bare: Installation) -> None:
     async with bare.worker(anthropic_base_url="http://127.0.0.1:1", anthropic_api_key="x"):
         spec = {"kind": "agent", "goal": "g", "models": {"executor": "our-own-model"}}
         given = RUN_SPEC.validate_python(spec)

@@ -36,9 +36,7 @@ PLAYS = {
         Play(end="error_event", error="overloaded_error", message=SAID),
         Play(status=401, error="authentication_error", message=SAID),
     ],
-    "headers": [
-        Play(status=400, error=f"error for {BY_VALUE}", headers={"request-id": BY_VALUE}),
-    ],
+    "headers": [Play(status=400, error=f"error for {BY_VALUE}", headers={"request-id": BY_VALUE})],
 }
 
 

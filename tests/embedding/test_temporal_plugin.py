@@ -143,10 +143,7 @@ class Counting(Interceptor):
 async def test_it_goes_with_another_plugin_and_replays(bare: Installation) -> None:
     model = await bare.script({"replies": [{"text": "Hi."}]})
     counting = Counting()
-    plugins = [
-        SimplePlugin("theirs", interceptors=[counting]),
-        PerdurePlugin(bare.settings),
-    ]
+    plugins = [SimplePlugin("theirs", interceptors=[counting]), PerdurePlugin(bare.settings)]
     client = await Client.connect(bare.address, plugins=plugins)
     queue = f"orders-{uuid.uuid4().hex[:8]}"
     async with Worker(client, task_queue=queue, workflows=[OrderWorkflow], activities=[charge]):

@@ -48,10 +48,7 @@ def test_facts_and_schema():
         "additionalProperties": False,
         "required": ["point"],
         "properties": {
-            "point": {
-                "$ref": "#/$defs/Point",
-                "description": "where to look, in whole degrees.",
-            },
+            "point": {"$ref": "#/$defs/Point", "description": "where to look, in whole degrees."},
             "unit": {
                 "type": "string",
                 "enum": ["m", "km"],

@@ -92,12 +92,7 @@ def test_a_step_that_is_tried_again_lies_since_its_last_attempt(pauses, since, b
 
 @pytest.mark.parametrize(
     ("seconds", "events", "expected"),
-    [
-        (None, 2, "pending"),
-        (None, 3, "dispatched"),
-        (4.9, 2, "pending"),
-        (4.9, 30, "dispatched"),
-    ],
+    [(None, 2, "pending"), (None, 3, "dispatched"), (4.9, 2, "pending"), (4.9, 30, "dispatched")],
 )
 def test_what_is_young_is_no_error(seconds, events, expected):
     lying = None if seconds is None else Unfetched(queue="q", what="x", seconds=seconds)

@@ -95,10 +95,7 @@ def test_a_pause_at_the_server_is_told_with_its_cure(
 
 @pytest.mark.parametrize(
     ("listed", "types"),
-    [
-        (["property:activityType=call_model", "rule:costs"], ("call_model",)),
-        ([], ()),
-    ],
+    [(["property:activityType=call_model", "rule:costs"], ("call_model",)), ([], ())],
 )
 def test_a_list_knows_which_steps_are_paused(listed: list[str], types: tuple[str, ...]) -> None:
     assert paused_types(listed) == types

@@ -53,10 +53,7 @@ SCENES: dict[GateKind, tuple[Mapping[str, object], Mapping[str, object]]] = {
     ),
     "escalation": (spec(escalate_below=0.3), {"replies": written(draft(0.2, "a"))}),
     "review": (spec([LIKED], max_iterations=1), {"replies": written("a draft")}),
-    "blocked": (
-        roles_task(team(*PAIR)),
-        script([says("coder", "BLOCKED: no access", times=9)]),
-    ),
+    "blocked": (roles_task(team(*PAIR)), script([says("coder", "BLOCKED: no access", times=9)])),
 }
 WORDS: Mapping[str, Mapping[str, object]] = {
     "retry": {"note": "retry"},

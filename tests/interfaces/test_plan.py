@@ -252,10 +252,7 @@ REFINED = {"kind": "refine", "goal": "g", "rubric": [{"name": "good", "evaluator
         (DELEGATED, "after 7 d a call is denied, and any other question ends the run"),
         ({**DELEGATED, "gates": {"on_expiry": "end"}}, "after 7 d a question ends the run"),
         ({**DELEGATED, "gates": {"timeout_s": 60}}, "after 1 min a call is denied"),
-        (
-            {**DELEGATED, "gates": {"on_expiry": "wait"}},
-            "until somebody answers, or the run",
-        ),
+        ({**DELEGATED, "gates": {"on_expiry": "wait"}}, "until somebody answers, or the run"),
         ({**DELEGATED, "gates": {"timeout_s": None}}, "until somebody answers, or the run"),
         (
             {**DELEGATED, "gates": {"on_expiry": "default:stop"}},

@@ -107,9 +107,7 @@ async def test_a_second_ensure_finds_the_first_and_says_nothing(runtime: Embedde
 
 
 @pytest.mark.long
-async def test_killed_server_comes_back_on_its_port_with_its_runs(
-    runtime: EmbeddedRuntime,
-) -> None:
+async def test_killed_server_comes_back_on_its_port_with_its_runs(runtime: EmbeddedRuntime) -> None:
     endpoints = await runtime.ensure()
     await _start_run(endpoints, "kept")
     before = process_of(await runtime.state(), "temporal")

@@ -76,9 +76,7 @@ async def test_an_optional_part_that_fails_is_told_and_tried_again(
     assert (kept.state.status, kept.state.detail) == ("failed", "ended with exit code 1")
 
 
-async def test_a_part_that_fails_is_told_with_the_words_of_this_start_alone(
-    tmp_path: Path,
-) -> None:
+async def test_a_part_that_fails_is_told_with_the_words_of_this_start_alone(tmp_path: Path) -> None:
     (tmp_path / "part.log").write_text("an old error of last week\n" * 100)
     kept = part(tmp_path, "import sys; sys.exit('no such plugin')", never)
     with pytest.raises(RuntimeUnavailable) as caught:

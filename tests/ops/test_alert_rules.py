@@ -43,9 +43,7 @@ CASES = {
     "money spent long ago": Case(WELL | {COST: "5005x120"}),
     "money that is spent": Case(WELL | {COST: "5005+3x120"}, ("PerdureSpendsFast",)),
     "an API that started again": Case(WELL | {COST: "5005x50 _x10 5005x60"}),
-    "a second API": Case(
-        WELL | {COST: "5005x120", COST.replace('"a"', '"c"'): "_x90 5005x30"},
-    ),
+    "a second API": Case(WELL | {COST: "5005x120", COST.replace('"a"', '"c"'): "_x90 5005x30"}),
     "sums that have caught up": Case(WELL | {COST: "_x70 6005x50"}),
     "calls lost long ago": Case(WELL | {UNCONFIRMED: "41x120"}),
     "calls that are lost": Case(WELL | {UNCONFIRMED: "41+1x120"}, ("PerdureCallsUnconfirmed",)),
@@ -65,14 +63,14 @@ CASES = {
         ("PerdureStartsRefused",),
     ),
     "starts that were refused before": Case(
-        WELL | {'perdure_schedule_starts_refused{instance="a",schedule="s"}': "1x60 _x60"},
+        WELL | {'perdure_schedule_starts_refused{instance="a",schedule="s"}': "1x60 _x60"}
     ),
     "starts that came too late": Case(
         WELL | {'perdure_schedule_starts_missed_total{instance="a",schedule="s"}': "4x60 6x60"},
         ("PerdureStartsMissed",),
     ),
     "starts that came too late long ago": Case(
-        WELL | {'perdure_schedule_starts_missed_total{instance="a",schedule="s"}': "4x120"},
+        WELL | {'perdure_schedule_starts_missed_total{instance="a",schedule="s"}': "4x120"}
     ),
     "a collection that fails": Case(
         WELL | {'perdure_collection_failing{instance="a"}': "0x60 1x60"},
@@ -91,7 +89,7 @@ CASES = {
         | {
             'perdure_collection_failing{instance="a"}': "0x120",
             'perdure_collection_overdue_seconds{instance="a"}': "0x120",
-        },
+        }
     ),
     "runs that failed": Case(WELL | {FAILED: "200x120"}),
 }

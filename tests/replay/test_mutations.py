@@ -153,10 +153,7 @@ SLOW = {
         "delegation_sub_manager",
     ),
     "money is not counted": Mutation(
-        "perdure/domain/run/status_views.py",
-        "cost_usd=",
-        "cost_usd=0 *",
-        "agent_rolled-1",
+        "perdure/domain/run/status_views.py", "cost_usd=", "cost_usd=0 *", "agent_rolled-1"
     ),
 }
 

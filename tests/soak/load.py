@@ -50,11 +50,7 @@ def task_of(number: int) -> dict[str, object]:
         case "agent":
             return {"kind": "agent", **common}
         case "writer":
-            return {
-                "kind": "agent",
-                "tools": WRITES,
-                **common,
-            }
+            return {"kind": "agent", "tools": WRITES, **common}
         case "refine":
             return {**spec(), **common}
         case "roles":

@@ -72,11 +72,7 @@ def wrong(**fields: Any) -> set[str]:
         ),
         pytest.param(
             REFINE | {"refine": {"termination": {"type": "timeot", "secods": 4}}},
-            {
-                "refine.termination.type",
-                "refine.termination.secods",
-                "refine.termination.seconds",
-            },
+            {"refine.termination.type", "refine.termination.secods", "refine.termination.seconds"},
             id="a misspelt condition",
         ),
         pytest.param(

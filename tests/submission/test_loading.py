@@ -51,8 +51,7 @@ def test_defaults_rise_from_user_to_folder_to_file_to_flags(home: Path, submit: 
         home / "work" / "perdure.yaml", "budget: {output_tokens: 2, model_calls: 2, tool_calls: 2}"
     )
     write(
-        home / "work" / "task.yaml",
-        "kind: agent\ngoal: g\nbudget: {model_calls: 3, tool_calls: 3}",
+        home / "work" / "task.yaml", "kind: agent\ngoal: g\nbudget: {model_calls: 3, tool_calls: 3}"
     )
     spec = submit("task.yaml", sets=("budget.tool_calls=4",)).spec
     budget = spec.budget

@@ -58,11 +58,7 @@ def test_a_script_keeps_its_label(home: Path, submit: Load) -> None:
 async def test_a_store_may_name_blobs_otherwise(home: Path, submit: Load) -> None:
     write(home / "work" / "script.yaml", "replies: []")
     write(home / "work" / "long.md", "x" * 10_000)
-    found = submit(
-        "do it",
-        model="scripted:script.yaml#a",
-        sets=("context.notes={file: long.md}",),
-    )
+    found = submit("do it", model="scripted:script.yaml#a", sets=("context.notes={file: long.md}",))
     blobs = OtherAddresses()
     spec = await store(found, blobs)  # pyright: ignore[reportArgumentType]  (the part used)
     kept = {data: address for address, data in blobs.kept.items()}

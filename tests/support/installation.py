@@ -249,11 +249,7 @@ async def dev_server(
 
 @asynccontextmanager
 async def installation(
-    home: Path,
-    address: str,
-    *,
-    timing: Timing | None = None,
-    **settings: object,
+    home: Path, address: str, *, timing: Timing | None = None, **settings: object
 ) -> AsyncGenerator[Installation]:
     """An installation over an empty home; without workers until a test starts one.
 

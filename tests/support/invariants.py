@@ -166,10 +166,7 @@ async def control_in_order(site: Installation, run: str) -> None:
 
 def healthy(histories: Sequence[WorkflowHistory], injected: Injected) -> None:
     """I7: no failed workflow task, and no execution above the caps."""
-    bad = (
-        EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED,
-        EventType.EVENT_TYPE_WORKFLOW_TASK_TIMED_OUT,
-    )
+    bad = (EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED, EventType.EVENT_TYPE_WORKFLOW_TASK_TIMED_OUT)
     # A signal that meets a roll sends the task back once; that is the server's ordinary way.
     raced = WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_UNHANDLED_COMMAND
     failed = [

@@ -37,5 +37,5 @@ CLIENT_SCENES: Mapping[str, Scene] = {
         script={"replies": [listing("."), {"text": "nothing here"}]},
         ends=("accepted", "text_answer"),
         steer=resume,
-    ),
+    )
 }

@@ -17,9 +17,7 @@ OWN = {"loop": (0.5, 1.0), "single": (0.5,)}
 async def ended_experiment(site: Installation, *, name: str = "bottles", entry: str = "") -> str:
     """Keep it, and return its id; `entry` is a word in the names of its inputs."""
     plan = Plan(
-        name=name,
-        arms=tuple(Arm(name=arm, task={}) for arm in OWN),
-        scoring=Scoring(by="check"),
+        name=name, arms=tuple(Arm(name=arm, task={}) for arm in OWN), scoring=Scoring(by="check")
     )
     entries = [Entry(name=f"input {entry}{number}") for number in range(INPUTS)]
     made = StoredExperiment(id=ID, plan=plan, inputs=INPUTS, digest="d", created_at=AT)

@@ -67,10 +67,7 @@ WANTED = {
     "schema": TEXT_SCHEMA,
     "examples": [{"arguments": {"text": "a b"}, "result": {"words": 2}}],
 }
-REPAIRED = {
-    "when": {"role": "repair"},
-    "json": {"code": COUNT, "schema": json.dumps(TEXT_SCHEMA)},
-}
+REPAIRED = {"when": {"role": "repair"}, "json": {"code": COUNT, "schema": json.dumps(TEXT_SCHEMA)}}
 ROUNDS = {**REVIEWED, "max_review_rounds": 9}
 ROLLING = Timing(heartbeat=2.0, roll_events=25)
 
@@ -92,9 +89,7 @@ TEAM_SCENES: Mapping[str, Scene] = {
     "roles_goal_achieved": Scene(
         spec=task(
             team(
-                stage("plan"),
-                stage("coder"),
-                condition={"type": "goal_bound", "max_iterations": 3},
+                stage("plan"), stage("coder"), condition={"type": "goal_bound", "max_iterations": 3}
             )
         ),
         script=script(

@@ -31,10 +31,7 @@ from perdure.submission.types import Surroundings
 
 EVERY: tuple[Scope, ...] = ("admin",)
 TASK: dict[str, JsonValue] = {"kind": "agent", "goal": "look around", "learn": False}
-APPROVED: dict[str, JsonValue] = {
-    **TASK,
-    "tools": {"access": "full", "approve": ["fs.write"]},
-}
+APPROVED: dict[str, JsonValue] = {**TASK, "tools": {"access": "full", "approve": ["fs.write"]}}
 WRITTEN: dict[str, JsonValue] = {"path": "a.txt", "content": "x", "expected_hash": "absent"}
 WRITE: dict[str, JsonValue] = {"name": "fs.write", "arguments": WRITTEN}
 ASKING = {"replies": [{"tool_calls": [WRITE]}, {"text": "done"}], "exhausted": "repeat_last"}
@@ -120,9 +117,7 @@ def api_site(
 ) -> ApiSite:
     """An installation as the REST door sees it."""
     surroundings = Surroundings(
-        folder=None,
-        default_model=site.parts.default_model,
-        rubric_problems=check_problems,
+        folder=None, default_model=site.parts.default_model, rubric_problems=check_problems
     )
     return ApiSite(
         services=services_of(site),
@@ -176,11 +171,7 @@ async def served(
 
 @asynccontextmanager
 async def scripted(
-    home: Path,
-    address: str,
-    script: Mapping[str, object],
-    waits: Waits = PATIENT,
-    **settings: str,
+    home: Path, address: str, script: Mapping[str, object], waits: Waits = PATIENT, **settings: str
 ) -> AsyncGenerator[Installation]:
     """An installation whose default model plays a script: over REST nobody may name one."""
     text = yaml.safe_dump(dict(script)).encode()

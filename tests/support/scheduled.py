@@ -25,12 +25,7 @@ async def plan(site: Installation, **changes: object) -> SchedulePlan:
     """A schedule of an agent that answers once."""
     model = await site.script({"replies": [{"text": "An apple.", "usage": USAGE}]})
     spec = RUN_SPEC.validate_python(
-        {
-            "kind": "agent",
-            "goal": "Name a fruit.",
-            "models": {"executor": model},
-            "learn": False,
-        }
+        {"kind": "agent", "goal": "Name a fruit.", "models": {"executor": model}, "learn": False}
     )
     fields: dict[str, object] = {
         "name": f"fruit-{uuid.uuid4().hex[:6]}",

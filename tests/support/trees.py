@@ -1,11 +1,6 @@
 """Trees of runs: managers below managers, and who of them is still at work."""
 
-from delegating import (
-    Reply,
-    completes,
-    delegates,
-    works,
-)
+from delegating import Reply, completes, delegates, works
 from installation import Installation
 from temporalio.client import WorkflowExecutionStatus
 from waiting import eventually

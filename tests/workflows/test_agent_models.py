@@ -40,8 +40,7 @@ def of(label: str, reply: Mapping[str, object], **more: object) -> dict[str, obj
 
 
 @pytest.mark.parametrize(
-    ("error", "made"),
-    [("overloaded", 3), ("rate_limited", 3), ("server", 3), ("connection", 1)],
+    ("error", "made"), [("overloaded", 3), ("rate_limited", 3), ("server", 3), ("connection", 1)]
 )
 async def test_what_waiting_heals_is_tried_again(probe: Installation, error, made) -> None:
     """A provider that was never reached has not been called."""

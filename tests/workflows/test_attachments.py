@@ -105,10 +105,7 @@ async def test_a_tool_shows_an_image_of_the_workspace(site: Installation, tmp_pa
     result = await _run(
         site,
         task(workspace=str(folder), tools={"access": "readonly"}, context={}),
-        script(
-            {"when": SEES, "text": "It rises."},
-            calls(call("fs.read", path="chart.png")),
-        ),
+        script({"when": SEES, "text": "It rises."}, calls(call("fs.read", path="chart.png"))),
     )
     assert (result.outcome, result.output) == ("accepted", "It rises.")
     [read] = await results(site, result)

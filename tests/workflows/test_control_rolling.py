@@ -83,10 +83,7 @@ async def test_a_changed_goal_and_the_memo_of_others_live_through_a_roll(
     server: WorkflowEnvironment, tmp_path: Path, holding: Holding
 ) -> None:
     address = server.client.service_client.config.target_host
-    async with (
-        installation(tmp_path, address, timing=Timing(roll_events=1)) as site,
-        site.worker(),
-    ):
+    async with installation(tmp_path, address, timing=Timing(roll_events=1)) as site, site.worker():
         run = await site.start(spec(), {"replies": [HELD_LIST, LIST, DONE]})
         await holding.begun()
         before = await (await site.handle(run).describe()).memo()
@@ -105,10 +102,7 @@ async def test_a_memo_of_a_client_is_passed_on_as_it_is(
     address = server.client.service_client.config.target_host
     plain = await Client.connect(address)
     theirs = Payload(metadata={"encoding": b"theirs/sealed"}, data=b"\x00")
-    async with (
-        installation(tmp_path, address, timing=Timing(roll_events=1)) as site,
-        site.worker(),
-    ):
+    async with installation(tmp_path, address, timing=Timing(roll_events=1)) as site, site.worker():
         model = await site.script({"replies": [LIST, DONE]})
         task = {**spec(), "models": {"executor": model}}
         task.pop("kind", None)

@@ -44,8 +44,7 @@ async def rolling(server: WorkflowEnvironment, tmp_path: Path) -> AsyncIterator[
 
 async def test_a_long_result_is_handed_over_whole(site: Installation) -> None:
     result = await site.run(
-        delegation(delegation={"max_iterations": 1}),
-        script(delegates("w1"), works("w1", LONG)),
+        delegation(delegation={"max_iterations": 1}), script(delegates("w1"), works("w1", LONG))
     )
     assert (result.reason, result.output) == ("max_iterations", LONG)
 
@@ -117,8 +116,7 @@ async def test_work_is_not_done_twice_while_a_person_is_asked_for_money(
 async def test_a_manager_that_waits_for_money_decides_once(rolling: Installation) -> None:
     """The manager's own call does not fit, and the run continues as new while people are asked."""
     run = await rolling.start(
-        delegation(budget={"tokens": 500, "on_exhausted": "ask"}),
-        script(completes("steel")),
+        delegation(budget={"tokens": 500, "on_exhausted": "ask"}), script(completes("steel"))
     )
     await eventually(lambda: gate_of(rolling, run))
     gate, handle = await gate_of(rolling, run), rolling.handle(run)
@@ -275,11 +273,7 @@ async def test_a_long_text_is_told_with_a_mark_where_it_was_cut(site: Installati
     work = [{"worker": "w1", "instructions": "Do it."}]
     result = await site.run(
         delegation(),
-        script(
-            decides("delegate", reason=why, delegations=work),
-            works("w1"),
-            completes(),
-        ),
+        script(decides("delegate", reason=why, delegations=work), works("w1"), completes()),
     )
     events = [event async for event in site.gateway.events(result.id)]
     (told, *_) = [event.data["why"] for event in events if event.type == "decided"]

@@ -129,8 +129,7 @@ async def test_the_reviewers_mean_does_not_stand_in_for_the_rubric(site: Install
 
 async def test_deciding_checks_accept_at_once(site: Installation) -> None:
     result = await site.run(
-        task({**STEEL, "decides": True}, TONE),
-        script(completes("steel and cork"), judged(0.1)),
+        task({**STEEL, "decides": True}, TONE), script(completes("steel and cork"), judged(0.1))
     )
     assert (result.outcome, result.reason) == ("accepted", "completed")
     assert "all deciding checks pass" in result.explanation
@@ -142,8 +141,7 @@ BAD: Sequence[Reply] = [{"when": {"role": "evaluator"}, "text": "Nice work!"}] *
 async def test_a_judge_without_a_verdict_is_no_score(site: Installation) -> None:
     told = {"role": "manager", "contains": "could not be scored"}
     result = await site.run(
-        task(TONE),
-        script(completes("one"), *BAD, {**completes("two"), "when": told}, *BAD),
+        task(TONE), script(completes("one"), *BAD, {**completes("two"), "when": told}, *BAD)
     )
     assert (result.outcome, result.reason) == ("failed", "evaluator_failed")
     assert "no usable verdict in 2 replies" in result.explanation

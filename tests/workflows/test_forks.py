@@ -15,24 +15,14 @@ from perdure.domain.specs import Spec
 
 
 async def forked(
-    site: Installation,
-    run: str,
-    iteration: int,
-    replies: Sequence[Reply],
-    /,
-    **changes: object,
+    site: Installation, run: str, iteration: int, replies: Sequence[Reply], /, **changes: object
 ) -> RunResult:
     """The end of a fork whose model gives these replies."""
     return await site.gateway.result(await fork(site, run, iteration, replies, **changes))
 
 
 async def fork(
-    site: Installation,
-    run: str,
-    iteration: int,
-    replies: Sequence[Reply],
-    /,
-    **changes: object,
+    site: Installation, run: str, iteration: int, replies: Sequence[Reply], /, **changes: object
 ) -> str:
     told = await site.gateway.fork_spec(run, iteration)
     model = await site.script({"replies": list(replies)})

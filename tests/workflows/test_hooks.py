@@ -188,11 +188,7 @@ OTHER_KINDS: dict[str, tuple[dict[str, object], dict[str, object], int]] = {
         ),
         1,
     ),
-    "delegation": (
-        delegation(),
-        delegation_script(delegates("w1"), works("w1"), completes()),
-        2,
-    ),
+    "delegation": (delegation(), delegation_script(delegates("w1"), works("w1"), completes()), 2),
 }
 
 

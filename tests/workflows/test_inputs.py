@@ -11,12 +11,7 @@ from temporalio.api.workflowservice.v1 import StartWorkflowExecutionRequest
 from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import ApplicationError
 
-from perdure.domain.foundation.names import (
-    MINING_WORKFLOW,
-    WORKFLOW_TYPES,
-    LoopKind,
-    loops_queue,
-)
+from perdure.domain.foundation.names import MINING_WORKFLOW, WORKFLOW_TYPES, LoopKind, loops_queue
 
 TYPES = (*WORKFLOW_TYPES.values(), MINING_WORKFLOW)
 INPUTS = {

@@ -10,8 +10,7 @@ from perdure.domain.specs import RUN_SPEC
 
 
 @pytest.mark.parametrize(
-    ("model", "cure"),
-    [("claude-sonnet-5-5", "ANTHROPIC_API_KEY"), ("local", "perdure")],
+    ("model", "cure"), [("claude-sonnet-5-5", "ANTHROPIC_API_KEY"), ("local", "perdure")]
 )
 async def test_a_start_without_key_or_model_is_refused_with_the_cure(
     site: Installation, model: str, cure: str

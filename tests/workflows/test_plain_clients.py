@@ -40,10 +40,7 @@ async def _started(
     site: Installation, plain: Client, task: object, *, kind: str = "AgentLoop", name: str = ""
 ) -> WorkflowHandle[object, object]:
     return await plain.start_workflow(
-        kind,
-        task,
-        id=name or f"plain-{uuid.uuid4().hex[:8]}",
-        task_queue=site.settings.task_queue,
+        kind, task, id=name or f"plain-{uuid.uuid4().hex[:8]}", task_queue=site.settings.task_queue
     )
 
 
@@ -89,10 +86,7 @@ REFUSED = {
     "another kind": ({"goal": "x", "kind": "refine"}, "the workflow type AgentLoop runs agent"),
     "an unknown model": ({"goal": "x", "models": {"executor": "gpt-0"}}, "gpt-0"),
     "a relative folder": ({"goal": "x", "workspace": "."}, "workspace"),
-    "no iterations": (
-        {"goal": "x", "agent": {"max_iterations": 0}},
-        "agent.max_iterations",
-    ),
+    "no iterations": ({"goal": "x", "agent": {"max_iterations": 0}}, "agent.max_iterations"),
 }
 
 
@@ -334,9 +328,7 @@ async def test_a_run_that_begins_later_says_when_and_no_message_to_all_begins_it
         assert (await bare.gateway.result(run.id)).outcome == "stopped"
 
 
-async def test_a_message_to_all_reaches_a_run_that_no_worker_has_opened(
-    bare: Installation,
-) -> None:
+async def test_a_message_to_all_reaches_a_run_that_no_worker_has_opened(bare: Installation) -> None:
     plain = await Client.connect(bare.address)
     run = await _started(bare, plain, await _agent(bare, "An apple."))
 

@@ -145,11 +145,7 @@ async def test_a_spent_allowance_before_any_draft_is_wrapped_up(site: Installati
     look = {"name": "fs.list", "arguments": {"path": "."}}
     usage = {"input_tokens": 1_300, "output_tokens": 40}
     replies = [{"tool_calls": [look]}, {"text": draft(0.4)}]
-    given = {
-        **spec(),
-        "tools": {"access": "readonly"},
-        "budget": {"tokens": 3_600, "wrap_up": 0.5},
-    }
+    given = {**spec(), "tools": {"access": "readonly"}, "budget": {"tokens": 3_600, "wrap_up": 0.5}}
     result = await site.run(
         given, {"defaults": {"usage": usage}, "replies": replies, "max_output": 60}
     )

@@ -11,11 +11,7 @@ DECIDING["evaluator"] = {"check": "contains", "all": ["pine"]}
 
 
 def case(
-    name: str,
-    scores: Sequence[float],
-    ended: tuple[str, str, str],
-    best: int,
-    **settings: object,
+    name: str, scores: Sequence[float], ended: tuple[str, str, str], best: int, **settings: object
 ) -> object:
     return pytest.param(scores, settings, ended, best, id=name)
 
@@ -386,9 +382,7 @@ async def test_what_is_to_be_changed_is_in_the_record(
     assert told in (result.iterations[-2].adaptation or "")
 
 
-async def test_a_record_says_what_the_next_iteration_was_told_to_change(
-    site: Installation,
-) -> None:
+async def test_a_record_says_what_the_next_iteration_was_told_to_change(site: Installation) -> None:
     result = await site.run(spec(), {"replies": [*drafts(0.5), {"text": ""}, {"text": ""},
                                                  *drafts(0.9)]})  # fmt: skip
     first, blank, last = (record.adaptation for record in result.iterations)

@@ -6,17 +6,7 @@ from pathlib import Path
 
 import pytest
 from installation import Installation, installation
-from refining import (
-    TONE,
-    WORDS_CHECK,
-    at_call,
-    draft,
-    drafts,
-    judged,
-    spec,
-    verdict,
-    written,
-)
+from refining import TONE, WORDS_CHECK, at_call, draft, drafts, judged, spec, verdict, written
 from temporalio.testing import WorkflowEnvironment
 from waiting import eventually
 

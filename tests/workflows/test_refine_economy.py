@@ -76,10 +76,7 @@ async def test_how_much_changed_decides(
     site: Installation, second: str, kind: str, asked: bool
 ) -> None:
     first = said({"tone": 0.85, "accuracy": 0.95})
-    replies = [
-        *written(lines(), second),
-        *judged(first, said({"tone": 1, "accuracy": 1})),
-    ]
+    replies = [*written(lines(), second), *judged(first, said({"tone": 1, "accuracy": 1}))]
     rubric = [{**TREES, "weight": 1}, TONE, ACCURACY]
     settings = {"quality_threshold": 1.0, "max_iterations": 2}
     result = await site.run(spec(rubric, **settings, **OPEN), {"replies": replies})
@@ -92,10 +89,7 @@ async def test_how_much_changed_decides(
 
 async def test_a_finding_stays_open_while_nobody_looks(site: Installation) -> None:
     smile = {"severity": "suggestion", "dimension": "tone", "title": "smile", "fix": "smile"}
-    replies = [
-        *written(lines(), lines(4)),
-        *judged(said({"tone": 0.95, "accuracy": 0.95}, smile)),
-    ]
+    replies = [*written(lines(), lines(4)), *judged(said({"tone": 0.95, "accuracy": 0.95}, smile))]
     settings = {"quality_threshold": 1.0, "max_iterations": 2}
     result = await site.run(
         spec([{**TREES, "weight": 1}, TONE, ACCURACY], **settings, **OPEN), {"replies": replies}

@@ -4,16 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 from installation import Installation
-from refining import (
-    TONE,
-    WORDS_CHECK,
-    draft,
-    judge_prompts,
-    judged,
-    spec,
-    verdict,
-    written,
-)
+from refining import TONE, WORDS_CHECK, draft, judge_prompts, judged, spec, verdict, written
 
 OPEN = {"improvement_threshold": None}
 BLOCKER = {"severity": "blocker", "dimension": "tone", "title": "insults the reader", "fix": "no"}
@@ -278,20 +269,14 @@ async def test_an_open_finding_stays_until_a_verdict_settles_it(site: Installati
     assert [len(record.findings) for record in result.iterations] == [1, 1, 0]
 
 
-async def test_the_judge_sees_task_rubric_and_work_but_no_conversation(
-    site: Installation,
-) -> None:
+async def test_the_judge_sees_task_rubric_and_work_but_no_conversation(site: Installation) -> None:
     look = {"name": "fs.list", "arguments": {"path": "."}}
     replies = [
         {"tool_calls": [look], "text": "a secret thought"},
         *written("the work"),
         *judged(verdict(0.9)),
     ]
-    given = {
-        **spec([TONE]),
-        "context": {"brief": "for children"},
-        "tools": {"access": "readonly"},
-    }
+    given = {**spec([TONE]), "context": {"brief": "for children"}, "tools": {"access": "readonly"}}
     run = await site.start(given, {"replies": replies})
     await site.gateway.result(run)
     (prompt,) = await judge_prompts(site, run)
@@ -305,10 +290,7 @@ async def test_a_verdict_that_was_cut_is_asked_for_with_more_room(site: Installa
     """The second question has twice the room, and says why; a settled score is the reply's."""
     long = {"input_tokens": 10, "output_tokens": 150}
     cut = {"when": {"role": "evaluator"}, "json": verdict(0.9), "usage": long}
-    task = {
-        **spec([TONE]),
-        "models": {"settings": {"evaluator": {"max_output_tokens": 100}}},
-    }
+    task = {**spec([TONE]), "models": {"settings": {"evaluator": {"max_output_tokens": 100}}}}
     result = await site.run(task, {"replies": [*written("a draft"), {**cut, "times": 2}]})
     assert (result.outcome, result.iterations[0].score) == ("accepted", 0.9)
     first, second = await judge_prompts(site, result.id)
@@ -335,10 +317,7 @@ async def test_another_model_judges_what_one_refuses(site: Installation) -> None
 
 @pytest.mark.long
 async def test_two_runs_of_one_script_score_alike(site: Installation) -> None:
-    replies = [
-        *written("one", "two", "three"),
-        *judged(verdict(0.7), verdict(0.4), verdict(0.9)),
-    ]
+    replies = [*written("one", "two", "three"), *judged(verdict(0.7), verdict(0.4), verdict(0.9))]
     for cache in ("run", "installation"):
         task = spec([TONE], abort_on_regression=False, judge={"cache": cache}, **OPEN)
         for _ in range(2):

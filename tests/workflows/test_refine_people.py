@@ -285,10 +285,7 @@ async def test_input_after_the_last_iteration_is_handed_back(
 
 
 async def test_a_person_may_raise_a_spent_budget(site: Installation) -> None:
-    given = {
-        **spec(max_iterations=2, **OPEN),
-        "budget": {"model_calls": 1, "on_exhausted": "ask"},
-    }
+    given = {**spec(max_iterations=2, **OPEN), "budget": {"model_calls": 1, "on_exhausted": "ask"}}
     run = await site.start(given, {"replies": drafts(0.5, 0.6)})
     gate = await open_gate(site, run)
     assert gate.kind == "budget"

@@ -41,11 +41,7 @@ async def test_the_executor_sees_the_plan_until_it_sees_its_own_draft(site: Inst
 @pytest.mark.long
 async def test_fix_steps_stand_in_the_status(site: Installation) -> None:
     stiff = {"severity": "important", "dimension": "tone", "title": "stiff", "fix": "warm up"}
-    replies = [
-        *planned(PLANNED),
-        *written("first"),
-        *judged(verdict(0.2, stiff)),
-    ]
+    replies = [*planned(PLANNED), *written("first"), *judged(verdict(0.2, stiff))]
     run = await site.start(spec([TONE], plan="on", escalate_below=0.3), {"replies": replies})
     await open_gate(site, run)
     assert (await site.status(run)).plan == ("List ten", "fix: warm up")
@@ -91,10 +87,7 @@ async def test_a_question_gets_one_answer_and_no_evaluation(site: Installation) 
 
 
 async def test_a_long_answer_is_joined(site: Installation) -> None:
-    replies = [
-        {"text": "It weighs ", "stop_reason": "max_tokens"},
-        {"text": "300 g."},
-    ]
+    replies = [{"text": "It weighs ", "stop_reason": "max_tokens"}, {"text": "300 g."}]
     result = await site.run({**spec([TONE]), "goal": QUESTION}, {"replies": replies})
     assert result.output == "It weighs 300 g."
 
@@ -117,11 +110,7 @@ async def test_an_iteration_that_used_its_share_closes_its_tool_turns(site: Inst
     call = {"tool_calls": [{"name": "fs.list", "arguments": {}}], "when": {"role": "executor"}}
     big = {**call, "usage": {"input_tokens": 4_500, "output_tokens": 50}}
     replies = [big, {"when": {"role": "executor"}, "text": "a draft"}, *judged(verdict(0.9))]
-    task = {
-        **spec([TONE]),
-        "tools": {"access": "readonly"},
-        "budget": {"tokens": 10_000},
-    }
+    task = {**spec([TONE]), "tools": {"access": "readonly"}, "budget": {"tokens": 10_000}}
     run = await site.start(task, {"replies": replies})
     result = await site.gateway.result(run)
     assert result.reason == "quality_met"

@@ -116,10 +116,7 @@ async def test_a_condition_on_a_tool_that_the_run_lacks_is_refused(site: Install
 async def test_an_escalation_that_nobody_answers(
     site: Installation, policy: str, ended: tuple[str, str]
 ) -> None:
-    given = {
-        **spec(escalate_below=0.3),
-        "gates": {"timeout_s": 1, "on_expiry": policy},
-    }
+    given = {**spec(escalate_below=0.3), "gates": {"timeout_s": 1, "on_expiry": policy}}
     run = await site.start(given, {"replies": drafts(0.2, 0.9)})
     await open_gate(site, run)
     result = await site.gateway.result(run)

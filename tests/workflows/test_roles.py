@@ -83,9 +83,7 @@ async def test_an_approval_on_the_last_permitted_round_counts(site: Installation
     assert (result.outcome, result.reason, result.iteration_count) == ("accepted", "approved", 2)
 
 
-async def test_an_empty_review_is_unclear_and_the_work_is_reviewed_anew(
-    site: Installation,
-) -> None:
+async def test_an_empty_review_is_unclear_and_the_work_is_reviewed_anew(site: Installation) -> None:
     replies = [
         says("coder", "one"),
         says("reviewer", "", times=3),  # also after a nudge, and when asked for the verdict

@@ -104,10 +104,7 @@ from teams import APPROVED, PAIR, REVIEWED, asks, rejected, says, script, stage,
         pytest.param(
             REVIEWED,
             {},
-            [
-                says("reviewer", "I looked at all of it."),
-                says("reviewer", APPROVED),
-            ],
+            [says("reviewer", "I looked at all of it."), says("reviewer", APPROVED)],
             ("accepted", "approved"),
             1,
             id="unclear, approved when asked again",

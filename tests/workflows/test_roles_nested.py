@@ -22,10 +22,7 @@ def nesting(*inner: dict[str, object], **fields: object) -> dict[str, object]:
 
 @pytest.mark.long
 async def test_a_stage_may_be_a_loop_and_its_spend_is_counted_once(site: Installation) -> None:
-    replies = [
-        says("coder", "the parser"),
-        says("reviewer", APPROVED),
-    ]
+    replies = [says("coder", "the parser"), says("reviewer", APPROVED)]
     critic = says("critic", APPROVED)
     content = script([*replies, critic])
     result = await site.run(task(nesting(*PAIR)), content)

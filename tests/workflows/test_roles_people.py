@@ -11,9 +11,7 @@ from perdure.domain.run.messages import AddInput, Amend, Answer, Escalate, Pause
 from perdure.domain.turns.guidance import SAID_SINCE
 
 
-async def test_a_question_waits_for_an_answer_in_the_same_conversation(
-    site: Installation,
-) -> None:
+async def test_a_question_waits_for_an_answer_in_the_same_conversation(site: Installation) -> None:
     replies = [
         says("coder", "NEEDS_CONTEXT: Which cache?"),
         says("coder", "a Redis cache"),
@@ -212,8 +210,7 @@ async def test_what_is_added_too_late_for_the_team_is_handed_back(
 
 
 @pytest.mark.parametrize(
-    ("choice", "ending"),
-    [("accept", ("accepted", "approved")), ("stop", ("stopped", "stopped"))],
+    ("choice", "ending"), [("accept", ("accepted", "approved")), ("stop", ("stopped", "stopped"))]
 )
 async def test_an_escalation_in_the_last_call_of_an_iteration_is_still_asked(
     site: Installation, holding: Holding, choice: str, ending: tuple[str, str]
@@ -257,9 +254,7 @@ async def test_an_escalation_that_goes_on_guides_the_next_iteration(
     assert said.count("Guidance from a person: Mind the parser.") == 1
 
 
-async def test_a_run_that_ended_blocked_is_retried_at_the_blocked_stage(
-    site: Installation,
-) -> None:
+async def test_a_run_that_ended_blocked_is_retried_at_the_blocked_stage(site: Installation) -> None:
     replies = [
         says("coder", "draft"),
         says("reviewer", "BLOCKED: no access"),

@@ -35,10 +35,7 @@ async def sealed(
     monkeypatch.setenv("TEST_SEALING_KEY", KEY)
     address = server.client.service_client.config.target_host
     opened = installation(
-        tmp_path / "home",
-        address,
-        encryption_key="env:TEST_SEALING_KEY",
-        plugins=("probe_tools",),
+        tmp_path / "home", address, encryption_key="env:TEST_SEALING_KEY", plugins=("probe_tools",)
     )
     async with opened as made, made.worker():
         yield made

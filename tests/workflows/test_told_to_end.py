@@ -26,9 +26,7 @@ KINDS: Mapping[str, tuple[Mapping[str, object], Mapping[str, object]]] = {
     "delegation": (
         delegating.delegation(),
         delegating.script(
-            delegating.delegates("one"),
-            delegating.works("one"),
-            {**delegating.completes(), **LAST},
+            delegating.delegates("one"), delegating.works("one"), {**delegating.completes(), **LAST}
         ),
     ),
 }

@@ -135,11 +135,7 @@ async def test_r45_fifty_calls_at_once_never_pass_the_one_budget(
 async def test_r25_thirty_workers_with_large_contexts(site: Installation) -> None:
     names = [f"w{number}" for number in range(30)]
     work = [
-        {
-            "worker": name,
-            "instructions": f"Do the part {name}.",
-            "inherit": ["poem"],
-        }
+        {"worker": name, "instructions": f"Do the part {name}.", "inherit": ["poem"]}
         for name in names
     ]
     result = await site.run(
@@ -233,8 +229,7 @@ async def test_a_failed_run_is_retried_with_its_course_and_its_spend(site: Insta
     broken = {"when": {"role": "manager"}, "error": {"status": 400, "message": "no"}}
     told = {"role": "manager", "contains": "w1 found steel"}
     run = await site.start(
-        delegation(),
-        script(delegates("w1"), works("w1"), broken, {**completes(), "when": told}),
+        delegation(), script(delegates("w1"), works("w1"), broken, {**completes(), "when": told})
     )
     failed = await site.gateway.result(run)
     assert (failed.outcome, failed.reason) == ("failed", "model_error")

@@ -19,15 +19,7 @@ from delegating import (
 from installation import Installation, installation
 from temporalio.service import RPCError
 from temporalio.testing import WorkflowEnvironment
-from trees import (
-    ALL_ENDED_S,
-    MANAGERS,
-    SLOW_S,
-    called,
-    manages,
-    nobody_runs,
-    running,
-)
+from trees import ALL_ENDED_S, MANAGERS, SLOW_S, called, manages, nobody_runs, running
 from waiting import eventually
 
 from perdure.domain.run.messages import Pause, Resume, Stop
@@ -160,8 +152,7 @@ async def _calls_in_a_later_execution(site: Installation, run: str) -> bool:
 
 async def test_r17_nothing_runs_on_when_the_manager_is_terminated(quick: Installation) -> None:
     run = await quick.start(
-        delegation(),
-        script(delegates("a", by="m1"), manages("m1"), works("a", delay_s=SLOW_S)),
+        delegation(), script(delegates("a", by="m1"), manages("m1"), works("a", delay_s=SLOW_S))
     )
     await running(quick, run, 2)
     await quick.handle(run).terminate("a test")

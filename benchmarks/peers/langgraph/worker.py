@@ -94,10 +94,7 @@ class LangGraphLoop:
             await graph(GRAPH)
             .compile()
             .ainvoke(
-                {
-                    "messages": [{"role": "system", "content": INSTRUCTIONS}],
-                    "turns": order.turns,
-                },
+                {"messages": [{"role": "system", "content": INSTRUCTIONS}], "turns": order.turns},
                 {"recursion_limit": MOST_TURNS},
             )
         )

@@ -105,8 +105,7 @@ def main() -> None:
     """Serve the peer's queue."""
     limits = Limits.given()
     parameters = ModelActivityParameters(
-        start_to_close_timeout=TIMEOUT,
-        heartbeat_timeout=timedelta(seconds=limits.heartbeat_s),
+        start_to_close_timeout=TIMEOUT, heartbeat_timeout=timedelta(seconds=limits.heartbeat_s)
     )
     serve(
         Served(QUEUE.format(name="openai_agents"), [OpenAIAgentsLoop], [read_page, keep_books]),

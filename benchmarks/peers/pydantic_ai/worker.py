@@ -4,24 +4,11 @@ from datetime import timedelta
 
 from pydantic_ai import Agent, RunContext, UsageLimits
 from pydantic_ai.durable_exec.temporal import PydanticAIPlugin, TemporalDurability
-from pydantic_ai.messages import (
-    ModelMessage,
-    ModelResponse,
-    TextPart,
-    ToolCallPart,
-    ToolReturnPart,
-)
+from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from temporalio import activity, workflow
 
-from benchmarks.peers.conversation import (
-    QUEUE,
-    TIMEOUT,
-    WORKFLOW,
-    PeerOrder,
-    beside,
-    keep_books,
-)
+from benchmarks.peers.conversation import QUEUE, TIMEOUT, WORKFLOW, PeerOrder, beside, keep_books
 from benchmarks.scene import ANSWER, INSTRUCTIONS, asks_for_tool, book, page
 from benchmarks.serving import Limits, Served, serve
 

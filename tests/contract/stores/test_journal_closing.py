@@ -5,15 +5,7 @@ from datetime import timedelta
 from decimal import Decimal
 
 import pytest
-from attempts import (
-    LOST,
-    START,
-    answer,
-    attempt,
-    confirmed,
-    fail,
-    unsent,
-)
+from attempts import LOST, START, answer, attempt, confirmed, fail, unsent
 
 from perdure.adapters.stores.journal import SqlJournal
 from perdure.domain.budget.journal import Proceed, Replayed, RunClosed

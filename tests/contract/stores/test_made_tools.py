@@ -87,9 +87,7 @@ async def test_tools_are_listed_by_state_and_by_root_newest_first(store: SqlMade
     assert await store.list(root="run-c", state="rejected") == ()
 
 
-async def test_a_tool_is_found_by_name_or_by_the_beginning_of_its_hash(
-    store: SqlMadeTools,
-) -> None:
+async def test_a_tool_is_found_by_name_or_by_the_beginning_of_its_hash(store: SqlMadeTools) -> None:
     older = tool("a", name="text.same")
     newer = tool("b", name="text.same", made_at=START + timedelta(1))
     for made in (older, newer, tool("c", name="text.Same")):

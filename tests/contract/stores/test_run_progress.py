@@ -35,7 +35,4 @@ async def test_a_tree_spent_what_its_ended_calls_cost(journal: SqlJournal) -> No
     unpriced = attempt(key="e3/1", run="free", root="free")
     await journal.begin(unpriced)
     await journal.answer(unpriced, usage=unpriced.estimate, cost_usd=None, reply="r", seconds=1.0)
-    assert await journal.spent(["run", "free", "unheard-of"]) == {
-        "run": 0.5,
-        "free": None,
-    }
+    assert await journal.spent(["run", "free", "unheard-of"]) == {"run": 0.5, "free": None}

@@ -7,11 +7,7 @@ from typing import Any
 from perdure.domain.budget.envelope import Budget, BudgetLimits, Spend
 from perdure.domain.llm.usage import AttemptTotals, Usage
 
-UNLIMITED = {
-    "tokens": None,
-    "cost_usd": None,
-    "active_time": None,
-}
+UNLIMITED = {"tokens": None, "cost_usd": None, "active_time": None}
 
 
 def budget(spent: Mapping[str, object] | None = None, /, **limits: Any) -> Budget:

@@ -7,12 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.domain.budget.allowances import (
-    ReplyKind,
-    judged_reply,
-    judging,
-    least_output,
-)
+from perdure.domain.budget.allowances import ReplyKind, judged_reply, judging, least_output
 from perdure.domain.budget.envelope import (
     MIN_OUTPUT_TOKENS,
     Budget,

@@ -97,8 +97,7 @@ def test_a_small_share_never_becomes_an_unlimited_one(limits, spent):
 
 
 @given(
-    tokens=st.integers(1, 100_000),
-    wanted=st.lists(st.floats(0.01, 1.5), min_size=1, max_size=8),
+    tokens=st.integers(1, 100_000), wanted=st.lists(st.floats(0.01, 1.5), min_size=1, max_size=8)
 )
 def test_children_together_never_get_more_than_remains(tokens, wanted):
     parent, given_out = budget(tokens=tokens, wrap_up=0), 0

@@ -37,8 +37,7 @@ def work(*names: str, subtask: str | None = None, instructions: str = "") -> Del
 def plan(*ids: str, after: str | None = None) -> MakePlan:
     depends = (after,) if after else ()
     return MakePlan(
-        decision="plan",
-        subtasks=tuple(Subtask(id=id, title=id, depends_on=depends) for id in ids),
+        decision="plan", subtasks=tuple(Subtask(id=id, title=id, depends_on=depends) for id in ids)
     )
 
 

@@ -15,10 +15,7 @@ from perdure.domain.delegation.apply_decision import (
     unreadable,
 )
 from perdure.domain.delegation.completion import Rejection
-from perdure.domain.delegation.decisions import (
-    Envelope,
-    ManagerDecision,
-)
+from perdure.domain.delegation.decisions import Envelope, ManagerDecision
 from perdure.domain.delegation.next_step import BudgetPhase, Check, End, Test, Work, budget_phase
 from perdure.domain.delegation.progress import (
     ManagerProgress,
@@ -128,12 +125,7 @@ def carried_out(
         for item in envelopes
     ]
     return after_delegation(
-        course,
-        envelopes,
-        reports,
-        output="o",
-        similarity=event.similarity,
-        settings=settings,
+        course, envelopes, reports, output="o", similarity=event.similarity, settings=settings
     )
 
 

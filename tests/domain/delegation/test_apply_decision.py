@@ -109,8 +109,7 @@ def test_completion_is_checked_a_person_is_asked() -> None:
 
 
 @pytest.mark.parametrize(
-    ("usable", "wanted"),
-    [(True, ("best_effort", "gave_up")), (False, ("failed", "gave_up"))],
+    ("usable", "wanted"), [(True, ("best_effort", "gave_up")), (False, ("failed", "gave_up"))]
 )
 def test_giving_up_depends_on_what_there_is(usable: bool, wanted: tuple[str, str]) -> None:
     course = worked(ManagerProgress(), work("a"), usable=usable, confidence=0.5 if usable else None)

@@ -3,11 +3,7 @@
 import pytest
 from pydantic import JsonValue
 
-from perdure.domain.delegation.confidence import (
-    ToolUse,
-    iteration_confidence,
-    worker_confidence,
-)
+from perdure.domain.delegation.confidence import ToolUse, iteration_confidence, worker_confidence
 from perdure.domain.delegation.placeholders import placeholders
 from perdure.domain.delegation.results import WorkerReport
 from perdure.domain.delegation.summary import Round, key_finding, rolling_summary

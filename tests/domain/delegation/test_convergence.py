@@ -190,9 +190,7 @@ def test_what_rises_within_two_windows_neither_stalls_nor_converges(
         assert (converged[number - 1], signals[number - 1]) == (None, "ok")
 
 
-@given(
-    st.lists(st.integers(min_value=50, max_value=54), min_size=5, max_size=20),
-)
+@given(st.lists(st.integers(min_value=50, max_value=54), min_size=5, max_size=20))
 def test_what_never_gains_enough_converges(points: list[int]) -> None:
     scores = [point / 100 for point in (*points, points[-1], points[-1], points[-1])]
     assert play(scores)[1][-1] is not None

@@ -73,10 +73,7 @@ def test_what_waits_behind_a_failed_subtask_is_blocked_with_its_name() -> None:
 def test_the_view_tells_status_reason_and_measure() -> None:
     subtasks = (task("a", acceptance="two sources"), task("b", "a"))
     plan = replanned(TaskPlan(), subtasks)
-    assert plan_view(plan) == (
-        "a [ready] work (done when: two sources)",
-        "b [waits for a] work",
-    )
+    assert plan_view(plan) == ("a [ready] work (done when: two sources)", "b [waits for a] work")
     assert plan_view(plan.marked("a", "done", "three sources"))[0].startswith(
         "a [done: three sources]"
     )

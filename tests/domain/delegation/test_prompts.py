@@ -30,11 +30,7 @@ from perdure.domain.delegation.prompts import (
     worker_prompt,
 )
 from perdure.domain.delegation.results import WorkerReport
-from perdure.domain.delegation.schemas import (
-    criteria_schema,
-    critique_schema,
-    decision_schema,
-)
+from perdure.domain.delegation.schemas import criteria_schema, critique_schema, decision_schema
 from perdure.domain.delegation.spec import DelegationSettings
 from perdure.domain.delegation.stall import Progress
 from perdure.domain.delegation.summary import Round
@@ -247,11 +243,7 @@ def optional(schema: JsonValue) -> int:
 
 
 def test_schemas_keep_to_what_structured_output_takes() -> None:
-    for schema in (
-        decision_schema(),
-        critique_schema(),
-        criteria_schema(),
-    ):
+    for schema in (decision_schema(), critique_schema(), criteria_schema()):
         assert closed(schema) == []
         assert optional(schema) <= 24
         text = json.dumps(schema)

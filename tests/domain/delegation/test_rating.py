@@ -62,15 +62,9 @@ def test_what_is_looked_at(final: str, files: dict[str, str], text: str) -> None
         (said(1, 0.8), ()),
         (said(0, 0.9), ("sources: no link (0.00)",)),
         (said(0, 0.7), ("sources: no link (0.00)", "tone: not met (0.70)")),
-        (
-            said(1, 0.9, finding("stiff", fix="warm it up")),
-            ("tone: stiff To do: warm it up",),
-        ),
+        (said(1, 0.9, finding("stiff", fix="warm it up")), ("tone: stiff To do: warm it up",)),
         (said(1, 0.9, finding("stiff", detail="line 2")), ("tone: stiff: line 2",)),
-        (
-            said(1, 0.9, finding("a", "suggestion"), finding("b", "blocker")),
-            ("tone: b",),
-        ),
+        (said(1, 0.9, finding("a", "suggestion"), finding("b", "blocker")), ("tone: b",)),
     ],
     ids=["nothing", "a gap", "two gaps", "a fix", "a detail", "only what matters"],
 )

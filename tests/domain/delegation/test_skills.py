@@ -195,13 +195,7 @@ LONG = f"# Skill: Counting\n\n{WORDS}"
 
 @pytest.mark.parametrize(
     ("saved", "version", "events"),
-    [
-        ([], 1, 0),
-        (["r1"], 1, 0),
-        (["r2"], 2, 1),
-        (["r2", "r1"], 3, 2),
-        (["r2", "r2"], 2, 1),
-    ],
+    [([], 1, 0), (["r1"], 1, 0), (["r2"], 2, 1), (["r2", "r1"], 3, 2), (["r2", "r2"], 2, 1)],
     ids=["nothing", "the same text", "another", "another and back", "another, twice"],
 )
 def test_a_text_that_was_given_again_is_no_new_version(

@@ -75,10 +75,7 @@ DIFFERING: dict[str, tuple[Sequence[float], Sequence[str]]] = {
     "flat at zero": ([0.0] * 3, [OK, OK, WARN]),
     "flat at the top": ([1.0] * 3, [OK, OK, WARN]),
     "after a switch the window fills anew": ([0.5] * 7, [OK, OK, WARN, SWITCH, OK, OK, WARN]),
-    "flat all the way": (
-        [0.5] * 16,
-        [OK, OK, WARN, SWITCH, *[OK, OK, WARN, SWITCH] * 3],
-    ),
+    "flat all the way": ([0.5] * 16, [OK, OK, WARN, SWITCH, *[OK, OK, WARN, SWITCH] * 3]),
     "flat with no strategy left only warns": (
         [0.5] * 20,
         [*[OK, OK, WARN, SWITCH] * 4, OK, OK, WARN, WARN],
@@ -126,10 +123,7 @@ DIFFERING: dict[str, tuple[Sequence[float], Sequence[str]]] = {
         [0.80, 0.70, 0.90, 0.70, 0.83, 0.60],
         [OK, OK, OK, WARN, OK, OK],
     ),
-    "oscillation with new bests is none": (
-        [0.20, 0.10, 0.30, 0.20, 0.40, 0.30],
-        [OK] * 6,
-    ),
+    "oscillation with new bests is none": ([0.20, 0.10, 0.30, 0.20, 0.40, 0.30], [OK] * 6),
     "noise upwards": ([0.40, 0.48, 0.46, 0.54, 0.52, 0.60], [OK] * 6),
 }
 
@@ -142,26 +136,14 @@ def test_the_channel_of_scores(scores: Sequence[float], wanted: Sequence[str]) -
 # Both channels: outputs are alike as well.
 ALIKE_ONES: dict[str, tuple[Sequence[float], float, Sequence[str]]] = {
     "flat and alike switches at once": ([0.5] * 3, ALIKE, [OK, OK, SWITCH]),
-    "flat and alike to the end": (
-        [0.5] * 15,
-        ALIKE,
-        [OK, OK, SWITCH] * 4 + [OK, OK, STOP],
-    ),
-    "alike but rising warns, then switches": (
-        [0.3, 0.4, 0.5, 0.6],
-        ALIKE,
-        [OK, OK, WARN, SWITCH],
-    ),
+    "flat and alike to the end": ([0.5] * 15, ALIKE, [OK, OK, SWITCH] * 4 + [OK, OK, STOP]),
+    "alike but rising warns, then switches": ([0.3, 0.4, 0.5, 0.6], ALIKE, [OK, OK, WARN, SWITCH]),
     "alike but falling": ([0.6, 0.5, 0.4], ALIKE, [OK, OK, WARN]),
     "exactly at the threshold is not alike": ([0.5] * 3, 0.85, [OK, OK, WARN]),
     "just above the threshold is": ([0.5] * 3, 0.8501, [OK, OK, SWITCH]),
     "wholly the same": ([0.5] * 3, 1.0, [OK, OK, SWITCH]),
     "nothing in common": ([0.5] * 3, 0.0, [OK, OK, WARN]),
-    "a slow rise of the same output": (
-        [0.50, 0.52, 0.54, 0.56],
-        ALIKE,
-        [OK, OK, WARN, SWITCH],
-    ),
+    "a slow rise of the same output": ([0.50, 0.52, 0.54, 0.56], ALIKE, [OK, OK, WARN, SWITCH]),
 }
 
 
@@ -175,12 +157,7 @@ POOLS: dict[str, tuple[Sequence[float], float, tuple[StrategyName, ...], Sequenc
     "switched off, one channel": ([0.5] * 5, DIFFERENT, NONE, [OK, OK, WARN, WARN, WARN]),
     "switched off, both channels": ([0.5] * 3, ALIKE, NONE, [OK, OK, STOP]),
     "switched off, a rise": ([0.3, 0.4, 0.5, 0.6], DIFFERENT, NONE, [OK] * 4),
-    "one strategy, both channels": (
-        [0.5] * 6,
-        ALIKE,
-        ("reframe",),
-        [OK, OK, SWITCH, OK, OK, STOP],
-    ),
+    "one strategy, both channels": ([0.5] * 6, ALIKE, ("reframe",), [OK, OK, SWITCH, OK, OK, STOP]),
     "one strategy, one channel": (
         [0.5] * 8,
         DIFFERENT,

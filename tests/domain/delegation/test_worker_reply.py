@@ -44,10 +44,7 @@ def test_the_shape_of_the_contract_is_read() -> None:
         "confidence": 0.6,
         "findings": ("a", "b"),
         "artifacts": ("a.md", "b.md"),
-        "skills_created": (
-            {"markdown": "# Skill: x\ntext"},
-            {"markdown": "# Skill: y\n\nhow to"},
-        ),
+        "skills_created": ({"markdown": "# Skill: x\ntext"}, {"markdown": "# Skill: y\n\nhow to"}),
         "tools_needed": (
             {
                 "name": "text.count",

@@ -141,10 +141,7 @@ def test_criteria_that_are_not_met_are_named_with_what_is_missing() -> None:
         (answer((1, True, "")), "No answer for criterion 2"),
         (answer(), "No answer for criterion 1, 2"),
         ("All met.", "no JSON object"),
-        (
-            answer((1, True, "the whole second half"), (2, True, "")),
-            "answers no criterion",
-        ),
+        (answer((1, True, "the whole second half"), (2, True, "")), "answers no criterion"),
         (
             '{"criteria": [{"number": 1, "met": "yes"}, {"number": 2, "met": true}]}',
             "answers no criterion",

@@ -17,11 +17,7 @@ def checked(arguments: str, schema: object) -> ToolRefused | None:
 
 
 def one(schema: dict[str, object], *, required: bool = True) -> dict[str, object]:
-    return {
-        "type": "object",
-        "properties": {"a": schema},
-        "required": ["a"] if required else [],
-    }
+    return {"type": "object", "properties": {"a": schema}, "required": ["a"] if required else []}
 
 
 FITTING = {

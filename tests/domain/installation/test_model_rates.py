@@ -4,11 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.domain.installation.model_rates import (
-    pattern_of,
-    queue_of_rate,
-    queues_of,
-)
+from perdure.domain.installation.model_rates import pattern_of, queue_of_rate, queues_of
 
 RATES = {"openai:*": 5.0, "claude-*": 10.0, "claude-opus-*": 0.5, "claude-opus-5": None, "local": 1}
 

@@ -131,9 +131,7 @@ def test_what_a_person_said_of_a_pattern_stays() -> None:
 OUTCOMES: list[Outcome] = ["accepted", "best_effort", "failed"]
 EVENTS = st.lists(
     st.tuples(
-        st.sampled_from(["a", "b", "c", None]),
-        st.floats(0, 24 * 20),
-        st.sampled_from(OUTCOMES),
+        st.sampled_from(["a", "b", "c", None]), st.floats(0, 24 * 20), st.sampled_from(OUTCOMES)
     ),
     max_size=40,
 ).map(lambda given: [event(n, *one) for n, one in enumerate(given)])

@@ -57,13 +57,7 @@ def test_anti_patterns_come_first_then_the_better_known_and_newer() -> None:
         avoid("dont", "limit", confidence=0.1),
     ]
     ranked = rank(question("rate limits", None), candidates(*entries), now=now)
-    assert [item.entry.id for item in ranked] == [
-        "dont",
-        "fresh",
-        "strong",
-        "idle",
-        "weak",
-    ]
+    assert [item.entry.id for item in ranked] == ["dont", "fresh", "strong", "idle", "weak"]
 
 
 @given(corpora(), texts(), st.randoms(use_true_random=False))

@@ -245,9 +245,7 @@ TRIES = {"pattern": "strategies", "strategies": ["a", "b", "c"]}
             id="the best attempt is left",
         ),
         pytest.param(
-            facts(0.5, tool_loop="broken", settings=TRIES),
-            "continue",
-            id="a broken loop fails",
+            facts(0.5, tool_loop="broken", settings=TRIES), "continue", id="a broken loop fails"
         ),
         pytest.param(
             facts(0.9, settings={**TRIES, "termination": {"type": "confidence", "threshold": 0.9}}),

@@ -219,10 +219,7 @@ def test_order_rules_and_list_order_otherwise() -> None:
 
 def test_names_default_to_roles_and_the_reverse() -> None:
     found = read(roles=[{"role": "plan", "prompt": "p"}, {"name": "review", "prompt": "p"}])
-    assert [(one.name, one.role) for one in found.roles] == [
-        ("plan", "plan"),
-        ("review", "review"),
-    ]
+    assert [(one.name, one.role) for one in found.roles] == [("plan", "plan"), ("review", "review")]
 
 
 def test_a_stage_may_be_a_loop() -> None:

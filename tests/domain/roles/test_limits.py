@@ -60,10 +60,7 @@ def test_a_given_limit_replaces_the_definitions(
         ({"type": "timeout", "seconds": 30}, Clocks(active=30)),
         (joined("or", SECONDS, {"type": "timeout", "seconds": 9, "wall": True}), Clocks(wall=9)),
         (joined("and", SECONDS, REVIEWED), Clocks()),
-        (
-            {"type": "time_bound", "until": (NOW + timedelta(seconds=5)).isoformat()},
-            Clocks(wall=5),
-        ),
+        ({"type": "time_bound", "until": (NOW + timedelta(seconds=5)).isoformat()}, Clocks(wall=5)),
         (
             {"type": "time_bound", "until": (NOW - timedelta(days=1)).isoformat()},
             Clocks(wall=0.001),

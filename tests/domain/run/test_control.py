@@ -295,12 +295,7 @@ def test_answered_gates_are_forgotten_before_open_ones():
 
 @pytest.mark.parametrize(
     ("on_expiry", "after_s", "choice"),
-    [
-        ("wait", 100, None),
-        (END, 59, None),
-        (END, 60, END),
-        ("default:no", 61, "no"),
-    ],
+    [("wait", 100, None), (END, 59, None), (END, 60, END), ("default:no", 61, "no")],
 )
 def test_a_gate_that_nobody_answers(on_expiry, after_s, choice):
     state = Control()

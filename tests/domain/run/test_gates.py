@@ -91,8 +91,7 @@ def test_what_an_expired_gate_does(on_expiry, choice):
 
 
 @pytest.mark.parametrize(
-    "policy",
-    ["approve", "APPROVE", " approve ", "appro\u200bve", "\uff41pprove", "approve\ufeff"],
+    "policy", ["approve", "APPROVE", " approve ", "appro\u200bve", "\uff41pprove", "approve\ufeff"]
 )
 def test_no_default_approves(policy):
     with pytest.raises(ValidationError, match=r"Value error, safe, wait.*`approve` is no default"):

@@ -7,12 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.domain.budget.envelope import BudgetLimits
-from perdure.domain.schedules.admission import (
-    Admitted,
-    MonthlySpend,
-    TurnedAway,
-    admission,
-)
+from perdure.domain.schedules.admission import Admitted, MonthlySpend, TurnedAway, admission
 from perdure.domain.schedules.plan import MonthlyBudget
 
 TASK = BudgetLimits(cost_usd=Decimal(2), tokens=1_000)

@@ -74,12 +74,7 @@ def test_equal_arguments_have_one_spelling(arguments):
 
 @pytest.mark.parametrize(
     ("name", "verdict"),
-    [
-        ("fs.read", "run"),
-        ("shop.pay", "approve"),
-        ("human.ask", "ask"),
-        ("nothing", "illegal"),
-    ],
+    [("fs.read", "run"), ("shop.pay", "approve"), ("human.ask", "ask"), ("nothing", "illegal")],
 )
 def test_verdicts(name, verdict):
     assert [entry.verdict for entry in plan(ToolCounters(), call(name))] == [verdict]

@@ -206,15 +206,9 @@ def test_calls_pauses_and_refusals(given_, expected):
     ("given_", "expected"),
     [
         ({"text": TEXT, "spent": "tokens"}, "reply: accepted/text_answer"),
-        (
-            {"text": TEXT, "spent": "tokens", "spent_whole": "tokens"},
-            "reply: out_of_budget/tokens",
-        ),
+        ({"text": TEXT, "spent": "tokens", "spent_whole": "tokens"}, "reply: out_of_budget/tokens"),
         ({"calls": CALLS, "spent": "cost"}, "fallback: out_of_budget/cost"),
-        (
-            {"calls": CALLS, "spent": "cost", "state": AFTER_TOOLS},
-            "force: out_of_budget/cost",
-        ),
+        ({"calls": CALLS, "spent": "cost", "state": AFTER_TOOLS}, "force: out_of_budget/cost"),
         (
             {"calls": CALLS, "spent": "cost", "state": AFTER_TOOLS, "wrap_up": False},
             "fallback: out_of_budget/cost",

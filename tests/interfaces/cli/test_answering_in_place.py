@@ -26,11 +26,7 @@ CTRL_C = "\x03"
 
 @pytest.fixture
 def environment(site: Installation) -> dict[str, str]:
-    return {
-        **os.environ,
-        **site.settings.as_environment(),
-        "TEMPORAL_ADDRESS": site.address,
-    }
+    return {**os.environ, **site.settings.as_environment(), "TEMPORAL_ADDRESS": site.address}
 
 
 @pytest.mark.long

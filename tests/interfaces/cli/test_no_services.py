@@ -34,11 +34,7 @@ def said(folder: Path, port: int, argv: Sequence[str]) -> tuple[int, str]:
 
 @pytest.mark.parametrize(
     ("words", "code"),
-    [
-        (("run", "--dry-run", "Write a haiku"), 0),
-        (("gates",), 3),
-        (("doctor",), 0),
-    ],
+    [(("run", "--dry-run", "Write a haiku"), 0), (("gates",), 3), (("doctor",), 0)],
     ids=["dry run", "a question that needs a server", "what is wrong"],
 )
 def test_a_stranger_at_the_usual_port_is_not_asked(

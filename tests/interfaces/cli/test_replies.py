@@ -72,11 +72,7 @@ def test_what_is_read_is_taken(asked: Gate, typed: str) -> None:
     read = read_reply(asked, typed)
     if isinstance(read, Said):
         why = refusal(
-            asked,
-            named=asked.name,
-            choice=read.choice,
-            text=read.text,
-            args_hash=asked.args_hash,
+            asked, named=asked.name, choice=read.choice, text=read.text, args_hash=asked.args_hash
         )
         assert why is None
 

@@ -37,9 +37,7 @@ def test_the_interval_covers_the_truth_in_19_of_20(
     assert held >= 180
 
 
-def test_no_effect_is_called_one_in_no_more_than_one_of_20(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_no_effect_is_called_one_in_no_more_than_one_of_20(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(statistics, "RESAMPLES", 400)
     draw = random.Random(3)
     called = sum(interval([draw.gauss(0, 0.3) for _ in range(30)]).differs for _ in range(200))

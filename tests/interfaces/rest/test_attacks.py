@@ -286,10 +286,7 @@ async def test_runs_of_another_installation_do_not_exist(
     run = await asking.start(APPROVED)
     await gate_of(asking, run)
     address = server.client.service_client.config.target_host
-    async with (
-        scripted(tmp_path / "other", address, ASKING) as site,
-        served(site) as other,
-    ):
+    async with scripted(tmp_path / "other", address, ASKING) as site, served(site) as other:
         for method, path in NEEDED:
             if "{run}" not in path:
                 continue

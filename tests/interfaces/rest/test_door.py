@@ -34,8 +34,7 @@ def refusal(answer: httpx2.Response) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize(
-    "path",
-    [LOOPS, "/api/v1/gates", "/metrics", "/api/v1/openapi.json", "/api/v1/nowhere", "/api/"],
+    "path", [LOOPS, "/api/v1/gates", "/metrics", "/api/v1/openapi.json", "/api/v1/nowhere", "/api/"]
 )
 async def test_without_a_token_nothing_answers(door: Rest, path: str) -> None:
     async with door.caller() as nobody:

@@ -17,11 +17,7 @@ CASES = [
 async def test_it_answers_as_grep_does(root, call, case):
     (root / "f.txt").write_text(TEXT)
     real = subprocess.run(
-        ["grep", *shlex.split(case), "f.txt"],
-        cwd=root,
-        capture_output=True,
-        text=True,
-        check=False,
+        ["grep", *shlex.split(case), "f.txt"], cwd=root, capture_output=True, text=True, check=False
     )
     output = await call("shell.readonly", command=f"grep {case} f.txt")
     assert output.outcome == "ok"

@@ -28,11 +28,7 @@ def digits(text: str) -> Evaluation:
     marks = {n: int(part_text(text, n, "lines")[:1] or "0") / 10 for n in (1, 2, 3)}
     return Evaluation(
         dimensions=tuple(
-            DimensionScore(
-                name=item.name,
-                score=marks[int(item.part or 1)],
-                source="check",
-            )
+            DimensionScore(name=item.name, score=marks[int(item.part or 1)], source="check")
             for item in RUBRIC.dimensions
         )
     )

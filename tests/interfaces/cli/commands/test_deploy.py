@@ -94,11 +94,7 @@ def test_a_drain_waits_for_the_last_run_and_keeps_what_was_moved(
 ) -> None:
     monkeypatch.setattr("perdure.interfaces.cli.commands.deploy.LOOK_S", 0)
     free = OLD.model_copy(update={"runs": 0, "status": "drained"})
-    rolling.drains = [
-        Drained(build=OLD, moved=("r1",)),
-        Drained(build=OLD),
-        Drained(build=free),
-    ]
+    rolling.drains = [Drained(build=OLD, moved=("r1",)), Drained(build=OLD), Drained(build=free)]
     assert perdure.run("deploy", "drain", OLD.id, "--move", "--wait") == 0
     assert "moved 1" in perdure.out
     assert "0.1.0-aaa is drained" in perdure.out

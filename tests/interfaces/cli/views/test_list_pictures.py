@@ -21,14 +21,7 @@ from perdure.interfaces.cli.views.plan import plan_view
 from perdure.interfaces.cli.views.runs import FAILING, bulk_view, receipt_view, runs_view
 from perdure.interfaces.explanation import explain_run
 from perdure.interfaces.plan import plan_run
-from tests.interfaces.cli.samples import (
-    NOW,
-    RECORDS,
-    RUN,
-    gate,
-    result,
-    status,
-)
+from tests.interfaces.cli.samples import NOW, RECORDS, RUN, gate, result, status
 from tests.interfaces.cli.views.rendering import wide
 
 

@@ -19,12 +19,7 @@ from perdure.interfaces.cli.views.demo import demo_view
 from perdure.interfaces.cli.views.events import event_line
 from perdure.interfaces.cli.views.layout import plain
 from perdure.interfaces.services import Check, Collected, Killed, Replayed
-from tests.interfaces.cli.samples import (
-    RUN,
-    WEB,
-    event,
-    result,
-)
+from tests.interfaces.cli.samples import RUN, WEB, event, result
 from tests.interfaces.cli.views.rendering import wide
 
 

@@ -18,14 +18,7 @@ from perdure.interfaces.cli.views.layout import plain
 from perdure.interfaces.cli.views.live import draft_lines, live_view
 from perdure.interfaces.cli.views.result import result_view
 from perdure.interfaces.cli.views.status import status_view
-from tests.interfaces.cli.samples import (
-    RECORDS,
-    WEB,
-    gate,
-    patch_result,
-    result,
-    status,
-)
+from tests.interfaces.cli.samples import RECORDS, WEB, gate, patch_result, result, status
 from tests.interfaces.cli.views.rendering import wide
 
 
