@@ -4,6 +4,7 @@ No action here answers a gate: that stays with people.
 """
 
 import json
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Literal, Protocol
 
@@ -159,18 +160,18 @@ def action_of(word: str) -> LoopAction:
     for action in ACTIONS:
         if word == action:
             return action
-    hint = did_you_mean(word, ACTIONS)
-    raise InvalidInput(
-        f"action: found {word[:40]!r}.{hint}",
-        cure=f"There are {', '.join(ACTIONS)}; people alone answer gates.",
-    )
+    raise _unknown("action", word, ACTIONS, note="; people alone answer gates")
 
 
 def status_of(word: str | None) -> str | None:
     """A status to list by; raises `InvalidInput` with the nearest one."""
     if word is None or word in STATUSES:
         return word
-    hint = did_you_mean(word, STATUSES)
-    raise InvalidInput(
-        f"status: found {word[:40]!r}.{hint}", cure=f"There are {', '.join(STATUSES)}."
+    raise _unknown("status", word, STATUSES)
+
+
+def _unknown(what: str, word: str, known: Sequence[str], *, note: str = "") -> InvalidInput:
+    return InvalidInput(
+        f"{what}: found {word[:40]!r}.{did_you_mean(word, known)}",
+        cure=f"There are {', '.join(known)}{note}.",
     )

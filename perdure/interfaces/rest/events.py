@@ -19,7 +19,7 @@ from perdure.domain.run.events import Event
 from perdure.domain.run.live_text import LiveCall, newest_text
 from perdure.interfaces.live_text import looks
 from perdure.interfaces.places import Hide
-from perdure.interfaces.rest.auth import Reader, Site, known_run, while_admitted
+from perdure.interfaces.rest.auth import Caller, Reader, Site, known_run, site_of, while_admitted
 from perdure.interfaces.rest.error_responses import Refused, as_refusal
 from perdure.interfaces.rest.news import News
 from perdure.interfaces.rest.request_limits import BoundedRoute
@@ -256,14 +256,21 @@ async def events(
             return Response(status_code=204)
     elif since and await _is_ahead(site.services, run, since):
         since = 0
+    return stream_of(request, caller, run, lambda feed: _parts(feed, since, request.app.state.hide))
+
+
+def stream_of(
+    request: Request, caller: Caller, run: str, parts: Callable[[Feed], AsyncGenerator[bytes]]
+) -> Response:
+    """Stream what `parts` makes of a run's feed; raises `Refused` if the caller has too many."""
+    site = site_of(request)
     feeds: Feeds = request.app.state.feeds
     streams: Streams = request.app.state.streams
 
     async def body() -> AsyncGenerator[bytes]:
         yield format_sse_event(retry=RETRY_MS)
         async with feeds.follow(run) as feed:
-            parts = _parts(feed, since, request.app.state.hide)
-            async for part in while_admitted(parts, request):
+            async for part in while_admitted(parts(feed), request):
                 site.in_use()
                 yield part
 

@@ -9,16 +9,13 @@ from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 
 from perdure.domain.run.live_text import POSITIONS_LENGTH, LiveReading
 from perdure.interfaces.places import Hide
-from perdure.interfaces.rest.auth import Reader, Site, known_run, while_admitted
+from perdure.interfaces.rest.auth import Reader, Site, known_run
 from perdure.interfaces.rest.events import (
     EVENT_SCHEMA,
     HEARTBEAT_S,
-    RETRY_MS,
-    CountedStream,
     Feed,
-    Feeds,
-    Streams,
     problem_of,
+    stream_of,
     told,
 )
 from perdure.interfaces.rest.request_limits import BoundedRoute
@@ -55,20 +52,10 @@ async def stream(
     row = await known_run(site, run)
     if last_event_id == ENDED and row.ended_at is not None:
         return Response(status_code=204)
-    feeds: Feeds = request.app.state.feeds
-    streams: Streams = request.app.state.streams
     reading = LiveReading.since(last_event_id or "")
-
-    async def body() -> AsyncGenerator[bytes]:
-        yield format_sse_event(retry=RETRY_MS)
-        async with feeds.follow(run) as feed:
-            parts = _texts(feed, reading, request.app.state.hide)
-            async for part in while_admitted(parts, request):
-                site.in_use()
-                yield part
-
-    streams.take(caller.token.id)
-    return CountedStream(body(), release=lambda: streams.release(caller.token.id))
+    return stream_of(
+        request, caller, run, lambda feed: _texts(feed, reading, request.app.state.hide)
+    )
 
 
 async def _texts(feed: Feed, reading: LiveReading, hide: Hide) -> AsyncGenerator[bytes]:
