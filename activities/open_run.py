@@ -165,6 +165,7 @@ class OpenRun:
                 outcome=None,
                 started_at=step.now,
                 parent=given.parent,
+                namespace=activity.info().namespace,
             )
         )
 

@@ -17,6 +17,7 @@ from perdure.domain.foundation.names import RESERVED_IDS
 from perdure.domain.foundation.tolerance import read_stored
 from perdure.domain.ports import RecordStore
 from perdure.domain.run.status import RunStatus, StoredRun
+from perdure.gateway.namespaces import elsewhere
 from perdure.gateway.temporal_gateway import ExecutionInfo, TemporalGateway
 
 # Colons are allowed because Temporal's schedules append the time to ids.
@@ -67,7 +68,7 @@ class Claims:
             return Standing(done=same(look, asked.digest))
         if row is None:
             return Standing()
-        if await self.had_effect(row):
+        if await elsewhere(self._server, row) is not None or await self.had_effect(row):
             require_same(row.id, row.digest, asked, what="The id belongs to the")
             return Standing(done=row.id)
         if row.ended_at is None:

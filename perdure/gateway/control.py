@@ -31,6 +31,7 @@ from perdure.domain.run.messages import (
     too_long,
 )
 from perdure.gateway.error_mapping import unknown_run
+from perdure.gateway.namespaces import elsewhere, not_here
 from perdure.gateway.server_pauses import PAUSED_THERE
 from perdure.gateway.temporal_gateway import ExecutionInfo, TemporalGateway
 from perdure.gateway.types import BulkReport
@@ -202,6 +203,8 @@ class Steering:
         row = await self._records.run(run)
         if look is None and row is None:
             return unknown_run(run)
+        if look is None and row is not None and (away := await elsewhere(self._server, row)):
+            return not_here(run, away)
         outcome = (row.outcome if row else None) or (look.text("PerdureOutcome") if look else None)
         how = f" ({outcome})" if outcome else ""
         return NotAllowed(

@@ -13,6 +13,7 @@ from perdure.domain.run.events import Event
 from perdure.domain.run.messages import EventsQuery
 from perdure.gateway.diagnostics import STORE, STORE_BACK
 from perdure.gateway.error_mapping import unknown_run
+from perdure.gateway.namespaces import elsewhere, not_here
 from perdure.gateway.nudges import Nudges
 from perdure.gateway.stored_status import stored_status, torn_status
 from perdure.gateway.temporal_gateway import ExecutionInfo, TemporalGateway
@@ -209,6 +210,8 @@ class Follower:
         row = await self._records.run(self._run)
         if row is None and look is None:
             raise unknown_run(self._run)
+        if row is not None and look is None and (away := await elsewhere(self._server, row)):
+            raise not_here(self._run, away)
         data: dict[str, JsonValue] = {}
         if row is not None:
             status = stored_status(row)

@@ -21,6 +21,7 @@ from perdure.domain.foundation.names import COLLECTION_WORKFLOW, MINING_WORKFLOW
 from perdure.domain.ports import RecordStore
 from perdure.domain.retention.erasure import Tombstone
 from perdure.gateway.error_mapping import unknown_run
+from perdure.gateway.namespaces import elsewhere, in_namespace
 from perdure.gateway.temporal_gateway import ExecutionInfo, TemporalGateway
 from perdure.gateway.types import Retained
 from perdure.gateway.visibility import every, quoted
@@ -46,7 +47,8 @@ UPKEEP = frozenset({COLLECTION_WORKFLOW, MINING_WORKFLOW})
 @dataclass(frozen=True, slots=True)
 class _Execution:
     run: str
-    id: str | None
+    id: str | None = None
+    namespace: str | None = None
 
 
 class Retaining:
@@ -68,6 +70,7 @@ class Retaining:
         Raises:
             ServiceUnavailable: the server does not answer.
             NotAllowed: the server knows none of the open runs of the store: it is another server.
+                Open runs of other namespaces are read there.
             StoreError: something is encrypted with a key that is not known here.
         """
         client = await self._server.client()
@@ -76,16 +79,17 @@ class Retaining:
         seen, missing, is_ours = set[str](), list[str](), False
         while waiting:
             execution = waiting.pop()
+            asked = in_namespace(client, execution.namespace) if execution.namespace else client
             with self._server.translated():
                 try:
-                    found, children = await self._read(client, execution, seen)
+                    found, children = await self._read(asked, execution, seen)
                 except RPCError as error:
                     if error.status != RPCStatusCode.NOT_FOUND:
                         raise
                     missing.append(execution.run)  # deleted meanwhile, or never started
                     continue
             if runs is None:
-                waiting += [_Execution(child, None) for child in children]
+                waiting += [_Execution(each, namespace=execution.namespace) for each in children]
             if found is not None:
                 is_ours = is_ours or not found.upkeep
                 yield found
@@ -95,13 +99,15 @@ class Retaining:
     async def _known(self) -> AsyncIterator[_Execution]:
         queue = loops_queue(await self._records.installation())
         for run in await self._records.open_runs():
-            yield _Execution(run, None)
+            row = await self._records.run(run)
+            away = None if row is None else await elsewhere(self._server, row)
+            yield _Execution(run, namespace=away)
         async for look in every(self._server, f"TaskQueue = {quoted(queue)}"):
             yield _Execution(look.id, look.execution)
 
     async def _of(self, runs: Collection[str]) -> AsyncIterator[_Execution]:
         for run in runs:
-            yield _Execution(run, None)
+            yield _Execution(run)
             async for look in every(self._server, _all_of(run)):
                 yield _Execution(run, look.execution)
 

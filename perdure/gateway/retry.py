@@ -31,6 +31,7 @@ from perdure.domain.run.status import RunStatus, StoredRun
 from perdure.domain.specs import Spec
 from perdure.domain.turns.settings import resolve
 from perdure.gateway.error_mapping import unknown_run
+from perdure.gateway.namespaces import elsewhere, known_there, not_here
 from perdure.gateway.saved_states import StoredStates
 from perdure.gateway.start import Starter, order_of
 from perdure.gateway.stored_status import first_status, torn_lifecycle
@@ -68,6 +69,9 @@ class Retrying:
         if state is not None and message.request_id in state.control.requests:
             return Receipt(verb="retry", lifecycle=row.lifecycle, note=HAD_EFFECT)
         _require_failed(row, look)
+        away = None if look is not None else await elsewhere(self._server, row)
+        if away is not None and await known_there(self._server, run, away):
+            raise not_here(run, away)
         await self._start_again(row, look, message, state)
         return Receipt(verb="retry", lifecycle="running")
 
@@ -128,6 +132,7 @@ class Retrying:
                 "outcome": None,
                 "ended_at": None,
                 "result": None,
+                "namespace": (await self._server.client()).namespace,
                 "status": status.model_dump_json(),
                 "spec": await self.blobs.put(spec.model_dump_json(by_alias=True).encode()),
             }
@@ -151,10 +156,12 @@ def _as_amended(budget: Budget, spec: Spec, row: StoredRun) -> Budget:
 
 
 def _require_failed(row: StoredRun, look: ExecutionInfo | None) -> None:
-    if look is not None and look.parent is not None:
+    # The row says it as well, once the server has forgotten the run.
+    parent = row.parent if look is None else look.parent
+    if parent is not None:
         raise NotAllowed(
-            f"{row.id} works for {look.parent}, which decides what happens after it.",
-            cure=f"Retry that one: perdure retry {look.parent}",
+            f"{row.id} works for {parent}, which decides what happens after it.",
+            cure=f"Retry that one: perdure retry {parent}",
         )
     stands = row.lifecycle
     if row.ended_at is None:

@@ -14,6 +14,7 @@ from perdure.domain.foundation.names import loops_queue
 from perdure.domain.ports import RecordStore
 from perdure.domain.run.child_runs import is_below
 from perdure.domain.run.status import StoredRun
+from perdure.gateway.namespaces import elsewhere
 from perdure.gateway.run_words import with_progress, with_words
 from perdure.gateway.temporal_gateway import ExecutionInfo, TemporalGateway
 from perdure.gateway.types import InstallationInfo, RunFilter, RunPage, RunRow
@@ -25,6 +26,7 @@ from perdure.gateway.visibility import (
     query_of,
     quoted,
     row_of,
+    row_of_elsewhere,
     row_of_gone,
     row_of_stored,
     unopened,
@@ -216,6 +218,8 @@ class Listing:
         if row.ended_at is not None or away:
             shown = look is None or _never_began(look)
             return (row_of_stored(row),) if fitting and shown else ()
+        if look is None and (there := await elsewhere(self._server, row)):
+            return (row_of_elsewhere(row, there),) if fitting else ()
         if look is None and fits(gone(row), wanted) and await self._is_gone(row):
             return (row_of_gone(row),)
         return ()

@@ -25,6 +25,7 @@ from perdure.domain.run.take_over import reopened
 from perdure.domain.turns.records import IterationRecord
 from perdure.gateway.accounting import known_sentence, result_with_books, with_books
 from perdure.gateway.dispatch import DISPATCHED, PENDING, dispatch_of
+from perdure.gateway.namespaces import elsewhere, not_here, told_elsewhere
 from perdure.gateway.open_task import REFUSED
 from perdure.gateway.stored_status import (
     away_status,
@@ -94,13 +95,19 @@ class Looking:
         except NotFound:
             if row is None:
                 raise
-            if self._may_begin(row) and not wait:
-                raise NotAllowed(
-                    f"The run {run} has not begun yet.", cure=f"Follow it: perdure watch {run}"
-                ) from None
-            if await self._begins(row):
-                return await self.result(run, wait=True)
-            return await self._torn(run, "unknown", "the server no longer knows it")
+            if away := await elsewhere(self._server, row):
+                raise not_here(run, away) from None
+            return await self._of_unknown(row, wait=wait)
+
+    async def _of_unknown(self, row: StoredRun, *, wait: bool) -> RunResult:
+        """The result of a run that the server does not know: it begins, or it is gone."""
+        if self._may_begin(row) and not wait:
+            raise NotAllowed(
+                f"The run {row.id} has not begun yet.", cure=f"Follow it: perdure watch {row.id}"
+            )
+        if await self._begins(row):
+            return await self.result(row.id, wait=True)
+        return await self._torn(row.id, "unknown", "the server no longer knows it")
 
     def _may_begin(self, row: StoredRun) -> bool:
         """Whether a run that the server does not know may still get there: its row is new.
@@ -194,6 +201,10 @@ class Looking:
             if row is None:
                 raise NotFound(f"There is no run {run}.", cure="`perdure list` lists all runs.")
             known = stored_status(row)
+            if away := await elsewhere(self._server, row):
+                told = told_elsewhere(run, away)
+                seen = {"explanation": told, "trouble": told, "dispatch": DISPATCHED}
+                return await self._accounted(known.model_copy(update=seen))
             if self._may_begin(row):
                 return known.model_copy(update={"explanation": BEGINS})
             return await self._accounted(torn_status(known, None))

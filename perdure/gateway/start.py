@@ -266,6 +266,7 @@ class Starter:
             digest=asked.digest,
             start_key=asked.key,
             workspace=await self._workspace(spec),
+            namespace=(await self._server.client()).namespace,
         )
 
 

@@ -190,6 +190,11 @@ def row_of_gone(row: StoredRun) -> RunRow:
     return row_of_stored(gone(row)).model_copy(update={"phase": "ended", "trouble": told})
 
 
+def row_of_elsewhere(row: StoredRun, namespace: str) -> RunRow:
+    """The row of an open run of another namespace, in a list."""
+    return row_of_stored(row).model_copy(update={"trouble": f"in the namespace {namespace}"})
+
+
 def fits(row: StoredRun, wanted: RunFilter) -> bool:
     """Whether a stored run passes the filter."""
     phase = "ended" if row.ended_at or row.lifecycle not in OPEN else None

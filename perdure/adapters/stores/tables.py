@@ -83,7 +83,7 @@ runs = Table(
     *texts("lifecycle", "outcome"),
     *times("started_at", "ended_at"),
     *contents("runs", "result", "status"),
-    *texts("spec", "state", "parent", "digest", "start_key", "workspace"),
+    *texts("spec", "state", "parent", "digest", "start_key", "workspace", "namespace"),
 )
 
 run_totals = Table(

@@ -26,7 +26,8 @@ class StoredRun(FrozenModel):
     `parent` is the run that it works for. `digest` is of what it was started with, `start_key` of
     the idempotency key: they say what the id and the key stand for, also when the server no longer
     knows the run. `workspace` is the id of its folder, empty without one or below another run, and
-    None in rows of before that was kept.
+    None in rows of before that was kept. `namespace` is that of the Temporal server in which it
+    works, None in rows of before that was kept.
     """
 
     id: str
@@ -45,6 +46,7 @@ class StoredRun(FrozenModel):
     digest: str | None = None
     start_key: str | None = None
     workspace: str | None = ""
+    namespace: str | None = None
 
 
 class RunWords(FrozenModel):
