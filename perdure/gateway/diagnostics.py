@@ -23,7 +23,7 @@ from temporalio.client import Client, WorkflowExecution, WorkflowExecutionDescri
 from temporalio.common import SearchAttributeKey
 from temporalio.converter import DataConverter
 
-from perdure.domain.foundation.names import SEARCH_ATTRIBUTES
+from perdure.domain.foundation.names import SEARCH_ATTRIBUTES, retyping_commands
 from perdure.domain.foundation.plain_text import said_in_words
 from perdure.gateway.dispatch import lies_long
 from perdure.gateway.server_pauses import (
@@ -61,6 +61,8 @@ _LOST = re.compile(r"kept elsewhere, and is not there: The blob (\S+) is not in 
 _LACKING = re.compile(
     r"namespace (\S+) has no mapping defined for search attribute (\w+)", re.IGNORECASE
 )
+# The server's words for one that has another type than what the run writes.
+_MISTYPED = re.compile(r"invalid value for search attribute (\w+) of type (\w+)", re.IGNORECASE)
 NEWEST_EVENTS = 20
 NEWEST_STEPS = 200  # enough: a run that waits for its store schedules few steps more
 CERTAIN_ATTEMPTS = 3  # a workflow task that failed so often did not fail by accident
@@ -181,6 +183,7 @@ async def _code_of(
     return failing_code(
         newest,
         run=described.id,
+        namespace=client.namespace,
         attempt=raw.pending_workflow_task.attempt,
         reported=described.typed_search_attributes.get(_REPORTED) or (),
         unfetched=lies_long(raw.pending_workflow_task, datetime.now(UTC)),
@@ -201,6 +204,7 @@ def failing_code(
     *,
     run: str,
     attempt: int,
+    namespace: str = "default",
     reported: Sequence[str] = (),
     unfetched: bool = False,
 ) -> RunProblem | None:
@@ -210,6 +214,7 @@ def failing_code(
         newest: the end of its history, the newest event first.
         run: its id.
         attempt: the attempt of the pending workflow task.
+        namespace: that of the run, for commands.
         reported: the values of the server's search attribute on problems. It is needed because
             later attempts write no event to the history.
         unfetched: whether no worker takes the task. A dead worker leaves the same trace as a slow
@@ -231,6 +236,9 @@ def failing_code(
     lacking = _LACKING.search(why)
     if lacking is not None and lacking[2] in SEARCH_ATTRIBUTES:
         return _of_lacking_attribute(*lacking.groups())
+    mistyped = _MISTYPED.search(why)
+    if mistyped is not None and mistyped[1] in SEARCH_ATTRIBUTES:
+        return _of_mistyped_attribute(namespace, *mistyped.groups())
     return RunProblem(
         mark=f"{FAILING}{why}",
         found=f"the run cannot go on: its code failed in the worker ({why}); attempt {attempt} "
@@ -257,6 +265,16 @@ def _of_lacking_attribute(namespace: str, name: str) -> RunProblem:
         cure="Add it, and the run goes on by itself: `temporal operator search-attribute create "
         f"--namespace {namespace} --name {name} --type {SEARCH_ATTRIBUTES[name]}`; "
         "`perdure doctor` names all that are missing.",
+    )
+
+
+def _of_mistyped_attribute(namespace: str, name: str, found: str) -> RunProblem:
+    return RunProblem(
+        mark=f"{FAILING}mistyped {name}",
+        found=f"the run waits: the search attribute {name} of the namespace {namespace} is "
+        f"{found}, and every run writes it as {SEARCH_ATTRIBUTES[name]}; the run is not lost.",
+        cure="Give it the right type, and the run goes on by itself: "
+        f"`{retyping_commands(namespace, [name])}`.",
     )
 
 

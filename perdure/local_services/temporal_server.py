@@ -1,7 +1,9 @@
 """Connects to a Temporal server, prepares its namespace, and counts open runs."""
 
 import asyncio
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
+from shlex import quote
 
 import structlog
 from google.protobuf.duration_pb2 import Duration
@@ -21,6 +23,7 @@ from perdure.domain.foundation.names import (
     OPEN_EXECUTION,
     SEARCH_ATTRIBUTES,
     attributes_command,
+    retyping_commands,
     without_pauses,
 )
 from perdure.domain.foundation.plain_text import cause_in_words, said_in_words
@@ -31,6 +34,8 @@ _TYPES: dict[str, IndexedValueType.ValueType] = {
     "Int": IndexedValueType.INDEXED_VALUE_TYPE_INT,
     "Double": IndexedValueType.INDEXED_VALUE_TYPE_DOUBLE,
 }
+# The server's words when a namespace has as many attributes of a type as its database holds.
+_NO_ROOM = "cannot have more than"
 _MAY_NOT_LOOK = frozenset({RPCStatusCode.PERMISSION_DENIED, RPCStatusCode.UNIMPLEMENTED})
 RETENTION = timedelta(days=30)
 ANSWER_WITHIN_S = 5.0
@@ -49,33 +54,44 @@ async def register_search_attributes(client: Client) -> None:
     """
     wanted = {name: _TYPES[kind] for name, kind in SEARCH_ATTRIBUTES.items()}
     try:
-        present = await _listed(client)
+        present = await search_attributes(client)
     except RPCError as error:
         if error.status not in _MAY_NOT_LOOK:
             raise _unreadable(client, error) from error
         _log.warning("search_attributes_not_shown", why=error.message)
         return
+    # Nothing is added to a namespace that cannot be used as it stands.
+    _require_fit(client, wrongly_typed(present))
     missing = {name: kind for name, kind in wanted.items() if name not in present}
     if missing:
         await _add(client, missing)
-        present = await _listed(client)
-    wrong = [
-        f"{name} should be {_word(kind)} and is {_word(present.get(name))}"
-        for name, kind in wanted.items()
-        if present.get(name) != kind
-    ]
+        _require_fit(client, wrongly_typed(await search_attributes(client)))
+
+
+def wrongly_typed(present: Mapping[str, IndexedValueType.ValueType]) -> dict[str, str]:
+    """Those of Perdure's names that have another type, each with what it should be and is."""
+    return {
+        name: f"{name} should be {kind} and is {_word(present[name])}"
+        for name, kind in SEARCH_ATTRIBUTES.items()
+        if name in present and present[name] != _TYPES[kind]
+    }
+
+
+def cure_of_types(namespace: str, wrong: Iterable[str]) -> str:
+    """What makes a namespace fit whose attributes of our names have other types."""
+    return (
+        f"If nobody else uses them there: `{retyping_commands(namespace, wrong)}`; or name another "
+        "namespace (TEMPORAL_NAMESPACE)."
+    )
+
+
+def _require_fit(client: Client, wrong: Mapping[str, str]) -> None:
     if wrong:
+        told = "; ".join(wrong.values())
         raise RuntimeUnavailable(
-            f"Namespace {client.namespace!r} has unfit search attributes: {'; '.join(wrong)}.",
-            cure="Remove or rename them on the server, or name another namespace "
-            "(TEMPORAL_NAMESPACE).",
+            f"Namespace {client.namespace!r} has unfit search attributes: {told}.",
+            cure=cure_of_types(client.namespace, wrong),
         )
-
-
-async def missing_attributes(client: Client) -> list[str]:
-    """The search attributes that the namespace does not have; raises `RPCError`."""
-    present = await _listed(client)
-    return [name for name in SEARCH_ATTRIBUTES if name not in present]
 
 
 def _unreadable(client: Client, error: RPCError) -> RuntimeUnavailable:
@@ -86,7 +102,8 @@ def _unreadable(client: Client, error: RPCError) -> RuntimeUnavailable:
     )
 
 
-async def _listed(client: Client) -> dict[str, IndexedValueType.ValueType]:
+async def search_attributes(client: Client) -> dict[str, IndexedValueType.ValueType]:
+    """The search attributes of the namespace with their types; raises `RPCError`."""
     reply = await client.operator_service.list_search_attributes(
         ListSearchAttributesRequest(namespace=client.namespace)
     )
@@ -98,16 +115,20 @@ async def _add(client: Client, missing: dict[str, IndexedValueType.ValueType]) -
     try:
         await client.operator_service.add_search_attributes(request)
     except RPCError as error:
+        cure = f"Let somebody who may add them: `{attributes_command(client.namespace, missing)}`."
+        if _NO_ROOM in error.message:
+            cure = (
+                "Remove attributes that nobody uses (`temporal operator search-attribute list "
+                f"--namespace {quote(client.namespace)}` shows all), or give Perdure a namespace "
+                "of its own (TEMPORAL_NAMESPACE)."
+            )
         raise RuntimeUnavailable(
             f"The server refused the search attributes {', '.join(missing)}: {error.message}",
-            cure="Let somebody who may add them: "
-            f"`{attributes_command(client.namespace, missing)}`.",
+            cure=cure,
         ) from error
 
 
-def _word(kind: IndexedValueType.ValueType | None) -> str:
-    if kind is None:
-        return "missing"
+def _word(kind: IndexedValueType.ValueType) -> str:
     return IndexedValueType.Name(kind).removeprefix("INDEXED_VALUE_TYPE_").capitalize()
 
 
