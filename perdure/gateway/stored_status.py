@@ -108,7 +108,8 @@ def away_status(look: ExecutionInfo, row: StoredRun | None) -> RunStatus:
 
 def torn_status(base: RunStatus, look: ExecutionInfo | None) -> RunStatus:
     """The status of a run that ended without a result."""
-    stands, explanation, outcome, reason = "failed", NEVER_STARTED, base.outcome, base.reason
+    stands, outcome, reason = "failed", base.outcome, base.reason
+    explanation = f"{NEVER_STARTED} `perdure retry {base.id}` goes on from the store."
     if look is not None and look.ending is not None:
         stands = torn_lifecycle(look.ending)
         explanation = torn_sentence(look.ending)

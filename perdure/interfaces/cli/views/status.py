@@ -297,7 +297,8 @@ def _amended(status: RunStatus) -> str:
 
 def _end(status: RunStatus) -> str | None:
     if status.outcome is None:
-        return None
+        # It left no end of its own: the server lost it.
+        return status.explanation if status.phase == "ended" else None
     return f"{status.outcome} ({status.reason}): {status.explanation}"
 
 
