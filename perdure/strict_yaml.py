@@ -13,6 +13,8 @@ from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.problems import path_of, shown
 
 MAX_NODES = 50_000
+# Characters that aliases may add to what is written: 5,000 of them make 500 MB of a text of 100 KB.
+MOST_REPEATED = 1024 * 1024
 # A value in a block has a key beside it, which is counted while it is read.
 PARTS_OF_A_VALUE = 2
 CURE = "Correct that place."
@@ -126,7 +128,7 @@ def parse(text: str, *, named: str, cure: str = CURE, most: int = MAX_NODES) -> 
         raise InvalidInput(
             f"{named} cannot be read as YAML or JSON: {_place(error)}.", cure=cure
         ) from error
-    _require_plain(loaded, named=named, most=most)
+    _require_plain(loaded, named=named, most=most, most_characters=len(text) + MOST_REPEATED)
     return _JSON.validate_python(loaded)
 
 
@@ -138,19 +140,21 @@ def _loaded(text: str, *, most: int) -> object:
         loader.dispose()
 
 
-def _require_plain(value: object, *, named: str, most: int) -> None:
-    """Refuse what JSON cannot say, and more values than anybody writes.
+def _require_plain(value: object, *, named: str, most: int, most_characters: int) -> None:
+    """Refuse what JSON cannot say, and more values or characters than anybody writes.
 
-    Values are counted with aliases expanded, which can make a small file huge.
+    Both are counted with aliases expanded, which can make a small file huge.
     """
     waiting: list[tuple[object, tuple[str | int, ...]]] = [(value, ())]
-    count = 0
+    count, characters = 0, 0
     while waiting:
         item, path = waiting.pop()
         count += 1
-        if count > most:
+        characters += _characters(item)
+        if count > most or characters > most_characters:
+            what = f"{most} values" if count > most else f"{most_characters:,} characters"
             raise InvalidInput(
-                f"{named} holds more than {most} values.",
+                f"{named} holds more than {what}.",
                 cure="Shorten it; aliases count as what they repeat.",
             )
         why = _foreign(item) if len(path) <= MOST_DEEP else f"more than {MOST_DEEP} levels"
@@ -164,6 +168,13 @@ def _require_plain(value: object, *, named: str, most: int) -> None:
             waiting.extend((below, (*path, str(name))) for name, below in item.items())
         elif isinstance(item, list):
             waiting.extend((below, (*path, index)) for index, below in enumerate(item))
+
+
+def _characters(value: object) -> int:
+    """The length of a text, or of the keys of a mapping."""
+    if isinstance(value, dict):
+        return sum(len(key) for key in value if isinstance(key, str))
+    return len(value) if isinstance(value, str) else 0
 
 
 def _foreign(value: object) -> str:

@@ -222,6 +222,8 @@ def test_a_wrong_default_names_its_file(home: Path, submit: Load) -> None:
             f"{new}: &{new} [*{old},*{old},*{old},*{old},*{old},*{old},*{old},*{old},*{old}]"
             for old, new in zip("abcdef", "bcdefg", strict=True)
         ), "more than 50000 values"),
+        ("context: {a: &a " + "x" * 10_000 + ", b: [" + "*a, " * 200 + "]}",
+         "holds more than 1,059,400 characters"),
         ("? [1, 2]\n: x", "cannot be read"),
         ("a: &a {k1: 1, k2: 2}\n" + "\n".join(
             f"{new}: &{new} {{<<: [{', '.join([f'*{old}'] * 400)}]}}"
@@ -235,8 +237,8 @@ def test_a_wrong_default_names_its_file(home: Path, submit: Load) -> None:
         ("goal: " + "9" * 5000, "line 1, column 7: this is no number"),
     ],
     ids=[
-        "repeated key", "broken", "list", "text", "tag", "aliases", "odd key", "merges", "bytes",
-        "set", "half a character", "deep", "deeper", "long number",
+        "repeated key", "broken", "list", "text", "tag", "aliases", "long aliases", "odd key",
+        "merges", "bytes", "set", "half a character", "deep", "deeper", "long number",
     ],
 )  # fmt: skip
 def test_unreadable_files_are_refused_with_the_place(
