@@ -17,11 +17,12 @@ import mcp.types as wire
 from mcp import Client, StdioServerParameters
 from mcp.client import ClientRequestContext
 from mcp.client._transport import Transport
-from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from pydantic import JsonValue, ValidationError
 
 from perdure.adapters.logging.redacting import told
+from perdure.adapters.mcp.bounds import BoundedTransport
+from perdure.adapters.mcp.local_transport import local_transport
 from perdure.domain.foundation.errors import ToolFailure
 from perdure.domain.foundation.problems import PROBLEMS_TOLD, allowed, path_of, shown
 from perdure.extending.foreign_code import CodeEnded, contained
@@ -35,6 +36,7 @@ IDLE_S = 300.0
 LINKS_KEPT = 16
 # A server that never ends its list of tools is read as far as this.
 PAGES = 50
+QUESTIONS_TOLD = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,14 +68,18 @@ class Target:
 
 
 class Tail:
-    """The last part of a server's standard error; the rest is dropped."""
+    """The last part of a server's standard error, and why it was ended if it said too much."""
 
     def __init__(self, sink: TextIO) -> None:
         self.sink = sink
+        self.excess = ""
         self._text = ""
 
     def take(self, text: str) -> None:
         self._text = (self._text + text)[-TAIL_CHARACTERS:]
+
+    def exceeded(self, what: str) -> None:
+        self.excess = f"it {what}"
 
     def said(self) -> str:
         """The server's last words, as the end of a sentence; empty if there are none."""
@@ -101,11 +107,16 @@ async def listening() -> AsyncGenerator[Tail]:
             loop.remove_reader(reading)
 
 
-async def transport_to(target: Target, stack: AsyncExitStack, sink: TextIO) -> Transport:
+async def transport_to(target: Target, stack: AsyncExitStack, tail: Tail) -> Transport:
     """The SDK's transport to a server; its HTTP client or folder is closed with the stack."""
     if target.url:
         timeout = httpx2.Timeout(HTTP_TIMEOUT_S, read=READ_TIMEOUT_S)
-        client = httpx2.AsyncClient(headers=dict(target.headers), timeout=timeout, trust_env=False)
+        client = httpx2.AsyncClient(
+            headers=dict(target.headers),
+            timeout=timeout,
+            trust_env=False,
+            transport=BoundedTransport(httpx2.AsyncHTTPTransport(trust_env=False)),
+        )
         http = await stack.enter_async_context(client)
         return streamable_http_client(target.url, http_client=http)
     folder = target.folder or stack.enter_context(TemporaryDirectory(prefix="perdure-mcp-"))
@@ -113,7 +124,7 @@ async def transport_to(target: Target, stack: AsyncExitStack, sink: TextIO) -> T
     parameters = StdioServerParameters(
         command=program, args=arguments, env=dict(target.environment), cwd=folder
     )
-    return stdio_client(parameters, errlog=sink)
+    return local_transport(parameters, errlog=tail.sink, on_excess=tail.exceeded)
 
 
 class Link:
@@ -123,6 +134,7 @@ class Link:
         self.target = target
         self.uses = 0
         self._listeners: list[list[str]] = []
+        self._tail: Tail | None = None
         self.used_at = asyncio.get_running_loop().time()
         self._on_end = on_end
         self._ending = asyncio.Event()
@@ -130,10 +142,20 @@ class Link:
         self._opened.add_done_callback(_look_at)
         self._task = asyncio.create_task(self._live(), name=f"mcp {target.name}")
 
+    @property
+    def excess(self) -> str:
+        """Why a server was ended that said too much; empty for any other end."""
+        return self._tail.excess if self._tail else ""
+
     def drop(self) -> None:
         """Close the connection; the next user gets a new one."""
         self._on_end(self)
         self._ending.set()
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing is left of the connection."""
+        return self._task.done()
 
     async def ended(self) -> None:
         """Wait until a dropped connection is closed."""
@@ -180,7 +202,8 @@ class Link:
         The question does not say which call it belongs to, so all open calls report it.
         """
         for heard in self._listeners:
-            heard.append(params.message)
+            if len(heard) < QUESTIONS_TOLD:
+                heard.append(params.message)
         return wire.ElicitResult(action="decline")
 
     async def _client(self) -> Client:
@@ -188,7 +211,7 @@ class Link:
             with contained():
                 return await asyncio.shield(self._opened)
         except CodeEnded as ended:  # by whoever closed the connection, or by the SDK
-            raise _away(self.target, str(ended)) from ended
+            raise away(self.target, str(ended)) from ended
 
     async def _live(self) -> None:
         try:
@@ -206,11 +229,11 @@ class Link:
             self._opened.cancel()
 
     async def _open(self, stack: AsyncExitStack) -> Client:
-        tail = await stack.enter_async_context(listening())
+        tail = self._tail = await stack.enter_async_context(listening())
         me = wire.Implementation(name="perdure", version="1")
         try:
             async with asyncio.timeout(OPENING_S):
-                transport = await transport_to(self.target, stack, tail.sink)
+                transport = await transport_to(self.target, stack, tail)
                 asking = Client(transport, client_info=me, elicitation_callback=self._declined)
                 client = await stack.enter_async_context(asking)
                 # The SDK checks results in the event loop with the server's own patterns, which may
@@ -218,10 +241,10 @@ class Link:
                 vars(client.session)["validate_tool_result"] = _unjudged
                 return client
         except TimeoutError as error:
-            why = f"no answer within {OPENING_S:g} s{tail.said()}"
-            raise _away(self.target, why) from error
+            why = f"{tail.excess or f'no answer within {OPENING_S:g} s'}{tail.said()}"
+            raise away(self.target, why) from error
         except Exception as error:
-            raise _away(self.target, f"{words_of(error)}{tail.said()}") from error
+            raise away(self.target, f"{tail.excess or words_of(error)}{tail.said()}") from error
 
     async def _until_idle(self) -> None:
         loop = asyncio.get_running_loop()
@@ -240,6 +263,8 @@ class Links:
 
     def __init__(self) -> None:
         self._links: dict[tuple[object, ...], Link] = {}
+        # With those that were dropped and have not closed yet.
+        self._live: set[Link] = set()
 
     @asynccontextmanager
     async def to(self, target: Target) -> AsyncGenerator[Link]:
@@ -248,6 +273,7 @@ class Links:
         if link is None:
             self._make_room()
             link = self._links[target.key] = Link(target, on_end=self._forget)
+            self._live = {one for one in self._live if not one.closed} | {link}
         link.uses += 1
         try:
             yield link
@@ -257,7 +283,7 @@ class Links:
 
     async def aclose(self) -> None:
         """End all connections, and the programs behind them."""
-        links = list(self._links.values())
+        links = tuple(self._live)
         for link in links:
             link.drop()
         await asyncio.gather(*(link.ended() for link in links))
@@ -309,7 +335,8 @@ def words_of(error: BaseException) -> str:
     return told(error) or type(error).__name__
 
 
-def _away(target: Target, why: str) -> ToolFailure:
+def away(target: Target, why: str) -> ToolFailure:
+    """The failure of a server that cannot be used, with its cause."""
     return ToolFailure(
         f"The MCP server {target.name!r} does not work on this worker: {why}. Continue without it.",
         reason="server_unavailable",

@@ -13,7 +13,7 @@ from mcp import MCPError
 
 from perdure.adapters.bounded_process.process import misfits_of
 from perdure.adapters.logging.redacting import keep_secret, told
-from perdure.adapters.mcp.connections import Link, Links, Target, words_of
+from perdure.adapters.mcp.connections import Link, Links, Target, away, words_of
 from perdure.adapters.mcp.server_config import AllowedServers, ServerEntry
 from perdure.adapters.mcp.tool_results import as_text, declined
 from perdure.adapters.settings.secret_references import is_reference, referred
@@ -279,8 +279,10 @@ async def _listed(link: Link) -> dict[str, wire.Tool]:
     """The tools of a server; if listing them fails, the connection is dropped."""
     try:
         return await link.tools()
-    except MCPError:
+    except MCPError as error:
         link.drop()
+        if link.excess:
+            raise away(link.target, link.excess) from error
         raise
 
 
@@ -289,11 +291,12 @@ def _failed(wanted: _Wanted, link: Link, error: MCPError) -> ToolOutput:
     if error.code != wire.CONNECTION_CLOSED:
         return tool_output("error", f"{name}: {error.message}", code="tool_failed")
     link.drop()
+    why = f" ({link.excess})" if link.excess else ""
     if wanted.entry.rule(wanted.pinned.name).idempotent or wanted.fact.access == "read":
-        text = f"The server of {name} ended in the middle of the call. Calling again is safe."
+        text = f"The server of {name} ended in the middle of the call{why}. Calling again is safe."
         return tool_output("error", text, code="server_unavailable")
     text = (
-        f"The server of {name} ended in the middle of the call: whether it took effect is not "
+        f"The server of {name} ended in the middle of the call{why}: whether it took effect is not "
         "known. Look before you repeat it."
     )
     return tool_output("effect_uncertain", text, code="server_unavailable")
