@@ -253,18 +253,14 @@ def _http_probes(port: int, url: str) -> tuple[Probe, Probe]:
     """
 
     async def answers(_pid: int) -> bool:
-        return await _healthy(url)
+        try:
+            # Without the certificates of the system: loading them is slow, and this is plain HTTP.
+            async with httpx2.AsyncClient(timeout=5, trust_env=False, verify=False) as client:
+                return (await client.get(url)).is_success
+        except httpx2.HTTPError:
+            return False
 
     async def ready(pid: int) -> bool:
         return listens(pid, port) and await answers(pid)
 
     return ready, answers
-
-
-async def _healthy(url: str) -> bool:
-    try:
-        # Plain HTTP on loopback, so the certificates of the system are not loaded, which is slow.
-        async with httpx2.AsyncClient(timeout=5, trust_env=False, verify=False) as client:
-            return (await client.get(url)).is_success
-    except httpx2.HTTPError:
-        return False

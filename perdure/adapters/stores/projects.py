@@ -22,8 +22,6 @@ from perdure.domain.projects.records import (
     numbered,
 )
 
-SCOPE_LOCK = "perdure notes"
-
 
 def within(table: Table, reach: Reach) -> ColumnElement[bool]:
     """The condition that a row is within reach."""

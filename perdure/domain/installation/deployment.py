@@ -59,11 +59,6 @@ class Deployment(FrozenModel):
         return next((build for build in self.builds if build.status == "current"), None)
 
     @property
-    def ramping(self) -> Build | None:
-        """The build that begins a part of the new runs."""
-        return next((build for build in self.builds if build.status == "ramping"), None)
-
-    @property
     def stranded(self) -> tuple[Build, ...]:
         """Builds whose runs have no workers."""
         return tuple(build for build in self.builds if build.stranded)
