@@ -130,6 +130,7 @@ class OpenIdProvider:
         names = (claims.get(name) for name in NAMES)
         name = next((one for one in names if isinstance(one, str) and one.strip()), subject)
         groups = claims.get(self._groups_claim)
+        # Some providers send a single group as a bare text.
         held = groups if isinstance(groups, list) else () if groups is None else (groups,)
         return Person(subject=subject, name=name, groups=checked_groups(held))
 

@@ -27,6 +27,7 @@ def digests(files: HomeFiles, settings: Settings) -> dict[str, str]:
 
     Digests, because values may be secret and are written into the state file.
     """
+    # "x": of two processes that start at once, the second takes the salt that the first one wrote.
     try:
         with files.salt.open("xb") as file:
             file.write(secrets.token_bytes(16))

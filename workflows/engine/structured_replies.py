@@ -122,6 +122,7 @@ def _read_by(
     request: Callable[[ModelCallRequest], Request],
     least: int,
 ) -> StructuredReplies:
+    # A closure may stand in a workflow: of all this, only the request gets into the history.
     def start(call: ModelCallRequest, config: ActivityConfig) -> ActivityHandle[StructuredReport]:
         return workflow.start_activity_method(activity, request(call), **config)
 

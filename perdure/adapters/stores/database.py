@@ -127,6 +127,7 @@ class Database:
 
     async def rows(self, query: Executable) -> Sequence[RowMapping]:
         """All rows of one query."""
+        # Fetched whole: the connection goes back to the pool when the block ends.
         async with self.read() as connection:
             return (await connection.execute(query)).mappings().all()
 

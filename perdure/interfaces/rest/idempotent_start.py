@@ -51,6 +51,7 @@ class Starts:
         place.inside += 1
         start = None
         try:
+            # Under the lock that `_free` takes too: it must not drop a claim that was just joined.
             async with place.lock:
                 claim = await self._services.access.claim_start(wanted)
                 known = await self._services.records.run(claim.run) is not None
