@@ -317,8 +317,8 @@ class _Keys:
         self._settings, self._connect = settings, connect
 
     async def uses(self) -> "list[KeyUse]":
+        from perdure.adapters.stores.open_stores import stores_of
         from perdure.operations import keys
-        from perdure.operations.doctor_checks import stores_of
 
         async with (
             self._connect(start=False, on_progress=lambda _: None) as found,
@@ -327,15 +327,15 @@ class _Keys:
             return await keys.key_uses(stores, found.gateway)
 
     async def rewrap(self) -> Rewrapped:
+        from perdure.adapters.stores.open_stores import stores_of
         from perdure.operations import keys
-        from perdure.operations.doctor_checks import stores_of
 
         async with stores_of(self._settings) as stores:
             return await keys.rewrap_all(stores)
 
     async def retire(self, key: str, lost: bool) -> "KeyUse":
+        from perdure.adapters.stores.open_stores import stores_of
         from perdure.operations import keys
-        from perdure.operations.doctor_checks import stores_of
 
         async with (
             self._connect(start=False, on_progress=lambda _: None) as found,

@@ -16,10 +16,9 @@ from perdure.adapters.llm.access import access_from, default_model
 from perdure.adapters.settings.variables import Settings
 from perdure.adapters.settings.working_folder import working_folder
 from perdure.adapters.stores.clock import utc_now
-from perdure.adapters.stores.open_stores import Stores, open_stores
+from perdure.adapters.stores.open_stores import Stores, stores_of
 from perdure.adapters.telemetry import Telemetry, start_telemetry
 from perdure.adapters.temporal.client import address_of, connect
-from perdure.adapters.temporal.encryption_keys import encryption_keys
 from perdure.composition.maintenance import erasing, replayed_by
 from perdure.domain.foundation.errors import ServiceUnavailable
 from perdure.domain.ports import Endpoints
@@ -76,13 +75,7 @@ async def services(
     else:
         endpoints = await _found(runtime, settings)
     async with AsyncExitStack() as resources:
-        stores = await open_stores(
-            settings.home,
-            settings.secret("database_url"),
-            encryption_keys=encryption_keys(settings),
-            blobs=settings.blobs,
-        )
-        resources.push_async_callback(stores.close)
+        stores = await resources.enter_async_context(stores_of(settings))
         telemetry = start_telemetry()
         if telemetry.closers:
             resources.callback(telemetry.close)

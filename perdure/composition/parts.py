@@ -31,10 +31,9 @@ from perdure.adapters.sandbox.python_sandbox import SnippetRunner
 from perdure.adapters.settings.variables import Settings, search_path, variable
 from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.stores.key_use import require_known
-from perdure.adapters.stores.open_stores import Stores, open_stores
+from perdure.adapters.stores.open_stores import Stores, stores_of
 from perdure.adapters.stores.waiting_stores import patient, patient_disk
 from perdure.adapters.telemetry import Telemetry, start_telemetry
-from perdure.adapters.temporal.encryption_keys import encryption_keys
 from perdure.adapters.tools.builtin import builtin_tools, kept_tools
 from perdure.adapters.tools.generated_tools import MadeTools
 from perdure.adapters.tools.host import AnyTool, LocalToolHost, ToolHosts
@@ -108,13 +107,7 @@ async def open_parts(
 ) -> AsyncGenerator[Parts]:
     """Open stores and build adapters; only a worker loads plugins."""
     async with AsyncExitStack() as resources:
-        stores = await open_stores(
-            settings.home,
-            settings.secret("database_url"),
-            encryption_keys=encryption_keys(settings),
-            blobs=settings.blobs,
-        )
-        resources.push_async_callback(stores.close)
+        stores = await resources.enter_async_context(stores_of(settings))
         await require_known(stores.database, now=utc_now())
         # Only for workers: other commands have nothing to count.
         address = settings.metrics_address if plugins else None

@@ -3,8 +3,8 @@
 import asyncio
 import os
 import shutil
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 
@@ -13,8 +13,7 @@ from temporalio.client import Client
 from perdure.adapters.settings.variables import Settings
 from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.stores.maintenance import try_writing
-from perdure.adapters.stores.open_stores import DATABASE_FILE, Stores, open_stores
-from perdure.adapters.temporal.encryption_keys import encryption_keys
+from perdure.adapters.stores.open_stores import DATABASE_FILE, stores_of
 from perdure.domain.evaluation.outcomes import Lifecycle
 from perdure.domain.foundation.errors import NotFound, PerdureError, ServiceUnavailable, StoreAway
 from perdure.domain.foundation.names import installation_of
@@ -112,19 +111,6 @@ async def blobs(settings: Settings) -> AsyncIterator[Check]:
         yield Check(
             name=BLOBS, state="ok", found=f"{settings.blobs}, can be written{told}", cure=cure
         )
-
-
-@asynccontextmanager
-async def stores_of(settings: Settings) -> AsyncGenerator[Stores]:
-    """Open the stores of an installation for a check."""
-    keys = encryption_keys(settings)
-    opened = await open_stores(
-        settings.home, settings.secret("database_url"), encryption_keys=keys, blobs=settings.blobs
-    )
-    try:
-        yield opened
-    finally:
-        await opened.close()
 
 
 async def api(settings: Settings) -> Check:

@@ -5,11 +5,12 @@ from datetime import timedelta
 from perdure.adapters.settings.variables import Settings
 from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.stores.key_use import KeyRegistry
+from perdure.adapters.stores.open_stores import stores_of
 from perdure.domain.foundation.errors import ServiceUnavailable
 from perdure.domain.installation.encryption_keys import KeyUse
 from perdure.interfaces.app_context import Connect
 from perdure.interfaces.services import Check
-from perdure.operations.doctor_checks import is_new, stores_of
+from perdure.operations.doctor_checks import is_new
 from perdure.operations.keys import key_uses
 
 NAME = "encryption"

@@ -1,8 +1,9 @@
 """A check of `doctor`: whether notices reach people."""
 
 from perdure.adapters.settings.variables import Settings
+from perdure.adapters.stores.open_stores import stores_of
 from perdure.interfaces.services import Check
-from perdure.operations.doctor_checks import is_new, stores_of
+from perdure.operations.doctor_checks import is_new
 
 NAME = "notices"
 

@@ -7,13 +7,14 @@ from datetime import datetime
 from perdure.adapters.settings.variables import Settings
 from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.stores.maintenance import time_of
+from perdure.adapters.stores.open_stores import stores_of
 from perdure.domain.foundation.errors import ServiceUnavailable
 from perdure.domain.foundation.names import loops_queue
 from perdure.gateway.worker_probe import NothingToAskWith, server_time, server_version
 from perdure.interfaces.app_context import Connect
 from perdure.interfaces.formatting import duration
 from perdure.interfaces.services import Check
-from perdure.operations.doctor_checks import is_new, own_server, stores_of
+from perdure.operations.doctor_checks import is_new, own_server
 
 FAIRNESS, CLOCKS = "fairness", "clocks"
 APART_S = 2.0

@@ -1,7 +1,8 @@
 """Opens all stores of an installation over one database."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import URL
 
 from perdure.adapters.files.private import make_private
+from perdure.adapters.settings.variables import Settings
 from perdure.adapters.stores.access import SqlAccess, SqlAudit
 from perdure.adapters.stores.blobs import BlobBackend, VerifiedBlobStore
 from perdure.adapters.stores.clock import utc_now
@@ -26,6 +28,7 @@ from perdure.adapters.stores.projects import SqlArtifacts, SqlProjects, SqlTodos
 from perdure.adapters.stores.records import SqlRecords
 from perdure.adapters.stores.sql_blobs import TableShelf
 from perdure.adapters.stores.transcripts import LinkedTranscripts
+from perdure.adapters.temporal.encryption_keys import encryption_keys as keys_of
 from perdure.domain.budget.journal import Journal
 from perdure.domain.budget.ledger import Ledger
 from perdure.domain.evaluation.judge_cache import VerdictStore
@@ -86,6 +89,21 @@ class Stores:
     async def close(self) -> None:
         """Close connections and files; a second call does nothing."""
         await self.database.close()
+
+
+@asynccontextmanager
+async def stores_of(settings: Settings) -> AsyncGenerator[Stores]:
+    """The stores that settings name, open within the block; raises what `open_stores` raises."""
+    opened = await open_stores(
+        settings.home,
+        settings.secret("database_url"),
+        encryption_keys=keys_of(settings),
+        blobs=settings.blobs,
+    )
+    try:
+        yield opened
+    finally:
+        await opened.close()
 
 
 async def open_stores(
