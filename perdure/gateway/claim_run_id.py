@@ -68,7 +68,7 @@ class Claims:
             return Standing(done=same(look, asked.digest))
         if row is None:
             return Standing()
-        if await elsewhere(self._server, row) is not None or await self.had_effect(row):
+        if await elsewhere(self.server, row) is not None or await self.had_effect(row):
             require_same(row.id, row.digest, asked, what="The id belongs to the")
             return Standing(done=row.id)
         if row.ended_at is None:

@@ -69,8 +69,8 @@ class Retrying:
         if state is not None and message.request_id in state.control.requests:
             return Receipt(verb="retry", lifecycle=row.lifecycle, note=HAD_EFFECT)
         _require_failed(row, look)
-        away = None if look is not None else await elsewhere(self._server, row)
-        if away is not None and await known_there(self._server, run, away):
+        away = None if look is not None else await elsewhere(self.server, row)
+        if away is not None and await known_there(self.server, run, away):
             raise not_here(run, away)
         await self._start_again(row, look, message, state)
         return Receipt(verb="retry", lifecycle="running")
@@ -132,7 +132,7 @@ class Retrying:
                 "outcome": None,
                 "ended_at": None,
                 "result": None,
-                "namespace": (await self._server.client()).namespace,
+                "namespace": (await self.server.client()).namespace,
                 "status": status.model_dump_json(),
                 "spec": await self.blobs.put(spec.model_dump_json(by_alias=True).encode()),
             }

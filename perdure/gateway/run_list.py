@@ -218,7 +218,7 @@ class Listing:
         if row.ended_at is not None or away:
             shown = look is None or _never_began(look)
             return (row_of_stored(row),) if fitting and shown else ()
-        if look is None and (there := await elsewhere(self._server, row)):
+        if look is None and (there := await elsewhere(self.server, row)):
             return (row_of_elsewhere(row, there),) if fitting else ()
         if look is None and fits(gone(row), wanted) and await self._is_gone(row):
             return (row_of_gone(row),)
