@@ -63,6 +63,8 @@ _LACKING = re.compile(
 )
 # The server's words for one that has another type than what the run writes.
 _MISTYPED = re.compile(r"invalid value for search attribute (\w+) of type (\w+)", re.IGNORECASE)
+# Our codec's words for a value of somebody who has no key.
+_UNSEALED = "came unencrypted although a key is set"
 NEWEST_EVENTS = 20
 NEWEST_STEPS = 200  # enough: a run that waits for its store schedules few steps more
 CERTAIN_ATTEMPTS = 3  # a workflow task that failed so often did not fail by accident
@@ -239,6 +241,8 @@ def failing_code(
     mistyped = _MISTYPED.search(why)
     if mistyped is not None and mistyped[1] in SEARCH_ATTRIBUTES:
         return _of_mistyped_attribute(namespace, *mistyped.groups())
+    if _UNSEALED in why:
+        return _of_unsealed_value(run)
     return RunProblem(
         mark=f"{FAILING}{why}",
         found=f"the run cannot go on: its code failed in the worker ({why}); attempt {attempt} "
@@ -275,6 +279,16 @@ def _of_mistyped_attribute(namespace: str, name: str, found: str) -> RunProblem:
         f"{found}, and every run writes it as {SEARCH_ATTRIBUTES[name]}; the run is not lost.",
         cure="Give it the right type, and the run goes on by itself: "
         f"`{retyping_commands(namespace, [name])}`.",
+    )
+
+
+def _of_unsealed_value(run: str) -> RunProblem:
+    return RunProblem(
+        mark=f"{FAILING}unsealed",
+        found="the run waits: it came unencrypted although a key is set, so no worker reads it.",
+        cure=f"End it (`temporal workflow terminate --workflow-id {run}`) and send it again, with "
+        "`perdure` or through a codec (`perdure codec`). If it is from before there was a key, set "
+        "PERDURE_ENCRYPTION_PLAIN=read for the workers, and it goes on.",
     )
 
 

@@ -166,6 +166,24 @@ def test_a_search_attribute_that_somebody_removed_is_told_with_what_adds_it(
     assert name in trouble.text
 
 
+def test_an_attribute_of_another_type_is_told_with_what_gives_it_ours() -> None:
+    said = "BadSearchAttributes: invalid value for search attribute PerdureScore of type Keyword: 0"
+    trouble = failing_code([failed(said)], run="r1", attempt=3, namespace="my shop")
+    assert trouble is not None
+    assert "remove --namespace 'my shop' --yes --name PerdureScore &&" in trouble.text
+    assert "--name PerdureScore --type Double`" in trouble.text
+    assert "perdure repair" not in trouble.text
+
+
+def test_a_task_that_nobody_sealed_is_told_with_how_to_send_it_again() -> None:
+    said = "A value came unencrypted although a key is set, so it was not used."
+    trouble = failing_code([failed(said)], run="r1", attempt=3)
+    assert trouble is not None
+    assert "`temporal workflow terminate --workflow-id r1`" in trouble.text
+    assert "PERDURE_ENCRYPTION_PLAIN=read" in trouble.text
+    assert "perdure repair" not in trouble.text
+
+
 def test_many_failed_attempts_are_told_although_what_came_since_hides_why() -> None:
     flooded = [SIGNAL] * 20
     assert failing_code(flooded, run="r1", attempt=2) is None

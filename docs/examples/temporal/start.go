@@ -23,7 +23,7 @@ func must[T any](value T, err error) T {
 func main() {
 	var task, result map[string]any
 	must(0, json.Unmarshal(must(os.ReadFile(os.Args[1])), &task))
-	c, ctx := must(client.Dial(client.Options{HostPort: os.Getenv("TEMPORAL_ADDRESS")})), context.Background()
+	c, ctx := must(client.Dial(client.Options{HostPort: os.Getenv("TEMPORAL_ADDRESS"), Namespace: os.Getenv("TEMPORAL_NAMESPACE")})), context.Background()
 	options := client.StartWorkflowOptions{ID: fmt.Sprint("notes-", time.Now().UnixNano()), TaskQueue: "perdure"}
 	run := must(c.ExecuteWorkflow(ctx, options, "AgentLoop", task))
 	for phase := ""; phase != "ended"; time.Sleep(time.Second) {

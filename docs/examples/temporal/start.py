@@ -14,7 +14,10 @@ from temporalio.client import Client
 
 
 async def main(task: dict[str, object]) -> None:
-    client = await Client.connect(os.environ.get("TEMPORAL_ADDRESS", "localhost:7233"))
+    client = await Client.connect(
+        os.environ.get("TEMPORAL_ADDRESS", "localhost:7233"),
+        namespace=os.environ.get("TEMPORAL_NAMESPACE", "default"),
+    )
     run = await client.start_workflow(
         "AgentLoop",
         task,

@@ -11,7 +11,8 @@ type Result = { outcome: string; output: string | null };
 
 async function main(file: string): Promise<void> {
   const address = process.env.TEMPORAL_ADDRESS ?? "localhost:7233";
-  const client = new Client({ connection: await Connection.connect({ address }) });
+  const namespace = process.env.TEMPORAL_NAMESPACE ?? "default";
+  const client = new Client({ connection: await Connection.connect({ address }), namespace });
   const run = await client.workflow.start("AgentLoop", {
     args: [JSON.parse(readFileSync(file, "utf8"))],
     workflowId: `notes-${randomUUID()}`,

@@ -5,7 +5,6 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Iterable
-from shlex import quote
 from typing import Literal
 
 LoopKind = Literal["agent", "refine", "roles", "delegation"]
@@ -182,14 +181,19 @@ _FILLERS = frozenset(
 def attributes_command(namespace: str, names: Iterable[str] = SEARCH_ATTRIBUTES) -> str:
     """The command of Temporal's CLI that adds search attributes to a namespace."""
     words = " ".join(f"--name {name} --type {SEARCH_ATTRIBUTES[name]}" for name in names)
-    return f"temporal operator search-attribute create --namespace {quote(namespace)} {words}"
+    return f"temporal operator search-attribute create --namespace {_quoted(namespace)} {words}"
 
 
 def retyping_commands(namespace: str, names: Iterable[str]) -> str:
     """The commands of Temporal's CLI that give search attributes of another type ours."""
     wrong = list(names)
     words = " ".join(f"--name {name}" for name in wrong)
-    remove = (
-        f"temporal operator search-attribute remove --namespace {quote(namespace)} --yes {words}"
-    )
+    place = f"--namespace {_quoted(namespace)} --yes"
+    remove = f"temporal operator search-attribute remove {place} {words}"
     return f"{remove} && {attributes_command(namespace, wrong)}"
+
+
+def _quoted(namespace: str) -> str:
+    from shlex import quote  # every command loads this module, and hardly one quotes
+
+    return quote(namespace)
