@@ -1,5 +1,6 @@
 """What a person may edit of a run that goes on: its goal, its limit of iterations, its metadata."""
 
+import json
 from collections.abc import Mapping
 from typing import TypeVar
 
@@ -11,6 +12,7 @@ from perdure.domain.run.spec import CommonSpec
 
 AnySpec = TypeVar("AnySpec", bound=CommonSpec)
 LIMIT = "max_iterations"
+METADATA_BYTES = 256 * 1024
 GOAL_CHANGED = "The goal was changed. From now on it is: {goal}"
 
 
@@ -43,7 +45,14 @@ def edit_refusal(spec: CommonSpec, message: Amend, *, completed: int) -> str | N
     if limit is not None and limit < completed:
         return f"{LIMIT}: found {limit}; {completed} iterations are complete already"
     try:
-        edited(spec, message)
+        after = edited(spec, message)
+        # A run carries its metadata to its end, and each amendment could add to it. A run that
+        # began with more may keep it, and make it smaller.
+        if _size(after) > max(METADATA_BYTES, _size(spec)):
+            return (
+                f"metadata: {_size(after):,} bytes of JSON, {METADATA_BYTES:,} are allowed; null "
+                "removes an entry"
+            )
     except ValidationError as error:
         whole = spec.model_dump(mode="json", by_alias=True)
         return "; ".join(str(problem) for problem in problems_of(error, whole))[:500]
@@ -67,3 +76,7 @@ def merged(old: Mapping[str, JsonValue], new: Mapping[str, JsonValue]) -> dict[s
 def _block(fields: Mapping[str, JsonValue], name: str) -> dict[str, JsonValue]:
     found = fields.get(name)
     return dict(found) if isinstance(found, dict) else {}
+
+
+def _size(spec: CommonSpec) -> int:
+    return len(json.dumps(spec.metadata.model_dump(mode="json")))

@@ -63,6 +63,26 @@ def test_an_impossible_edit_is_refused(
     assert why is not None and words in why
 
 
+def test_metadata_does_not_grow_without_bound() -> None:
+    spec: AgentSpec = agent()
+    taken = 0
+    for number in range(10):
+        message = Amend(metadata={f"part {number}": "x" * 60_000})
+        if (why := edit_refusal(spec, message, completed=0)) is None:
+            spec, taken = edited(spec, message), taken + 1
+        else:
+            assert why.startswith("metadata: 300,") and "262,144 are allowed" in why
+    assert taken == 4
+    assert edit_refusal(spec, Amend(goal="other"), completed=0) is None
+
+
+def test_metadata_that_was_large_at_the_start_may_shrink() -> None:
+    spec = refine(metadata={"a": "x" * 300_000, "b": "x" * 300_000})
+    assert edit_refusal(spec, Amend(metadata={"a": None}), completed=0) is None
+    assert edit_refusal(spec, Amend(goal="other"), completed=0) is None
+    assert edit_refusal(spec, Amend(metadata={"c": "more"}), completed=0) is not None
+
+
 def test_a_limit_may_be_what_is_done() -> None:
     assert edit_refusal(agent(), Amend(max_iterations=3), completed=3) is None
 
