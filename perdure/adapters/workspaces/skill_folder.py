@@ -2,8 +2,6 @@
 
 import asyncio
 
-import yaml
-
 from perdure.adapters.files.rooted_files import RootedDirectory
 from perdure.domain.delegation.skills import (
     FOLDER,
@@ -12,8 +10,9 @@ from perdure.domain.delegation.skills import (
     SkillText,
     SkillTexts,
 )
-from perdure.domain.foundation.errors import ToolFailure
+from perdure.domain.foundation.errors import InvalidInput, ToolFailure
 from perdure.domain.memory.skills import catalog_line, slug, split_front
+from perdure.strict_yaml import parse
 
 SUFFIX = ".md"
 # UTF-8 needs at most four bytes for a character.
@@ -92,9 +91,10 @@ def _split(text: str) -> tuple[str, str]:
     """The purpose in the front matter, and the text below it."""
     front, body = split_front(text)
     try:
-        facts: object = yaml.safe_load(front)
-    except yaml.YAMLError:
-        # Front matter that is not YAML is ignored, and is still no part of the procedure.
+        # Bounded: whoever wrote the folder must not stop the worker.
+        facts = parse(front, named=FOLDER)
+    except InvalidInput:
+        # Front matter that cannot be read is ignored, and is still no part of the procedure.
         facts = None
     fields = facts if isinstance(facts, dict) else {}
     said = (fields.get(key) for key in ABOUT)

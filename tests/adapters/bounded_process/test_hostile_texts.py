@@ -84,6 +84,10 @@ HOSTILE = {
     "anchors.yaml": "\n".join(
         ["a0: &a0 [x, x]", *(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]" for n in range(1, 40))]
     ),
+    # Small enough to be read in the worker's own process.
+    "merges.yaml": "\n".join(
+        ["a0: &a0 {x: 1}", *(f"a{n}: &a{n} {{<<: [*a{n - 1}, *a{n - 1}]}}" for n in range(1, 40))]
+    ),
 }
 
 

@@ -20,6 +20,16 @@ def written(folder: Path, files: Mapping[str, bytes | str]) -> str:
     return str(folder)
 
 
+HOSTILE = (
+    "\n".join(
+        ["a0: &a0 {x: 1}", *(f"a{n}: &a{n} {{<<: [*a{n - 1}, *a{n - 1}]}}" for n in range(1, 40))]
+    ),
+    "a: " + "[" * 3_000 + "]" * 3_000,
+    "a: " + "9" * 5_000,
+    "a: 2026-13-45",
+)
+
+
 @pytest.mark.parametrize(
     ("name", "content", "line"),
     [
@@ -30,12 +40,17 @@ def written(folder: Path, files: Mapping[str, bytes | str]) -> str:
         ("ship.md", f"---\npurpose: To\n  ship.\nname: other\n---\n{BODY}", "ship: To ship."),
         ("ship.md", f"---\npurpose: [1, 2]\n---\n{BODY}", "ship: Tag it, then push the tag."),
         ("ship.md", f"---\n: {{ no yaml\n---\n{BODY}", "ship: Tag it, then push the tag."),
+        *(
+            ("ship.md", f"---\n{front}\n---\n{BODY}", "ship: Tag it, then push the tag.")
+            for front in HOSTILE
+        ),
         ("ship.md", "## Purpose\n\nTo ship.\n\n## Steps\n1. Tag", "ship: To ship."),
         ("größe.md", "Measure it.", "größe: Measure it.".replace("ß", "ss")),
     ],
     ids=[
         "a heading", "its file name as people type it", "written on Windows", "a description",
         "a purpose of two lines", "a purpose that is no text", "facts that are no YAML",
+        "merges without end", "facts too deep", "a number without end", "a day that is none",
         "a section", "letters of other languages",
     ],
 )  # fmt: skip
