@@ -22,6 +22,7 @@ from perdure.workflows.engine.child_questions import ChildQuestions
 from perdure.workflows.engine.run import AnyRun
 
 RAISE_NEEDS_ROOM = "raise needs room"
+SHARES_STAY = "shares stay"
 
 
 class Control:
@@ -47,6 +48,7 @@ class Control:
             flooded(verb, handled=self.run.handled)
             or self._refusal(message)
             or self._raises_nothing(message)
+            or self._exceeds_share(message)
         )
         if why is not None:
             raise _refused(verb, why)
@@ -110,6 +112,8 @@ class Control:
         if why is None and (told := self._raises_nothing(message)):
             # A signal stays in the history: a run that took one like it before goes on as it did.
             why = told if workflow.patched(RAISE_NEEDS_ROOM) else None
+        if why is None and (told := self._exceeds_share(message)):
+            why = told if workflow.patched(SHARES_STAY) else None
         if why is not None:
             self.note_refused(verb, why)
             return
@@ -139,6 +143,12 @@ class Control:
         run = self.run
         return rules.raise_refusal(
             run.state.control, message, budget=run.state.budget, wall_time=run.wall_time
+        )
+
+    def _exceeds_share(self, message: AnyMessage) -> str | None:
+        run = self.run
+        return rules.share_refusal(
+            message, budget=run.state.budget, share=run.spec.budget, parent=run.site.parent
         )
 
     def _apply_verb(self, message: AnyMessage, *, request_id: str | None) -> None:

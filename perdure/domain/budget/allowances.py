@@ -15,6 +15,7 @@ from typing import Literal
 from perdure.domain.budget.envelope import (
     MIN_OUTPUT_TOKENS,
     MOST,
+    SPLIT,
     Budget,
     BudgetLimits,
     Dimension,
@@ -130,14 +131,6 @@ def closing_room(budget: Budget, *, price: Price | None) -> int | None:
 CHILD_FRACTION = 0.3
 CHILD_FRACTION_RANGE = (0.05, 0.95)
 SMALLEST_MONEY = Decimal("0.000001")
-_SPLIT: tuple[Dimension, ...] = (
-    "tokens",
-    "output_tokens",
-    "model_calls",
-    "tool_calls",
-    "iterations",
-    "workers",
-)
 
 
 def allocate_child(
@@ -147,7 +140,8 @@ def allocate_child(
 
     The fraction is clamped to 0.05-0.95 (default `min(0.3, 0.8 / siblings)`); shares round down,
     but to no less than one unit, because a limit of zero would mean none; times are shared, not
-    split. A parent with an exhausted dimension refuses.
+    split. A child that has spent its share ends, since only the run above could give it more. A
+    parent with an exhausted dimension refuses.
     """
     # A child without a share would start only to report that it cannot work.
     refused = exhausted(budget)
@@ -156,13 +150,18 @@ def allocate_child(
     low, high = CHILD_FRACTION_RANGE
     wanted = min(CHILD_FRACTION, 0.8 / max(1, siblings)) if fraction is None else fraction
     share = Decimal(str(min(high, max(low, wanted))))
-    counted = {name: _share(budget, name, share) for name in _SPLIT}
+    counted = {name: _share(budget, name, share) for name in SPLIT}
     money = _money(budget, share)
     held = Reservation(
         cost_usd=money or Decimal(0), **{name: part or 0 for name, part in counted.items()}
     )
     limits = budget.limits.model_copy(
-        update={**counted, "cost_usd": money, "depth": max(0, budget.limits.depth - 1)}
+        update={
+            **counted,
+            "cost_usd": money,
+            "depth": max(0, budget.limits.depth - 1),
+            "on_exhausted": "abort",
+        }
     )
     return reserve(budget, key, held), limits
 

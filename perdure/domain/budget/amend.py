@@ -4,7 +4,13 @@ from collections.abc import Mapping
 
 from pydantic import ValidationError
 
-from perdure.domain.budget.envelope import DIMENSIONS, Budget, BudgetLimits, plain_figure
+from perdure.domain.budget.envelope import (
+    DIMENSIONS,
+    SPLIT,
+    Budget,
+    BudgetLimits,
+    plain_figure,
+)
 from perdure.domain.foundation.problems import problems_of, told
 
 BLOCK = "budget"
@@ -54,3 +60,32 @@ def amend(budget: Budget, changes: Mapping[str, object], *, wall_time: float) ->
                 "stop the run"
             )
     return budget.model_copy(update={"limits": limits})
+
+
+def beyond_share(
+    limits: BudgetLimits, changes: Mapping[str, object], *, share: BudgetLimits, parent: str
+) -> str | None:
+    """Why a run below another may not have these limits; None if it may.
+
+    It has a share of the budget above, which the run there has put aside. More would be spent
+    beyond what was put aside, and so beyond the budget of the tree.
+
+    Args:
+        limits: those of now.
+        changes: new limits that `amend` accepts.
+        share: what the run began with.
+        parent: the run that gave the share.
+    """
+    wanted = BudgetLimits.model_validate({**limits.model_dump(), **changes})
+    for dimension in (*SPLIT, "cost"):
+        named = "cost_usd" if dimension == "cost" else dimension
+        most, asked = share.limit(dimension), wanted.limit(dimension)
+        if named not in changes or most is None or (asked is not None and asked <= most):
+            continue
+        found = "no limit" if asked is None else plain_figure(asked)
+        return (
+            f"{BLOCK}.{named}: {found} is more than the {plain_figure(most)} that {parent} has put "
+            f"aside for this run. Raise the limit of {parent}: runs that it starts from then on "
+            "get more"
+        )
+    return None

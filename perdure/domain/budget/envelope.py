@@ -29,6 +29,15 @@ Dimension = Literal[
 
 # The order in which dimensions are looked at gives a run one stable reason.
 DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
+# What a child run gets a share of; times are shared, not split.
+SPLIT: tuple[Dimension, ...] = (
+    "tokens",
+    "output_tokens",
+    "model_calls",
+    "tool_calls",
+    "iterations",
+    "workers",
+)
 TIME_DIMENSIONS: frozenset[Dimension] = frozenset({"wall_time", "active_time"})
 # Not the clocks: a spent clock gets no closing call, for a deadline is a deadline.
 RESERVED_FOR_WRAP_UP: frozenset[Dimension] = frozenset({"tokens", "output_tokens", "cost"})

@@ -11,8 +11,8 @@ from typing import Literal, assert_never
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from perdure.domain.budget import envelope as budgets
-from perdure.domain.budget.amend import amend
-from perdure.domain.budget.envelope import Budget
+from perdure.domain.budget.amend import amend, beyond_share
+from perdure.domain.budget.envelope import Budget, BudgetLimits
 from perdure.domain.evaluation.outcomes import Lifecycle
 from perdure.domain.evaluation.rubric import Rubric
 from perdure.domain.foundation.base import FrozenModel
@@ -182,6 +182,15 @@ def raise_refusal(
         f"gate {gate.name}: {found}. Raise the limit first: "
         f"`perdure amend RUN --budget {named or 'tokens'}=…`, or `amend` with `budget`"
     )
+
+
+def share_refusal(
+    message: AnyMessage, *, budget: Budget, share: BudgetLimits, parent: str | None
+) -> str | None:
+    """Why a run below another may not have the limits that it is sent; None for all else."""
+    if parent is None or not isinstance(message, Amend) or not message.budget:
+        return None
+    return beyond_share(budget.limits, message.budget, share=share, parent=parent)
 
 
 def seen(state: Control, message: AnyMessage, request_id: str | None = None) -> bool:

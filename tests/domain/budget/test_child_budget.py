@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from perdure.domain.budget import envelope as budgets
 from perdure.domain.budget.allowances import allocate_child
+from perdure.domain.budget.amend import beyond_share
 from perdure.domain.budget.envelope import Budget, BudgetLimits, LimitReached, Spend
 from perdure.domain.llm.usage import AttemptTotals, Usage
 
@@ -110,3 +111,32 @@ def test_children_together_never_get_more_than_remains(tokens, wanted):
     assert given_out <= tokens
     assert parent.remaining("tokens") == tokens - given_out
     assert given_out <= tokens
+
+
+SHARE = BudgetLimits(tokens=1_000, cost_usd=Decimal("5.40"), model_calls=None)
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"cost_usd": "5.41"}, "budget.cost_usd: 5.41 is more than the 5.4 that root has put"),
+        ({"cost_usd": None}, "budget.cost_usd: no limit is more than the 5.4"),
+        ({"tokens": 0}, "budget.tokens: no limit is more than the 1000"),
+        ({"tokens": 900, "cost_usd": 1_000}, "budget.cost_usd: 1000 is more"),
+        ({"tokens": 1_000, "cost_usd": "5.40"}, None),  # back to the share, after it had less
+        ({"model_calls": 3}, None),
+        ({"wall_time": 9_000, "active_time": None}, None),
+    ],
+)
+def test_a_share_may_be_made_smaller_and_never_larger(
+    changes: dict[str, object], told: str | None
+) -> None:
+    now = SHARE.model_copy(update={"tokens": 500, "cost_usd": Decimal(1)})
+    why = beyond_share(now, changes, share=SHARE, parent="root")
+    assert (why or "").startswith(told or "") if told else why is None
+
+
+def test_a_child_that_has_spent_its_share_ends() -> None:
+    made = allocate_child(budget(tokens=1_000, on_exhausted="ask"), "a")
+    assert not isinstance(made, LimitReached)
+    assert made[1].on_exhausted == "abort"
