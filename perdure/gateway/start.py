@@ -166,6 +166,7 @@ class Starter:
             # The row is written before the workflow starts. Otherwise a crash in between would
             # leave a run that spends money and is in none of our lists.
             row = await self.row(settled, order.id, beginning, asked, busy=busy)
+            row = row.model_copy(update={"namespace": (await self._server.client()).namespace})
             if await self.claims.claim(row, seen=standing.row) and await self._begin(
                 row, order, beginning
             ):
@@ -247,7 +248,11 @@ class Starter:
     async def row(
         self, spec: Spec, run: str, beginning: Beginning | None, asked: Wish, *, busy: str | None
     ) -> StoredRun:
-        """The row of a run that is about to start; its specification is stored."""
+        """The row of a run that is about to start; its specification is stored.
+
+        A worker of somebody else makes it without a connection of its own, so the namespace is
+        left to whoever knows it.
+        """
         now = self._now()
         state = _state_of(beginning)
         status = first_status(spec, run, now=now, dispatch=busy)
@@ -266,7 +271,6 @@ class Starter:
             digest=asked.digest,
             start_key=asked.key,
             workspace=await self._workspace(spec),
-            namespace=(await self._server.client()).namespace,
         )
 
 
