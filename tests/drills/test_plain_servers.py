@@ -97,11 +97,13 @@ async def test_doctor_says_what_is_missing(unprepared: Installation) -> None:
         assert (await _attributes(unprepared.settings)).state == "ok"
 
 
-async def test_where_they_cannot_be_added_the_command_is_named(unprepared: Installation) -> None:
+async def test_where_there_is_no_room_for_them_the_command_is_named(
+    unprepared: Installation,
+) -> None:
     await _fill(unprepared.client)
     with pytest.raises(RuntimeUnavailable) as caught:
         await _start_with(unprepared, unprepared.gateway)
-    command = "temporal operator search-attribute create --namespace default --name PerdureKind"
+    command = "temporal operator search-attribute list --namespace default"
     assert command in caught.value.cure
     with pytest.raises(RuntimeUnavailable) as told:
         async with unprepared.worker():

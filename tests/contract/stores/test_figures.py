@@ -7,6 +7,7 @@ from decimal import Decimal
 import pytest
 from account_books import FIRST, Books
 from attempts import attempt
+from old_rows import put_as_before
 from sqlalchemy import delete
 
 from perdure.adapters.stores import call_totals, migrations
@@ -14,7 +15,6 @@ from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.erasure import SqlErasure
 from perdure.adapters.stores.figures import WHOLE, SqlFigures
 from perdure.adapters.stores.notices import SqlNotices
-from perdure.adapters.stores.records import SqlRecords
 from perdure.adapters.stores.tables import attempts, schedule_starts
 from perdure.domain.budget.journal import Attempt
 from perdure.domain.llm.usage import Usage
@@ -108,8 +108,8 @@ async def test_runs_from_before_the_totals_are_among_them(
         before = lambda dialect: tuple(s for s in steps(dialect) if s.number < TOTALS)  # noqa: E731
         patched.setattr(migrations, "migrations", before)
         old = await Database.open(database_url)
-        await SqlRecords(old).put_run(row("a", FAILED))
-        await SqlRecords(old).put_run(row("b", None))
+        await put_as_before(old, row("a", FAILED))
+        await put_as_before(old, row("b", None))
         await old.close()
     opened = await Database.open(database_url)
     assert await SqlFigures(opened).ends() == {FAILED: 1}

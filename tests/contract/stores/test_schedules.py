@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from attempts import answer, attempt
+from old_rows import put_as_before
 from sqlalchemy import func, select
 
 from perdure.adapters.stores import migrations, schedule_books
@@ -45,6 +46,15 @@ def store(database: Database) -> SqlSchedules:
     return SqlSchedules(database)
 
 
+def stored(run: str, *, ended: bool = False) -> StoredRun:
+    return StoredRun(
+        id=run, kind="agent", goal="g", label=None,
+        lifecycle="completed" if ended else "running",
+        outcome="accepted" if ended else None,
+        started_at=NOW, ended_at=NOW if ended else None,
+    )  # fmt: skip
+
+
 class Runs:
     """Runs of a schedule with what they spend, as rows."""
 
@@ -54,14 +64,7 @@ class Runs:
         self._number = 0
 
     async def open(self, run: str, *, ended: bool = False) -> None:
-        await self._records.put_run(
-            StoredRun(
-                id=run, kind="agent", goal="g", label=None,
-                lifecycle="completed" if ended else "running",
-                outcome="accepted" if ended else None,
-                started_at=NOW, ended_at=NOW if ended else None,
-            )
-        )  # fmt: skip
+        await self._records.put_run(stored(run, ended=ended))
 
     async def delete(self, run: str) -> None:
         await self._records.delete_run(run)
@@ -325,9 +328,9 @@ async def test_starts_from_before_the_books_are_in_them(
                     "INSERT INTO schedule_starts (run, schedule, at, limit_usd, lowered)"
                     f" VALUES ('{run}', 'news', '{NOW.isoformat()}', '0.40', false)"
                 )
+        await put_as_before(old, stored("a"))
+        await put_as_before(old, stored("b", ended=True))
         runs = Runs(old)
-        await runs.open("a")
-        await runs.open("b", ended=True)
         for root in ("a", "b", "learn-b"):
             await runs.call(root, tokens=100)
         await old.close()

@@ -19,7 +19,7 @@ PARTS = (
 # Only who has a shell on the operator's machine can do these.
 OPERATORS = frozenset(
     {"worker", "up", "down", "logs", "doctor", "setup", "api", "gc", "replay", "memory", "skills",
-     "tools", "apply", "stores", "repair", "move", "deploy", "keys"}
+     "tools", "apply", "stores", "repair", "move", "deploy", "keys", "codec"}
 )  # fmt: skip
 COMMAND = re.compile(r"perdure ([a-z]+)\b")
 
