@@ -1,7 +1,7 @@
 """Keeps in the store what people change of a run: its limits, goal, iterations and metadata.
 
-A retry and a fork start from the store alone, also when the server has lost the run. The run itself
-keeps them, since it alone knows in which order it took what several clients sent at once.
+A retry and a fork start from the store alone, also when the server has lost the run. An interface
+stores what it sends, but a Temporal client sends to the run alone, so the run itself keeps it.
 """
 
 from temporalio import workflow
