@@ -85,6 +85,13 @@ def pages(content: str) -> JsonValue:
     return count or "it has no page; print it to a new PDF"
 
 
+def markdown(page: str) -> JsonValue:
+    """An HTML page as Markdown."""
+    from html_to_markdown import convert
+
+    return (convert(page).content or "").strip()
+
+
 def _yaml(text: str) -> None:
     import yaml
 
@@ -105,4 +112,6 @@ TASKS = {
     "document": Work(document, harmless=4_000),
     "schema": Work(schema, harmless=8_000),
     "pages": Work(pages, harmless=0),
+    # Tags that are nested deeply take time that grows with the square of the text.
+    "markdown": Work(markdown, harmless=20_000),
 }

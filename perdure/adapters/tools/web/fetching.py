@@ -16,6 +16,7 @@ from urllib.parse import urljoin
 import httpx2
 from pydantic import Field
 
+from perdure.adapters.bounded_process.process import TooMuch, work_now
 from perdure.adapters.logging.redacting import told
 from perdure.adapters.tools.host import AnyTool
 from perdure.adapters.tools.web.urls import (
@@ -73,7 +74,7 @@ def as_text(body: bytes, *, content_type: str) -> str:
     """The text of a page: HTML as Markdown, other text as it is.
 
     Raises:
-        ToolFailure: it is not text.
+        ToolFailure: it is not text, or takes more time or memory than a page may.
     """
     media, _, parameters = content_type.partition(";")
     media = media.strip().lower() or "text/html"
@@ -82,10 +83,10 @@ def as_text(body: bytes, *, content_type: str) -> str:
     text = body.decode(_charset(parameters), "replace").replace("\0", "")
     if media not in PAGES:
         return text
-    # Imported at the first page: 8 MB that nothing else needs.
-    from html_to_markdown import convert
-
-    return (convert(text).content or "").strip()
+    try:
+        return str(work_now("markdown", text))
+    except TooMuch as error:
+        raise ToolFailure(f"The page cannot be read as text: {error}.", reason="broken") from error
 
 
 def _decoder(encoding: str) -> Callable[[bytes, int], bytes]:

@@ -4,10 +4,12 @@ import asyncio
 import gzip
 import zlib
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from functools import partial
 
 import httpx2
 import pytest
 
+from perdure.adapters.bounded_process.process import work_now
 from perdure.adapters.tools.host import LocalToolHost
 from perdure.adapters.tools.web import fetching
 from perdure.adapters.tools.web.fetching import BODY_BYTES, Fetcher, web_fetch
@@ -241,6 +243,25 @@ def _stream(content: bytes) -> httpx2.AsyncByteStream:
 async def test_text_is_made_readable(sent: httpx2.Response, text: str) -> None:
     web = Web({"example.com": [PUBLIC]}, {"example.com/": sent})
     assert (await web.fetcher().fetch("http://example.com/")).text == text
+
+
+LARGE = "<p>x</p>" * 30_000 + "<p>The end."
+
+
+async def test_a_large_page_is_made_readable_too() -> None:
+    web = Web({"example.com": [PUBLIC]}, {"example.com/": page(LARGE, "text/html")})
+    text = (await web.fetcher().fetch("http://example.com/")).text
+    assert text.startswith("x\n\nx")
+    assert text.endswith("The end.")
+
+
+async def test_a_page_that_takes_too_long_to_read_is_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(fetching, "work_now", partial(work_now, seconds=0.001))
+    web = Web({"example.com": [PUBLIC]}, {"example.com/": page(LARGE, "text/html")})
+    with pytest.raises(ToolFailure, match="cannot be read as text: it took more than"):
+        await web.fetcher().fetch("http://example.com/")
 
 
 @pytest.mark.parametrize(
