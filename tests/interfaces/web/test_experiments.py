@@ -53,6 +53,7 @@ async def test_the_plot_is_a_part_of_the_page_and_a_whole_file(
 ) -> None:
     """In the page its colours are those of the theme; the file has its own, on white."""
     page = await person.see(f"/experiments/{experiment}")
+    page = page[page.index("<main") :]  # above it stands the brand, a drawing too
     drawn = page[page.index("<svg") : page.index("</svg>") + len("</svg>")]
     assert "<b>bottles" not in drawn and "&lt;b&gt;bottles" in drawn
     file = await person.client.get(f"/experiments/{experiment}/report.svg")
