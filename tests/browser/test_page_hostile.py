@@ -9,6 +9,8 @@ from page_visit import signed_in
 from playwright.async_api import Page, expect
 from waiting import eventually
 
+from perdure.adapters.definitions.store import LoopFiles
+
 MARK = "https://elsewhere.example/x"
 SCRIPT = (
     f"<script src={MARK}></script><script>window.stolen=1</script>"
@@ -19,6 +21,7 @@ SCRIPT = (
     "[link](javascript:window.stolen=1) <javascript:window.stolen=1> {{ 7 * 7 }} {% raw %}"
     f" ![picture]({MARK})"
 )
+DEFINITION = "hostile"
 HONEST = "\N{RIGHT-TO-LEFT OVERRIDE}gpj.exe & <b>bold</b> &amp; שלום"
 
 
@@ -48,8 +51,32 @@ def watched(page: Page, own: str) -> Seen:
 
 @pytest.fixture(scope="module")
 async def hostile(stage) -> Sequence[str]:
-    """Runs whose goal, label, drafts, judges, tool calls and errors are all hostile."""
+    """Runs whose goal, label, drafts, judges, tool calls, errors and models are all hostile.
+
+    Beside them a definition is.
+    """
     site = stage.site
+    defined = SCRIPT.replace("{{ 7 * 7 }}", "")  # would be a parameter, and refused
+    await LoopFiles(site.home).create(
+        {
+            "name": DEFINITION,
+            "description": defined,
+            "roles": [{"role": "coder", "prompt": f"Do it. {defined}"}],
+            "termination_condition": {"type": "iteration_bound", "value": 2},
+        },
+        only_new=True,
+    )
+    named = await site.script({"replies": [{"text": "done"}]})
+    model = f"{named}#<img src={MARK} onerror=window.stolen=1>"
+    played = await site.start(
+        {
+            "kind": "agent",
+            "goal": "play",
+            "recall": False,
+            "learn": False,
+            "models": {"executor": model},
+        }
+    )
     said = {"name": "tone", "score": 0.2, "gap": SCRIPT}
     found = {"severity": "important", "title": SCRIPT, "dimension": "tone", "detail": SCRIPT}
     drafted = await site.start(
@@ -104,8 +131,9 @@ async def hostile(stage) -> Sequence[str]:
     )
     for run in (drafted, asking):
         await eventually(lambda name=run: _waits(site, name))
-    await site.gateway.result(failed)
-    return drafted, asking, failed
+    for run in (failed, played):
+        await site.gateway.result(run)
+    return drafted, asking, failed, played
 
 
 async def _waits(site, run: str) -> bool:
@@ -117,13 +145,16 @@ async def test_nothing_that_was_written_acts(stage, rest, browser, hostile, widt
     tab = await browser.new_page(viewport={"width": width, "height": 900})
     page = await signed_in(tab, rest)
     seen = watched(page, rest.url)
-    drafted, _asking, failed = hostile
+    drafted, _asking, failed, _played = hostile
     views = [
         "/inbox",
         "/runs",
         f"/compare?left={drafted}&right={failed}",
         "/costs?by=label",
+        "/costs?by=model",
         "/library",
+        "/library?shelf=definition",
+        f"/library/definition/{DEFINITION}",
     ]
     for run in hostile:
         views += [f"/runs/{run}", f"/runs/{run}/tree", f"/runs/{run}/iterations/1"]
@@ -148,7 +179,7 @@ async def test_nothing_that_was_written_acts(stage, rest, browser, hostile, widt
 
 
 async def test_honest_text_is_shown_whole(rest, page, hostile):
-    drafted, _, _ = hostile
+    drafted, *_ = hostile
     await page.goto(f"{rest.url}/inbox")
     card = page.locator(".card", has_text="onload=window.stolen=1>.md").first
     await expect(card).to_be_visible()
@@ -158,6 +189,15 @@ async def test_honest_text_is_shown_whole(rest, page, hostile):
     assert re.search(r"<script>window\.stolen=1</script>", told)
     await page.goto(f"{rest.url}/runs/{drafted}")
     assert "x" * 20_000 in (await page.locator("main").text_content() or "")
+
+
+async def test_names_of_models_and_definitions_are_text(rest, page, hostile):
+    *_, played = hostile
+    for path in (f"/runs/{played}", "/costs?by=model"):
+        await page.goto(rest.url + path)
+        assert "scripted:<img src=" in (await page.locator("main").text_content() or ""), path
+    await page.goto(f"{rest.url}/library/definition/{DEFINITION}")
+    assert "<iframe src=" in (await page.locator("main").text_content() or "")
 
 
 async def test_no_other_site_frames_a_page_or_learns_where_somebody_was(rest, browser, page):
