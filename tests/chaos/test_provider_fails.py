@@ -223,7 +223,7 @@ async def test_r36_a_provider_that_never_answers_ends_at_its_limit(
     assert result.spend.unconfirmed["tokens"]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 async def test_eight_timeouts_end_as_timeouts_and_wait_longer_each_time(
     server: WorkflowEnvironment, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

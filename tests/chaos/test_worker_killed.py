@@ -70,7 +70,7 @@ async def test_r01_kills_at_random_points(chaos: Ground, seed: int) -> None:
     await chaos.check(run, kills=1)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 async def test_r01_kill_while_the_provider_stalls(chaos: Ground) -> None:
     chaos.provider.plays = [[Play(gate="later"), Play(text="second")]]
     async with chaos.process() as process:
@@ -84,7 +84,7 @@ async def test_r01_kill_while_the_provider_stalls(chaos: Ground) -> None:
     assert result.spend.model_calls == 2
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 async def test_many_kills_of_one_call_end_nothing(chaos: Ground) -> None:
     """Each death books its attempt and reserves anew; after five a person is asked, by name."""

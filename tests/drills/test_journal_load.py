@@ -113,7 +113,7 @@ async def server() -> AsyncGenerator[tuple[Workers, str]]:
             yield Workers(*(SqlJournal(one) for one in opened)), postgresql.url
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 async def test_two_hundred_calls_at_once_lose_and_double_nothing(
     server: tuple[Workers, str],

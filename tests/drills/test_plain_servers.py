@@ -60,7 +60,7 @@ async def test_without_standalone_activities_runs_start_behind_pollers(
     assert all("cannot ask them" in state.found for state in states)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 async def test_without_standalone_activities_nobody_there_still_refuses(
     silent: Installation,
 ) -> None:

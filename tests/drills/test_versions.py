@@ -170,7 +170,7 @@ async def test_each_run_is_replayed_by_the_version_that_decided(
         assert len(drill.provider.lines()) == TURNS * len(results)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 async def test_a_ramp_begins_its_share_of_the_new_runs(
     versioning: WorkflowEnvironment, tmp_path: Path
 ) -> None:

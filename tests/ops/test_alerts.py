@@ -133,6 +133,7 @@ async def test_nothing_fires_while_all_is_well(tmp_path: Path) -> None:
         assert await watching.firing() == set()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(400)
 async def test_every_alert_fires_on_its_fault(tmp_path: Path) -> None:
     told = Told(api_figures(SICK, up=0, step=1), sick=True)

@@ -159,6 +159,7 @@ async def test_a_run_that_was_terminated_is_erased_at_once(site: Installation) -
     assert await site.parts.stores.records.run(run) is None
 
 
+@pytest.mark.slow
 async def test_of_a_run_that_the_server_does_not_know_is_said_how_it_ends(
     site: Installation,
 ) -> None:

@@ -271,6 +271,7 @@ def _figures(found: Found) -> list[object]:
     return [*scores, *(pair.difference for pair in report.pairs)]
 
 
+@pytest.mark.slow
 async def test_a_long_experiment_continues_as_new(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -212,7 +212,7 @@ async def test_a_schedule_of_somebody_else_is_not_counted(site: Installation) ->
     assert await site.parts.stores.schedules().starts(other) == []
 
 
-@pytest.mark.long
+@pytest.mark.slow
 async def test_the_clock_starts_it(site: Installation) -> None:
     """Once a minute, which is the shortest interval."""
     wanted = await plan(site, times=Times(every_s=60))
