@@ -1,7 +1,7 @@
 """No clock, chance or environment where the same input must give the same answer.
 
-Code of passed-through modules is not restricted by Temporal's sandbox: a default factory that
-reads a clock there gives another value on every replay, and nothing fails.
+Nothing else restricts the code of workflows, which run without the SDK's sandbox: a default factory
+that reads a clock gives another value on every replay, and nothing fails.
 """
 
 import ast

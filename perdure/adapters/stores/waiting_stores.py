@@ -186,6 +186,8 @@ class _Patient:
         async def waiting(*args: object, **kwargs: object) -> object:
             return await in_store(lambda: found(*args, **kwargs))
 
+        # Found here from now on: a turn asks its stores a dozen times.
+        self.__dict__[name] = waiting
         return waiting
 
 
