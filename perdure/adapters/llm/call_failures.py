@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import httpx2
 
+from perdure.adapters.llm.answer_bounds import AnswerTooLong
 from perdure.adapters.llm.error_kinds import kind_of
 from perdure.adapters.logging.redacting import told
 from perdure.adapters.retry_after import retry_after_of
@@ -109,8 +110,11 @@ def facts_of(
             request_id=request_id,
             key=client.key,
         )
-    if isinstance(error, client.timeouts | httpx2.TimeoutException):
-        kind: ModelErrorKind = "timeout"
+    if (long := AnswerTooLong.behind(error)) is not None:
+        kind: ModelErrorKind = "bad_reply"
+        message = f"The provider's answer cannot be used: {long}."
+    elif isinstance(error, client.timeouts | httpx2.TimeoutException):
+        kind = "timeout"
         message = "The model provider did not answer in time."
     elif isinstance(error, client.connections | httpx2.TransportError):
         kind = "cut" if streaming else "connection"

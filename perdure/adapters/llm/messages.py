@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 import anthropic
 import httpx2
-from anthropic import AsyncAnthropic, AsyncStream
+from anthropic import AsyncAnthropic, AsyncStream, DefaultAsyncHttpxClient
 from anthropic.types import RawMessageStreamEvent
 
+from perdure.adapters.llm.answer_bounds import bounded
 from perdure.adapters.llm.call_failures import (
     CONNECT_TIMEOUT_S,
     COUNT_TIMEOUT_S,
@@ -173,16 +174,18 @@ class MessagesModel:
                 base_url=self._base_url,
                 max_retries=0,  # Temporal retries, and the journal books each attempt
                 timeout=timeout,
-                http_client=httpx2.AsyncClient(transport=self._transport, timeout=timeout)
-                if self._transport
-                else None,
+                http_client=self._http(timeout),
             )
         return self._client
 
+    def _http(self, timeout: httpx2.Timeout) -> httpx2.AsyncClient:
+        if self._transport is None:
+            return bounded(DefaultAsyncHttpxClient(timeout=timeout))
+        return bounded(httpx2.AsyncClient(transport=self._transport, timeout=timeout))
+
     def _of_cloud(self, timeout: httpx2.Timeout) -> "AnyClient":
-        made = httpx2.AsyncClient(transport=self._transport) if self._transport else None
         try:
-            return maker(self._cloud)(timeout, made)
+            return maker(self._cloud)(timeout, self._http(timeout))
         except Exception as error:  # each cloud's library has exceptions of its own
             raise self._not_let_in(error) from error
 

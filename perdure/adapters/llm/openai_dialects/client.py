@@ -13,9 +13,10 @@ from itertools import combinations
 import httpx2
 import openai
 import structlog
-from openai import AsyncOpenAI, AsyncStream
+from openai import AsyncOpenAI, AsyncStream, DefaultAsyncHttpxClient
 from pydantic import JsonValue
 
+from perdure.adapters.llm.answer_bounds import bounded
 from perdure.adapters.llm.call_failures import (
     CONNECT_TIMEOUT_S,
     COUNT_TIMEOUT_S,
@@ -207,7 +208,11 @@ class OpenAIModel:
             raise refused(self._server.no_key, kind="authentication")
         if self._client is None:
             timeout = httpx2.Timeout(READ_TIMEOUT_S, connect=CONNECT_TIMEOUT_S)
-            transport = self._transport
+            http = (
+                DefaultAsyncHttpxClient(timeout=timeout)
+                if self._transport is None
+                else httpx2.AsyncClient(transport=self._transport, timeout=timeout)
+            )
             self._client = AsyncOpenAI(
                 api_key=self._server.api_key,
                 base_url=self._server.base_url,
@@ -216,9 +221,7 @@ class OpenAIModel:
                 project="",
                 max_retries=0,  # Temporal retries, and the journal books each attempt
                 timeout=timeout,
-                http_client=httpx2.AsyncClient(transport=transport, timeout=timeout)
-                if transport
-                else None,
+                http_client=bounded(http),
             )
         return self._client
 
