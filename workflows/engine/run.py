@@ -12,6 +12,7 @@ from temporalio import workflow
 from temporalio.common import RawValue
 
 from perdure.domain.budget import envelope as budgets
+from perdure.domain.foundation.base import slim
 from perdure.domain.foundation.names import MEMO_GOAL_CHARACTERS
 from perdure.domain.foundation.redaction import redacted
 from perdure.domain.run.control import Phase
@@ -214,7 +215,7 @@ class Run(Generic[SpecT, StateT]):
         """Remember a finished iteration among the newest."""
         # Bounded, because the state travels through every continue-as-new. The store has all
         # records.
-        self.state.records = [*self.state.records, record][-RECORDS_KEPT:]
+        self.state.records = [*self.state.records, slim(record)][-RECORDS_KEPT:]
         self.state.record_count = max(self.state.record_count, record.index)
         if self.spec.hooks.on_iteration:
             self.state.unhooked = [*self.state.unhooked, record.index]

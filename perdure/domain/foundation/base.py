@@ -7,6 +7,9 @@ Validators are built when they are first used: a command uses few of some hundre
 building all takes longer than most commands.
 """
 
+from functools import cache
+from typing import TypeVar
+
 from pydantic import BaseModel, ConfigDict
 
 BUILT_WHEN_USED = ConfigDict(defer_build=True)
@@ -28,6 +31,24 @@ def build_validators() -> None:
         model = pending.pop()
         model.model_rebuild()
         pending.extend(model.__subclasses__())
+
+
+M = TypeVar("M", bound=FrozenModel)
+
+
+def slim(value: M) -> M:
+    """The value, sharing with all of its type the set that names its fields as given.
+
+    Pydantic keeps such a set in each value. It is the larger part of a value that a loop keeps for
+    long, as many of the same kind, and says nothing of those that were built whole.
+    """
+    object.__setattr__(value, "__pydantic_fields_set__", _fields(type(value)))
+    return value
+
+
+@cache
+def _fields(kind: type[FrozenModel]) -> set[str]:
+    return set(kind.model_fields)
 
 
 class ActivityMessage(FrozenModel):

@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.foundation.base import FrozenModel, slim
 
 EventType = Literal[
     "run_started",
@@ -80,8 +80,10 @@ class Ring(FrozenModel):
         data: dict[str, JsonValue] | None = None,
     ) -> "Ring":
         """The ring with one more event, the oldest dropped when it is full."""
-        event = Event(
-            seq=self.last + 1, at=at, run=run, iteration=iteration, type=type, data=data or {}
+        event = slim(
+            Event(
+                seq=self.last + 1, at=at, run=run, iteration=iteration, type=type, data=data or {}
+            )
         )
         return Ring(last=event.seq, events=(*self.events, event)[-RING_SIZE:])
 
