@@ -298,7 +298,10 @@ class AgentTurns:
         """The limits that decide what follows a reply, as they stand now."""
         budget, wall = self.run.state.budget, self.run.wall_time
         spent = budgets.exhausted(budget, wall_time=wall, within_iteration=True)
-        whole = budgets.exhausted(budget, wall_time=wall, within_iteration=True, wrap_up=True)
+        # The whole is not spent before what ordinary calls see of it.
+        whole = spent and budgets.exhausted(
+            budget, wall_time=wall, within_iteration=True, wrap_up=True
+        )
         control = self.run.state.control
         limits = Limits(
             last_iteration=state.iteration >= self.policy.turn_limit(turns),
