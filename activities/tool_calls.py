@@ -84,11 +84,16 @@ class AskedCalls:
         return envelope, grant.model_copy(update={"root": step.root}) if step.root else grant
 
     async def _use(self, step: ToolCallRequest) -> ToolUseBlock:
-        messages = await self.transcripts.load(step.head)
-        for message in reversed(messages):
-            for use in message.tool_uses:
-                if use.id == step.call_id:
-                    return _checked(use, step)
+        # Its call is among the newest: a host that has nothing of a long conversation in memory
+        # reads its last links, not all.
+        address: str | None = step.head
+        while address is not None:
+            link = await self.transcripts.link(address)
+            for message in reversed(link.messages):
+                for use in message.tool_uses:
+                    if use.id == step.call_id:
+                        return _checked(use, step)
+            address = link.parent
         raise NotFound(f"tool call {step.call_id} is not in transcript {step.head}")
 
 

@@ -13,7 +13,7 @@ from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.installation.workspace_use import WorkspaceUse
 from perdure.domain.llm.requests import ModelProfile, ModelReply, ModelRequest
-from perdure.domain.llm.transcript import Message, ToolOutcome, TranscriptRef
+from perdure.domain.llm.transcript import Link, Message, ToolOutcome, TranscriptRef
 from perdure.domain.llm.usage import Usage
 from perdure.domain.projects.ports import ArtifactStore as ArtifactStore
 from perdure.domain.projects.ports import ProjectStore as ProjectStore
@@ -83,6 +83,10 @@ class TranscriptStore(Protocol):
 
     async def load(self, head: str) -> tuple[Message, ...]:
         """All messages up to and including the link named `head`."""
+        ...
+
+    async def link(self, address: str) -> Link:
+        """One link, with the address of the one before it."""
         ...
 
     def forget(self, head: str) -> None:

@@ -96,6 +96,30 @@ async def test_a_second_try_of_a_call_writes_nothing_twice(stores: Stores) -> No
     assert len(await stores.artifacts.artifacts_of_run("roles-1")) == 1
 
 
+async def test_a_host_reads_the_end_of_a_long_conversation(
+    stores: Stores, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker that has just been started has nothing of it in memory."""
+    step = await _request(stores, TODO, stage="coder")
+    head = None
+    for number in range(50):
+        head = await stores.transcripts.append(head, [user_text(f"{number}")])
+    used = Message(role="assistant", blocks=(TODO,))
+    head = await stores.transcripts.append(head, [used])
+    fresh = await open_stores(tmp_path / "home")
+    read: list[str] = []
+    found = fresh.blobs.get
+
+    async def get(address: str) -> bytes:
+        read.append(address)
+        return await found(address)
+
+    monkeypatch.setattr(fresh.blobs, "get", get)
+    await _call(fresh, step.model_copy(update={"head": head.hash}))
+    await fresh.close()
+    assert sorted(read) == sorted([step.frame, head.hash])
+
+
 @pytest.mark.parametrize(
     ("stage", "iteration"), [("reviewer", 1), ("coder", 2)], ids=["stage", "iteration"]
 )

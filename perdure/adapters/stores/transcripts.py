@@ -79,7 +79,7 @@ class LinkedTranscripts:
         if head is not None and not messages:
             return head
         # Use the totals of the stored parent, not the caller's: they enter the link's address.
-        parent = None if head is None else await self._link(head.hash)
+        parent = None if head is None else await self.link(head.hash)
         link = _next_link(None if head is None else head.hash, parent, tuple(messages))
         text = encode(_canonical(link))
         address = await self._blobs.put(text)
@@ -91,7 +91,7 @@ class LinkedTranscripts:
         address: str | None = head
         while address is not None:
             # Ask the cache first, without an await: a long chain has thousands of links.
-            link = self._cache.get(address) or await self._link(address)
+            link = self._cache.get(address) or await self.link(address)
             parts.append(link.messages)
             address = link.parent
         return tuple(message for part in reversed(parts) for message in part)
@@ -102,7 +102,7 @@ class LinkedTranscripts:
             dropped = self._cache.drop(address)
             address = None if dropped is None else dropped.parent
 
-    async def _link(self, address: str) -> Link:
+    async def link(self, address: str) -> Link:
         cached = self._cache.get(address)
         if cached is not None:
             return cached
