@@ -1,6 +1,7 @@
 """The skills of a working folder as files (port `SkillFolder`): `skills/NAME.md`."""
 
 import asyncio
+import unicodedata
 
 from perdure.adapters.files.rooted_files import RootedDirectory
 from perdure.domain.delegation.skills import (
@@ -46,6 +47,8 @@ def _read(root: str) -> SkillTexts:
         for name in names[:MOST_SKILLS]:
             try:
                 skill = _skill(name, files.read((FOLDER, name), cap=READ_BYTES))
+                if skill.name in found:
+                    raise ValueError(f"another file is the skill {skill.name} already.")
             except (ToolFailure, ValueError) as error:
                 problems.append(f"{FOLDER}/{name} was not read as a skill: {error}")
             else:
@@ -76,7 +79,8 @@ def _skill(file: str, data: bytes) -> SkillText:
     except UnicodeDecodeError as error:
         raise ValueError(f"it is not UTF-8 text ({error.reason}).") from error
     purpose, body = _split(text)
-    name = slug(file[: -len(SUFFIX)])
+    # File systems keep both spellings of é apart; people cannot.
+    name = slug(unicodedata.normalize("NFC", file[: -len(SUFFIX)]))
     if not name:
         raise ValueError("its name has no letters or digits.")
     if not body:

@@ -129,3 +129,21 @@ async def test_what_a_run_writes_is_read_as_written(tmp_path: Path) -> None:
     await WorkingSkills().write(str(tmp_path), name="ship", text=f"{BODY}\n\n")
     (skill,) = (await WorkingSkills().read(str(tmp_path))).texts
     assert (skill.name, skill.markdown) == ("ship", BODY)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "name"),
+    [
+        ("Ship It.md", "ship-it.md", "ship-it"),
+        ("cafe\u0301.md", "caf\u00e9.md", "caf\u00e9"),
+    ],
+    ids=["cases", "spellings of one letter"],
+)
+async def test_of_two_files_of_one_name_the_first_is_the_skill(
+    tmp_path: Path, first: str, second: str, name: str
+) -> None:
+    root = written(tmp_path, {first: "Tag it first.", second: "Push it first."})
+    found = await WorkingSkills().read(root)
+    assert [(skill.name, skill.markdown) for skill in found.texts] == [(name, "Tag it first.")]
+    told = f"skills/{second} was not read as a skill: another file is the skill {name} already."
+    assert found.problems == (told,)
