@@ -1,12 +1,14 @@
 """Approvals of calls: nobody is asked about what cannot run, and all can be read whole."""
 
 import hashlib
+from typing import Literal
 
 import pytest
 from agent_runs import answer, call, calls, results, script, task
 from installation import Installation
 from stages import open_gate
 
+from perdure.domain.run.messages import Pause, Stop
 from perdure.domain.turns.tool_questions import SHOWN_CHARACTERS
 from perdure.interfaces.run_tree import gate_in_full
 
@@ -100,3 +102,20 @@ async def test_a_signal_with_the_name_alone_answers(
     await site.handle(run).signal(signal, gate.name)
     (block,) = await results(site, await site.gateway.result(run))
     assert block.outcome == outcome
+
+
+@pytest.mark.parametrize("mode", ["graceful", "now"])
+async def test_an_approved_call_that_a_stop_held_back_did_not_run(
+    site: Installation, mode: Literal["graceful", "now"]
+) -> None:
+    """Approved while paused, then stopped: nobody may read of it as of a call that succeeded."""
+    asked = call("fs.write", path="a.txt", content="x", expected_hash=NEW)
+    run = await site.start(task(tools=ASKING), script(calls(asked), DONE))
+    gate = await open_gate(site, run)
+    await site.gateway.verb(run, Pause())
+    await answer(site, run, gate, "approve")
+    await site.gateway.verb(run, Stop(mode=mode))
+    result = await site.gateway.result(run)
+    assert result.outcome == "stopped"
+    (block,) = await results(site, result)
+    assert (block.outcome, block.text) == ("interrupted", "not run: the run was stopped")

@@ -265,7 +265,12 @@ class ToolCalls:
         """Wait for approvals and answers; each approved call runs as soon as it may."""
         batch = state.batch or Batch()
         while True:
-            waiting = [entry for entry in batch.open if entry.call.id in batch.gates]
+            # An approved call that a stop held back is open still, and has had its answer.
+            waiting = [
+                entry
+                for entry in batch.open
+                if entry.call.id in batch.gates and entry.verdict != "run"
+            ]
             if not waiting or self.run.interruption is not None:
                 return None
             gate = await self.people.answered(*(batch.gates[entry.call.id] for entry in waiting))
