@@ -1,5 +1,6 @@
 """Approvals of calls: nobody is asked about what cannot run, and all can be read whole."""
 
+import asyncio
 import hashlib
 from typing import Literal
 
@@ -7,10 +8,12 @@ import pytest
 from agent_runs import answer, call, calls, results, script, task
 from installation import Installation
 from stages import open_gate
+from waiting import eventually
 
-from perdure.domain.run.messages import Pause, Stop
+from perdure.domain.run.messages import Pause, Resume, Stop
 from perdure.domain.turns.tool_questions import SHOWN_CHARACTERS
 from perdure.interfaces.run_tree import gate_in_full
+from perdure.workflows.engine.tool_calls import WAVE
 
 DONE = {"text": "Done."}
 ASKING = {
@@ -119,3 +122,35 @@ async def test_an_approved_call_that_a_stop_held_back_did_not_run(
     assert result.outcome == "stopped"
     (block,) = await results(site, result)
     assert (block.outcome, block.text) == ("interrupted", "not run: the run was stopped")
+
+
+async def test_answers_to_many_calls_count_however_early_they_come(site: Installation) -> None:
+    """Calls are looked at in waves; those of the first are answered before the last is asked."""
+    asked = [
+        call("fs.write", path=f"{number}.txt", content="x", expected_hash=NEW)
+        for number in range(WAVE * 5)
+    ]
+    run = await site.start(task(tools=ASKING), script(calls(*asked), DONE))
+    await open_gate(site, run)
+    await site.gateway.verb(run, Pause())
+
+    async def at_rest() -> bool:
+        described = await site.handle(run).describe()
+        waits = not described.raw_description.pending_activities
+        return waits and len((await site.status(run)).gates) >= WAVE
+
+    await eventually(at_rest)
+    answered: set[str] = set()
+
+    async def all_answered() -> bool:
+        for gate in (await site.status(run)).gates:
+            if gate.id not in answered:
+                answered.add(gate.id)
+                await answer(site, run, gate, "approve")
+        return len(answered) == len(asked)
+
+    await all_answered()
+    await site.gateway.verb(run, Resume())
+    await eventually(all_answered)
+    result = await asyncio.wait_for(site.gateway.result(run), 60)
+    assert (result.outcome, result.tools_used) == ("accepted", {"fs.write": len(asked)})

@@ -95,6 +95,7 @@ class HumanInput:
                 if gate is not None and not gate.open:
                     waited = workflow.now() - gate.opened_at
                     record_gate_wait(gate.kind, waited.total_seconds())
+                    rules.read_answer(self.run.state.control, gate_id)
                     self.run.sync_visibility()
                     return gate
             if self.run.state.control.stop is not None or self.run.interruption is not None:

@@ -76,6 +76,7 @@ class Control(BaseModel):
     escalation: str | None = None
     gates: dict[str, Gate] = {}
     gates_opened: int = 0
+    awaited: list[str] = []
     inputs: list[PendingInput] = []
     guidance: list[str] = []
     standing: list[Said] = []

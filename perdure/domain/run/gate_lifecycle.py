@@ -39,11 +39,19 @@ def open_gate(
         details=details,
         scores=scores,
     )
-    # Of answered gates only the newest stay; open ones are never dropped.
-    answered = [known for known in state.gates.values() if not known.open][-NOTES_KEPT:]
-    kept = sorted([*answered, *state.open_gates], key=lambda known: int(known.id[1:]))
-    state.gates = {**{known.id: known for known in kept}, gate.id: gate}
+    # Of answers that were read only the newest stay. One that the loop still waits for is never
+    # dropped: the loop would wait for it for ever.
+    waits = {known.id for known in state.open_gates}.union(state.awaited)
+    done = [name for name in state.gates if name not in waits][-NOTES_KEPT:]
+    kept = {name: known for name, known in state.gates.items() if name in waits or name in done}
+    state.gates = {**kept, gate.id: gate}
+    state.awaited = [*state.awaited, gate.id]
     return gate
+
+
+def read_answer(state: Control, gate: str) -> None:
+    """Note that the loop has read the answer of a gate."""
+    state.awaited = [name for name in state.awaited if name != gate]
 
 
 def close_expired(state: Control, *, now: datetime) -> tuple[Gate, ...]:

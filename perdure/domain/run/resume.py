@@ -277,6 +277,7 @@ def _idle(control: Control) -> Control:
             "stopped_by": None,
             "escalation": None,
             "gates": {name: gate for name, gate in control.gates.items() if not gate.open},
+            "awaited": [],
             "ended": False,
         }
     )

@@ -7,6 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from perdure.domain.budget.envelope import Budget, BudgetLimits
+from perdure.domain.run import gate_lifecycle
+from perdure.domain.run.control import NOTES_KEPT, Control, take
 from perdure.domain.run.gates import (
     CHOICES,
     Gate,
@@ -16,6 +19,7 @@ from perdure.domain.run.gates import (
     read_name,
     refusal,
 )
+from perdure.domain.run.messages import Answer
 from perdure.domain.tools.definitions import arguments_hash
 
 NOW = datetime(2026, 5, 4, tzinfo=UTC)
@@ -146,3 +150,20 @@ def test_any_change_of_a_call_changes_its_hash(arguments, name):
     assert hashed != arguments_hash(name, {**arguments, "one more": 1})
     first = next(iter(arguments))
     assert hashed != arguments_hash(name, {**arguments, first: [arguments[first]]})
+
+
+@given(st.lists(st.sampled_from(("open", "answer", "read")), max_size=120))
+def test_an_answer_stays_until_it_was_read(moves: list[str]) -> None:
+    state, unread = Control(), []
+    for move in moves:
+        if move == "open":
+            gate = gate_lifecycle.open_gate(state, kind="escalation", prompt="?", now=NOW)
+            unread.append(gate.id)
+        elif move == "answer" and state.open_gates:
+            asked = state.open_gates[0]
+            said = Answer(gate=asked.id, choice="continue")
+            take(state, said, now=NOW, budget=Budget(limits=BudgetLimits()), wall_time=0.0)
+        elif move == "read" and unread and not state.gates[unread[0]].open:
+            gate_lifecycle.read_answer(state, unread.pop(0))
+        assert set(unread) <= set(state.gates)
+    assert sum(not gate.open for gate in state.gates.values()) <= NOTES_KEPT + len(unread) + 1
