@@ -18,7 +18,7 @@ from perdure.domain.turns.entries import SayEntry
 from perdure.domain.turns.guidance import TAKEN_BACK
 from perdure.domain.turns.records import IterationRecord
 from perdure.domain.turns.settings import Turns, resolve
-from perdure.domain.turns.turn import Ending, TurnState
+from perdure.domain.turns.turn import Ending, Limits, TurnState
 from perdure.workflows.engine.agent_turns import AgentTurns
 from perdure.workflows.engine.engine import Engine
 from perdure.workflows.engine.final_answer import TurnsEnd
@@ -32,6 +32,8 @@ from perdure.workflows.engine.turn_policy import TurnPolicy
 PUBLISH_EVERY = 10
 # Runs that began before agent runs had memory replay without it.
 AGENT_MEMORY = "agent-memory"
+# Runs that were asked to escalate in their last call ended without asking.
+ASKED_BEFORE_THE_END = "asked-before-the-end"
 # Their explanations spoke of a best result where there was none.
 NOTHING_TO_SHOW = "nothing-to-show"
 
@@ -182,6 +184,13 @@ class CountedTurns(TurnPolicy):
     def turn_limit(self, turns: Turns) -> int:
         """The permitted turns as they stand now: a person may have edited them."""
         return self.run.turns.max_iterations
+
+    def bounded(self, limits: Limits) -> Limits:
+        """A text is no answer yet while a person is to be asked; the next turn asks them."""
+        asked = self.run.state.control.escalation is not None
+        if not asked or limits.inputs_waiting or not workflow.patched(ASKED_BEFORE_THE_END):
+            return limits
+        return limits.model_copy(update={"inputs_waiting": True})
 
     def begin_iteration(self, state: TurnState) -> None:
         """Count the turn and open its record, unless the last turn's call was never made."""

@@ -159,6 +159,33 @@ async def test_the_answer_to_an_escalation_guides_the_very_next_call(probe: Inst
 
 
 @pytest.mark.long
+@pytest.mark.parametrize(
+    ("choice", "ending"),
+    [
+        ("accept", ("accepted", "approved", "Done.")),
+        ("stop", ("stopped", "stopped", "Done.")),
+        ("continue", ("accepted", "text_answer", "Done with the list.")),
+    ],
+)
+async def test_an_escalation_in_the_last_call_is_still_asked(
+    probe: Installation, holding: Holding, choice: str, ending: tuple[str, str, str]
+) -> None:
+    replies = [{**DONE, "delay_s": HELD}, {"text": "Done with the list."}]
+    run = await probe.start(task(), script(*replies))
+    await holding.begun()
+    await probe.gateway.verb(run, Escalate(note="good enough?", by="t"))
+    with pytest.raises(NotAllowed, match="asks at its next checkpoint already"):
+        await probe.gateway.verb(run, Escalate(note="and this?", by="u"))
+    holding.release()
+    await eventually(lambda: gate_of(probe, run))
+    gate = await gate_of(probe, run)
+    assert gate is not None and (gate.kind, gate.prompt) == ("escalation", "good enough?")
+    await answer(probe, run, gate, choice)
+    result = await probe.gateway.result(run)
+    assert (result.outcome, result.reason, result.output) == ending
+
+
+@pytest.mark.long
 async def test_a_question_of_the_model_waits_for_a_person(probe: Installation) -> None:
     asked = calls(
         call("human.ask", question="Tea or coffee?", choices=["tea", "coffee"]),

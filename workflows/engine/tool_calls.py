@@ -390,7 +390,7 @@ class ToolCalls:
             return None
         ending = self.policy.on_critical_loop(level)
         if ending is None:
-            self.run.state.control.escalation = (
+            self.run.state.control.escalation = self.run.state.control.escalation or (
                 f"{level.tool} was called {level.count} times without bringing anything new"
             )
         return ending

@@ -336,7 +336,20 @@ def _refuse_transition(state: Control, message: Pause | Resume | Stop | Escalate
             stopping = state.stop in {"now", message.mode}
             return "the run is stopping already" if stopping else None
         case Escalate():
-            return None if state.lifecycle == "running" else f"the run is {state.lifecycle}"
+            return _refuse_escalation(state)
+
+
+def _refuse_escalation(state: Control) -> str | None:
+    if state.lifecycle != "running":
+        return f"the run is {state.lifecycle}"
+    if state.stop is not None:
+        return "the run is stopping"
+    if state.escalation is not None:
+        return "the run asks at its next checkpoint already"
+    # The loop clears what was asked when it reads the answer, which may come in the same task.
+    if any(state.gates[name].kind == "escalation" for name in state.awaited if name in state.gates):
+        return "an escalation was answered just now; ask again once the run has gone on"
+    return None
 
 
 def _refuse_amend(

@@ -11,7 +11,7 @@ from perdure.domain.budget.envelope import Budget, BudgetLimits, Spend
 from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.run import control as rules
 from perdure.domain.run.control import NOTES_KEPT, REQUESTS_KEPT, Control
-from perdure.domain.run.gate_lifecycle import close_expired, open_gate
+from perdure.domain.run.gate_lifecycle import close_expired, open_gate, read_answer
 from perdure.domain.run.gates import END, GateKind
 from perdure.domain.run.messages import (
     AddInput,
@@ -50,6 +50,14 @@ RUNNING, PAUSED = Control(), Control(paused=True)
 STOPPING, ENDED = Control(stop="graceful"), Control(ended=True)
 
 
+def answered(kind: GateKind) -> Control:
+    """A run whose answer was given, and not read by its loop yet."""
+    state = Control()
+    gate = open_gate(state, kind=kind, prompt="?", now=NOW)
+    take(state, Answer(gate=gate.id, choice=gate.choices[0] if gate.choices else None, text="x"))
+    return state
+
+
 @pytest.mark.parametrize(
     ("state", "message", "why"),
     [
@@ -69,6 +77,10 @@ STOPPING, ENDED = Control(stop="graceful"), Control(ended=True)
         (RUNNING, Escalate(note="look"), None),
         (PAUSED, Escalate(), "the run is paused"),
         (asked(), Escalate(), "the run is waiting"),
+        (STOPPING, Escalate(), "the run is stopping"),
+        (answered("escalation"), Escalate(), "an escalation was answered just now; ask again"),
+        (answered("question"), Escalate(), None),
+        (Control(escalation="look"), Escalate(), "the run asks at its next checkpoint already"),
         (RUNNING, AddInput(text="hi"), None),
         (RUNNING, AddInput(), "the input is empty"),
         (RUNNING, AddInput(ref=BlobRef(hash="sha256:x")), None),
@@ -289,6 +301,7 @@ def test_answered_gates_are_forgotten_before_open_ones():
     for number in range(2, NOTES_KEPT + 10):
         open_gate(state, kind="review", prompt="ok?", now=NOW, free_text=True)
         take(state, Answer(gate=f"g{number}", text="fine"))
+        read_answer(state, f"g{number}")
     assert "g1" in state.gates and state.gates["g1"].open
     assert len(state.gates) <= NOTES_KEPT + 2
 
