@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 
 from pydantic import JsonValue, ValidationError
 
-from perdure.domain.budget.amend import amend
-from perdure.domain.budget.envelope import Budget
 from perdure.domain.evaluation.rubric import Rubric, RubricProblems
 from perdure.domain.foundation.errors import (
     InvalidInput,
@@ -18,9 +16,7 @@ from perdure.domain.foundation.errors import (
     PerdureError,
 )
 from perdure.domain.foundation.names import OPEN_EXECUTION, LoopKind, loops_queue
-from perdure.domain.foundation.tolerance import read_as, read_stored
 from perdure.domain.ports import BlobStore, RecordStore
-from perdure.domain.run.amend_spec import edited
 from perdure.domain.run.audit import VerbAudit
 from perdure.domain.run.child_runs import is_below
 from perdure.domain.run.messages import (
@@ -34,8 +30,6 @@ from perdure.domain.run.messages import (
     Retry,
     too_long,
 )
-from perdure.domain.run.status import RunStatus
-from perdure.domain.specs import RUN_SPEC
 from perdure.gateway.error_mapping import unknown_run
 from perdure.gateway.namespaces import elsewhere, not_here
 from perdure.gateway.server_pauses import PAUSED_THERE
@@ -125,32 +119,7 @@ class Steering:
             raise await self._why_silent(run, silent) from None
         for each in {named, run}:
             self._nudge(each)
-        # Only after the run has accepted the edits: the run decides, the stored copy follows.
-        if isinstance(sent, Amend) and sent.edits:
-            await self._keep_edits(run, sent)
-        if isinstance(sent, Amend) and sent.budget:
-            await self._keep_limits(run, sent)
         return receipt
-
-    async def _keep_edits(self, run: str, message: Amend) -> None:
-        """Apply edits to the stored specification too, since retries and forks start from it."""
-        row = await self._records.run(run)
-        if row is None or row.spec is None:
-            return
-        spec = edited(read_as(RUN_SPEC, await self._blobs.get(row.spec)), message)
-        kept = await self._blobs.put(spec.model_dump_json(by_alias=True).encode())
-        await self._records.edit_run(run, goal=spec.goal, label=spec.metadata.label, spec=kept)
-
-    async def _keep_limits(self, run: str, message: Amend) -> None:
-        """Apply new limits to the stored status too: a retry of a run that left no state has it."""
-        row = await self._records.run(run)
-        if row is None or row.status is None:
-            return
-        status = read_stored(RunStatus, row.status, what=f"the status of {row.id}")
-        limited = amend(Budget(limits=status.budget.limits), message.budget, wall_time=0.0)
-        budget = status.budget.model_copy(update={"limits": limited.limits})
-        kept = status.model_copy(update={"budget": budget})
-        await self._records.edit_status(run, kept.model_dump_json())
 
     async def verb_all(
         self, message: AnyMessage, *, kind: LoopKind | None, root: str | None

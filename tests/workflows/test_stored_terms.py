@@ -1,6 +1,10 @@
 """What a Temporal client changes of a run by signal or update stays for a retry from the store."""
 
+import asyncio
+import sqlite3
+from contextlib import closing
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from agent_runs import script, task
@@ -9,9 +13,10 @@ from installation import Installation
 from temporalio.client import Client, WorkflowHandle
 from waiting import eventually
 
+from perdure.adapters.stores.open_stores import DATABASE_FILE
 from perdure.domain.agent.spec import AgentSpec
 from perdure.domain.foundation.tolerance import read, read_as
-from perdure.domain.run.messages import Retry
+from perdure.domain.run.messages import Amend, Retry
 from perdure.domain.run.status import RunStatus
 from perdure.domain.specs import RUN_SPEC, Spec
 
@@ -70,6 +75,61 @@ async def _kept(site: Installation, run: str) -> bool:
 
 async def _gone(site: Installation, run: str) -> bool:
     return await site.gateway._parts.server.look(run) is None
+
+
+async def test_an_update_is_answered_when_the_store_has_the_change(
+    site: Installation, holding: Holding
+) -> None:
+    run = await site.start(task(), script(SLOW))
+    await holding.begun()
+    plain = await _plain(site, run)
+    store = sqlite3.connect(site.home / DATABASE_FILE, isolation_level=None)
+    with closing(store):
+        store.execute("BEGIN IMMEDIATE")
+        answer = asyncio.ensure_future(plain.execute_update("amend", CHANGES))
+        await eventually(lambda: _taken(site, run))
+        assert not answer.done()
+        store.execute("ROLLBACK")
+    await answer
+    assert await _kept(site, run)
+    holding.release()
+    await site.gateway.result(run)
+
+
+async def _taken(site: Installation, run: str) -> bool:
+    return (await site.status(run)).budget.limits.cost_usd == Decimal(7)
+
+
+async def test_a_slow_client_overwrites_no_later_change(
+    site: Installation, holding: Holding, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = await site.start(task(), script(SLOW))
+    await holding.begun()
+    records, later, waited = site.parts.stores.records, asyncio.Event(), []
+    write = records.edit_run
+
+    async def first_slowly(run: str, **values: Any) -> None:
+        if not waited:
+            waited.append(run)
+            await later.wait()
+        await write(run, **values)
+
+    monkeypatch.setattr(records, "edit_run", first_slowly)
+    first = Amend(budget={"cost_usd": 3}, goal="first", by="ann")
+    slow = asyncio.ensure_future(site.gateway.verb(run, first))
+    await eventually(lambda: _goal_is(site, run, "first"))
+    await site.gateway.verb(run, Amend(budget={"cost_usd": 7}, goal="do that", by="bob"))
+    assert await _kept(site, run)
+    later.set()
+    await slow
+    assert await _kept(site, run)
+    holding.release()
+    await site.gateway.result(run)
+    assert await _kept(site, run)
+
+
+async def _goal_is(site: Installation, run: str, goal: str) -> bool:
+    return (await _spec(site, run)).goal == goal
 
 
 async def test_a_run_ends_with_what_was_changed_last(site: Installation, holding: Holding) -> None:

@@ -46,8 +46,7 @@ class ContinueAsNew:
         if not self.due():
             return
         await self.terms.wait()
-        # Today every handler is synchronous and this returns at once. It is here for the first one
-        # that awaits: without the wait its message would be lost with this execution.
+        # The sender of an `amend` that was stored just now has no answer yet.
         await workflow.wait_condition(workflow.all_handlers_finished)
         self.run.state.rolls += 1
         # Only the newest events go along: the state is the input of the next execution, and stays

@@ -1,8 +1,8 @@
 """What a control message does to a run: read it, refuse or apply it, and note it.
 
-Handlers are synchronous: they ask the domain, change state, and return. A rejected update leaves no
-trace in the history. A signal that is unreadable or not allowed is noted in the status and never
-fails the run.
+Handlers change the state at once; only `amend`, as an update, then waits for the store before it
+answers. A rejected update leaves no trace in the history. A signal that is unreadable or not
+allowed is noted in the status and never fails the run.
 """
 
 from collections.abc import Sequence
@@ -20,16 +20,22 @@ from perdure.domain.run.result import SpendReport
 from perdure.domain.run.status_views import spend_report
 from perdure.workflows.engine.child_questions import ChildQuestions
 from perdure.workflows.engine.run import AnyRun
+from perdure.workflows.engine.stored_terms import StoredTerms
 
 RAISE_NEEDS_ROOM = "raise needs room"
 SHARES_STAY = "shares stay"
+ANSWERED_STORED = "amend is answered when it is stored"
 
 
 class Control:
-    """Applies what people send to a run; `questions` holds those of its child runs."""
+    """Applies what people send to a run; `questions` holds those of its child runs.
 
-    def __init__(self, run: AnyRun) -> None:
+    A run that has not been opened has no `terms` that could be stored.
+    """
+
+    def __init__(self, run: AnyRun, terms: StoredTerms | None = None) -> None:
         self.run = run
+        self.terms = terms
         self.questions = ChildQuestions(run)
 
     def validate(self, verb: str, given: Sequence[object]) -> None:
@@ -63,6 +69,12 @@ class Control:
             return Receipt(verb=verb, lifecycle=control.lifecycle, note="had its effect")
         self._apply_verb(message, request_id=_update_id())
         return Receipt(verb=verb, lifecycle=control.lifecycle)
+
+    async def terms_stored(self) -> None:
+        """Wait until the store has what was amended, so that a broken run cannot lose it."""
+        # An execution that answered at once before this version does so to its end.
+        if self.terms is not None and not self.terms.settled and workflow.patched(ANSWERED_STORED):
+            await self.terms.wait()
 
     def on_signal(self, verb: str, given: Sequence[object]) -> None:
         """Apply a signal if it is allowed, else note why not. No signal may fail the task."""

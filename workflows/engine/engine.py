@@ -43,9 +43,9 @@ class Engine:
         # override.
         self.run = run
         self.selection = selection or ModelSelection(run)
-        self.control = Control(run)
-        self.resets = Resets(run)
         self.terms = StoredTerms(run)
+        self.control = Control(run, self.terms)
+        self.resets = Resets(run)
         self.rolling = ContinueAsNew(run, self.terms)
         self.steps = StepRunner(run, self.resets)
         self.people = HumanInput(run, self.steps, self.rolling)

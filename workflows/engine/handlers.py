@@ -141,9 +141,11 @@ class ControlHandlers(Given):
         self.control.validate("answer", given)
 
     @workflow.update(name="amend", description="Change limits, the rubric, or give guidance.")
-    def do_amend(self, *given: object) -> Receipt:
-        """Handle the update, with a receipt: change limits, rubric or guidance."""
-        return self.control.on_update("amend", given)
+    async def do_amend(self, *given: object) -> Receipt:
+        """Handle the update, with a receipt once a retry and a fork would begin with the change."""
+        receipt = self.control.on_update("amend", given)
+        await self.control.terms_stored()
+        return receipt
 
     @do_amend.validator
     def _check_amend(self, *given: object) -> None:

@@ -1,7 +1,8 @@
 """Keeps in the store what people change of a run: its limits, goal, iterations and metadata.
 
-A retry and a fork start from the store alone, also when the server has lost the run. An interface
-stores what it sends, but a Temporal client sends to the run alone, so the run itself keeps it.
+A retry and a fork start from the store alone, also when the server has lost the run. The run alone
+writes, in the order in which it took the changes, whoever sent them; it answers an update when the
+store has the change.
 """
 
 from temporalio import workflow
