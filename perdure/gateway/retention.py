@@ -86,7 +86,9 @@ class Retaining:
                 except RPCError as error:
                     if error.status != RPCStatusCode.NOT_FOUND:
                         raise
-                    missing.append(execution.run)  # deleted meanwhile, or never started
+                    # Never started, or deleted meanwhile. The server lists one that it has deleted
+                    # for a while longer, and by that is none that knows nothing of us.
+                    missing += [execution.run] if execution.id is None else []
                     continue
             if runs is None:
                 waiting += [_Execution(each, namespace=execution.namespace) for each in children]

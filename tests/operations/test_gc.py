@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any, cast
+from uuid import uuid4
 
 import pytest
 from installation import Installation
@@ -14,6 +15,8 @@ from perdure.domain.projects.records import Artifact, Membership
 from perdure.domain.run.messages import Stop
 from perdure.domain.run.status import StoredRun
 from perdure.domain.tools.workspaces import Workspaces
+from perdure.gateway import retention
+from perdure.gateway.temporal_gateway import TemporalGateway
 from perdure.gateway.types import Retained
 from perdure.interfaces.gateways import RunGateway
 from perdure.interfaces.services import Collected
@@ -112,6 +115,21 @@ async def test_a_run_that_the_server_does_not_know_stays_open(site: Installation
     assert (await _collect(site, now=LATER, dry_run=False)).ended == 0
     assert "agent-elsewhere" in await site.parts.stores.records.open_runs()
     await site.handle(run).terminate()
+
+
+async def test_an_execution_that_is_listed_and_deleted_is_no_open_run(
+    site: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server lists an execution for a moment after it was deleted, as by an erasure."""
+    listed = retention.every
+
+    async def stale(server: TemporalGateway, query: str) -> AsyncIterator[Any]:
+        yield SimpleNamespace(id="agent-erased", execution=str(uuid4()))
+        async for look in listed(server, query):
+            yield look
+
+    monkeypatch.setattr(retention, "every", stale)
+    assert (await _collect(site, now=LATER, dry_run=False)).ended == 0
 
 
 async def test_nothing_is_dropped_on_the_word_of_another_server(site: Installation) -> None:
