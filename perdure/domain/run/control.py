@@ -341,7 +341,7 @@ def _refuse_transition(state: Control, message: Pause | Resume | Stop | Escalate
 
 def _refuse_escalation(state: Control) -> str | None:
     if state.lifecycle != "running" or state.stop is not None:
-        return f"the run is {'stopping' if state.stop else state.lifecycle}"
+        return f"the run is {'stopping' if state.lifecycle == 'running' else state.lifecycle}"
     if state.escalation is not None:
         return "the run asks at its next checkpoint already"
     # The loop clears what was asked when it reads the answer, which may come in the same task.
