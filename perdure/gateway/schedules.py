@@ -56,6 +56,7 @@ T = TypeVar("T")
 # collection would not see that.
 LONGEST_TASK = 200_000
 LOOKS, LOOK_PAUSE_S = 40, 0.25
+OWN_SECOND_LOOKS, OWN_SECOND_PAUSE_S = 24, 0.05
 MISSING = "The server has no such schedule any more, so it starts nothing."
 _PAUSE_NOTE = "paused with perdure"
 _RESUME_NOTE = "taken up again with perdure"
@@ -157,6 +158,7 @@ class Schedules:
         handle = await self._handle((await self._stored(name)).plan.name)
         with self.server.translated():
             before = await _of(name, handle.describe())
+            await self._own_second(before)
             client = await self.server.client()
             # The client's own method takes no id of the request.
             await client.workflow_service.patch_schedule(
@@ -174,6 +176,18 @@ class Schedules:
                     return found
                 await asyncio.sleep(LOOK_PAUSE_S)
         return Triggered(schedule=name, why="the server has taken it, and not said yet what came")
+
+    async def _own_second(self, before: ScheduleDescription) -> None:
+        """Wait until the second of its last start is over.
+
+        The server makes the id of a run from the second of its start, so two starts within one
+        would share an id, and the run that is open or came last would stand for both.
+        """
+        last = max((run[-20:] for run in recent_runs(before).values()), default="")
+        for _ in range(OWN_SECOND_LOOKS):  # bounded, as the server's clock may be ahead of ours
+            if f"{self.now():%Y-%m-%dT%H:%M:%SZ}" > last:
+                return
+            await asyncio.sleep(OWN_SECOND_PAUSE_S)
 
     async def delete(self, name: str) -> None:
         """Delete a schedule, also one that cannot be read; its runs stay, and open ones go on."""
@@ -295,7 +309,7 @@ def _came_of(
     name: str, before: ScheduleDescription, after: ScheduleDescription
 ) -> Triggered | None:
     """The outcome of a manual start; None while the server has not handled it."""
-    # Compare executions: ids of runs contain the second, so two starts within one are equal.
+    # Compare executions: of starts within one second, by several clients, the ids are equal.
     known = recent_runs(before)
     new = [run for execution, run in recent_runs(after).items() if execution not in known]
     if new:

@@ -8,7 +8,7 @@ from holding import Holding
 from inline_snapshot import snapshot
 from installation import Installation
 from listed import listed
-from scheduled import HELD_TEXT, own_second, plan, schedules, triggered
+from scheduled import HELD_TEXT, plan, schedules, triggered
 from temporalio.client import Schedule, ScheduleActionStartWorkflow, ScheduleSpec
 from temporalio.service import RPCError
 from waiting import eventually
@@ -49,7 +49,6 @@ async def test_while_a_run_is_open_its_policy_counts(site: Installation, holding
 
     changed = wanted.model_copy(update={"overlap": "buffer_one"})
     await schedules(site).create(changed, replace=True)
-    await own_second(site, wanted.name)
     waits = await schedules(site).trigger(wanted.name)
     assert (waits.run, waits.why) == (None, f"waits until {first.run} ends")
     holding.release()
@@ -72,7 +71,6 @@ async def test_the_open_run_is_stopped_with_its_best_where_that_is_the_policy(
     first = await schedules(site).trigger(wanted.name)
     await holding.begun()
     assert first.run is not None
-    await own_second(site, wanted.name)
     found = await schedules(site).trigger(wanted.name)
     holding.release()
     assert (await site.gateway.result(first.run)).outcome == "stopped"
