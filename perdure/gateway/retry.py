@@ -24,6 +24,7 @@ from perdure.domain.roles.resume import first_state
 from perdure.domain.roles.spec import RolesSpec
 from perdure.domain.roles.state import RoleState
 from perdure.domain.run.child_runs import child_number
+from perdure.domain.run.control import reused, seen
 from perdure.domain.run.messages import Receipt, Retry
 from perdure.domain.run.resume import anew, booked, retry_of
 from perdure.domain.run.state import LoopState
@@ -66,7 +67,9 @@ class Retrying:
             raise unknown_run(run) if look is None else _not_ours(run)
         # The state of an earlier retry contains the id of its request, so a repeat is found.
         state, _ = await self.states.newest(row)
-        if state is not None and message.request_id in state.control.requests:
+        if state is not None and seen(state.control, message):
+            if why := reused(state.control, message):
+                raise NotAllowed(f"retry: {why}")
             return Receipt(verb="retry", lifecycle=row.lifecycle, note=HAD_EFFECT)
         _require_failed(row, look)
         away = None if look is not None else await elsewhere(self.server, row)

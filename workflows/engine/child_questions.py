@@ -65,7 +65,7 @@ class ChildQuestions:
         found, state = self.meant_by(message), self.run.state
         name = message.request_id or request_id
         # Remembered here too: a retried request is answered by this run without another signal.
-        rules.remember(state.control, name)
+        rules.remember(state.control, message, request_id)
         named = {"gate": found[0].gate, "request_id": name}
         answer = message.model_copy(update=named)
         state.forward = [*state.forward, Forwarded(run=found[0].run, answer=answer)]

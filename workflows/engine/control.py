@@ -13,6 +13,7 @@ from temporalio.exceptions import ApplicationError
 from perdure.domain.run import control as rules
 from perdure.domain.run import message_forms as forms
 from perdure.domain.run.amend_spec import edit_refusal, edited
+from perdure.domain.run.budget_refusals import raise_refusal, share_refusal
 from perdure.domain.run.events import Event
 from perdure.domain.run.message_forms import Misread
 from perdure.domain.run.messages import Amend, AnyMessage, EventsQuery, Receipt, flooded
@@ -45,6 +46,8 @@ class Control:
             ApplicationError: with what is wrong, of the type `not_allowed`.
         """
         message = _readable(verb, given)
+        if why := rules.reused(self.run.state.control, message, _update_id()):
+            raise _refused(verb, why)
         # A repeat passes the validator even if the verb is no longer allowed: its sender lost the
         # first answer, and must hear that it was applied.
         if rules.seen(self.run.state.control, message, _update_id()):
@@ -119,6 +122,8 @@ class Control:
 
     def _apply(self, verb: str, message: AnyMessage) -> None:
         if rules.seen(self.run.state.control, message):
+            if why := rules.reused(self.run.state.control, message):
+                self.note_refused(verb, why)
             return
         why = self._refusal(message)
         if why is None and (told := self._raises_nothing(message)):
@@ -153,13 +158,13 @@ class Control:
 
     def _raises_nothing(self, message: AnyMessage) -> str | None:
         run = self.run
-        return rules.raise_refusal(
+        return raise_refusal(
             run.state.control, message, budget=run.state.budget, wall_time=run.wall_time
         )
 
     def _exceeds_share(self, message: AnyMessage) -> str | None:
         run = self.run
-        return rules.share_refusal(
+        return share_refusal(
             message, budget=run.state.budget, share=run.spec.budget, parent=run.site.parent
         )
 

@@ -10,9 +10,8 @@ from typing import Literal, assert_never
 
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
-from perdure.domain.budget import envelope as budgets
-from perdure.domain.budget.amend import amend, beyond_share
-from perdure.domain.budget.envelope import Budget, BudgetLimits
+from perdure.domain.budget.amend import amend
+from perdure.domain.budget.envelope import Budget
 from perdure.domain.evaluation.outcomes import Lifecycle
 from perdure.domain.evaluation.rubric import Rubric
 from perdure.domain.foundation.base import FrozenModel
@@ -30,6 +29,7 @@ from perdure.domain.run.messages import (
     Resume,
     Retry,
     Stop,
+    content_digest,
     too_large,
     too_long,
     too_much,
@@ -85,6 +85,7 @@ class Control(BaseModel):
     rubric: list[JsonValue] | None = None
     amendments: list[Amendment] = []
     requests: list[str] = []
+    request_contents: dict[str, str] = {}
     refused_signals: list[str] = []
     refused_count: int = 0
     ended: bool = False
@@ -159,45 +160,23 @@ def refuse(
             assert_never(message)
 
 
-def raise_refusal(
-    state: Control, message: AnyMessage, *, budget: Budget, wall_time: float
-) -> str | None:
-    """Why an answer `raise` would not let the run go on, with the cure; None for all else.
-
-    The answer alone makes no room: it takes a limit that was amended since the question, above
-    what is spent.
-    """
-    if not isinstance(message, Answer) or message.choice != gating.RAISE:
-        return None
-    gate = gate_named(state, message.gate)
-    if gate is None or gate.kind != "budget":
-        return None
-    spent = budgets.exhausted(budget, wall_time=wall_time)
-    if spent is None and any(
-        "budget" in one.changes and one.at >= gate.opened_at for one in state.amendments
-    ):
-        return None
-    found = f"the budget is spent ({spent.text})" if spent else "no limit was raised since it asked"
-    named = "cost_usd" if spent and spent.dimension == "cost" else spent and spent.dimension
-    return (
-        f"gate {gate.name}: {found}. Raise the limit first: "
-        f"`perdure amend RUN --budget {named or 'tokens'}=…`, or `amend` with `budget`"
-    )
-
-
-def share_refusal(
-    message: AnyMessage, *, budget: Budget, share: BudgetLimits, parent: str | None
-) -> str | None:
-    """Why a run below another may not have the limits that it is sent; None for all else."""
-    if parent is None or not isinstance(message, Amend) or not message.budget:
-        return None
-    return beyond_share(budget.limits, message.budget, share=share, parent=parent)
-
-
 def seen(state: Control, message: AnyMessage, request_id: str | None = None) -> bool:
     """Whether a message with this request id had its effect already."""
     name = message.request_id or request_id
     return name is not None and name in state.requests
+
+
+def reused(state: Control, message: AnyMessage, request_id: str | None = None) -> str | None:
+    """Why a message is not the repeat that its request id calls it, or None.
+
+    A client that numbers its messages anew, or sends one id with all, would otherwise be told that
+    a `stop` had its effect when it was the `pause` before.
+    """
+    name = message.request_id or request_id
+    known = None if name is None else state.request_contents.get(name)
+    if known is None or known == content_digest(message):
+        return None
+    return f"the request id {name!r} was used for another message; send this one with its own"
 
 
 def take(
@@ -210,7 +189,7 @@ def take(
     request_id: str | None = None,
 ) -> VerbEffect:
     """Apply an allowed verb to the state, and remember its request id."""
-    remember(state, message.request_id or request_id)
+    remember(state, message, request_id)
     match message:
         case Pause():
             state.paused = True
@@ -239,10 +218,14 @@ def take(
             assert_never(message)
 
 
-def remember(state: Control, request_id: str | None) -> None:
+def remember(state: Control, message: AnyMessage, request_id: str | None) -> None:
     """Note that a request had its effect; the newest are known."""
-    if request_id is not None:
-        state.requests = [*state.requests, request_id][-REQUESTS_KEPT:]
+    name = message.request_id or request_id
+    if name is None:
+        return
+    state.requests = [*state.requests, name][-REQUESTS_KEPT:]
+    contents = {**state.request_contents, name: content_digest(message)}
+    state.request_contents = {one: contents[one] for one in state.requests if one in contents}
 
 
 def note_refused(state: Control, verb: str, why: str) -> None:

@@ -5,6 +5,7 @@ Each carries `by` (who asks) and `request_id` (a repeated one has one effect).
 A message above a size limit is refused with a reason, and the run goes on.
 """
 
+import hashlib
 import json
 from collections.abc import Mapping
 from typing import Literal, get_args
@@ -138,6 +139,13 @@ WAITING_KEPT = 100
 WAITING_CHARACTERS = 128 * 1024
 FLOOD = 1_500
 NEVER_FLOODED = frozenset({"stop", "resume", "answer"})
+
+
+def content_digest(message: AnyMessage) -> str:
+    """What a message asks for, in 16 characters, without its sender and request id."""
+    told = message.model_dump(mode="json", exclude={"by", "request_id"})
+    asked = json.dumps([VERB_OF[type(message)], told], sort_keys=True)
+    return hashlib.sha256(asked.encode()).hexdigest()[:16]
 
 
 def too_long(text: str | None) -> bool:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from perdure.domain.budget.envelope import Budget, BudgetLimits, Spend
 from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.run import control as rules
+from perdure.domain.run.budget_refusals import raise_refusal
 from perdure.domain.run.control import NOTES_KEPT, REQUESTS_KEPT, Control
 from perdure.domain.run.gate_lifecycle import close_expired, open_gate, read_answer
 from perdure.domain.run.gates import END, GateKind
@@ -256,7 +257,7 @@ def test_a_raise_needs_a_limit_that_lets_the_run_go_on(spent, limit, choice, why
         assert taken.budget is not None
         budget = taken.budget
     message = Answer(gate="g1", choice=choice)
-    refused = rules.raise_refusal(state, message, budget=budget, wall_time=0)
+    refused = raise_refusal(state, message, budget=budget, wall_time=0)
     assert refused is None if why is None else refused is not None and why in refused
 
 
@@ -264,9 +265,9 @@ def test_only_a_spent_budget_asks_for_a_limit():
     state = Control()
     open_gate(state, kind="question", prompt="Up?", now=NOW, choices=("raise", "fold"))
     message = Answer(gate="g1", choice="raise")
-    assert rules.raise_refusal(state, message, budget=BUDGET, wall_time=0) is None
+    assert raise_refusal(state, message, budget=BUDGET, wall_time=0) is None
     elsewhere = Answer(gate="g7", choice="raise")
-    assert rules.raise_refusal(state, elsewhere, budget=BUDGET, wall_time=0) is None
+    assert raise_refusal(state, elsewhere, budget=BUDGET, wall_time=0) is None
 
 
 @given(st.lists(st.sampled_from(["a", "b", "c"]), max_size=20))
@@ -279,11 +280,36 @@ def test_a_repeated_request_has_one_effect(names):
     assert sorted(given_.text for given_ in state.inputs) == sorted(set(names))
 
 
+REPEATS = {
+    "the same": (AddInput(text="x", by="ann"), AddInput(text="x", by="bob"), False),
+    "another text": (AddInput(text="x"), AddInput(text="y"), True),
+    "another verb without fields": (Pause(), Resume(), True),
+    "another choice": (Answer(gate="g1", choice="deny"), Answer(gate="g1", choice="approve"), True),
+}
+
+
+@pytest.mark.parametrize(("first", "second", "other"), REPEATS.values(), ids=REPEATS.keys())
+def test_a_request_id_belongs_to_one_message(first, second, other):
+    state = Control()
+    rules.remember(state, first, "r1")
+    carried = Control.model_validate_json(state.model_dump_json())
+    why = rules.reused(carried, second.model_copy(update={"request_id": "r1"}))
+    assert (why is not None) == other
+    assert why is None or "'r1' was used for another message" in why
+    assert rules.reused(carried, second) is None, "without an id it repeats nothing"
+
+
+def test_a_run_of_before_knows_its_request_ids_alone():
+    state = Control(requests=["r1"])
+    assert rules.seen(state, Pause(), "r1")
+    assert rules.reused(state, Pause(), "r1") is None
+
+
 def test_the_memory_of_requests_is_bounded():
     state = Control()
     for number in range(REQUESTS_KEPT + 5):
         take(state, AddInput(text="x"), request_id=str(number))
-    assert len(state.requests) == REQUESTS_KEPT
+    assert len(state.requests) == len(state.request_contents) == REQUESTS_KEPT
     assert not rules.seen(state, AddInput(), "0")
     assert rules.seen(state, AddInput(), str(REQUESTS_KEPT + 4))
 

@@ -7,7 +7,11 @@ import pytest
 from holding import HELD, Holding
 from installation import Installation
 from steered import DONE, HELD_LIST, LIST, in_call, spec, spent, told, types, waiting
-from temporalio.client import WorkflowExecutionStatus, WorkflowFailureError
+from temporalio.client import (
+    WorkflowExecutionStatus,
+    WorkflowFailureError,
+    WorkflowUpdateFailedError,
+)
 from temporalio.exceptions import ApplicationError
 from waiting import eventually
 
@@ -120,6 +124,26 @@ async def test_one_request_id_has_one_effect(site: Installation, holding: Holdin
     holding.release()
     await site.gateway.result(run)
     assert (await types(site, run)).count("input_added") == 1
+
+
+async def test_a_request_id_of_another_message_is_no_repeat(
+    site: Installation, holding: Holding
+) -> None:
+    run = await site.start(spec(), {"replies": [HELD_LIST, DONE]})
+    await holding.begun()
+    handle = site.handle(run)
+    await handle.execute_update("pause", {"request_id": "1"})
+    with pytest.raises(WorkflowUpdateFailedError) as refused:
+        await handle.execute_update("resume", {"request_id": "1"})
+    assert "'1' was used for another message" in str(refused.value.cause)
+    await handle.signal("stop", {"request_id": "1"})
+    await eventually(lambda: _refused(site, run, 1))
+    status = await told(site, run)
+    assert status.lifecycle == "paused"
+    assert status.refused[0].startswith("stop: the request id '1' was used for another message")
+    await handle.execute_update("resume", {"request_id": "2"})
+    holding.release()
+    assert (await site.gateway.result(run)).output == "All done."
 
 
 @pytest.mark.long
