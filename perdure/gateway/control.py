@@ -30,6 +30,7 @@ from perdure.domain.run.messages import (
     Retry,
     too_long,
 )
+from perdure.gateway.ask_many import AskMany, Present
 from perdure.gateway.error_mapping import unknown_run
 from perdure.gateway.namespaces import elsewhere, not_here
 from perdure.gateway.server_pauses import PAUSED_THERE
@@ -74,6 +75,7 @@ class Steering:
         rubric_problems: RubricProblems,
         task_queue: str,
         now: Callable[[], datetime],
+        present: Present,
         nudge: Callable[[str], None],
         audit: VerbAudit | None = None,
     ) -> None:
@@ -82,6 +84,7 @@ class Steering:
         self._rubric_problems = rubric_problems
         self._task_queue = task_queue
         self._now = now
+        self._present = present
         self._nudge = nudge
         self._audit = audit
         self._blobs = blobs
@@ -136,8 +139,8 @@ class Steering:
         found = [look.id for look in looks if kind in {None, look.kind}]
         # Each update waits for a workflow task of its run; hundreds at once would only queue up at
         # the workers.
-        limit = asyncio.Semaphore(AT_ONCE)
-        answers = await asyncio.gather(*(self._one(run, message, limit) for run in found))
+        many = AskMany(queue, at_once=AT_ONCE, present=self._present)
+        answers = await asyncio.gather(*(self._one(run, message, many) for run in found))
         refused = {run: why for run, why in zip(found, answers, strict=True) if why is not None}
         return BulkReport(
             verb=VERB_OF[type(message)],
@@ -146,20 +149,23 @@ class Steering:
             note=STALE_NOTE,
         )
 
-    async def _one(self, run: str, message: AnyMessage, limit: asyncio.Semaphore) -> str | None:
-        """Send a verb to one run of a list; the list may be seconds old, so check the run first."""
-        async with limit:
-            try:
-                look = await self._server.look(run)
-                if look is None or not look.open:
-                    return "the run has ended meanwhile"
-                if (later := begins_later(look, self._now())) is not None:
-                    # A message would end the delay.
-                    return f"{later}; a message to it alone begins it now"
-                await self.verb(run, message)
-            except PerdureError as error:
-                return error.message
-            return None
+    async def _one(self, run: str, message: AnyMessage, many: AskMany) -> str | None:
+        """Send a verb to one run of a list; None, or why it was not taken."""
+        try:
+            return await many.ask(lambda: self._if_open(run, message))
+        except PerdureError as error:
+            return error.message
+
+    async def _if_open(self, run: str, message: AnyMessage) -> str | None:
+        """The list may be seconds old, so look at the run first."""
+        look = await self._server.look(run)
+        if look is None or not look.open:
+            return "the run has ended meanwhile"
+        if (later := begins_later(look, self._now())) is not None:
+            # A message would end the delay.
+            return f"{later}; a message to it alone begins it now"
+        await self.verb(run, message)
+        return None
 
     def _require_usable(self, given: list[JsonValue]) -> None:
         """Refuse unusable patterns and schemas here, because a workflow cannot compile them."""

@@ -17,7 +17,7 @@ from perdure.domain.ports import BlobStore, RecordStore
 from perdure.domain.run.audit import VerbAudit
 from perdure.gateway.repair import WhyNot
 from perdure.gateway.temporal_gateway import Connect, Prepare, TemporalGateway
-from perdure.gateway.types import InstallationInfo, ResolveModels, SettleRun, Waits
+from perdure.gateway.types import InstallationInfo, QueueState, ResolveModels, SettleRun, Waits
 
 if TYPE_CHECKING:
     from perdure.domain.experiments.store import ExperimentStore
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from perdure.gateway.nudges import Nudges
     from perdure.gateway.open_gates import GateReader
     from perdure.gateway.open_task import Admit, ReadSpec, TaskOpening
+    from perdure.gateway.readiness import Readiness
     from perdure.gateway.repair import Repairing
     from perdure.gateway.retention import Deleting, Retaining
     from perdure.gateway.retry import Retrying
@@ -85,14 +86,20 @@ class GatewayParts:
         )
 
     @cached_property
+    def readiness(self) -> "Readiness":
+        """Asks queues for their workers."""
+        from perdure.gateway.readiness import Readiness
+
+        return Readiness(self.server, facts=self.facts, waits=self.waits)
+
+    @cached_property
     def starter(self) -> "Starter":
         """Starts runs."""
-        from perdure.gateway.readiness import Readiness
         from perdure.gateway.start import Starter
 
         return Starter(
             server=self.server,
-            readiness=Readiness(self.server, facts=self.facts, waits=self.waits),
+            readiness=self.readiness,
             blobs=self.blobs,
             records=self.records,
             journal=self.journal,
@@ -161,6 +168,7 @@ class GatewayParts:
             rubric_problems=self.rubric_problems,
             task_queue=self.facts.task_queue,
             now=self.now,
+            present=self.present,
             nudge=self.nudge,
             audit=self.audit,
         )
@@ -173,9 +181,16 @@ class GatewayParts:
         return Nudges()
 
     def nudge(self, run: str) -> None:
-        """Wake who follows a run; as long as nobody has followed any, there is nothing to load."""
+        """Tell the parts in use that a run was sent something; others need not be loaded for it."""
         if "nudges" in vars(self):
             self.nudges.tell(run)
+        if "open_gates" in vars(self):
+            self.open_gates.forget(run)
+
+    async def present(self, queue: str) -> bool:
+        """Whether a worker answers on a queue of workflows."""
+        state = await self.readiness.ask(QueueState(queue=queue, serves="loops"))
+        return state.ready or state.unasked
 
     @cached_property
     def retrying(self) -> "Retrying":
@@ -210,7 +225,7 @@ class GatewayParts:
         """Finds what waits for a person."""
         from perdure.gateway.open_gates import GateReader
 
-        return GateReader(server=self.server, records=self.records)
+        return GateReader(server=self.server, records=self.records, present=self.present)
 
     def upkeep(self, duty: "Duty") -> "Upkeep":
         """Schedules pattern mining or garbage collection."""

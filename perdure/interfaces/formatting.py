@@ -12,6 +12,8 @@ from perdure.domain.run.result import Origin, ToolMetrics
 
 BARS = "▁▂▃▄▅▆▇█"
 REF_DIGITS = 12
+NAMED = 10
+"""How many of very many are named."""
 _CENT = Decimal("0.01")
 
 
@@ -68,6 +70,12 @@ def model_name(name: str) -> str:
 def plural(count: int, noun: str) -> str:
     """`1 call`, `3 calls`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def some_of(names: Sequence[str], limit: int = NAMED) -> str:
+    """`a, b`; of very many only the first, with the number of the others."""
+    more = f" and {len(names) - limit:,} more" if len(names) > limit else ""
+    return ", ".join(names[:limit]) + more
 
 
 def duration(seconds: float) -> str:

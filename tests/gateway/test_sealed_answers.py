@@ -56,9 +56,13 @@ async def test_a_run_that_cannot_be_opened_hides_no_other() -> None:
     async def words(_ids: Sequence[str]) -> dict[str, RunWords]:
         return {}
 
+    async def present(_queue: str) -> bool:
+        return True
+
     found = await GateReader(
         server=cast(TemporalGateway, Answering()),
         records=cast(RecordStore, SimpleNamespace(installation=installation, words=words)),
+        present=present,
     ).read()
     assert [one.run for one in found.gates] == ["open"]
     assert found.unread == ("sealed", "away", "store-away")

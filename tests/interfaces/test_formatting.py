@@ -19,6 +19,7 @@ from perdure.interfaces.formatting import (
     place_of,
     roughly_ago,
     score,
+    some_of,
     sparkline,
     tokens,
     tools_made_words,
@@ -205,3 +206,8 @@ def test_a_page_tells_the_largest_unit_alone(seconds: float, told: str) -> None:
     now = datetime(2026, 1, 1, tzinfo=UTC)
     assert roughly_ago(now - timedelta(seconds=seconds), now) == f"{told} ago"
     assert roughly_ago(None, now) == ""
+
+
+def test_of_very_many_names_a_few_are_told() -> None:
+    assert some_of(["a", "b"]) == "a, b"
+    assert some_of([f"r{n}" for n in range(1_012)], 2) == "r0, r1 and 1,010 more"

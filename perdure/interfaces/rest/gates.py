@@ -9,6 +9,7 @@ from perdure.domain.foundation.errors import NotFound
 from perdure.domain.run.gates import NO_SUCH_GATE, Gate, read_name
 from perdure.domain.run.messages import Answer, Receipt
 from perdure.gateway.types import OpenGate
+from perdure.interfaces.formatting import some_of
 from perdure.interfaces.rest.auth import Answerer, Caller, Reader, Site, known_run
 from perdure.interfaces.rest.error_responses import Refused, WrongState, invalid
 from perdure.interfaces.rest.paging import PAGE, CursorText, Limit, cursors, foreign_cursor
@@ -103,7 +104,7 @@ async def _gate(site: ApiSite, run: str, gate: str) -> tuple[str, Gate | None]:
     gateway = site.services.gateway
     found = await asked_here(gateway, await gateway.status(run), gate)
     if len(found) > 1:
-        named = ", ".join(f"{one.run}:{one.gate.name}" for one in found)
+        named = some_of([f"{one.run}:{one.gate.name}" for one in found])
         raise invalid("gate", f"several runs below have it: {named}")
     return (found[0].run, found[0].gate) if found else (run, None)
 

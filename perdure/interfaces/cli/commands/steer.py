@@ -30,6 +30,7 @@ from perdure.interfaces.cli.session import ALL, Session, each_run
 from perdure.interfaces.cli.views.gates import how_to_answer
 from perdure.interfaces.cli.views.layout import DIM
 from perdure.interfaces.cli.views.runs import bulk_view, receipt_view, repaired_view
+from perdure.interfaces.formatting import some_of
 from perdure.interfaces.run_tree import asked_here
 from perdure.interfaces.services import Services
 from perdure.strict_yaml import parse
@@ -265,7 +266,7 @@ async def _gate(services: Services, gate: str, run: str | None) -> OpenGate:
         if not found and waiting.unread:
             raise NoReadyWorker(
                 f"No run that answers has an open gate {name!r}; what these ask is not known now: "
-                f"{', '.join(waiting.unread)}.",
+                f"{some_of(waiting.unread)}.",
                 cure="`perdure gates` says why.",
             )
     if not found:
@@ -274,7 +275,7 @@ async def _gate(services: Services, gate: str, run: str | None) -> OpenGate:
             f"No open gate {name!r}{where}.", cure="`perdure gates` lists what waits for a person."
         )
     if len(found) > 1:
-        named = ", ".join(f"{item.run}:{item.gate.name}" for item in found)
+        named = some_of([f"{item.run}:{item.gate.name}" for item in found])
         raise InvalidInput(f"Several runs have a gate {name}: {named}.", cure="Name one of these.")
     return found[0]
 

@@ -8,7 +8,7 @@ from rich.console import RenderableType
 from perdure.domain.run.gates import Gate, expiry_choice
 from perdure.gateway.types import OpenGate, OpenGates
 from perdure.interfaces.cli.views.layout import DIM, WARN, line, stack
-from perdure.interfaces.formatting import ago, duration, one_line
+from perdure.interfaces.formatting import NAMED, ago, duration, one_line, plural
 
 
 def how_to_answer(gate: Gate, run: str, choice: str | None = None) -> str:
@@ -22,7 +22,10 @@ def how_to_answer(gate: Gate, run: str, choice: str | None = None) -> str:
 
 def gates_view(found: OpenGates, now: datetime) -> RenderableType:
     """All open questions, oldest first."""
-    unread = [line((_unread(run, found.reasons.get(run)), WARN)) for run in found.unread]
+    unread = [line((_unread(run, found.reasons.get(run)), WARN)) for run in found.unread[:NAMED]]
+    if (more := len(found.unread) - NAMED) > 0:
+        told = f"{plural(more, 'more run')} may wait too: `perdure list --status waiting`"
+        unread.append(line((told, WARN)))
     if not found.gates and not unread:
         return line("Nothing waits for a person.")
     return stack(*(gate_view(item, now) for item in found.gates), *unread)

@@ -55,6 +55,9 @@ refine-steel-bottle-7f3a:g2  escalation · opened 5 min ago · expires in 1 h, t
 agent-other-1 may wait too, but no worker answers for it: `perdure status agent-other-1` says more\
 """)
     assert plain(gates_view(OpenGates(), NOW)) == snapshot("Nothing waits for a person.")
+    silent = plain(gates_view(OpenGates(unread=tuple(f"r-{n}" for n in range(1010))), NOW))
+    assert len(silent.splitlines()) == 11
+    assert silent.endswith("1,000 more runs may wait too: `perdure list --status waiting`")
     sealed = OpenGates(unread=("agent-1",), reasons={"agent-1": "It is sealed. Get the codec."})
     assert plain(gates_view(sealed, NOW)) == snapshot(
         "agent-1 waits too, but what it asks is not known: It is sealed. Get the codec."
