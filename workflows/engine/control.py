@@ -46,7 +46,7 @@ class Control:
             ApplicationError: with what is wrong, of the type `not_allowed`.
         """
         message = _readable(verb, given)
-        if why := rules.reused(self.run.state.control, message, _update_id()):
+        if why := rules.reused(self.run.state.control, message):
             raise _refused(verb, why)
         # A repeat passes the validator even if the verb is no longer allowed: its sender lost the
         # first answer, and must hear that it was applied.

@@ -166,13 +166,13 @@ def seen(state: Control, message: AnyMessage, request_id: str | None = None) -> 
     return name is not None and name in state.requests
 
 
-def reused(state: Control, message: AnyMessage, request_id: str | None = None) -> str | None:
+def reused(state: Control, message: AnyMessage) -> str | None:
     """Why a message is not the repeat that its request id calls it, or None.
 
     A client that numbers its messages anew, or sends one id with all, would otherwise be told that
     a `stop` had its effect when it was the `pause` before.
     """
-    name = message.request_id or request_id
+    name = message.request_id
     known = None if name is None else state.request_contents.get(name)
     if known is None or known == content_digest(message):
         return None
@@ -219,13 +219,17 @@ def take(
 
 
 def remember(state: Control, message: AnyMessage, request_id: str | None) -> None:
-    """Note that a request had its effect; the newest are known."""
+    """Note that a request had its effect; the newest are known, with what the sender's ids meant.
+
+    An update without an id of its sender's goes by the server's, which the server looks after.
+    """
     name = message.request_id or request_id
     if name is None:
         return
     state.requests = [*state.requests, name][-REQUESTS_KEPT:]
-    contents = {**state.request_contents, name: content_digest(message)}
-    state.request_contents = {one: contents[one] for one in state.requests if one in contents}
+    if message.request_id is not None:
+        contents = {**state.request_contents, message.request_id: content_digest(message)}
+        state.request_contents = {one: contents[one] for one in state.requests if one in contents}
 
 
 def note_refused(state: Control, verb: str, why: str) -> None:
