@@ -361,8 +361,12 @@ class Gateway:
         return await mine_now(self.upkeep("mining"), server=self._parts.server, readiness=readiness)
 
     async def history_export(self, run: str) -> bytes:
-        """The history of a run's newest execution as JSON, for replay."""
-        return (await self._parts.server.history(run)).encode()
+        """The history of a run's newest execution as JSON, for replay.
+
+        Raises:
+            NotFound: the server never had it, or has deleted it.
+        """
+        return await self._parts.looking.history(run)
 
     def retained(self, runs: Collection[str] | None = None) -> AsyncIterator[Retained]:
         """What the server keeps of this installation's executions, or only of those of `runs`.

@@ -153,6 +153,19 @@ class Looking:
             for number, text in enumerate(texts, start=1)
         ]
 
+    async def history(self, run: str) -> bytes:
+        """See `Gateway.history_export`."""
+        try:
+            return (await self._server.history(run)).encode()
+        except NotFound:
+            if await self._records.run(run) is None:
+                raise
+            raise NotFound(
+                f"The server has no history of {run} any more; its result and costs are kept here.",
+                cure="Replay a file: `temporal workflow show --workflow-id ID --output json` "
+                "writes one as long as the server has the history.",
+            ) from None
+
     async def costs(self, run: str | None) -> CostReport:
         """See `Gateway.costs`."""
         if run is None:

@@ -54,6 +54,16 @@ async def test_without_a_worker_the_store_and_the_server_answer_and_say_so(site:
     assert "No worker answers" in (status.explanation or "")
 
 
+async def test_a_history_that_the_server_does_not_have_is_no_unknown_run(site: Site) -> None:
+    await site.records.put_run(row("deleted"))
+    with pytest.raises(NotFound, match="no history of deleted any more") as gone:
+        await site.gateway.history_export("deleted")
+    assert "temporal workflow show" in str(gone.value.cure)
+    with pytest.raises(NotFound) as unknown:
+        await site.gateway.history_export("never-there")
+    assert "any more" not in unknown.value.message
+
+
 async def test_a_stored_end_needs_neither_server_nor_worker(
     away: Gateway, records: MemoryRecords
 ) -> None:

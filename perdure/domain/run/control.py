@@ -315,6 +315,8 @@ def _stand(state: Control, text: str, by: str) -> None:
 
 def _refuse_transition(state: Control, message: Pause | Resume | Stop | Escalate) -> str | None:
     match message:
+        case Pause() if state.stop is not None:
+            return "the run is stopping"  # a pause never holds up an end
         case Pause():
             return "the run is paused already" if state.paused else None
         case Resume():

@@ -65,6 +65,7 @@ def answered(kind: GateKind) -> Control:
         (RUNNING, Pause(), None),
         (asked(), Pause(), None),
         (PAUSED, Pause(), "the run is paused already"),
+        (STOPPING, Pause(), "the run is stopping"),
         (RUNNING, Resume(), "the run is running, not paused"),
         (asked(), Resume(), "the run is waiting, not paused"),
         (PAUSED, Resume(), None),
