@@ -139,7 +139,7 @@ class Retaining:
             content |= {payload.data for payload in await _opened(step, codec, keys)}
         retained = Retained(
             run=execution.run,
-            open=described.close_time is None,
+            closed_at=described.close_time,
             upkeep=described.workflow_type in UPKEEP,
             busy_since=_busy_since(described),
             content=frozenset(content),

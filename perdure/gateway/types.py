@@ -316,9 +316,21 @@ class Retained:
     """
 
     run: str
-    open: bool
+    closed_at: datetime | None
     busy_since: datetime | None
     content: frozenset[bytes]
     steps: frozenset[str] = frozenset()
     keys: frozenset[str] = frozenset()
     upkeep: bool = False
+
+    @property
+    def open(self) -> bool:
+        return self.closed_at is None
+
+    def may_work(self, *, since: datetime) -> bool:
+        """Whether a step of it may still run, as it is open or closed after a moment.
+
+        The server has the last steps of one that was terminated or reset for as long as it keeps
+        it, although each of them ends at its next heartbeat.
+        """
+        return self.closed_at is None or self.closed_at >= since

@@ -115,7 +115,7 @@ class Eraser:
         for root in roots:
             going |= await self._rows.marked(root)
             names |= {stone.run for stone in await self._rows.tombstones(root)}
-        others, busy = await self._kept_by_server(names, tell)
+        others, busy = await self._kept_by_server(names, tell, since=now - young)
         tell("reading all rows")
         others |= await named_by_rows(self._stores.database)
         needed = await reachable(self._stores.blobs, others, tell=tell)
@@ -150,7 +150,7 @@ class Eraser:
         return dropped.with_content(await self.sweep([root], now=now, young=young))
 
     async def _kept_by_server(
-        self, gone: set[str], tell: OnProgress
+        self, gone: set[str], tell: OnProgress, *, since: datetime
     ) -> tuple[set[str], list[datetime]]:
         """The addresses in histories of other runs, and when running steps began."""
         others, busy, read = set[str](), list[datetime](), 0
@@ -161,7 +161,7 @@ class Eraser:
             if found.run not in gone:
                 for data in found.content:
                     others |= addresses_in(data)
-            if found.busy_since is not None:
+            if found.busy_since is not None and found.may_work(since=since):
                 busy.append(found.busy_since)
         return others, busy
 

@@ -3,7 +3,8 @@
 It is conservative on purpose. Every address in a row, or in the history of an execution that the
 server still keeps, keeps its blob and all blobs that it leads to. A blob that was written or
 renewed within the last hour stays. If steps are running, the hour counts back from the start of the
-oldest one, since a step may be about to name what it has stored.
+oldest one, since a step may be about to name what it has stored. A step whose execution closed more
+than an hour ago does not run, although the server still has it.
 
 A database on a full disk takes no write, not even one that deletes a run. So if one is refused,
 files that nothing needs go first, which makes room, and then all else is tried once more.
@@ -40,8 +41,12 @@ PAYLOAD_MARK = b"json/plain"
 
 @dataclass(slots=True)
 class _Needs:
-    """Needed addresses, open runs and steps, and the cutoff: only older blobs may be deleted."""
+    """Needed addresses, open runs and steps of a collection, and when it began.
 
+    Only blobs that are older than the cutoff may be deleted.
+    """
+
+    begun: datetime
     cutoff: datetime
     named: set[str] = field(default_factory=set)
     open: set[str] = field(default_factory=set)
@@ -50,11 +55,12 @@ class _Needs:
     def add(self, found: Retained, *, young: timedelta) -> None:
         for data in found.content:
             self.named |= addresses_in(data)
-        self.steps |= found.steps
         if found.open:
             self.open.add(found.run)
-        if found.busy_since is not None:
-            self.cutoff = min(self.cutoff, found.busy_since - young)
+        if found.may_work(since=self.begun - young):
+            self.steps |= found.steps
+            if found.busy_since is not None:
+                self.cutoff = min(self.cutoff, found.busy_since - young)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +143,7 @@ async def _make_room(
     stores: Stores, gateway: RunGateway, workspaces: Workspaces, *, now: datetime, young: timedelta
 ) -> list[int]:
     """Delete unneeded blobs and folders without a write to the database; returns the sizes."""
-    needs = _Needs(cutoff=now - young)
+    needs = _Needs(begun=now, cutoff=now - young)
     async for found in gateway.retained():
         needs.add(found, young=young)
     found = await _unneeded(stores, needs, now=now, erased=await stores.erasure().marked())
@@ -170,7 +176,7 @@ async def _collect(
     journal_days: int,
 ) -> Collected:
     """Everything but runs, which are `expired` before."""
-    needs = _Needs(cutoff=now - young)
+    needs = _Needs(begun=now, cutoff=now - young)
     # Read open calls before open steps: a call that begins in between is then not among them.
     begun = await stores.journal.unended(before=now - young)
     # Closed executions count too: a reset or a replay may need what they name.

@@ -7,6 +7,7 @@ from typing import Any, cast
 from uuid import uuid4
 
 import pytest
+from holding import HELD, Holding
 from installation import Installation
 
 from perdure.domain.foundation.errors import NotAllowed, StoreAway, StoreError
@@ -105,6 +106,35 @@ async def test_the_row_of_a_terminated_run_is_closed(site: Installation, below: 
     after = await site.gateway.result(run)
     assert (after.outcome, after.explanation) == (before.outcome, before.explanation)
     assert after.spend == before.spend
+
+
+@pytest.mark.parametrize("ended", ["terminated", "stopped at once"])
+async def test_the_last_step_of_what_was_ended_keeps_nothing_for_good(
+    site: Installation, holding: Holding, ended: str
+) -> None:
+    """The server has that step as running for as long as it keeps the execution."""
+    blobs, script = site.parts.stores.blobs, {"replies": [{"text": "x", "delay_s": HELD}]}
+    run = await site.start({"kind": "agent", "goal": "Wait."}, script)
+    await holding.begun()
+    if ended == "terminated":
+        await site.handle(run).terminate(reason="ops")
+    else:
+        await site.gateway.verb(run, Stop(mode="now"))
+        await site.gateway.result(run)
+    stray = await blobs.put(b"nobody names me")
+    await _collect(site, now=LATER, dry_run=False)
+    assert not await blobs.exists(stray)
+
+
+@pytest.mark.parametrize(
+    ("closed", "may"), [(None, True), (timedelta(minutes=59), True), (timedelta(hours=1.1), False)]
+)
+def test_a_step_may_work_for_a_while_after_its_execution_has_closed(
+    closed: timedelta | None, may: bool
+) -> None:
+    closed_at = None if closed is None else LATER - closed
+    found = Retained(run="r", closed_at=closed_at, busy_since=LATER, content=frozenset())
+    assert found.may_work(since=LATER - timedelta(hours=1)) == may
 
 
 async def test_a_run_that_the_server_does_not_know_stays_open(site: Installation) -> None:
@@ -285,7 +315,7 @@ async def test_a_dry_run_on_a_full_disk_drops_nothing(
 
 
 async def _open(run: str) -> AsyncIterator[Retained]:
-    yield Retained(run=run, open=True, busy_since=None, content=frozenset())
+    yield Retained(run=run, closed_at=None, busy_since=None, content=frozenset())
 
 
 async def _made(site: Installation, run: str, *, ref: str | None = None) -> Artifact:

@@ -41,6 +41,7 @@ TICK = timedelta(milliseconds=20)
 # The last one works for the one before it.
 RUNS, CONTENTS = ("a", "b", "c", "c.w1"), ("x", "y", "z")
 AGO = timedelta(days=8)
+ENDED = datetime(2026, 1, 2, tzinfo=UTC)
 _numbers = itertools.count()
 
 
@@ -115,7 +116,7 @@ class Server:
             step = self.steps.get(run)
             yield Retained(
                 run=run,
-                open=step is not None,
+                closed_at=None if step is not None else ENDED,
                 busy_since=None if step is None else step.began,
                 content=frozenset(),
             )

@@ -61,7 +61,8 @@ async def at_rest(site: Installation) -> None:
     """Wait until no step of any open run is under way."""
 
     async def resting() -> bool:
-        return all([found.busy_since is None async for found in site.gateway.retained()])
+        found = [one async for one in site.gateway.retained()]
+        return not any(one.open and one.busy_since is not None for one in found)
 
     await eventually(resting)
 

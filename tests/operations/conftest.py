@@ -1,0 +1,5 @@
+"""The fixtures of maintenance."""
+
+from holding import holding
+
+__all__ = ["holding"]
