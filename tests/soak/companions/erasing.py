@@ -13,7 +13,7 @@ from perdure.adapters.stores.clock import utc_now
 from perdure.domain.foundation.errors import PerdureError
 from perdure.domain.llm.usage import Usage
 from perdure.operations.erase import Eraser
-from perdure.operations.gc import collect
+from perdure.operations.gc import YOUNG, collect
 from tests.soak.books import Books
 from tests.soak.companions.companion import Around
 from tests.soak.patience import patiently
@@ -74,6 +74,14 @@ class Erasing:
             left = await stores.erasure().pending()
             if left.roots:
                 books.wrong.append(f"erasures are not complete: {left}")
+            # A step at work keeps all that is young.
+            at_work = [
+                f"{one.run} since {one.busy_since:%H:%M:%S}"
+                async for one in site.gateway.retained()
+                if one.busy_since is not None and one.may_work(since=later - YOUNG)
+            ]
+            if at_work:
+                books.wrong.append(f"at the end of all runs there is work: {', '.join(at_work)}")
             # What other runs wrote too stays marked; whether a name is in it is looked up below.
             self.checked.append(f"{left.blobs} blobs of erased runs stay, as others name them")
         for owner in self._owners:
