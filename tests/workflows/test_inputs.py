@@ -21,6 +21,8 @@ INPUTS = {
     "null": ((b"null",), "allowed: "),
     "a foreign shape": ((b'{"prompt": "x"}',), "found nothing; allowed: a value; the field is"),
     "no JSON": ((b"{prompt",), "it is no JSON"),
+    "half an emoji": ((rb'{"goal": "\ud83d"}',), "half a character"),
+    "very deep": ((b"[" * 5000 + b"]" * 5000,), "nested too deep"),
 }
 SITE = {"loops": "loops", "models": "models", "tools": "tools"}
 MORE: dict[LoopKind, dict[str, object]] = {

@@ -52,6 +52,9 @@ _log = structlog.get_logger(__name__)
 PROBLEMS_TOLD = 8
 NAME_CHARACTERS = 40
 EXTERNAL_THRESHOLD_BYTES = 256 * 1024
+# JavaScript sends one for an emoji that `slice` has cut.
+HALF = "it holds half a character (a lone surrogate), as a text has whose end cuts an emoji in two"
+TOO_DEEP = "it is nested too deep"
 ADDRESS = "address"
 SECONDS = "seconds"
 
@@ -218,7 +221,9 @@ class TolerantPayloads(PerdurePayloadConverter):
                 return None
             encoding = _name(payload.metadata.get("encoding", b""))
             named = f"as {encoding} " if encoding else ""
-            return Unreadable(f"its {len(payload.data)} bytes {named}cannot be read")
+            why = _no_json(payload.data) if encoding == "json/plain" else ""
+            told = f"its {len(payload.data)} bytes {named}cannot be read"
+            return Unreadable(f"{told}: {why}" if why else told)
         return value
 
 
@@ -256,12 +261,25 @@ def _plain(payload: Payload) -> object:
         return payload.data or None
 
 
+def _no_json(data: bytes) -> str:
+    """What makes a text unreadable that some languages take for JSON."""
+    try:
+        json.dumps(json.loads(data), ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return HALF
+    except ValueError as error:
+        return f"it is no JSON: {error}"
+    except RecursionError:
+        pass
+    return TOO_DEEP
+
+
 def _wrong(payload: Payload, error: Exception) -> str:
     """What is wrong with an input that does not fit its type."""
     try:
         value: object = from_json(payload.data)
-    except ValueError as no_json:
-        return f"it is no JSON: {no_json}"
+    except ValueError:
+        return _no_json(payload.data)
     if not isinstance(error, ValidationError):
         return str(error)
     told = [str(problem) for problem in problems_of(error, value)]
