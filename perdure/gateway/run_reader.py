@@ -28,6 +28,7 @@ from perdure.gateway.dispatch import DISPATCHED, PENDING, dispatch_of
 from perdure.gateway.namespaces import elsewhere, not_here, told_elsewhere
 from perdure.gateway.open_task import REFUSED
 from perdure.gateway.stored_status import (
+    LATER_REFUSED,
     away_status,
     of_result,
     stored_status,
@@ -88,7 +89,7 @@ class Looking:
             found = await self._server.outcome(run)
             if row is not None and row.result is None and found.reason in REFUSED:
                 # A later start under this id was refused; what the run did before stands.
-                return await self._torn(run, "failed", found.explanation)
+                return await self._torn(run, LATER_REFUSED, "")
             return await self._whole(found)
         except Ended as ended:
             return await self._torn(run, ended.ending, ended.why)
@@ -286,7 +287,9 @@ class Looking:
             except Ended:
                 pass
         if live is not None and live.phase == "starting" and row is not None:
-            live = None  # an execution that was refused under this id knows nothing of the run
+            # An execution that was refused under this id knows nothing of the run.
+            ending = LATER_REFUSED if look.ending == "failed" else None
+            return torn_status(away_status(look, row), look, ending=ending)
         return torn_status(live or away_status(look, row), look)
 
     async def _asked(self, run: str) -> tuple[RunStatus | None, StoreError | None]:

@@ -29,7 +29,10 @@ from perdure.gateway.temporal_gateway import ExecutionInfo
 
 NO_WORKER = "No worker answers; this is what store and server know."
 NEVER_STARTED = "The server does not know this run: it was never started, or its history is gone."
+LATER_REFUSED = "refused"
+"""The ending of a run that left no result, under whose id a later start was refused."""
 _NOT_OURS = {
+    LATER_REFUSED: "The run was ended from outside, and a later start under its id was refused",
     "timed_out": "Temporal ended the run at a time limit that was set with its start",
     "unknown": "The Temporal server does not know this run any more",
 }
@@ -106,14 +109,17 @@ def away_status(look: ExecutionInfo, row: StoredRun | None) -> RunStatus:
     return RunStatus.model_validate({**base.model_dump(), **known})
 
 
-def torn_status(base: RunStatus, look: ExecutionInfo | None) -> RunStatus:
-    """The status of a run that ended without a result."""
+def torn_status(
+    base: RunStatus, look: ExecutionInfo | None, *, ending: str | None = None
+) -> RunStatus:
+    """The status of a run that ended without a result; `ending` if not as `look` has it."""
     stands, outcome, reason = "failed", base.outcome, base.reason
     explanation = f"{NEVER_STARTED} `perdure retry {base.id}` goes on from the store."
-    if look is not None and look.ending is not None:
-        stands = torn_lifecycle(look.ending)
-        explanation = torn_sentence(look.ending)
-        outcome, reason = torn_end(look.ending)
+    ending = ending or (look.ending if look is not None else None)
+    if ending is not None:
+        stands = torn_lifecycle(ending)
+        explanation = torn_sentence(ending)
+        outcome, reason = torn_end(ending)
     return base.model_copy(
         update={
             "lifecycle": stands,
@@ -157,6 +163,8 @@ def torn_lifecycle(ending: str) -> Lifecycle:
 
 def torn_sentence(ending: str) -> str:
     """What happened to a run that left no result."""
+    if ending == LATER_REFUSED:
+        return f"{_NOT_OURS[ending]}; it left no result."
     return f"The run was ended from outside ({ending.replace('_', ' ')}) and left no result."
 
 

@@ -2,12 +2,13 @@
 
 import uuid
 from datetime import timedelta
+from functools import partial
 
 import pytest
 from installation import Installation
 from started_again import reset_to, start_like
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
-from temporalio.common import RetryPolicy
+from temporalio.common import RetryPolicy, WorkflowIDConflictPolicy
 from temporalio.exceptions import ApplicationError
 from waiting import eventually
 
@@ -77,6 +78,35 @@ async def test_a_run_that_was_terminated_keeps_its_spend(site: Installation) -> 
     result = await site.gateway.result(run)
     assert result.outcome == "stopped"
     assert result.spend.model_calls == await site.replies_taken(run) > 0
+
+
+@pytest.mark.parametrize("goal", ["Name a fruit.", "Name a tree."])
+async def test_a_start_that_replaces_a_run_is_told_as_refused(
+    site: Installation, goal: str
+) -> None:
+    """`TERMINATE_EXISTING` ends the run; the refusal of the other start is not how it ended."""
+    task = await _agent(site, ASKS, {"text": "An apple."})
+    start = partial(
+        site.client.start_workflow,
+        "AgentLoop",
+        id=f"replaced-{uuid.uuid4().hex[:8]}",
+        task_queue=site.settings.task_queue,
+    )
+    run = (await start(task)).id
+    await _asks(site, run)
+    replaced = await start(
+        {**task, "goal": goal}, id_conflict_policy=WorkflowIDConflictPolicy.TERMINATE_EXISTING
+    )
+    with pytest.raises(WorkflowFailureError):
+        await replaced.result()
+    result, status = await site.gateway.result(run), await site.gateway.status(run)
+    told = "The run was ended from outside, and a later start under its id was refused"
+    assert result.explanation.startswith(told)
+    assert result.error is None
+    assert status.explanation is not None and status.explanation.startswith(told)
+    assert result.spend.model_calls == 1
+    await site.gateway.verb(run, Retry())
+    await site.gateway.verb(run, Stop())
 
 
 async def test_the_middle_of_a_run_is_no_beginning(site: Installation) -> None:
