@@ -4,6 +4,7 @@ They know nothing of Perdure: each has its language's Temporal SDK alone.
 """
 
 import asyncio
+import base64
 import json
 import os
 import re
@@ -11,12 +12,18 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
-from installation import Installation
+from installation import Installation, installation
+from temporalio.testing import WorkflowEnvironment
 from temporalio.workflow import _Definition
 
+from perdure.adapters.temporal.codec_server import CodecServer
+from perdure.adapters.temporal.encryption_keys import encryption_keys
 from perdure.domain.foundation.names import BETWEEN_RUNS, QUERIES
 from perdure.local_services.service_commands import temporal_binary
 from perdure.workflows.refine import RefineLoop
@@ -25,6 +32,7 @@ ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "docs" / "examples" / "temporal"
 PAGE = (ROOT / "docs" / "temporal.md").read_text(encoding="utf-8")
 MOST_LINES = 40
+NO_MORE: Mapping[str, str] = MappingProxyType({})
 WRITTEN = {"path": "notes.md", "content": "Fewer bugs.", "expected_hash": "absent"}
 SCRIPT = {
     "replies": [
@@ -34,7 +42,9 @@ SCRIPT = {
 }
 
 
-async def _told(site: Installation, folder: Path, *command: str) -> list[str]:
+async def _told(
+    site: Installation, folder: Path, *command: str, environment: Mapping[str, str] = NO_MORE
+) -> list[str]:
     """What a program prints that starts the page's task, played by a script."""
     task = json.loads((EXAMPLES / "task.json").read_text(encoding="utf-8"))
     task["models"] = {"executor": await site.script(SCRIPT)}
@@ -47,6 +57,7 @@ async def _told(site: Installation, folder: Path, *command: str) -> list[str]:
             **os.environ,
             "TEMPORAL_ADDRESS": site.address,
             "PERDURE_TASK_QUEUE": site.settings.task_queue,
+            **environment,
         },
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
@@ -77,13 +88,46 @@ async def test_the_python_program(site: Installation, folder: Path) -> None:
 @pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed")
 @pytest.mark.long
 async def test_the_typescript_program(site: Installation, folder: Path) -> None:
+    await _compiled(folder)
+    _as_the_page_says(await _told(site, folder, "node", "start.js"))
+
+
+@pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed")
+@pytest.mark.long
+async def test_the_typescript_program_with_an_encryption_key(
+    server: WorkflowEnvironment, tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The codec of the page seals what the program sends, and opens what it reads."""
+    await _compiled(folder)
+    monkeypatch.setenv("TEST_SEALING_KEY", base64.b64encode(b"k" * 32).decode())
+    address = server.client.service_client.config.target_host
+    opened = installation(tmp_path / "home", address, encryption_key="env:TEST_SEALING_KEY")
+    async with opened as site, site.worker(), _codec_server(site) as codec:
+        told = await _told(site, folder, "node", "start.js", environment=codec)
+    _as_the_page_says(told)
+
+
+@asynccontextmanager
+async def _codec_server(site: Installation) -> AsyncGenerator[dict[str, str]]:
+    """The codec server of an installation, as the variables that name it to the program."""
+    keys, token = encryption_keys(site.settings), "of-the-codec-server"
+    address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    made = CodecServer(keys, token=token, namespace="default", origins=[], port=0)
+    serving = asyncio.create_task(made.serve(address.set_result))
+    try:
+        yield {"CODEC_ADDRESS": await address, "CODEC_TOKEN": token}
+    finally:
+        serving.cancel()
+        await asyncio.wait([serving])
+
+
+async def _compiled(folder: Path) -> None:
     installed = await asyncio.to_thread(_npm, folder, "ci", "--no-audit", "--no-fund")
     if installed.returncode and re.search(r"ENOTFOUND|ECONNREFUSED|EAI_AGAIN", installed.stderr):
         pytest.skip("npm's registry cannot be reached")
     assert installed.returncode == 0, installed.stderr
     compiled = await asyncio.to_thread(_npm, folder, "exec", "tsc")
     assert compiled.returncode == 0, compiled.stdout
-    _as_the_page_says(await _told(site, folder, "node", "start.js"))
 
 
 def _npm(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
@@ -98,7 +142,7 @@ def test_the_go_program_is_built(folder: Path) -> None:
         subprocess.run([str(shutil.which("go")), *words], cwd=folder, check=True)
 
 
-@pytest.mark.parametrize("name", ["start.py", "start.ts", "start.go"])
+@pytest.mark.parametrize("name", ["start.py", "start.ts", "codec.ts", "start.go"])
 def test_a_program_is_short_and_linked(name: str) -> None:
     assert len((EXAMPLES / name).read_text(encoding="utf-8").splitlines()) <= MOST_LINES
     assert f"examples/temporal/{name}" in PAGE

@@ -5,6 +5,7 @@ import { randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Client, Connection } from "@temporalio/client";
+import { PerdureCodec } from "./codec";
 
 type Status = { phase: string; gates: { name: string; prompt: string }[] };
 type Result = { outcome: string; output: string | null };
@@ -12,7 +13,10 @@ type Result = { outcome: string; output: string | null };
 async function main(file: string): Promise<void> {
   const address = process.env.TEMPORAL_ADDRESS ?? "localhost:7233";
   const namespace = process.env.TEMPORAL_NAMESPACE ?? "default";
-  const client = new Client({ connection: await Connection.connect({ address }), namespace });
+  const { CODEC_ADDRESS: codec, CODEC_TOKEN: token = "" } = process.env; // with an encryption key
+  const dataConverter = codec ? { payloadCodecs: [new PerdureCodec(codec, token, namespace)] } : {};
+  const connection = await Connection.connect({ address });
+  const client = new Client({ connection, namespace, dataConverter });
   const run = await client.workflow.start("AgentLoop", {
     args: [JSON.parse(readFileSync(file, "utf8"))],
     workflowId: `notes-${randomUUID()}`,
