@@ -16,7 +16,15 @@ from perdure.domain.run.amend_spec import edit_refusal, edited
 from perdure.domain.run.budget_refusals import raise_refusal, share_refusal
 from perdure.domain.run.events import Event
 from perdure.domain.run.message_forms import Misread
-from perdure.domain.run.messages import Amend, AnyMessage, EventsQuery, Receipt, flooded
+from perdure.domain.run.messages import (
+    Amend,
+    AnyMessage,
+    EventsQuery,
+    Pause,
+    Receipt,
+    Resume,
+    flooded,
+)
 from perdure.domain.run.result import SpendReport
 from perdure.domain.run.status_views import spend_report
 from perdure.workflows.engine.child_questions import ChildQuestions
@@ -26,6 +34,7 @@ from perdure.workflows.engine.stored_terms import StoredTerms
 RAISE_NEEDS_ROOM = "raise needs room"
 SHARES_STAY = "shares stay"
 ANSWERED_STORED = "amend is answered when it is stored"
+PAUSE_LISTED = "a pause at a gate is listed"
 
 
 class Control:
@@ -194,6 +203,10 @@ class Control:
             run.take_back([text for text in gone if text not in unread])
         if taken.event is not None:
             run.record_event(taken.event, **taken.data)
+        at_gate = isinstance(message, Pause | Resume) and control.open_gates
+        if at_gate and workflow.patched(PAUSE_LISTED):
+            # A run that waits for people tells the server nothing more until they answer.
+            run.sync_visibility()
 
 
 def _readable(verb: str, given: Sequence[object]) -> AnyMessage:
