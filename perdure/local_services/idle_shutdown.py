@@ -22,17 +22,20 @@ async def until_idle(
     On a server that is shared with others only Perdure's runs count.
     """
     touch(files)
-    busy = time.monotonic()
     if after is None:
         await asyncio.Event().wait()
         return
+    busy, seen = time.monotonic(), last_use(files)
     pause = min(CHECK_S, after.total_seconds() / 2)
-    while min(since_use(files), time.monotonic() - busy) < after.total_seconds():
+    while time.monotonic() - busy < after.total_seconds():
         await asyncio.sleep(pause)
         # If the server cannot tell, the services count as busy.
         if await count_open(client, OPEN_OURS if shared else OPEN_EXECUTION) != 0:
-            busy = time.monotonic()
             touch(files)
+            busy = time.monotonic()
+        # The time of a use is compared with itself only: the clock of the host may be set.
+        if (used := last_use(files)) != seen:
+            busy, seen = time.monotonic(), used
 
 
 def touch(files: HomeFiles) -> None:
@@ -41,9 +44,9 @@ def touch(files: HomeFiles) -> None:
         files.used.touch()
 
 
-def since_use(files: HomeFiles) -> float:
-    """Seconds since the last use of the services."""
+def last_use(files: HomeFiles) -> int | None:
+    """When the services were last used by the clock of that moment, in ns; None: unknown."""
     try:
-        return max(0.0, time.time() - files.used.stat().st_mtime)
+        return files.used.stat().st_mtime_ns
     except FileNotFoundError:
-        return 0.0
+        return None
