@@ -160,7 +160,7 @@ def test_every_block_says_what_it_is() -> None:
     told = {language for page in PAGES for language, _ in FENCE.findall(page.read_text("utf-8"))}
     shown = {"", "text", "markdown"}  # drawings, and what a program prints or a file holds
     # The one block of `js` is run in tests/adapters/test_webhook_signing.py.
-    assert told - shown <= {"sh", "bash", "console", "python", "js", *READERS}
+    assert told - shown <= {"sh", "bash", "console", "python", "js", "ts", *READERS}
     assert sum(len(blocks(page, "js")) for page in PAGES) == 1
 
 
