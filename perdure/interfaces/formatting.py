@@ -14,6 +14,8 @@ BARS = "▁▂▃▄▅▆▇█"
 REF_DIGITS = 12
 NAMED = 10
 """How many of very many are named."""
+CLOCKS_APART_S = 60.0
+"""Clocks of hosts that are closer than this count as one."""
 _CENT = Decimal("0.01")
 
 
@@ -111,16 +113,22 @@ def tools_made_words(names: Sequence[str], metrics: ToolMetrics) -> str:
 
 
 def ago(moment: datetime | None, now: datetime) -> str:
-    """The time from `moment` to `now`."""
-    return "" if moment is None else f"{duration(max(0.0, (now - moment).total_seconds()))} ago"
+    """The time from `moment` to `now`; of another host's moment, how far its clock is ahead."""
+    if moment is None:
+        return ""
+    passed = (now - moment).total_seconds()
+    if passed < -CLOCKS_APART_S:
+        return f"{duration(-passed)} ahead of this clock"
+    return f"{duration(max(0.0, passed))} ago"
 
 
 def roughly_ago(moment: datetime | None, now: datetime) -> str:
     """The time in its largest unit only: `18 min ago`, `3 d ago`."""
     if moment is None:
         return ""
-    number, unit = duration(max(0.0, (now - moment).total_seconds())).split(" ")[:2]
-    return f"{float(number):.0f} {unit} ago"
+    number, unit, *words = ago(moment, now).split(" ")
+    rest = words if words[0] in {"ago", "ahead"} else words[2:]
+    return f"{float(number):.0f} {unit} {' '.join(rest)}"
 
 
 def score(value: float | None) -> str:

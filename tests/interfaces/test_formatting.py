@@ -12,6 +12,7 @@ from perdure.domain.run.result import ToolMetrics
 from perdure.domain.run.status import RunStatus
 from perdure.interfaces.cli.views.status import moved_on
 from perdure.interfaces.formatting import (
+    ago,
     cure_of,
     duration,
     money,
@@ -206,6 +207,21 @@ def test_a_page_tells_the_largest_unit_alone(seconds: float, told: str) -> None:
     now = datetime(2026, 1, 1, tzinfo=UTC)
     assert roughly_ago(now - timedelta(seconds=seconds), now) == f"{told} ago"
     assert roughly_ago(None, now) == ""
+
+
+AHEAD = {
+    "a little": (-2, "0.0 s ago", "0 s ago"),
+    "minutes": (-150, "2 min 30 s ahead of this clock", "2 min ahead of this clock"),
+    "days": (-3 * 86_400, "3 d ahead of this clock", "3 d ahead of this clock"),
+    "behind": (90, "1 min 30 s ago", "1 min ago"),
+}
+
+
+@pytest.mark.parametrize(("seconds", "told", "roughly"), AHEAD.values(), ids=AHEAD.keys())
+def test_a_clock_that_is_ahead_is_told_as_such(seconds: float, told: str, roughly: str) -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    moment = now - timedelta(seconds=seconds)
+    assert (ago(moment, now), roughly_ago(moment, now)) == (told, roughly)
 
 
 def test_of_very_many_names_a_few_are_told() -> None:

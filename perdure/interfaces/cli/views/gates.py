@@ -45,7 +45,8 @@ def gate_view(item: OpenGate, now: datetime) -> RenderableType:
         facts.insert(0, " › ".join(item.path))
     if gate.deadline is not None:
         left = (gate.deadline - now).total_seconds()
-        facts.append(f"expires in {duration(max(0.0, left))}, then {_expiry(gate)}")
+        when = f"expires in {duration(left)}" if left > 0 else "expires now"
+        facts.append(f"{when}, then {_expiry(gate)}")
     return stack(
         line((f"{run}:{gate.name}", "bold magenta"), (f"  {' · '.join(facts)}", DIM)),
         line((one_line(item.goal), DIM), indent=2),
