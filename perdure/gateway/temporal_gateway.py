@@ -369,7 +369,8 @@ async def _look(execution: WorkflowExecution) -> ExecutionInfo:
         started_at=execution.start_time,
         closed_at=execution.close_time,
         facts=facts,
-        memo={name: str(value) for name, value in memo.items() if value is not None},
+        # Other clients may keep what they like under the same names; a goal is a text.
+        memo={name: value for name, value in memo.items() if isinstance(value, str)},
         parent=execution.parent_id,
         trouble=None if ending else listed_trouble(execution),
         begins_at=execution.execution_time,

@@ -21,7 +21,7 @@ from perdure.domain.foundation.tolerance import read
 from perdure.domain.run.messages import Amend, Pause, Retry, Stop
 from perdure.domain.run.result import RunResult
 from perdure.domain.run.status import RunStatus
-from perdure.gateway.types import RunRow
+from perdure.gateway.types import RunFilter, RunRow
 from perdure.operations.doctor_checks import task_queue
 
 SHORT = [{"name": "short", "evaluator": {"check": "length", "unit": "words", "max": 4}}]
@@ -59,6 +59,24 @@ async def test_an_agent_answers_a_plain_client(site: Installation, plain: Client
     assert (row.goal, row.outcome) == ("Name a fruit.", "accepted")
     assert run.id in await listed(site.gateway)
     assert (await site.gateway.status(run.id)).outcome == "accepted"
+
+
+async def test_the_memo_of_a_client_is_its_own(site: Installation, plain: Client) -> None:
+    run = await plain.start_workflow(
+        "AgentLoop",
+        await _agent(site, "An apple."),
+        id=f"noted-{uuid.uuid4().hex[:8]}",
+        task_queue=site.settings.task_queue,
+        memo={"goal": {"team": "fruit"}, "label": ["a", "b"], "ticket": 7},
+    )
+    await run.result()
+
+    async def row() -> RunRow | None:
+        found = await site.gateway.list(RunFilter(limit=500))
+        return next((one for one in found.runs if one.id == run.id), None)
+
+    told = await eventually(row)
+    assert (told.goal, told.label) == ("Name a fruit.", None)
 
 
 @pytest.mark.parametrize("kind", ["RefineLoop", "RoleLoop", "DelegationLoop"])
