@@ -23,7 +23,7 @@ from perdure.domain.run.messages import (
     Stop,
 )
 from perdure.domain.run.status import RunStatus
-from perdure.gateway.types import OpenGate
+from perdure.gateway.types import OpenGate, OpenGates
 from perdure.interfaces.cli.commands.parameters import Given, Ids, Kind, Limits, OneRun, limits_of
 from perdure.interfaces.cli.replies import takes_text
 from perdure.interfaces.cli.session import ALL, Session, each_run
@@ -255,6 +255,7 @@ async def _gate(services: Services, gate: str, run: str | None) -> OpenGate:
     before, separator, name = gate.rpartition(":")
     wanted, wanted_id = run or (before if separator else None), read_name(name).id
     resolved = await services.gateway.resolve(wanted) if wanted else None
+    waiting = OpenGates()
     if resolved is not None:
         status = await services.gateway.status(resolved)
         found = await asked_here(services.gateway, status, name)
@@ -271,13 +272,25 @@ async def _gate(services: Services, gate: str, run: str | None) -> OpenGate:
             )
     if not found:
         where = f" in {resolved}" if resolved else ""
+        asked = "" if resolved else await _asked_by(services, gate, waiting.gates)
+        told = f"{gate} is a run, which asks {asked}; name that." if asked else ""
         raise NotFound(
-            f"No open gate {name!r}{where}.", cure="`perdure gates` lists what waits for a person."
+            f"No open gate {name!r}{where}.",
+            cure=told or "`perdure gates` lists what waits for a person.",
         )
     if len(found) > 1:
         named = some_of([f"{item.run}:{item.gate.name}" for item in found])
         raise InvalidInput(f"Several runs have a gate {name}: {named}.", cure="Name one of these.")
     return found[0]
+
+
+async def _asked_by(services: Services, named: str, waiting: Sequence[OpenGate]) -> str:
+    """The open gates of a run that was named in the place of its gate; empty if it has none."""
+    try:
+        run = await services.gateway.resolve(named)
+    except PerdureError:
+        return ""
+    return some_of([f"{item.run}:{item.gate.name}" for item in waiting if item.run == run])
 
 
 def _require_heard(status: RunStatus) -> None:

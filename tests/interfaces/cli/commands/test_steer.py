@@ -166,6 +166,10 @@ def test_answers_that_fit_no_gate(perdure: Installation) -> None:
     assert perdure.run("answer", "g1", "maybe") == 2
     assert "Choose one of: approve, deny." in perdure.err
     assert perdure.run("answer", "g9", "approve") == 4
+    assert "`perdure gates` lists what waits" in perdure.err
+    for run in (RUN, "refine-steel", "@last"):
+        assert perdure.run("answer", run, "approve") == 4
+        assert f"{run} is a run, which asks {RUN}:{NAMED}; name that." in perdure.err
     perdure.gateway.statuses["agent-b-1"] = status(id="agent-b-1", gates=(gate(),))
     assert perdure.run("answer", "g1", "approve") == 2
     assert f"{RUN}:{NAMED}, agent-b-1:{NAMED}" in perdure.err
