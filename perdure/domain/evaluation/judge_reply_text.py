@@ -56,11 +56,12 @@ class Labelled:
 
 @dataclass(slots=True)
 class _Sections:
-    """The entries by label; `strays` are lines under no label that read as findings."""
+    """The entries by label; under no label `strays` read as findings, `asides` may be scores."""
 
     entries: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     unknown: list[str] = field(default_factory=list[str])
     strays: list[str] = field(default_factory=list[str])
+    asides: list[str] = field(default_factory=list[str])
 
 
 def read_labelled(text: str, dimensions: Sequence[str]) -> Labelled | None:
@@ -81,6 +82,13 @@ def read_labelled(text: str, dimensions: Sequence[str]) -> Labelled | None:
         for label in sections.unknown
     ]
     scores = [_or_problem(lines.score(one), problems) for one in sections.entries["scores"]]
+    given = {(one["name"], one["score"]) for one in scores if one}
+    problems += [
+        f"{_short(line)!r} stands under no label, and SCORES gives another score."
+        for line in sections.asides
+        if isinstance(aside := lines.score(line), dict)
+        and (aside["name"], aside["score"]) not in given
+    ]
     findings = [
         _or_problem(lines.finding(one), problems)
         for label in ("findings", "new findings")
@@ -146,6 +154,7 @@ def _sections(text: str, lines: LineReader) -> _Sections:
             continue
         if current is None:
             _outside(found, bare, is_remark=is_remark, label=label)
+            found.asides.append(bare)
         elif current and _continues(raw, bare, bulleted=bulleted, lines=lines):
             current[-1] = f"{current[-1]} {bare}"
         else:

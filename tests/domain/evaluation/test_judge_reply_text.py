@@ -320,10 +320,19 @@ def test_findings_beside_their_score_and_those_of_the_only_dimension_are_placed(
         '{"dimensions": [{"name": "quality", "score": 0.1, "gap": "x"}]}\n'
         '{"dimensions": [{"name": "quality", "score": 1.0}]}',
         '{"dimensions": [{"name": "quality", "score": 1.0}], "findings": [{"severity": "bl',
+        "quality: 0.4\nSCORES:\n- quality: 0.9",
+        "quality: -0.4\nSCORES:\n- quality: 0.9",
+        "SCORES:\n- quality: 0.9\n## Notes\n- quality: 0.4 at first",
     ],
 )
 def test_a_reply_that_says_two_things_is_none(text: str) -> None:
     assert isinstance(read_judgement(text, ONE), BadReply)
+
+
+def test_a_score_that_is_said_before_it_is_given_is_one() -> None:
+    found = read_judgement("My view:\nquality: 0.9, nearly there\nSCORES:\n- quality: 0.9", ONE)
+    assert isinstance(found, Judgement)
+    assert found.scores[0].score == 0.9
 
 
 _WORDS = st.lists(
