@@ -75,7 +75,9 @@ async def test_the_memo_of_a_client_is_its_own(site: Installation, plain: Client
         found = await site.gateway.list(RunFilter(limit=500))
         return next((one for one in found.runs if one.id == run.id), None)
 
-    told = await eventually(row)
+    assert await eventually(row)
+    told = await row()
+    assert told is not None
     assert (told.goal, told.label) == ("Name a fruit.", None)
 
 
