@@ -1,5 +1,6 @@
 """Experiments at Temporal: start, read, pause, stop, resume, add inputs."""
 
+import asyncio
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -47,6 +48,7 @@ from perdure.gateway.temporal_gateway import TemporalGateway
 
 LAST = "@last"
 ASKED = timedelta(seconds=5)
+LOOKS, LOOK_PAUSE_S = 20, 0.1
 KNOWN = 1_000
 
 
@@ -295,7 +297,9 @@ class Experiments:
         await self.stored(id)
         with self.server.translated():
             try:
-                await (await self._handle(id)).signal(name, args=list(given))
+                handle = await self._handle(id)
+                await self._settled(id, handle)
+                await handle.signal(name, args=list(given))
             except RPCError as error:
                 if error.status != RPCStatusCode.NOT_FOUND:
                     raise
@@ -304,6 +308,19 @@ class Experiments:
                     cure=f"Read it with `perdure experiment report {id}`, or go on with "
                     f"`perdure experiment resume {id}`.",
                 ) from None
+
+    async def _settled(self, id: str, handle: WorkflowHandle[object, object]) -> None:
+        """Wait a moment while its row says that it has ended, and its execution has not yet.
+
+        An execution notes its end before it ends: what it is sent in between has no effect. One
+        that was resumed notes that it goes on.
+        """
+        for _ in range(LOOKS):
+            if (await self.stored(id)).state != "ended":
+                return
+            if (await handle.describe()).close_time is not None:
+                return
+            await asyncio.sleep(LOOK_PAUSE_S)
 
     async def _progress(self, id: str) -> Progress | None:
         """The progress that its workflow reports; None if no worker answers."""

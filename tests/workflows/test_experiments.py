@@ -1,6 +1,7 @@
 """Experiments on a real server: each run once, within one budget, through kills and stops."""
 
 import asyncio
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -165,6 +166,20 @@ async def test_a_stopped_experiment_goes_on_where_it_was(lab: Lab) -> None:
     assert len(await lab.runs(id)) == 8
     with pytest.raises(NotAllowed, match="All 8 trials"):
         await lab.experiments.resume(id)
+
+
+async def test_what_is_sent_between_the_note_of_an_end_and_the_end_is_refused(lab: Lab) -> None:
+    slow = better_each_time(delay_s=60)
+    id = await lab.start("exp-noted", "a", arms={"a": {}}, script=slow)
+    await eventually(lambda: lab.runs(id))
+    store = lab.site.parts.stores.experiments()
+    await store.note(id, "ended", reason="stopped", at=datetime.now(UTC))
+    pausing = asyncio.create_task(lab.experiments.pause(id))
+    await asyncio.sleep(0.2)
+    assert not pausing.done()
+    await lab.site.handle(id).terminate("the test")
+    with pytest.raises(NotAllowed, match="has ended"):
+        await pausing
 
 
 async def test_stop_now_stops_the_runs_too(lab: Lab) -> None:
