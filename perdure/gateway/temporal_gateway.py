@@ -369,7 +369,6 @@ async def _look(execution: WorkflowExecution) -> ExecutionInfo:
         started_at=execution.start_time,
         closed_at=execution.close_time,
         facts=facts,
-        # Other clients may keep what they like under the same names; a goal is a text.
         memo={name: value for name, value in memo.items() if isinstance(value, str)},
         parent=execution.parent_id,
         trouble=None if ending else listed_trouble(execution),
@@ -378,7 +377,7 @@ async def _look(execution: WorkflowExecution) -> ExecutionInfo:
 
 
 async def _memo(execution: WorkflowExecution) -> Mapping[str, object]:
-    """The memo of a run; one that cannot be decrypted must not make a whole list fail."""
+    """The memo of a run, perhaps a client's own; a sealed one must not make a whole list fail."""
     try:
         return await execution.memo()
     except (KeyError, PerdureError):
