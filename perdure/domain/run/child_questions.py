@@ -82,7 +82,7 @@ class Forwarded(FrozenModel):
 
 def question_of(run: str, gate: Gate) -> Question:
     """The report of an open gate to the run above."""
-    choices = tuple(choice[:CHOICE_CHARACTERS] for choice in gate.choices[:MOST_CHOICES])
+    choices = tuple(clipped(choice, CHOICE_CHARACTERS) for choice in gate.choices[:MOST_CHOICES])
     return Question(
         run=run,
         gate=gate.name,
@@ -165,9 +165,23 @@ def refused_below(found: Sequence[Question], message: Answer) -> str | None:
         listed = ", ".join(question.key for question in found)
         return f"several runs below have a gate {message.gate!r}: {listed}; name one of these"
     (question,) = found
-    if message.choice is not None and question.choices and message.choice not in question.choices:
-        return f"{question.key}: {message.choice!r} is not one of {', '.join(question.choices)}"
+    if message.choice is not None and (why := _unlisted(message.choice, question)):
+        return f"{question.key}: {why}"
     bound = read_name(message.gate.rpartition(":")[2]).begins or message.args_hash
     if question.kind == "tool_approval" and message.choice == APPROVE and not bound:
         return f"{question.key}: an approval names what it approves, the gate as {question.gate}"
+    return None
+
+
+def _unlisted(choice: str, question: Question) -> str | None:
+    """Why no choice of the question can be the one given, or None."""
+    told = question.choices
+    # Of many choices only the first were told, of a long one its beginning; the child knows all.
+    if told and len(told) < MOST_CHOICES and clipped(choice, CHOICE_CHARACTERS) not in told:
+        return f"{choice!r} is not one of {', '.join(told)}"
+    if choice in told and len(choice) == CHOICE_CHARACTERS and choice.endswith("…"):
+        return (
+            f"{choice!r} is the beginning of a choice; give the whole one, which "
+            f"`perdure gates {question.run}` shows"
+        )
     return None
