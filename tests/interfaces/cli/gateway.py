@@ -20,6 +20,7 @@ from perdure.domain.run.result import RunResult
 from perdure.domain.run.status import RunStatus
 from perdure.domain.specs import Spec
 from perdure.domain.turns.records import IterationRecord
+from perdure.gateway.run_list import MAX_LIMIT
 from perdure.gateway.types import (
     BulkReport,
     FailingRuns,
@@ -208,7 +209,11 @@ class MemoryGateway:
             RunRow(id=item.id, kind=item.kind, goal=item.goal, lifecycle=item.lifecycle)
             for item in self.statuses.values()
         ]
-        return RunPage(runs=tuple(rows))
+        wanted = wanted or RunFilter()
+        first = int(wanted.cursor or 0)
+        behind = first + min(wanted.limit, MAX_LIMIT)
+        cursor = str(behind) if behind < len(rows) else None
+        return RunPage(runs=tuple(rows[first:behind]), cursor=cursor)
 
     async def resolve(self, name: str) -> str:
         if name == "@last":

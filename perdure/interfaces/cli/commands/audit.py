@@ -11,7 +11,7 @@ from rich.text import Text
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.problems import did_you_mean
 from perdure.domain.run.audit import Action, AuditEntry, AuditFilter, Outcome
-from perdure.interfaces.cli.commands.parameters import Given
+from perdure.interfaces.cli.commands.parameters import MOST_LISTED, Given, Limit
 from perdure.interfaces.cli.commands.patterns import interval_of
 from perdure.interfaces.cli.views.layout import BAD, GOOD, WARN, line, table
 from perdure.interfaces.formatting import ago, one_line
@@ -39,7 +39,6 @@ def _about(entry: AuditEntry) -> str:
 
 ACTIONS: tuple[Action, ...] = get_args(Action)
 USUAL = 100
-MOST = 1_000_000
 LONGEST = timedelta(days=36_500)
 
 
@@ -50,7 +49,7 @@ async def audit(
     action: str | None = None,
     outcome: Annotated[Outcome | None, Parameter(show_choices=True)] = None,
     since: str | None = None,
-    limit: int | None = None,
+    limit: Limit | None = None,
     jsonl: bool = False,
     session: Given,
 ) -> None:
@@ -69,9 +68,7 @@ async def audit(
         jsonl: Print each entry as a line of JSON, the oldest first, to keep them elsewhere.
     """
     chosen = None if action is None else _action(action)
-    most = limit if limit is not None else MOST if jsonl else USUAL
-    if not 1 <= most <= MOST:
-        raise InvalidInput(f"--limit {limit} is out of range.", cure=f"Give 1 to {MOST}.")
+    most = limit if limit is not None else MOST_LISTED if jsonl else USUAL
     after = None if since is None else _since(since, session.context.now())
     async with session.connected() as services:
         whole = None if run is None else await services.gateway.resolve(run)

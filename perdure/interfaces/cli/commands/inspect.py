@@ -11,8 +11,9 @@ from perdure.domain.evaluation.outcomes import Lifecycle, Outcome
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.run.control import Phase
 from perdure.domain.run.result import exit_code
-from perdure.gateway.types import RunFilter
-from perdure.interfaces.cli.commands.parameters import Given, Kind, OneRun
+from perdure.gateway.run_list import MAX_LIMIT
+from perdure.gateway.types import RunFilter, RunPage
+from perdure.interfaces.cli.commands.parameters import Given, Kind, Limit, OneRun
 from perdure.interfaces.cli.follow import show_result
 from perdure.interfaces.cli.session import LAST, Session
 from perdure.interfaces.cli.views.costs import costs_view, spending_view
@@ -22,6 +23,7 @@ from perdure.interfaces.cli.views.layout import heading, line, stack
 from perdure.interfaces.cli.views.runs import runs_view
 from perdure.interfaces.cli.views.status import moved_on, status_view
 from perdure.interfaces.explanation import Explanation, explain_run
+from perdure.interfaces.gateways import RunGateway
 from perdure.interfaces.run_tree import in_full, open_gates, tree_below
 from perdure.interfaces.spending import csv_text, everything, period_of, spending
 
@@ -93,7 +95,7 @@ async def list_runs(
     outcome: Outcome | None = None,
     phase: Phase | None = None,
     root: str | None = None,
-    limit: int = 20,
+    limit: Limit = 20,
     cursor: str | None = None,
     session: Given,
 ) -> None:
@@ -120,8 +122,22 @@ async def list_runs(
         cursor=cursor,
     )
     async with session.connected() as services:
-        page = await services.gateway.list(wanted)
+        page = await _pages(services.gateway, wanted)
         session.output.show(runs_view(page, session.context.now()), page)
+
+
+async def _pages(gateway: RunGateway, wanted: RunFilter) -> RunPage:
+    """As many pages as the limit takes."""
+    page = await gateway.list(wanted)
+    for _ in range((wanted.limit - 1) // MAX_LIMIT):
+        if page.cursor is None:
+            break
+        left = {"limit": wanted.limit - len(page.runs), "cursor": page.cursor}
+        following = await gateway.list(wanted.model_copy(update=left))
+        page = following.model_copy(
+            update={"runs": (*page.runs, *following.runs), "note": page.note}
+        )
+    return page
 
 
 async def gates(

@@ -13,7 +13,7 @@ from perdure.domain.memory.ranking import rank
 from perdure.domain.memory.store import MemoryStore
 from perdure.domain.memory.tokenizer import question
 from perdure.interfaces import skill_approval
-from perdure.interfaces.cli.commands.parameters import Given
+from perdure.interfaces.cli.commands.parameters import Given, Limit
 from perdure.interfaces.cli.session import Session
 from perdure.interfaces.cli.views.layout import GOOD, line
 from perdure.interfaces.cli.views.memory import (
@@ -44,7 +44,7 @@ skills_app = App(
 @memory_app.default
 @memory_app.command(name="list")
 async def list_memory(
-    *, kind: Kind | None = None, category: str | None = None, limit: int = 50, session: Given
+    *, kind: Kind | None = None, category: str | None = None, limit: Limit = 50, session: Given
 ) -> None:
     """List the entries, newest first.
 
@@ -63,7 +63,7 @@ async def list_memory(
 
 @memory_app.command
 async def search(
-    text: str, /, *, kind: Kind | None = None, limit: int = 10, session: Given
+    text: str, /, *, kind: Kind | None = None, limit: Limit = 10, session: Given
 ) -> None:
     """Show what memory would tell a task, best first.
 

@@ -10,13 +10,12 @@ from rich.text import Text
 
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.run.notices import Notice, NoticeState
-from perdure.interfaces.cli.commands.parameters import Given
+from perdure.interfaces.cli.commands.parameters import Given, Limit
 from perdure.interfaces.cli.views.layout import BAD, GOOD, WARN, line, table
 from perdure.interfaces.formatting import ago, one_line
 from perdure.interfaces.notices import send_again
 
 NoticeIds = Annotated[tuple[str, ...], Parameter(name="ID", negative=())]
-MOST = 10_000
 _STYLES = {"delivered": GOOD, "dead": BAD, "waiting": WARN}
 notices_app = App(
     name="notices",
@@ -28,7 +27,7 @@ notices_app = App(
 @notices_app.default
 @notices_app.command(name="list")
 async def list_notices(
-    *, state: NoticeState | None = None, limit: int = 100, session: Given
+    *, state: NoticeState | None = None, limit: Limit = 100, session: Given
 ) -> None:
     """List notices, the newest first.
 
@@ -36,8 +35,6 @@ async def list_notices(
         state: Only those that wait to be tried again, were delivered, or are dead.
         limit: Most notices.
     """
-    if not 1 <= limit <= MOST:
-        raise InvalidInput(f"--limit {limit} is out of range.", cure=f"Give 1 to {MOST}.")
     async with session.connected() as services:
         found = await services.notices().notices(state, limit=limit)
     data = {"type": "notices", "notices": [one.model_dump(mode="json") for one in found]}

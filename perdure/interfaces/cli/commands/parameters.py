@@ -5,6 +5,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
+from cyclopts.validators import Number
 from pydantic import JsonValue
 
 from perdure.domain.budget.envelope import BudgetLimits
@@ -19,6 +20,8 @@ Given = Annotated[Session, Parameter(parse=False)]
 OneRun = Annotated[str, Parameter(name="ID")]
 Plugins = Annotated[tuple[str, ...], Parameter(name="--plugin", negative="")]
 Ids = Annotated[str, Parameter(name="ID")]
+MOST_LISTED = 1_000_000
+Limit = Annotated[int, Parameter(validator=Number(gte=1, lte=MOST_LISTED))]
 
 
 Limits = Annotated[tuple[str, ...], Parameter(name="--budget", negative="")]

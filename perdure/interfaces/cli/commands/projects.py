@@ -6,7 +6,7 @@ from cyclopts import App
 
 from perdure.domain.foundation.errors import NotFound
 from perdure.domain.projects.records import Reach, Session, stable_id
-from perdure.interfaces.cli.commands.parameters import Given, OneRun
+from perdure.interfaces.cli.commands.parameters import Given, Limit, OneRun
 from perdure.interfaces.cli.session import LAST
 from perdure.interfaces.cli.views.layout import GOOD, line
 from perdure.interfaces.cli.views.projects import (
@@ -29,7 +29,7 @@ projects_app = App(
 
 @sessions_app.default
 @sessions_app.command(name="list")
-async def list_sessions(*, limit: int = SHOWN, session: Given) -> None:
+async def list_sessions(*, limit: Limit = SHOWN, session: Given) -> None:
     """Sessions, the newest first.
 
     Args:
@@ -70,7 +70,7 @@ async def close(name: str, /, *, session: Given) -> None:
 
 @projects_app.default
 @projects_app.command(name="list")
-async def list_projects(*, limit: int = SHOWN, session: Given) -> None:
+async def list_projects(*, limit: Limit = SHOWN, session: Given) -> None:
     """Projects, the newest first.
 
     Args:

@@ -57,7 +57,7 @@ def test_a_list_of_tokens_tells_when_each_was_used(world: Installation) -> None:
     [
         (("--action", "logins"), "Did you mean login"),
         (("--since", "soon"), "--since"),
-        (("--limit", "0"), "--limit 0"),
+        (("--limit", "0"), 'Invalid value "0" for --limit'),
     ],
     ids=["an action", "a time", "a limit"],
 )

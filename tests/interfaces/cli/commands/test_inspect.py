@@ -86,6 +86,30 @@ def test_list_passes_its_filters_on(perdure: Installation) -> None:
     assert "sleeping" in perdure.err
 
 
+@pytest.mark.parametrize(("limit", "shown"), [(3, 3), (500, 500), (1_100, 1_100), (5_000, 1_234)])
+def test_a_list_has_as_many_runs_as_its_limit(
+    perdure: Installation, limit: int, shown: int
+) -> None:
+    ids = [f"agent-many-{number:04}" for number in range(1_234)]
+    perdure.gateway.statuses = {run: status(id=run) for run in ids}
+    assert perdure.run("list", "--limit", str(limit), "--json") == 0
+    page = json.loads(perdure.out)
+    assert [row["id"] for row in page["runs"]] == ids[:shown]
+    assert (page.get("cursor") is None) == (shown == len(ids))
+
+
+@pytest.mark.parametrize("limit", ["0", "-3", "1000001"])
+@pytest.mark.parametrize(
+    "listing",
+    ["list", "sessions", "projects", "notices", "memory list", "memory search tea", "audit"],
+)
+def test_a_limit_that_lists_nothing_is_refused(
+    perdure: Installation, listing: str, limit: str
+) -> None:
+    assert perdure.run(*listing.split(), "--limit", limit) == 2
+    assert f'Invalid value "{limit}" for --limit' in perdure.err
+
+
 def test_gates_say_how_to_answer(perdure: Installation) -> None:
     perdure.gateway.statuses[RUN] = status(gates=(gate(),))
     assert perdure.run("gates") == 0
