@@ -1,7 +1,6 @@
 """`python -m benchmarks`: measure side by side, show the tables, and write them down."""
 
 import argparse
-import asyncio
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,6 +9,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table as Shown
 
+from benchmarks.interruption import run
 from benchmarks.measurement import IDS, QUICK, Plan, measure, write
 from benchmarks.pairing import Disagreement
 from benchmarks.report import Report, tables
@@ -70,9 +70,7 @@ def main(arguments: Sequence[str]) -> int:
     # Into a file or a pipe the tables go at their full width.
     console = Console() if sys.stdout.isatty() else Console(width=WIDTH)
     try:
-        report = asyncio.run(
-            measure(plan, on_run=console.print, on_part=lambda part: write(part, folder))
-        )
+        report = run(measure(plan, on_run=console.print, on_part=lambda part: write(part, folder)))
     except Disagreement as error:
         Console(stderr=True).print(str(error))
         return 1

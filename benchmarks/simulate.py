@@ -28,6 +28,7 @@ from temporalio.api.enums.v1 import EventType
 
 from benchmarks.baselines import Order
 from benchmarks.day import TABLES, KeptRun, Need, measured, own_blobs, predicted, renamed
+from benchmarks.interruption import run
 from benchmarks.sides import PERDURE, Played
 from benchmarks.site import Site, site
 from perdure.adapters.stores.figures import SqlFigures
@@ -361,7 +362,7 @@ def main() -> None:
     parser.add_argument("--measure", action="store_true", help="only what a run and a turn cost")
     given = parser.parse_args()
     runs = 0 if given.measure else max(1, round(DAY_RUNS * given.share))
-    print(asyncio.run(simulate(runs=runs, turns=given.turns)))
+    print(run(simulate(runs=runs, turns=given.turns)))
 
 
 if __name__ == "__main__":
