@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from perdure.gateway.retry import Retrying
 
 AT_ONCE = 8
+ENDED_MEANWHILE = "the run has ended meanwhile"
 STALE_NOTE = "Runs started in the last seconds may be missing; ask again to be sure."
 
 
@@ -153,6 +154,10 @@ class Steering:
         """Send a verb to one run of a list; None, or why it was not taken."""
         try:
             return await many.ask(lambda: self._if_open(run, message))
+        except NoReadyWorker as silent:
+            # A busy worker may take a message, a stop above all, after the wait for its answer.
+            look = await self._server.look(run)
+            return silent.message if look is None or look.open else ENDED_MEANWHILE
         except PerdureError as error:
             return error.message
 
@@ -160,7 +165,7 @@ class Steering:
         """The list may be seconds old, so look at the run first."""
         look = await self._server.look(run)
         if look is None or not look.open:
-            return "the run has ended meanwhile"
+            return ENDED_MEANWHILE
         if (later := begins_later(look, self._now())) is not None:
             # A message would end the delay.
             return f"{later}; a message to it alone begins it now"

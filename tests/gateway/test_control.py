@@ -2,7 +2,17 @@ import pytest
 from waiting import eventually
 
 from perdure.domain.foundation.errors import InvalidInput, NoReadyWorker, NotAllowed, NotFound
-from perdure.domain.run.messages import AddInput, Amend, Answer, Pause, Resume, Stop
+from perdure.domain.run.messages import (
+    AddInput,
+    Amend,
+    Answer,
+    AnyMessage,
+    Pause,
+    Receipt,
+    Resume,
+    Stop,
+)
+from perdure.gateway.temporal_gateway import TemporalGateway
 from tests.gateway.tiny import Site, row, spec
 
 
@@ -95,6 +105,33 @@ async def test_a_verb_on_all_runs_of_a_kind_reaches_each(site: Site) -> None:
 
     await eventually(listed)
     assert (await site.gateway.verb_all(AddInput(text="x"), kind="roles")).matched == 0
+
+
+async def test_a_run_whose_answer_came_too_late_is_not_told_as_silent(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await site.work()
+    run, other = [await site.gateway.start(spec()) for _ in range(2)]
+    update = TemporalGateway.update
+
+    async def late(
+        server: TemporalGateway, sent_to: str, verb: str, message: AnyMessage
+    ) -> Receipt:
+        if sent_to == run:
+            await update(server, sent_to, verb, message)
+            await site.gateway.result(run)
+        raise NoReadyWorker("No worker answers.")
+
+    async def listed() -> bool:
+        found = [await site.gateway.verb_all(AddInput(text="x"), root=one) for one in (run, other)]
+        return all(report.matched for report in found)
+
+    await eventually(listed)
+    monkeypatch.setattr(TemporalGateway, "update", late)
+    stopped = await site.gateway.verb_all(Stop(), root=run)
+    unheard = await site.gateway.verb_all(Stop(), root=other)
+    assert stopped.refused == {run: "the run has ended meanwhile"}
+    assert unheard.refused == {other: "No worker answers."}
 
 
 @pytest.mark.long
