@@ -72,9 +72,9 @@ class Plan:
     replay_turns: int = 300
     crowds: tuple[tuple[int, int], ...] = ((10, 10), (50, 4), (200, 2))
     crowd_pairs: int = 3
-    memory_loops: int = 100
-    early_turns: int = 3
-    late_turns: int = 15
+    memory_loops: int = 25
+    early_turns: int = 50
+    late_turns: int = 100
     tenant_loops: int = 500
     tenant_runs: int = 5
     heartbeat_s: float = 2
@@ -96,9 +96,9 @@ QUICK = Plan(
     replay_turns=170,
     crowds=((10, 4), (50, 2), (200, 1)),
     crowd_pairs=1,
-    memory_loops=30,
-    early_turns=2,
-    late_turns=8,
+    memory_loops=10,
+    early_turns=20,
+    late_turns=30,
     tenant_loops=150,
     tenant_runs=3,
 )

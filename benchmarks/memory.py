@@ -1,4 +1,8 @@
-"""B6: the memory of a loop that waits in the worker's cache, early and late in its life."""
+"""B6: the memory of a loop that waits in the worker's cache, early and late in its life.
+
+A loop keeps its newest events and records in memory. So it grows for its first twenty turns or so,
+and is measured after that.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -57,7 +61,7 @@ async def measure_memory(
     found: list[Kept] = []
     for side in SIDES:
         on_run(f"B6: {loops} waiting loops of {side.name}, after {early} and {late} turns")
-        await _grown(site, side, "warm", loops=WARM_LOOPS, turns=late)
+        await _grown(site, side, "warm", loops=WARM_LOOPS, turns=early)
         after_few = await _grown(site, side, "early", loops=loops, turns=early)
         after_many = await _grown(site, side, "late", loops=loops, turns=late)
         found.append(Kept(side=side.name, early_kib=after_few, late_kib=after_many))

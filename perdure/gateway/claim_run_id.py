@@ -17,8 +17,9 @@ from perdure.domain.foundation.names import RESERVED_IDS
 from perdure.domain.foundation.tolerance import read_stored
 from perdure.domain.ports import RecordStore
 from perdure.domain.run.status import RunStatus, StoredRun
+from perdure.gateway.execution_info import ExecutionInfo
 from perdure.gateway.namespaces import elsewhere
-from perdure.gateway.temporal_gateway import ExecutionInfo, TemporalGateway
+from perdure.gateway.temporal_gateway import TemporalGateway
 
 # Colons are allowed because Temporal's schedules append the time to ids.
 _USABLE = re.compile(r"(?=.*[A-Za-z0-9])[A-Za-z0-9._:@+=-]{1,120}")

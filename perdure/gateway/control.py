@@ -32,9 +32,10 @@ from perdure.domain.run.messages import (
 )
 from perdure.gateway.ask_many import AskMany, Present
 from perdure.gateway.error_mapping import unknown_run
+from perdure.gateway.execution_info import ExecutionInfo
 from perdure.gateway.namespaces import elsewhere, not_here
 from perdure.gateway.server_pauses import PAUSED_THERE
-from perdure.gateway.temporal_gateway import ExecutionInfo, TemporalGateway
+from perdure.gateway.temporal_gateway import TemporalGateway
 from perdure.gateway.types import BulkReport
 from perdure.gateway.visibility import OURS, begins_later, every, quoted, unopened
 

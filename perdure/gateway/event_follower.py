@@ -13,10 +13,11 @@ from perdure.domain.run.events import Event
 from perdure.domain.run.messages import EventsQuery
 from perdure.gateway.diagnostics import STORE, STORE_BACK
 from perdure.gateway.error_mapping import unknown_run
+from perdure.gateway.execution_info import ExecutionInfo
 from perdure.gateway.namespaces import elsewhere, not_here
 from perdure.gateway.nudges import Nudges
 from perdure.gateway.stored_status import stored_status, torn_status
-from perdure.gateway.temporal_gateway import ExecutionInfo, TemporalGateway
+from perdure.gateway.temporal_gateway import TemporalGateway
 from perdure.gateway.types import Waits
 
 # Shorter than the ten seconds for which the client retries a call by itself.

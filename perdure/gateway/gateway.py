@@ -26,7 +26,8 @@ from perdure.gateway.claim_run_id import checked_id
 from perdure.gateway.parts import GatewayParts
 from perdure.gateway.project_assignment import as_it_is
 from perdure.gateway.repair import WhyNot, nothing_known
-from perdure.gateway.temporal_gateway import Connect, Prepare
+from perdure.gateway.server_connection import Connect
+from perdure.gateway.temporal_gateway import Prepare
 from perdure.gateway.types import (
     BulkReport,
     FailingRuns,

@@ -10,9 +10,10 @@ from perdure.domain.foundation.names import OPEN_EXECUTION, loops_queue
 from perdure.domain.ports import RecordStore
 from perdure.domain.run.gates import Gate
 from perdure.gateway.ask_many import AskMany, Present
+from perdure.gateway.execution_info import ExecutionInfo
 from perdure.gateway.run_words import with_words
 from perdure.gateway.server_pauses import PAUSED_THERE
-from perdure.gateway.temporal_gateway import ExecutionInfo, TemporalGateway
+from perdure.gateway.temporal_gateway import TemporalGateway
 from perdure.gateway.types import OpenGate, OpenGates
 from perdure.gateway.visibility import OURS, every, quoted
 

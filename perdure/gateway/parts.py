@@ -16,7 +16,8 @@ from perdure.domain.foundation.errors import PerdureError
 from perdure.domain.ports import BlobStore, RecordStore
 from perdure.domain.run.audit import VerbAudit
 from perdure.gateway.repair import WhyNot
-from perdure.gateway.temporal_gateway import Connect, Prepare, TemporalGateway
+from perdure.gateway.server_connection import Connect
+from perdure.gateway.temporal_gateway import Prepare, TemporalGateway
 from perdure.gateway.types import InstallationInfo, QueueState, ResolveModels, SettleRun, Waits
 
 if TYPE_CHECKING:

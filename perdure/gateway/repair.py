@@ -27,8 +27,9 @@ from temporalio.client import WorkflowHistory
 
 from perdure.domain.foundation.errors import NotAllowed, NotFound, PerdureError
 from perdure.gateway.diagnostics import FAILING, UNKNOWN_TYPE, lost_value
+from perdure.gateway.execution_info import ExecutionInfo
 from perdure.gateway.repeated_steps import RepeatedStep, repeated_steps
-from perdure.gateway.temporal_gateway import ExecutionInfo, TemporalGateway
+from perdure.gateway.temporal_gateway import TemporalGateway
 from perdure.gateway.types import Repaired
 
 # Returns why a history (JSON) of the named run does not replay; None if it does.

@@ -21,8 +21,9 @@ from perdure.domain.foundation.names import COLLECTION_WORKFLOW, MINING_WORKFLOW
 from perdure.domain.ports import RecordStore
 from perdure.domain.retention.erasure import Tombstone
 from perdure.gateway.error_mapping import unknown_run
+from perdure.gateway.execution_info import ExecutionInfo
 from perdure.gateway.namespaces import elsewhere, in_namespace
-from perdure.gateway.temporal_gateway import ExecutionInfo, TemporalGateway
+from perdure.gateway.temporal_gateway import TemporalGateway
 from perdure.gateway.types import Retained
 from perdure.gateway.visibility import every, quoted
 

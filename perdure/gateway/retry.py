@@ -32,11 +32,12 @@ from perdure.domain.run.status import RunStatus, StoredRun
 from perdure.domain.specs import Spec
 from perdure.domain.turns.settings import resolve
 from perdure.gateway.error_mapping import unknown_run
+from perdure.gateway.execution_info import ExecutionInfo
 from perdure.gateway.namespaces import elsewhere, known_there, not_here
 from perdure.gateway.saved_states import StoredStates
 from perdure.gateway.start import Starter, order_of
 from perdure.gateway.stored_status import first_status, torn_lifecycle
-from perdure.gateway.temporal_gateway import ExecutionInfo, TemporalGateway
+from perdure.gateway.temporal_gateway import TemporalGateway
 
 MOST_CHILDREN = 10_000
 HAD_EFFECT = "had its effect"

@@ -14,9 +14,10 @@ from perdure.domain.foundation.names import loops_queue
 from perdure.domain.ports import RecordStore
 from perdure.domain.run.child_runs import is_below
 from perdure.domain.run.status import StoredRun
+from perdure.gateway.execution_info import ExecutionInfo
 from perdure.gateway.namespaces import elsewhere
 from perdure.gateway.run_words import with_progress, with_words
-from perdure.gateway.temporal_gateway import ExecutionInfo, TemporalGateway
+from perdure.gateway.temporal_gateway import TemporalGateway
 from perdure.gateway.types import InstallationInfo, RunFilter, RunPage, RunRow
 from perdure.gateway.visibility import (
     ONE_EACH,

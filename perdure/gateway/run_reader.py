@@ -25,6 +25,7 @@ from perdure.domain.run.take_over import reopened
 from perdure.domain.turns.records import IterationRecord
 from perdure.gateway.accounting import known_sentence, result_with_books, with_books
 from perdure.gateway.dispatch import DISPATCHED, PENDING, dispatch_of
+from perdure.gateway.execution_info import ExecutionInfo
 from perdure.gateway.namespaces import elsewhere, not_here, told_elsewhere
 from perdure.gateway.open_task import REFUSED
 from perdure.gateway.stored_status import (
@@ -35,7 +36,7 @@ from perdure.gateway.stored_status import (
     torn_result,
     torn_status,
 )
-from perdure.gateway.temporal_gateway import Ended, ExecutionInfo, TemporalGateway
+from perdure.gateway.temporal_gateway import Ended, TemporalGateway
 from perdure.gateway.visibility import begins_later
 from perdure.gateway.worker_probe import queue_limit
 

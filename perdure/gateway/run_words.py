@@ -12,7 +12,7 @@ from perdure.domain.foundation.errors import StoreAway
 from perdure.domain.foundation.names import MEMO_GOAL_CHARACTERS
 from perdure.domain.ports import RecordStore
 from perdure.domain.run.status import RunWords
-from perdure.gateway.temporal_gateway import ExecutionInfo
+from perdure.gateway.execution_info import ExecutionInfo
 from perdure.gateway.types import RunRow
 
 GOAL = "goal"

@@ -25,7 +25,7 @@ from perdure.domain.run.status_views import metadata_of, stage_results
 from perdure.domain.specs import Spec
 from perdure.domain.turns.records import IterationRecord
 from perdure.gateway.dispatch import PENDING
-from perdure.gateway.temporal_gateway import ExecutionInfo
+from perdure.gateway.execution_info import ExecutionInfo
 
 NO_WORKER = "No worker answers; this is what store and server know."
 NEVER_STARTED = "The server does not know this run: it was never started, or its history is gone."

@@ -12,7 +12,8 @@ from perdure.domain.evaluation.outcomes import lifecycle
 from perdure.domain.ports import RecordStore
 from perdure.domain.run.result import RunResult
 from perdure.domain.run.status import StoredRun
-from perdure.gateway.temporal_gateway import ExecutionInfo, TemporalGateway
+from perdure.gateway.execution_info import ExecutionInfo
+from perdure.gateway.temporal_gateway import TemporalGateway
 
 TORN = frozenset({"terminated", "timed_out", "canceled", "failed"})
 KEPT_RECORDS = 20  # as many as the result of a run that ended by itself has; the store has all

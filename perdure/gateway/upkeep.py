@@ -33,8 +33,9 @@ from perdure.domain.foundation.names import (
 from perdure.domain.memory.patterns import MineReport, MiningInput
 from perdure.domain.ports import RecordStore
 from perdure.domain.retention.messages import CollectionInput
+from perdure.gateway.execution_info import ExecutionInfo
 from perdure.gateway.readiness import Readiness
-from perdure.gateway.temporal_gateway import ExecutionInfo, TemporalGateway
+from perdure.gateway.temporal_gateway import TemporalGateway
 from perdure.gateway.types import QueueState, UpkeepOutcome, UpkeepSchedule, worker_command
 
 SHORTEST = timedelta(minutes=1)

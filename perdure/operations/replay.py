@@ -34,7 +34,7 @@ from perdure.adapters.temporal.data_converter import data_converter
 from perdure.domain.foundation.errors import InvalidInput, PerdureError
 from perdure.domain.foundation.names import is_loops_queue
 from perdure.domain.ports import BlobStore
-from perdure.gateway.temporal_gateway import pause_at_exit
+from perdure.gateway.server_connection import pause_at_exit
 from perdure.interfaces.services import Replayed
 from perdure.workflows.registry import TASK_STARTS, WORKFLOWS, workflow_runner
 

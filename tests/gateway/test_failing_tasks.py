@@ -5,7 +5,8 @@ from waiting import eventually
 
 from perdure.domain.foundation.errors import InvalidInput, NotAllowed
 from perdure.gateway.diagnostics import REPORTED
-from perdure.gateway.temporal_gateway import ExecutionInfo, TemporalGateway
+from perdure.gateway.execution_info import ExecutionInfo
+from perdure.gateway.temporal_gateway import TemporalGateway
 from perdure.gateway.types import FailingRun, FailingRuns
 from tests.gateway.tiny import Site, spec
 

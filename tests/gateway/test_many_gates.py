@@ -10,8 +10,9 @@ from perdure.domain.foundation.errors import NoReadyWorker
 from perdure.domain.ports import RecordStore
 from perdure.domain.run.gates import Gate
 from perdure.domain.run.status import RunWords
+from perdure.gateway.execution_info import ExecutionInfo
 from perdure.gateway.open_gates import AT_ONCE, GateReader
-from perdure.gateway.temporal_gateway import ExecutionInfo, TemporalGateway
+from perdure.gateway.temporal_gateway import TemporalGateway
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 MANY = 500

@@ -7,8 +7,8 @@ import pytest
 
 from perdure.domain.foundation.errors import StoreAway
 from perdure.domain.run.status import RunWords
+from perdure.gateway.execution_info import SEALED_GOAL, ExecutionInfo
 from perdure.gateway.run_words import with_words
-from perdure.gateway.temporal_gateway import SEALED_GOAL, ExecutionInfo
 
 
 def execution(memo: Mapping[str, str]) -> ExecutionInfo:

@@ -21,7 +21,8 @@ from perdure.adapters.temporal.data_converter import data_converter
 from perdure.adapters.temporal.encryption_keys import encryption_keys
 from perdure.domain.run.messages import Answer
 from perdure.domain.run.status import RunStatus
-from perdure.gateway.temporal_gateway import SEALED_GOAL, TemporalGateway
+from perdure.gateway.execution_info import SEALED_GOAL
+from perdure.gateway.temporal_gateway import TemporalGateway
 from perdure.operations.replay import replay
 
 SECRET = "zanzibar"
