@@ -1,8 +1,6 @@
 """What keeps an open run from making progress, according to the server."""
 
-import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from temporalio.api.common.v1 import WorkflowExecution as ExecutionName
@@ -23,9 +21,9 @@ from temporalio.client import Client, WorkflowExecution, WorkflowExecutionDescri
 from temporalio.common import SearchAttributeKey
 from temporalio.converter import DataConverter
 
-from perdure.domain.foundation.names import SEARCH_ATTRIBUTES, retyping_commands
 from perdure.domain.foundation.plain_text import said_in_words
 from perdure.gateway.dispatch import lies_long
+from perdure.gateway.run_problem import FAILING, RunProblem, known_cause
 from perdure.gateway.server_pauses import (
     PAUSED_THERE,
     PAUSES,
@@ -44,27 +42,10 @@ from perdure.gateway.store_waits import (
 )
 
 REPORTED = "TemporalReportedProblems"
-FAILING = "code: "
 STORE = "store"
 STORE_BACK = "the store answers again, and the run goes on"
 TOO_SLOW = "the worker did not finish a task in time"
-UNKNOWN_TYPE = "no worker on its queue knows the workflow type"
-# The words of the SDK's worker.
-_UNKNOWN_TYPE = re.compile(
-    r"workflow class (\S+) is not registered on this worker, available workflows: (.+)",
-    re.IGNORECASE | re.DOTALL,
-)
 _UNDECODED = "Failed decoding arguments"  # the SDK's words; the reason is in the cause
-# Our worker's words for a large value of a history whose blob is missing.
-_LOST = re.compile(r"kept elsewhere, and is not there: The blob (\S+) is not in this store")
-# The server's words for a search attribute that somebody removed from the namespace.
-_LACKING = re.compile(
-    r"namespace (\S+) has no mapping defined for search attribute (\w+)", re.IGNORECASE
-)
-# The server's words for one that has another type than what the run writes.
-_MISTYPED = re.compile(r"invalid value for search attribute (\w+) of type (\w+)", re.IGNORECASE)
-# Our codec's words for a value of somebody who has no key.
-_UNSEALED = "came unencrypted although a key is set"
 NEWEST_EVENTS = 20
 NEWEST_STEPS = 200  # enough: a run that waits for its store schedules few steps more
 CERTAIN_ATTEMPTS = 3  # a workflow task that failed so often did not fail by accident
@@ -89,26 +70,6 @@ _TIMEOUTS = {
     TimeoutType.TIMEOUT_TYPE_SCHEDULE_TO_START: "no worker took it in time",
     TimeoutType.TIMEOUT_TYPE_SCHEDULE_TO_CLOSE: "it took too long",
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunProblem:
-    """What keeps a run from making progress.
-
-    Args:
-        mark: identifies the problem; a new attempt of a step is a new problem.
-        found: what is wrong, for people.
-        cure: what to do, if somebody has to do something.
-    """
-
-    mark: str
-    found: str
-    cure: str = ""
-
-    @property
-    def text(self) -> str:
-        """What was found, and what to do."""
-        return f"{self.found} {self.cure}".strip()
 
 
 async def trouble_of(
@@ -229,82 +190,11 @@ def failing_code(
         why = "why is in the worker's log"  # newer events hide the one with the reason
     if why is None:
         return None
-    unknown = _UNKNOWN_TYPE.search(why)
-    if unknown is not None:
-        return _of_unknown_type(run, *unknown.groups())
-    lost = lost_value(why)
-    if lost is not None:
-        return _of_lost_value(run, lost)
-    lacking = _LACKING.search(why)
-    if lacking is not None and lacking[2] in SEARCH_ATTRIBUTES:
-        return _of_lacking_attribute(*lacking.groups())
-    mistyped = _MISTYPED.search(why)
-    if mistyped is not None and mistyped[1] in SEARCH_ATTRIBUTES:
-        return _of_mistyped_attribute(namespace, *mistyped.groups())
-    if _UNSEALED in why:
-        return _of_unsealed_value(run)
-    return RunProblem(
+    return known_cause(why, run=run, namespace=namespace) or RunProblem(
         mark=f"{FAILING}{why}",
         found=f"the run cannot go on: its code failed in the worker ({why}); attempt {attempt} "
         "follows, and the run is not lost.",
         cure=f"Read `perdure logs worker`; if it stays so: `perdure repair {run}`.",
-    )
-
-
-def _of_unknown_type(run: str, name: str, known: str) -> RunProblem:
-    return RunProblem(
-        mark=f"{FAILING}{UNKNOWN_TYPE} {name}",
-        found=f"the run waits: {UNKNOWN_TYPE} `{name}`. Its workers know {known.rstrip('. ')}.",
-        cure="Start a worker that has it (of the version that the run was started with, or with "
-        "its plugin); where the name is wrong, end it, and start it anew: "
-        f"`temporal workflow terminate --workflow-id {run}`.",
-    )
-
-
-def _of_lacking_attribute(namespace: str, name: str) -> RunProblem:
-    return RunProblem(
-        mark=f"{FAILING}lacking {name}",
-        found=f"the run waits: the namespace {namespace} lacks the search attribute {name}, which "
-        "every run writes; the run is not lost.",
-        cure="Add it, and the run goes on by itself: `temporal operator search-attribute create "
-        f"--namespace {namespace} --name {name} --type {SEARCH_ATTRIBUTES[name]}`; "
-        "`perdure doctor` names all that are missing.",
-    )
-
-
-def _of_mistyped_attribute(namespace: str, name: str, found: str) -> RunProblem:
-    return RunProblem(
-        mark=f"{FAILING}mistyped {name}",
-        found=f"the run waits: the search attribute {name} of the namespace {namespace} is "
-        f"{found}, and every run writes it as {SEARCH_ATTRIBUTES[name]}; the run is not lost.",
-        cure="Give it the right type, and the run goes on by itself: "
-        f"`{retyping_commands(namespace, [name])}`.",
-    )
-
-
-def _of_unsealed_value(run: str) -> RunProblem:
-    return RunProblem(
-        mark=f"{FAILING}unsealed",
-        found="the run waits: it came unencrypted although a key is set, so no worker reads it.",
-        cure=f"End it (`temporal workflow terminate --workflow-id {run}`) and send it again, with "
-        "`perdure` or through a codec (`perdure codec`). If it is from before there was a key, set "
-        "PERDURE_ENCRYPTION_PLAIN=read for the workers, and it goes on.",
-    )
-
-
-def lost_value(why: str) -> str | None:
-    """The address of the missing blob, if a failure says that a value's blob is missing."""
-    found = _LOST.search(why)
-    return found and found[1]
-
-
-def _of_lost_value(run: str, blob: str) -> RunProblem:
-    return RunProblem(
-        mark=f"{FAILING}lost {blob}",
-        found=f"the run cannot go on: a large value of its history is kept in the blob {blob}, "
-        "which is not in this store; the run is not lost.",
-        cure="Put the blob back from a backup, and the run goes on by itself; or go back to before "
-        f"it and make that step again: `perdure repair {run}`.",
     )
 
 

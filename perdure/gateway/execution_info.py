@@ -8,8 +8,9 @@ from temporalio.client import WorkflowExecution, WorkflowExecutionStatus
 
 from perdure.domain.foundation.errors import PerdureError
 from perdure.domain.foundation.names import WORKFLOW_TYPES
-from perdure.gateway.diagnostics import RunProblem, listed_trouble
+from perdure.gateway.diagnostics import listed_trouble
 from perdure.gateway.dispatch import Unfetched
+from perdure.gateway.run_problem import RunProblem
 
 KINDS_BY_TYPE = {workflow: kind for kind, workflow in WORKFLOW_TYPES.items()}
 SEALED_GOAL = "(sealed with a key or a codec that is not set here)"

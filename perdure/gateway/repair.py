@@ -26,9 +26,9 @@ from temporalio.api.workflowservice.v1 import (
 from temporalio.client import WorkflowHistory
 
 from perdure.domain.foundation.errors import NotAllowed, NotFound, PerdureError
-from perdure.gateway.diagnostics import FAILING, UNKNOWN_TYPE, lost_value
 from perdure.gateway.execution_info import ExecutionInfo
 from perdure.gateway.repeated_steps import RepeatedStep, repeated_steps
+from perdure.gateway.run_problem import FAILING, UNKNOWN_TYPE, lost_value
 from perdure.gateway.temporal_gateway import TemporalGateway
 from perdure.gateway.types import Repaired
 

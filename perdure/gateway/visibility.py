@@ -16,8 +16,9 @@ from perdure.domain.foundation.names import OPEN_EXECUTION, TASK_QUEUE, WORKFLOW
 from perdure.domain.ports import RecordStore
 from perdure.domain.run.status import StoredRun
 from perdure.domain.specs import KINDS
-from perdure.gateway.diagnostics import FAILING, REPORTED
+from perdure.gateway.diagnostics import REPORTED
 from perdure.gateway.execution_info import ExecutionInfo
+from perdure.gateway.run_problem import FAILING
 from perdure.gateway.stored_status import stored_status, torn_lifecycle
 from perdure.gateway.temporal_gateway import TemporalGateway
 from perdure.gateway.types import LABEL_MARK, FailingRun, FailingRuns, RunFilter, RunRow

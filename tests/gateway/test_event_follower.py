@@ -14,10 +14,11 @@ from perdure.domain.run.events import Event
 from perdure.domain.run.messages import AddInput, Pause, Resume, Stop
 from perdure.domain.turns.records import IterationRecord
 from perdure.gateway import event_follower
-from perdure.gateway.diagnostics import STORE, STORE_BACK, RunProblem
+from perdure.gateway.diagnostics import STORE, STORE_BACK
 from perdure.gateway.event_follower import Pace
 from perdure.gateway.execution_info import ExecutionInfo
 from perdure.gateway.gateway import Gateway
+from perdure.gateway.run_problem import RunProblem
 from perdure.gateway.temporal_gateway import TemporalGateway
 from tests.gateway.memory_stores import MemoryRecords
 from tests.gateway.tiny import Site, row, spec
