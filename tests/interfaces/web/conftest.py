@@ -1,18 +1,36 @@
 """A served installation, and people at its page."""
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import httpx2
 import pytest
-from installation import Installation
+from installation import IN_VAIN, Installation, installation
 from page_visit import Visitor, visitor
 from rest import Rest, served
+from temporalio.testing import WorkflowEnvironment
 
 
 @pytest.fixture
-async def rest(bare: Installation) -> AsyncIterator[Rest]:
-    """Without a worker: pages that show no run need none."""
-    async with served(bare) as found:
+async def unmanned(server: WorkflowEnvironment, tmp_path: Path) -> AsyncIterator[Installation]:
+    """An installation without workers; a form that asks for one waits only a moment."""
+    address = server.client.service_client.config.target_host
+    async with installation(tmp_path / "home", address, waits=IN_VAIN) as made:
+        yield made
+
+
+@pytest.fixture
+def visited(request: pytest.FixtureRequest) -> Installation:
+    """The installation with a worker where a test asks for `site`; most pages need none."""
+    name = "site" if "site" in request.fixturenames else "unmanned"
+    found = request.getfixturevalue(name)
+    assert isinstance(found, Installation)
+    return found
+
+
+@pytest.fixture
+async def rest(visited: Installation) -> AsyncIterator[Rest]:
+    async with served(visited) as found:
         yield found
 
 

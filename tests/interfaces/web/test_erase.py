@@ -21,10 +21,9 @@ async def _ended(site: Installation) -> str:
 
 
 async def test_a_run_is_erased_after_a_look_at_what_goes(
-    bare: Installation, rest: Rest, person: Visitor
+    site: Installation, rest: Rest, person: Visitor
 ) -> None:
-    async with bare.worker():
-        run = await _ended(bare)
+    run = await _ended(site)
     assert f'href="/runs/{run}/erase"' in await person.see(f"/runs/{run}")
     asked = await person.see(f"/runs/{run}/erase")
     assert "Erase this run?" in asked
@@ -32,12 +31,12 @@ async def test_a_run_is_erased_after_a_look_at_what_goes(
     assert "The server was told" in asked
     refused = await person.send(f"/runs/{run}/erase", {}, key="0" * 64)
     assert refused.status_code == 403
-    assert await bare.parts.stores.records.run(run) is not None
+    assert await site.parts.stores.records.run(run) is not None
     key = await person.form_key(f"/runs/{run}/erase")
     done = await person.send(f"/runs/{run}/erase", {}, key=key)
     assert done.status_code == 200, done.text
     assert "are too young to be dropped safely" in done.text
-    assert await bare.parts.stores.records.run(run) is None
+    assert await site.parts.stores.records.run(run) is None
     again = await rest.client.post(f"/api/v1/loops/{run}/erase")
     assert again.json()["runs"] == [run], "a repeat completes it"
     unknown = await rest.client.post("/api/v1/loops/nothing/erase")
@@ -46,12 +45,11 @@ async def test_a_run_is_erased_after_a_look_at_what_goes(
     assert [one["run"] for one in audit if one["action"] == "run_erased"] == [run, run]
 
 
-async def test_who_may_not_do_everything_erases_nothing(bare: Installation, rest: Rest) -> None:
-    async with bare.worker():
-        run = await _ended(bare)
+async def test_who_may_not_do_everything_erases_nothing(site: Installation, rest: Rest) -> None:
+    run = await _ended(site)
     async with visitor(rest, await rest.token("operate")) as operator:
         assert f'href="/runs/{run}/erase"' not in await operator.see(f"/runs/{run}")
         key = await operator.form_key("/runs")
         refused = await operator.send(f"/runs/{run}/erase", {}, key=key)
     assert refused.status_code == 403
-    assert await bare.parts.stores.records.run(run) is not None
+    assert await site.parts.stores.records.run(run) is not None

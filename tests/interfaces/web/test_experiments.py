@@ -112,6 +112,7 @@ async def state(rest: Rest, id: str) -> str:
     return (await rest.client.get(f"/api/v1/experiments/{id}")).json()["state"]
 
 
+@pytest.mark.usefixtures("site")  # it has a worker
 async def test_an_experiment_is_looked_over_then_started_once(rest: Rest, person: Visitor) -> None:
     key = await person.form_key("/experiments/new")
     fields = await form(rest)
@@ -125,21 +126,20 @@ async def test_an_experiment_is_looked_over_then_started_once(rest: Rest, person
     found = ID.search(seen.text)
     assert found is not None
     start = {**fields, "id": found[1], "start": "yes"}
-    async with rest.site.worker():
-        for _ in range(2):
-            answer = await person.send("/experiments/new", start, key=key)
-            assert answer.status_code == 303, answer.text
-            assert answer.headers["location"] == f"/experiments/{found[1]}"
-        assert await ids(rest) == [found[1]]
-        await eventually(lambda: ended(rest, found[1]), seconds=90)
-        # Further inputs count once, however often the form is sent.
-        more = {"inputs": "product\nwood", "after": "2"}
-        added = await person.send(f"/experiments/{found[1]}/inputs", more, key=key)
-        assert added.status_code == 303, added.text
-        again = await person.send(f"/experiments/{found[1]}/inputs", more, key=key)
-        assert again.status_code == 409
-        assert "wood</textarea>" in again.text
-        await eventually(lambda: ended(rest, found[1]), seconds=90)
+    for _ in range(2):
+        answer = await person.send("/experiments/new", start, key=key)
+        assert answer.status_code == 303, answer.text
+        assert answer.headers["location"] == f"/experiments/{found[1]}"
+    assert await ids(rest) == [found[1]]
+    await eventually(lambda: ended(rest, found[1]), seconds=90)
+    # Further inputs count once, however often the form is sent.
+    more = {"inputs": "product\nwood", "after": "2"}
+    added = await person.send(f"/experiments/{found[1]}/inputs", more, key=key)
+    assert added.status_code == 303, added.text
+    again = await person.send(f"/experiments/{found[1]}/inputs", more, key=key)
+    assert again.status_code == 409
+    assert "wood</textarea>" in again.text
+    await eventually(lambda: ended(rest, found[1]), seconds=90)
     assert "12 of 12 trials" in await person.see(f"/experiments/{found[1]}")
 
 

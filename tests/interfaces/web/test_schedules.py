@@ -4,7 +4,6 @@ import asyncio
 import re
 
 import pytest
-from installation import Installation
 from page_visit import Visitor, visitor
 from rest import Rest
 from waiting import eventually
@@ -19,23 +18,21 @@ FORM = {
 }
 
 
-async def test_a_trigger_sent_twice_without_scripts_starts_once(
-    bare: Installation, person: Visitor
-) -> None:
+@pytest.mark.usefixtures("site")  # it has a worker
+async def test_a_trigger_sent_twice_without_scripts_starts_once(person: Visitor) -> None:
     key = await person.form_key("/schedules/new")
     form = FORM | {"overlap": "allow_all"}
     assert (await person.send("/schedules/new", form, key=key)).status_code == 303
-    async with bare.worker():
-        runs = []
-        for _ in range(2):
-            found = re.search(r'name="once" value="(\w+)"', await person.see("/schedules/news"))
-            assert found is not None
-            once = {"once": found[1]}
-            sent = [await person.send("/schedules/news/trigger", once, key=key) for _ in "12"]
-            runs.append({answer.headers["location"] for answer in sent})
-            await asyncio.sleep(1)  # ids of runs hold the second
-        assert [len(each) for each in runs] == [1, 1]
-        assert runs[0] != runs[1], "a page that was opened anew starts anew"
+    runs = []
+    for _ in range(2):
+        found = re.search(r'name="once" value="(\w+)"', await person.see("/schedules/news"))
+        assert found is not None
+        once = {"once": found[1]}
+        sent = [await person.send("/schedules/news/trigger", once, key=key) for _ in "12"]
+        runs.append({answer.headers["location"] for answer in sent})
+        await asyncio.sleep(1)  # ids of runs hold the second
+    assert [len(each) for each in runs] == [1, 1]
+    assert runs[0] != runs[1], "a page that was opened anew starts anew"
 
 
 @pytest.mark.parametrize("path", ["/schedules/new", "/experiments/new", "/new"])
@@ -64,7 +61,8 @@ async def test_an_empty_list_says_what_to_do(person: Visitor) -> None:
     assert "perdure schedule create NAME TASK" in page
 
 
-async def test_a_schedule_is_made_steered_and_deleted(bare: Installation, person: Visitor) -> None:
+@pytest.mark.usefixtures("site")
+async def test_a_schedule_is_made_steered_and_deleted(person: Visitor) -> None:
     key = await person.form_key("/schedules/new")
     made = await person.send("/schedules/new", FORM, key=key)
     assert (made.status_code, made.headers["location"]) == (303, "/schedules/news"), made.text
@@ -76,8 +74,7 @@ async def test_a_schedule_is_made_steered_and_deleted(bare: Installation, person
     paused = await person.send("/schedules/news/pause", {}, key=key)
     assert paused.status_code == 303
     assert '<span class="state paused">paused</span>' in await person.see("/schedules/news")
-    async with bare.worker():
-        await _started(person, key)
+    await _started(person, key)
     assert 'href="/schedules/news"' in await person.see("/schedules")
     gone = await person.send("/schedules/news/delete", {}, key=key)
     assert gone.headers["location"] == "/schedules"
