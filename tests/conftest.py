@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from _pytest.tmpdir import TempPathFactory
 from hypothesis import settings
-from installation import Installation, dev_server, installation
+from installation import IN_VAIN, Installation, dev_server, installation
 from leftovers import MARK, end_leftovers, mark_children
 from promised import promised
 from temporalio.testing import WorkflowEnvironment
@@ -96,10 +96,18 @@ async def server() -> AsyncIterator[WorkflowEnvironment]:
 
 @pytest.fixture
 async def bare(server: WorkflowEnvironment, tmp_path: Path) -> AsyncIterator[Installation]:
-    """An installation without workers."""
+    """An installation without workers; a test starts what it needs."""
     address = server.client.service_client.config.target_host
     # A worker inside a test process that stands for seconds is not gone.
     async with installation(tmp_path / "home", address, heartbeat_s=10.0) as made:
+        yield made
+
+
+@pytest.fixture
+async def unmanned(server: WorkflowEnvironment, tmp_path: Path) -> AsyncIterator[Installation]:
+    """An installation that never has a worker; who asks for one waits only a moment."""
+    address = server.client.service_client.config.target_host
+    async with installation(tmp_path / "home", address, waits=IN_VAIN) as made:
         yield made
 
 

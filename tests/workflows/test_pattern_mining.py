@@ -107,6 +107,6 @@ async def test_an_interval_out_of_bounds_is_refused(bare: Installation, seconds:
 
 
 @pytest.mark.long
-async def test_without_a_worker_nobody_looks(bare: Installation) -> None:
+async def test_without_a_worker_nobody_looks(unmanned: Installation) -> None:
     with pytest.raises(NoReadyWorker, match="Nobody works on the queue"):
-        await bare.gateway.mine()
+        await unmanned.gateway.mine()

@@ -348,12 +348,14 @@ async def test_a_run_that_begins_later_says_when_and_no_message_to_all_begins_it
         assert (await bare.gateway.result(run.id)).outcome == "stopped"
 
 
-async def test_a_message_to_all_reaches_a_run_that_no_worker_has_opened(bare: Installation) -> None:
-    plain = await Client.connect(bare.address)
-    run = await _started(bare, plain, await _agent(bare, "An apple."))
+async def test_a_message_to_all_reaches_a_run_that_no_worker_has_opened(
+    unmanned: Installation,
+) -> None:
+    plain = await Client.connect(unmanned.address)
+    run = await _started(unmanned, plain, await _agent(unmanned, "An apple."))
 
     async def asked() -> bool:
-        return run.id in (await bare.gateway.verb_all(Pause(), kind="agent")).refused
+        return run.id in (await unmanned.gateway.verb_all(Pause(), kind="agent")).refused
 
     await eventually(asked)
 

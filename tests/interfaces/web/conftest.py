@@ -1,22 +1,12 @@
 """A served installation, and people at its page."""
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import httpx2
 import pytest
-from installation import IN_VAIN, Installation, installation
+from installation import Installation
 from page_visit import Visitor, visitor
 from rest import Rest, served
-from temporalio.testing import WorkflowEnvironment
-
-
-@pytest.fixture
-async def unmanned(server: WorkflowEnvironment, tmp_path: Path) -> AsyncIterator[Installation]:
-    """An installation without workers; a form that asks for one waits only a moment."""
-    address = server.client.service_client.config.target_host
-    async with installation(tmp_path / "home", address, waits=IN_VAIN) as made:
-        yield made
 
 
 @pytest.fixture
