@@ -18,7 +18,7 @@ from perdure.gateway.execution_info import ExecutionInfo
 from perdure.gateway.namespaces import elsewhere
 from perdure.gateway.run_words import with_progress, with_words
 from perdure.gateway.temporal_gateway import TemporalGateway
-from perdure.gateway.types import InstallationInfo, RunFilter, RunPage, RunRow
+from perdure.gateway.types import RUNS_OF_A_PAGE, InstallationInfo, RunFilter, RunPage, RunRow
 from perdure.gateway.visibility import (
     ONE_EACH,
     fits,
@@ -38,7 +38,6 @@ STORED_RUNS = 1_000
 """How many stored runs are read for one page, or to find ids similar to an unknown one."""
 LEAST_BATCH = 50
 CANDIDATES = 10
-MAX_LIMIT = 500
 YOUNG = timedelta(minutes=1)
 _ID = re.compile(r"[A-Za-z0-9._:@+=-]{1,200}")
 
@@ -91,7 +90,7 @@ class Listing:
 
     async def page(self, wanted: RunFilter) -> RunPage:
         """One page of runs; see `Gateway.list`."""
-        limit = max(1, min(MAX_LIMIT, wanted.limit))
+        limit = max(1, min(RUNS_OF_A_PAGE, wanted.limit))
         cursor = Cursor.read(wanted.cursor) if wanted.cursor else Cursor()
         if cursor.offset is not None:
             return await self._stored(wanted, limit=limit, offset=cursor.offset, note="")
@@ -138,7 +137,7 @@ class Listing:
             return []
         names = ", ".join(quoted(name) for name in dict.fromkeys(closed))
         looks, _ = await self.server.page(
-            f"WorkflowId IN ({names}) AND {ONE_EACH}", limit=MAX_LIMIT
+            f"WorkflowId IN ({names}) AND {ONE_EACH}", limit=RUNS_OF_A_PAGE
         )
         return looks
 
@@ -251,7 +250,7 @@ class Listing:
         names = ", ".join(quoted(row.id) for row in rows)
         try:
             looks, _ = await self.server.page(
-                f"WorkflowId IN ({names}) AND {ONE_EACH}", limit=MAX_LIMIT
+                f"WorkflowId IN ({names}) AND {ONE_EACH}", limit=RUNS_OF_A_PAGE
             )
         except ServiceUnavailable:
             return {}

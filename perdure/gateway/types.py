@@ -154,6 +154,10 @@ class QueueState(FrozenModel):
         return f"{none}; {self.limit}" if self.limit else none
 
 
+RUNS_OF_A_PAGE = 500
+"""At most; a list with a larger limit takes several pages."""
+
+
 class RunFilter(FrozenModel):
     """Which runs to list; a None takes all. `cursor` comes from the page before.
 

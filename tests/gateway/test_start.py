@@ -12,7 +12,7 @@ from perdure.domain.foundation.errors import (
 )
 from perdure.domain.run.messages import Stop
 from perdure.domain.run.status import RunStatus
-from perdure.gateway import temporal_gateway
+from perdure.gateway import server_connection
 from perdure.gateway.gateway import Gateway
 from tests.gateway.conftest import MakeGateway
 from tests.gateway.memory_stores import MemoryRecords
@@ -145,7 +145,7 @@ async def test_a_server_that_kept_one_waiting_is_not_asked_again_at_once(
         asked.append("connect")
         raise ServiceUnavailable("No answer in time.")
 
-    monkeypatch.setattr(temporal_gateway, "SILENT_S", silent)
+    monkeypatch.setattr(server_connection, "SILENT_S", silent)
     gateway = gateway_to(connect)
     for _ in range(2):
         with pytest.raises(ServiceUnavailable, match="No answer in time"):

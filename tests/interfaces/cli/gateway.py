@@ -20,8 +20,8 @@ from perdure.domain.run.result import RunResult
 from perdure.domain.run.status import RunStatus
 from perdure.domain.specs import Spec
 from perdure.domain.turns.records import IterationRecord
-from perdure.gateway.run_list import MAX_LIMIT
 from perdure.gateway.types import (
+    RUNS_OF_A_PAGE,
     BulkReport,
     FailingRuns,
     OpenGate,
@@ -211,7 +211,7 @@ class MemoryGateway:
         ]
         wanted = wanted or RunFilter()
         first = int(wanted.cursor or 0)
-        behind = first + min(wanted.limit, MAX_LIMIT)
+        behind = first + min(wanted.limit, RUNS_OF_A_PAGE)
         cursor = str(behind) if behind < len(rows) else None
         return RunPage(runs=tuple(rows[first:behind]), cursor=cursor)
 
