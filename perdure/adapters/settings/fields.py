@@ -133,7 +133,7 @@ class SettingFields(BaseSettings):
     for a longer pause."""
     heartbeat_s: float = Field(10, gt=0)
     """A step without a heartbeat for this long counts as dead."""
-    sticky_s: float = Field(2, gt=0)
+    sticky_s: float = Field(5, gt=0)
     """How long a workflow task waits for the worker that has the run in its cache."""
     shutdown_grace_s: float = Field(120, ge=0)
     """How long steps in flight may take when a worker drains. Embedded workers: 10 unless set."""
