@@ -173,6 +173,9 @@ def _workers(
         "PERDURE_PLUGINS": plugin.__name__,
         "PERDURE_READY_FILE": str(ready),
         "PERDURE_MAX_CONCURRENT_ACTIVITIES": str(limits.activities),
+        "PERDURE_MAX_CONCURRENT_WORKFLOW_TASKS": str(limits.workflow_tasks),
+        "PERDURE_MAX_CACHED_WORKFLOWS": str(limits.cached_workflows),
+        "PERDURE_STICKY_S": str(limits.sticky_s),
     }
     found[PRODUCT] = made(PRODUCT, sys.executable, "perdure.worker", ready=ready, more=own)
     served = {BASELINE: (sys.executable, "benchmarks.baseline_worker")}
