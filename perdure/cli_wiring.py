@@ -235,11 +235,13 @@ class _Installation:
         from perdure.composition.parts import open_parts
         from perdure.domain.retention.rules import read_rules
         from perdure.operations import gc
+        from perdure.operations.clocks import refuse_a_wrong_clock
 
         async with (
             self.connect(start=False, on_progress=lambda _: None) as found,
             open_parts(self._settings) as parts,
         ):
+            await refuse_a_wrong_clock(parts.stores.database, found.gateway)
             return await gc.collect(
                 parts.stores,
                 found.gateway,

@@ -340,8 +340,10 @@ def collecting_of(parts: "Parts") -> "Callable[[], Awaitable[CollectReport]]":
         from perdure.domain.retention.messages import CollectReport
         from perdure.domain.retention.rules import read_rules
         from perdure.operations import gc
+        from perdure.operations.clocks import refuse_a_wrong_clock
 
         gateway = _client_of(parts, _named_endpoints(parts.settings)).gateway
+        await refuse_a_wrong_clock(parts.stores.database, gateway)
         found = await gc.collect(
             parts.stores,
             gateway,

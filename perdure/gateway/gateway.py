@@ -377,6 +377,10 @@ class Gateway:
         """
         return self._parts.retaining.executions(runs)
 
+    async def server_ahead(self) -> float | None:
+        """The seconds by which the server's clock is ahead of this host's; None if untold."""
+        return await self._parts.retaining.server_ahead()
+
     async def close_rows(
         self, *, before: datetime | None = None, runs: Collection[str] | None = None
     ) -> int:

@@ -20,6 +20,7 @@ from perdure.domain.foundation.errors import NotAllowed, NotFound
 from perdure.domain.foundation.names import COLLECTION_WORKFLOW, MINING_WORKFLOW, loops_queue
 from perdure.domain.ports import RecordStore
 from perdure.domain.retention.erasure import Tombstone
+from perdure.gateway.clock_difference import server_ahead
 from perdure.gateway.error_mapping import unknown_run
 from perdure.gateway.execution_info import ExecutionInfo
 from perdure.gateway.namespaces import elsewhere, in_namespace
@@ -43,6 +44,11 @@ OF_WORKERS = frozenset({
 })  # fmt: skip
 # Workflows that are no runs. That a server knows them does not prove that it has our runs.
 UPKEEP = frozenset({COLLECTION_WORKFLOW, MINING_WORKFLOW})
+
+
+def utc_now() -> datetime:
+    """The current time, aware."""
+    return datetime.now(UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +104,16 @@ class Retaining:
                 yield found
         if runs is None and missing and not is_ours:
             raise _another_server(client, missing)
+
+    async def server_ahead(self) -> float | None:
+        """The seconds by which the server's clock is ahead of this host's.
+
+        None for a server without standalone activities, which tells no time.
+        """
+        queue = loops_queue(await self._records.installation())
+        client = await self._server.client()
+        with self._server.translated():
+            return await server_ahead(client, queue, now=utc_now)
 
     async def _known(self) -> AsyncIterator[_Execution]:
         queue = loops_queue(await self._records.installation())

@@ -171,6 +171,10 @@ class RunGateway(Protocol):
         """What the server keeps of each execution, or of these runs only, for cleaning up."""
         ...
 
+    async def server_ahead(self) -> float | None:
+        """The seconds by which the server's clock is ahead of this host's; None if untold."""
+        ...
+
     async def close_rows(
         self, *, before: datetime | None = None, runs: Collection[str] | None = None
     ) -> int:

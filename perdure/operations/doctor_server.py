@@ -2,24 +2,22 @@
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
-from datetime import datetime
 
 from perdure.adapters.settings.variables import Settings
 from perdure.adapters.stores.clock import utc_now
-from perdure.adapters.stores.maintenance import time_of
 from perdure.adapters.stores.open_stores import stores_of
 from perdure.domain.foundation.errors import ServiceUnavailable
 from perdure.domain.foundation.names import loops_queue
-from perdure.gateway.worker_probe import NothingToAskWith, server_time, server_version
+from perdure.gateway.clock_difference import server_ahead
+from perdure.gateway.worker_probe import server_version
 from perdure.interfaces.app_context import Connect
-from perdure.interfaces.formatting import duration
 from perdure.interfaces.services import Check
+from perdure.operations.clocks import CURE, SERVER, differences, named, store_ahead
 from perdure.operations.doctor_checks import is_new, own_server
 
 FAIRNESS, CLOCKS = "fairness", "clocks"
 APART_S = 2.0
 CLOUD = (".tmprl.cloud", ".api.temporal.io")
-STORE, SERVER = "the database", "the Temporal server"
 
 
 async def fairness(settings: Settings, connect: Connect) -> AsyncIterator[Check]:
@@ -50,41 +48,22 @@ async def clocks(settings: Settings, connect: Connect) -> AsyncIterator[Check]:
     apart: dict[str, float] = {}
     if "postgres" in settings.store_url and not is_new(settings):
         async with stores_of(settings) as stores:
-            began = utc_now()
-            apart[STORE] = ahead(began, await time_of(stores.database), utc_now())
-    with suppress(ServiceUnavailable, NothingToAskWith):
+            apart |= await store_ahead(stores.database)
+    with suppress(ServiceUnavailable):
         own, client = await own_server(settings, connect)
-        began = utc_now()
-        apart[SERVER] = ahead(began, *await server_time(client, loops_queue(own), now=utc_now))
+        apart |= named(SERVER, await server_ahead(client, loops_queue(own), now=utc_now))
     yield compared(apart)
-
-
-def ahead(began: datetime, theirs: datetime, ended: datetime) -> float:
-    """The least number of seconds by which another clock is ahead; negative if it is behind.
-
-    Args:
-        began: our time before the other clock was read.
-        theirs: the time of the other clock.
-        ended: our time after the other clock was read.
-    """
-    if theirs > ended:
-        return (theirs - ended).total_seconds()
-    return min(0.0, (theirs - began).total_seconds())
 
 
 def compared(apart: Mapping[str, float]) -> Check:
     """The finding on measured differences between clocks."""
-    wrong = [
-        f"{name} is {duration(abs(seconds))} {'ahead of' if seconds > 0 else 'behind'} this host"
-        for name, seconds in apart.items()
-        if abs(seconds) > APART_S
-    ]
+    wrong = differences(apart, above_s=APART_S)
     if wrong:
         return Check(
             name=CLOCKS,
             state="warning",
             found=", ".join(wrong),
-            cure="Let NTP (chrony, systemd-timesyncd) set the clock of the host that is wrong.",
+            cure=CURE,
         )
     if not apart:
         found = "nothing to compare with: no database or server of another host was asked"

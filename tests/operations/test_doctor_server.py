@@ -12,9 +12,11 @@ from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.stores.maintenance import time_of
 from perdure.adapters.stores.open_stores import open_stores
 from perdure.domain.foundation.names import loops_queue
+from perdure.gateway.clock_difference import ahead
 from perdure.gateway.worker_probe import server_time, server_version
 from perdure.operations import doctor_server
-from perdure.operations.doctor_server import SERVER, STORE, ahead, compared, fairness, unsaid
+from perdure.operations.clocks import SERVER, STORE
+from perdure.operations.doctor_server import compared, fairness, unsaid
 
 AT = datetime(2026, 3, 2, 9, tzinfo=UTC)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from datetime import datetime
 from sqlite3 import Error as SqliteError
 from typing import Self, TypeVar
 
@@ -176,6 +177,10 @@ class Database:
     def insert(self, table: Table) -> Upsert:
         """An insert with `on_conflict_do_nothing` and `on_conflict_do_update`."""
         return self._dialect.insert(table)
+
+    def moment(self) -> ColumnElement[datetime]:
+        """The time of a statement, by the clock that all hosts of the database share."""
+        return self._dialect.moment()
 
     def number_in(self, column: Column[str], name: str) -> ColumnElement[int]:
         """A number in a text column that holds a JSON object."""

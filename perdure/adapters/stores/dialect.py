@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from datetime import datetime
 from typing import Protocol, TypeVar
 
 from sqlalchemy import URL, Column, ColumnElement, Connection, Engine, Table
@@ -57,6 +58,10 @@ class DatabaseDialect(Protocol):
 
     def insert(self, table: Table) -> Upsert:
         """An insert that knows `on_conflict_do_nothing` and `on_conflict_do_update`."""
+        ...
+
+    def moment(self) -> ColumnElement[datetime]:
+        """The time of the statement, by the clock that all hosts of the database share."""
         ...
 
     def number_in(self, column: Column[str], name: str) -> ColumnElement[int]:

@@ -45,7 +45,7 @@ class ObjectShelf:
         database: of the installation.
         objects: the bucket or folder with the content.
         installation: returns the id of the installation, which marks the bucket as its own.
-        now: the clock.
+        now: the clock of this host, for how long a write takes.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class ObjectShelf:
                 cure="It is written again.",
             )
         new = self._database.insert(blob_objects).values(
-            address=address, object=key, size=len(stored), written_at=self._now()
+            address=address, object=key, size=len(stored), written_at=self._database.moment()
         )
         replace = new.on_conflict_do_update(
             index_elements=["address"],
@@ -95,7 +95,7 @@ class ObjectShelf:
             renewed = await connection.execute(
                 update(blob_objects)
                 .where(blob_objects.c.address == address, blob_objects.c.object == found.object)
-                .values(written_at=self._now())
+                .values(written_at=self._database.moment())
             )
         if renewed.rowcount != 1:
             return False

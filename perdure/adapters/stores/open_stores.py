@@ -206,7 +206,7 @@ def _erasure(database: Database) -> "ErasureStore":
 
 async def _shelf(home: Path, database: Database) -> BlobBackend:
     if database.dialect_name != "sqlite":
-        return TableShelf(database, now=utc_now)
+        return TableShelf(database)
     shelf = FileShelf(home / BLOBS_FOLDER)
     await asyncio.to_thread(shelf.open)
     return shelf

@@ -1,12 +1,26 @@
 """PostgreSQL through psycopg: a store that many hosts share."""
 
 from contextlib import AbstractAsyncContextManager
+from datetime import datetime
 
-from sqlalchemy import JSON, URL, BigInteger, Column, ColumnElement, Connection, Table, cast, text
+from sqlalchemy import (
+    JSON,
+    URL,
+    BigInteger,
+    Column,
+    ColumnElement,
+    Connection,
+    Table,
+    cast,
+    func,
+    text,
+    type_coerce,
+)
 from sqlalchemy.dialects.postgresql import Insert
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
+from perdure.adapters.stores.columns import UtcTime
 from perdure.adapters.stores.dialect import R, Work
 from perdure.domain.foundation.errors import InvalidInput, StoreAway, StoreError
 
@@ -123,6 +137,12 @@ class PostgresqlDialect:
 
     def insert(self, table: Table) -> Insert:
         return Insert(table)
+
+    def moment(self) -> ColumnElement[datetime]:
+        # The text that `UtcTime` writes; clocks of hosts may be hours apart.
+        utc = func.timezone("UTC", func.clock_timestamp())
+        text = func.to_char(utc, 'YYYY-MM-DD"T"HH24:MI:SS.US"+00:00"')
+        return type_coerce(text, UtcTime)
 
     def number_in(self, column: Column[str], name: str) -> ColumnElement[int]:
         return cast(cast(column, JSON)[name].as_string(), BigInteger)

@@ -15,13 +15,12 @@ PAGE = 500
 class TableShelf:
     """Rows of the table `blobs`; a row is committed before `write` returns."""
 
-    def __init__(self, database: Database, *, now: Callable[[], datetime]) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
-        self._now = now
 
     async def write(self, address: str, stored: bytes) -> None:
         new = self._database.insert(blobs).values(
-            address=address, content=stored, written_at=self._now()
+            address=address, content=stored, written_at=self._database.moment()
         )
         replace = new.on_conflict_do_update(
             index_elements=["address"],
@@ -39,7 +38,9 @@ class TableShelf:
             return False
         async with self._database.write() as connection:
             renewed = await connection.execute(
-                update(blobs).where(blobs.c.address == address).values(written_at=self._now())
+                update(blobs)
+                .where(blobs.c.address == address)
+                .values(written_at=self._database.moment())
             )
         return renewed.rowcount == 1
 

@@ -4,6 +4,7 @@ import asyncio
 import sqlite3
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from datetime import datetime
 from pathlib import Path
 
 from sqlalchemy import (
@@ -17,6 +18,7 @@ from sqlalchemy import (
     create_engine,
     event,
     func,
+    literal,
 )
 from sqlalchemy.dialects.sqlite import Insert
 from sqlalchemy.engine.interfaces import DBAPIConnection
@@ -24,6 +26,8 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import ConnectionPoolEntry
 
+from perdure.adapters.stores.clock import utc_now
+from perdure.adapters.stores.columns import UtcTime
 from perdure.adapters.stores.dialect import R, Work
 from perdure.adapters.stores.sqlite_connections import THREADS, WholeTransactions, connect
 from perdure.domain.foundation.errors import InvalidInput, StoreAway, StoreError
@@ -156,6 +160,9 @@ class SqliteDialect:
 
     def insert(self, table: Table) -> Insert:
         return Insert(table)
+
+    def moment(self) -> ColumnElement[datetime]:
+        return literal(utc_now(), UtcTime)  # one host, one clock
 
     def number_in(self, column: Column[str], name: str) -> ColumnElement[int]:
         return func.json_extract(column, f"$.{name}", type_=Integer)

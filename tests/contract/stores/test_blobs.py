@@ -12,7 +12,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from perdure.adapters.stores.blobs import BlobBackend, VerifiedBlobStore
-from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.encryption import Vault
 from perdure.adapters.stores.file_blobs import STALE_SECONDS, FileShelf
@@ -61,7 +60,7 @@ async def shelf(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerato
         else request.getfixturevalue("postgresql_url")
     )
     database = await Database.open(url)
-    yield TableShelf(database, now=utc_now)
+    yield TableShelf(database)
     await database.close()
 
 

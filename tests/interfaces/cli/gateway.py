@@ -255,6 +255,9 @@ class MemoryGateway:
         for found in ():
             yield found
 
+    async def server_ahead(self) -> float | None:
+        return None
+
     async def close_rows(
         self, *, before: datetime | None = None, runs: Collection[str] | None = None
     ) -> int:
