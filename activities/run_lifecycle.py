@@ -97,8 +97,9 @@ class KeepTerms:
             budget = status.budget.model_copy(update={"limits": step.limits})
             kept = status.model_copy(update={"budget": budget})
             await self._records.edit_status(step.run, kept.model_dump_json())
-        if step.edits and row.spec is not None:
-            spec = read_as(RUN_SPEC, await self._blobs.get(row.spec))
+        if (step.edits or step.spec) and row.spec is not None:
+            stored = await self._blobs.get(row.spec) if step.spec is None else json.dumps(step.spec)
+            spec = read_as(RUN_SPEC, stored)
             for edit in step.edits:
                 spec = edited(spec, edit)
             address = await self._blobs.put(spec.model_dump_json(by_alias=True).encode())

@@ -128,7 +128,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "misfits": None,
             "tools_ref": None,
         },
-        "KeepTermsRequest": {"run": "required", "limits": "required", "edits": []},
+        "KeepTermsRequest": {"run": "required", "limits": "required", "edits": [], "spec": None},
         "ModelCallRequest": {
             "frame": "required",
             "role": "executor",

@@ -25,7 +25,9 @@ from perdure.domain.budget.journal import AttemptRow
 from perdure.domain.llm.usage import Usage
 from perdure.domain.roles.definition import LoopSnapshot
 from perdure.domain.run.activity_messages import OpenRunRequest
+from perdure.domain.run.messages import Amend
 from perdure.domain.run.result import RunResult
+from perdure.domain.run.status import RunStatus
 
 TEMPORAL = Path(sys.executable).parent / "temporal"
 BELOW = {"root": ["mid", "side"], "mid": ["leaf"]}
@@ -331,6 +333,37 @@ async def test_what_older_lives_spent_is_spent(drill: Ground) -> None:
         result = await ended(drill, run)
     assert (result.outcome, result.reason) == ("out_of_budget", "model_calls")
     assert len(drill.provider.lines()) == 1, "the one permitted call was made in the older life"
+
+
+async def test_a_reset_without_an_amendment_takes_it_from_the_store_too(drill: Ground) -> None:
+    drill.provider.plays = [Play(text="done", gate="held")]
+    records, amended = drill.site.parts.stores.records, "Say it twice."
+    async with drill.site.worker():
+        run = await drill.start(budget={"model_calls": 5})
+        await drill.billed(1)
+        await drill.site.gateway.verb(
+            run, Amend(goal=amended, budget={"model_calls": 9}, by="somebody")
+        )
+        before = await records.run(run)
+        assert before is not None
+        assert before.goal == amended
+        await reset(drill, run, (*TO_THE_START, "--reapply-exclude", "Update"))
+
+        async def as_it_began() -> bool:
+            row = await records.run(run)
+            assert row is not None
+            assert row.status is not None
+            limits = RunStatus.model_validate_json(row.status).budget.limits
+            return row.goal != amended and limits.model_calls == 5
+
+        await eventually(as_it_began, seconds=BOUND_S)
+        drill.provider.open("held")
+        result = await ended(drill, run)
+        row = await records.run(run)
+    assert result.outcome == "accepted"
+    assert row is not None
+    assert row.spec is not None
+    assert amended.encode() not in await drill.site.parts.stores.blobs.get(row.spec)
 
 
 @pytest.mark.long

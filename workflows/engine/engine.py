@@ -45,7 +45,7 @@ class Engine:
         self.selection = selection or ModelSelection(run)
         self.terms = StoredTerms(run)
         self.control = Control(run, self.terms)
-        self.resets = Resets(run)
+        self.resets = Resets(run, self.terms)
         self.rolling = ContinueAsNew(run, self.terms)
         self.steps = StepRunner(run, self.resets)
         self.people = HumanInput(run, self.steps, self.rolling)

@@ -16,6 +16,7 @@ from perdure.domain.run.take_over import TakeOverRequest, take_over
 from perdure.workflows.engine import activity_options
 from perdure.workflows.engine.other_workflows import cancel
 from perdure.workflows.engine.run import AnyRun
+from perdure.workflows.engine.stored_terms import StoredTerms
 
 FROM_THE_START = "reset-to-the-start"
 TRIED_AGAIN = "tried-again-by-the-server"
@@ -32,8 +33,9 @@ class Superseded(Exception):
 class Resets:
     """Notices that this execution replaces an older one, and takes over from it."""
 
-    def __init__(self, run: AnyRun) -> None:
+    def __init__(self, run: AnyRun, terms: StoredTerms) -> None:
         self.run = run
+        self.terms = terms
         self._was_reset = False
         self._taking = asyncio.Lock()
 
@@ -91,6 +93,7 @@ class Resets:
         # and booked its spend.
         if report.ended is not None:
             raise Superseded(read(RunResult, report.ended))
+        self.terms.store_anew()
         run.record_event("run_reset", **take_over(state, report))
         # Nobody waits for the results of these children any more.
         await asyncio.gather(*(cancel(one.id) for one in report.orphans if one.open))

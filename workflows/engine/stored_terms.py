@@ -14,6 +14,7 @@ from perdure.workflows.engine import activity_options
 from perdure.workflows.engine.run import AnyRun
 
 KEEPS_TERMS = "keeps terms"
+KEEPS_THEM_AFTER_A_RESET = "keeps terms after a reset"
 
 
 class StoredTerms:
@@ -23,14 +24,26 @@ class StoredTerms:
         self.run = run
         self._limits = run.state.budget.limits
         self._storing = False
+        self._anew = False
 
     @property
     def settled(self) -> bool:
         """Whether the store has all of them; until then the run neither ends nor goes on as new."""
         return not self._storing and not self._due
 
+    def store_anew(self) -> None:
+        """Store all terms as they are now: after a reset the store has those of the older life.
+
+        Those may be newer, where the reset left out the messages that changed them.
+        """
+        self._anew = True
+
     @property
     def _due(self) -> bool:
+        return self._anew or self._changed
+
+    @property
+    def _changed(self) -> bool:
         limits = self.run.state.budget.limits
         return bool(self.run.edits) or (limits is not self._limits and limits != self._limits)
 
@@ -44,9 +57,13 @@ class StoredTerms:
         while True:
             await workflow.wait_condition(lambda: self._due)
             limits, edits = self.run.state.budget.limits, self.run.edits
-            self._limits, self.run.edits = limits, ()
+            anew, changed = self._anew, self._changed
+            self._limits, self.run.edits, self._anew = limits, (), False
             # The history of an older version goes on as it did.
-            if workflow.patched(KEEPS_TERMS):
+            if anew and workflow.patched(KEEPS_THEM_AFTER_A_RESET):
+                spec = self.run.spec.model_dump(mode="json", by_alias=True)
+                await self._keep(KeepTermsRequest(run=self.run.id, limits=limits, spec=spec))
+            elif changed and workflow.patched(KEEPS_TERMS):
                 await self._keep(KeepTermsRequest(run=self.run.id, limits=limits, edits=edits))
 
     async def _keep(self, request: KeepTermsRequest) -> None:

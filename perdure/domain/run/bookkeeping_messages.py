@@ -33,11 +33,15 @@ class ReconcileRequest(ActivityMessage):
 
 
 class KeepTermsRequest(ActivityMessage):
-    """Store what people changed of an open run: its limits as they are now, and edits in order."""
+    """Store what people changed of an open run: its limits as they are now, and edits in order.
+
+    With `spec`, the specification as it is now takes the place of the stored one.
+    """
 
     run: str
     limits: BudgetLimits
     edits: tuple[Amend, ...] = ()
+    spec: dict[str, JsonValue] | None = None
 
 
 class FinishRequest(ActivityMessage):
