@@ -116,8 +116,14 @@ def label_of(look: ExecutionInfo) -> str | None:
 
 
 def begins_later(look: ExecutionInfo, now: datetime) -> str | None:
-    """When a run begins that was started with a delay, in words; None for any other run."""
-    if not look.open or look.begins_at is None or look.begins_at <= now:
+    """When a run begins that was started with a delay, in words; None for any other run.
+
+    The server's facts say it, whatever the clock of this host: until it begins, the history of such
+    a run is its start alone. Only a list, which has the length of no open history, goes by `now`.
+    """
+    if not look.open or look.begins_at is None or look.begins_at <= look.started_at:
+        return None
+    if look.history_length > 1 or (not look.history_length and look.begins_at <= now):
         return None
     return BEGINS_LATER.format(at=f"{look.begins_at:%Y-%m-%d %H:%M:%S} UTC")
 
