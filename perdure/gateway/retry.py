@@ -91,11 +91,12 @@ class Retrying:
             await self.journal.seal_and_sum(look.execution)
         # Children of the failed execution may still be open, so new children get higher numbers.
         children = await self._closed_children(row.id)
-        before = _usable(state) or _fresh(spec, row.started_at, state)
+        before = _usable(state) or _fresh(spec, _began(row), state)
+        now = self.now()
         following = retry_of(
             before.model_copy(update={"budget": _as_amended(before.budget, spec, row)}),
             booked=booked(await self.journal.tree(root=row.id, run=row.id)),
-            now=self.now(),
+            now=now,
             ended_at=ended_at,
             note=message.note,
             request_id=message.request_id,
@@ -103,7 +104,9 @@ class Retrying:
         started = max(children, following.children_started)
         following = following.model_copy(update={"children_started": started})
         digest = row.digest or (look.memo.get("spec", "") if look is not None else "")
-        order = order_of(spec, row.id, site, digest=digest, state=following, again=True)
+        order = order_of(
+            spec, row.id, site, digest=digest, state=following, made_at=now, again=True
+        )
         # Claim the row first, by its old end time: of concurrent retries, only one succeeds.
         await self._reopen(row, spec, following.budget.limits, busy=busy)
         try:
@@ -145,6 +148,14 @@ class Retrying:
             await self.records.put_run(reopened)
         elif not await self.records.reopen_run(reopened, ended_at=row.ended_at):
             raise _taken(row.id)
+
+
+def _began(row: StoredRun) -> datetime:
+    """When a run began: by the server if its status says so, else by the host that started it."""
+    if row.status is None:
+        return row.started_at
+    told = read_stored(RunStatus, row.status, what=f"the status of {row.id}").started_at
+    return told or row.started_at
 
 
 def _as_amended(budget: Budget, spec: Spec, row: StoredRun) -> Budget:

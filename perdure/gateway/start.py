@@ -162,7 +162,11 @@ class Starter:
             chosen = self._id_of(spec, asked, standing)
             # This needs the id: a new project is named after its run, so that a repeat finds it.
             settled = await self._settle(ready, chosen)
-            order = order_of(settled, chosen, site, digest=asked.digest, state=_state_of(beginning))
+            state = _state_of(beginning)
+            made_at = None if state is None else state.started_at  # a fork begins when it is made
+            order = order_of(
+                settled, chosen, site, digest=asked.digest, state=state, made_at=made_at
+            )
             # The row is written before the workflow starts. Otherwise a crash in between would
             # leave a run that spends money and is in none of our lists.
             row = await self.row(settled, order.id, beginning, asked, busy=busy)
@@ -305,9 +309,13 @@ def order_of(
     *,
     digest: str,
     state: LoopState | None = None,
+    made_at: datetime | None = None,
     again: bool = False,
 ) -> StartRequest:
-    """The workflow to start for a run, fresh or from a state; `again` for a retry."""
+    """The workflow to start for a run, fresh or from a state; `again` for a retry.
+
+    `made_at` is the time at which the state was made, by the clock that its own times go by.
+    """
     goal = " ".join(spec.goal.split())
     label = spec.metadata.label
     keywords = {"PerdureKind": spec.kind, "PerdureLifecycle": "running", "PerdurePhase": "starting"}
@@ -320,11 +328,12 @@ def order_of(
     told = {"label": label, "tenant": spec.metadata.tenant, "definition": definition_of(spec)}
     memo = {"goal": goal[:MEMO_GOAL_CHARACTERS], "spec": digest}
     memo |= {name: value for name, value in told.items() if value}
+    given = loop_input(spec, run, site.model_copy(update={"root": run}), state)
     return StartRequest(
         id=run,
         kind=spec.kind,
         queue=site.loops,
-        input=loop_input(spec, run, site.model_copy(update={"root": run}), state),
+        input=given.model_copy(update={"made_at": made_at}),
         summary=f"{spec.kind}: {goal[:SUMMARY_CHARACTERS]}",
         memo=memo,
         keywords=keywords,

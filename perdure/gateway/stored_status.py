@@ -80,6 +80,7 @@ def stored_status(row: StoredRun) -> RunStatus:
     result = (
         read_stored(RunResult, row.result, what=f"the result of {row.id}") if row.result else None
     )
+    began = kept.started_at or row.started_at  # the row has the time of the host that started it
     kept = kept.model_copy(
         update={
             "phase": "ended",
@@ -88,7 +89,7 @@ def stored_status(row: StoredRun) -> RunStatus:
             "step": None,
             "gates": (),
             "questions": (),
-            "elapsed_s": max(0.0, round((row.ended_at - row.started_at).total_seconds(), 3)),
+            "elapsed_s": max(0.0, round((row.ended_at - began).total_seconds(), 3)),
         }
     )
     return kept if result is None else _with_result(kept, result)
@@ -247,7 +248,7 @@ def _with_result(status: RunStatus, result: RunResult) -> RunStatus:
             "stages": status.stages or stage_results(result.iterations),
             "best": result.best,
             "budget": budget,
-            "elapsed_s": status.elapsed_s or spend.wall_time_s,
+            "elapsed_s": spend.wall_time_s or status.elapsed_s,
         }
     )
 

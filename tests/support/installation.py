@@ -7,9 +7,10 @@ import os
 import signal
 import sys
 import uuid
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 
@@ -249,11 +250,16 @@ async def dev_server(
 
 @asynccontextmanager
 async def installation(
-    home: Path, address: str, *, timing: Timing | None = None, **settings: object
+    home: Path,
+    address: str,
+    *,
+    timing: Timing | None = None,
+    now: Callable[[], datetime] = utc_now,
+    **settings: object,
 ) -> AsyncGenerator[Installation]:
     """An installation over an empty home; without workers until a test starts one.
 
-    `waits`, among the settings, are those of its gateway.
+    `waits`, among the settings, are those of its gateway; `now` is the clock of its host.
     """
     waits = settings.pop("waits", PATIENT)
     assert isinstance(waits, Waits)
@@ -305,6 +311,7 @@ async def installation(
             ).settle,
             rubric_problems=check_problems,
             waits=waits,
+            now=now,
             prepare=register_search_attributes,
             audit=AuditTrail(parts.stores.audit, now=utc_now),
             why_not=partial(replayed_by, loaded, parts.stores.blobs),

@@ -54,6 +54,9 @@ class Run(Generic[SpecT, StateT]):
         self.spec = spec
         self.is_fresh = state is None
         self.state: StateT = fresh if state is None else state
+        if given.made_at is not None:
+            # The clock of the host that made the state may be wrong, and deadlines go by ours.
+            self.state.started_at += workflow.now() - given.made_at
         if given.beforehand is not None:
             self.state.control, self.state.ring = given.beforehand.control, given.beforehand.ring
         self.handled = 0
@@ -191,8 +194,8 @@ class Run(Generic[SpecT, StateT]):
             "started_at": self.state.started_at,
             "chain": workflow.info().first_execution_run_id,
         }
-        # What was said beforehand is part of the state by now.
-        return self.given.model_copy(update={**further, "beforehand": None})
+        # What was said beforehand is part of the state by now, and so is when it was made.
+        return self.given.model_copy(update={**further, "beforehand": None, "made_at": None})
 
     def next_activity_id(self) -> str:
         """A fresh id; with the execution's id it is the journal key of a model call."""

@@ -157,13 +157,14 @@ def retry_of(
 ) -> S:
     """The next state of the same run after it failed: what it spent is carried, to the token.
 
-    The time between the failure and now is nobody's: the clock goes on where it stood.
+    The time between the failure and now is nobody's: the clock goes on where it stood. `now` may be
+    before `ended_at` on a host whose clock is behind; the run corrects that by the server's.
     """
     control = state.control
     requests = [*control.requests, *([request_id] if request_id else [])]
     return state.model_copy(
         update={
-            "started_at": state.started_at + max(now - ended_at, now - now),
+            "started_at": state.started_at + (now - ended_at),
             "budget": state.budget.model_copy(
                 update={"spent": spent_with(state.budget, booked.account), "reserved": {}}
             ),

@@ -214,7 +214,8 @@ class LoopInput(WorkflowInput):
     """Input of every loop workflow; `started_at` is set when the run continues as new.
 
     `beforehand` is there once, in the input of a run that was started with its task alone.
-    `chain` is the first execution of the run, in the input of every later one.
+    `chain` is the first execution of the run, in the input of every later one. `made_at` is the
+    time, by the clock of its host, at which a fork or a retry made the state.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -224,6 +225,7 @@ class LoopInput(WorkflowInput):
     started_at: datetime | None = None
     beforehand: Beforehand | None = Field(default=None, exclude_if=lambda said: said is None)
     chain: str | None = Field(default=None, exclude_if=lambda first: first is None)
+    made_at: datetime | None = Field(default=None, exclude_if=lambda made: made is None)
 
     @property
     def belongs_to(self) -> str:
