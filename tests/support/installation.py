@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 import yaml
 from temporalio.client import Client, WorkflowHandle
@@ -250,12 +251,7 @@ async def dev_server(
 
 @asynccontextmanager
 async def installation(
-    home: Path,
-    address: str,
-    *,
-    timing: Timing | None = None,
-    now: Callable[[], datetime] = utc_now,
-    **settings: object,
+    home: Path, address: str, *, timing: Timing | None = None, **settings: object
 ) -> AsyncGenerator[Installation]:
     """An installation over an empty home; without workers until a test starts one.
 
@@ -263,6 +259,8 @@ async def installation(
     """
     waits = settings.pop("waits", PATIENT)
     assert isinstance(waits, Waits)
+    # Tests hand settings on as objects.
+    now = cast(Callable[[], datetime], settings.pop("now", utc_now))
     merged = {
         "heartbeat_s": 4.0,
         "sticky_s": 1.0,
