@@ -28,6 +28,7 @@ from perdure.domain.run.activity_messages import OpenRunRequest
 from perdure.domain.run.messages import Amend
 from perdure.domain.run.result import RunResult
 from perdure.domain.run.status import RunStatus
+from perdure.gateway.types import RunFilter
 
 TEMPORAL = Path(sys.executable).parent / "temporal"
 BELOW = {"root": ["mid", "side"], "mid": ["leaf"]}
@@ -377,5 +378,13 @@ async def test_a_child_that_was_reset_after_its_end_does_nothing_again(drill: Gr
             await reset(drill, await named(drill, run, level), TO_THE_START)
         again = await ended(drill, run)
         assert len(drill.provider.lines()) == billed, "the parent has the result already"
+        below = await children_of(drill.site, run)
+
+        async def as_before() -> bool:
+            found = (await drill.site.gateway.list(RunFilter(root=run, limit=50))).runs
+            told = {row.id: (row.lifecycle, row.outcome) for row in found if row.id in below}
+            return set(told.values()) == {("completed", "accepted")}
+
+        await eventually(as_before)
         assert again == result
         await agrees(drill, again)

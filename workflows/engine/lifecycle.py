@@ -16,6 +16,7 @@ from perdure.domain.evaluation.outcomes import lifecycle
 from perdure.domain.run import control as rules
 from perdure.domain.run.bookkeeping_messages import FinishRequest
 from perdure.domain.run.result import RunResult, with_reply_facts, with_value
+from perdure.domain.run.status_views import ended_attributes
 from perdure.domain.turns.records import IterationRecord
 from perdure.domain.turns.turn import Ending
 from perdure.workflows.engine import activity_options
@@ -24,7 +25,10 @@ from perdure.workflows.engine.continue_as_new import ContinueAsNew
 from perdure.workflows.engine.hooks import HookSteps
 from perdure.workflows.engine.resets import Resets, Superseded
 from perdure.workflows.engine.run import AnyRun
+from perdure.workflows.engine.search_attributes import upsert
 from perdure.workflows.engine.stored_terms import StoredTerms
+
+LISTS_ITS_END = "lists its end after a reset"
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,8 @@ class Lifecycle:
         try:
             return task.result()
         except Superseded as superseded:
+            if workflow.patched(LISTS_ITS_END):
+                upsert(ended_attributes(superseded.result))
             return superseded.result
 
     async def _keep_shown(self) -> None:

@@ -356,3 +356,17 @@ def search_attributes(
         "PerdureScore": None if state.best is None else state.best.score,
         "PerdureCostUsd": None if cost is None else float(cost),
     }
+
+
+def ended_attributes(result: RunResult) -> dict[str, str | int | float | None]:
+    """What a list says of a run that ended with this result; the rest stays as it was set."""
+    cost = result.spend.cost_usd
+    return {
+        "PerdureLifecycle": lifecycle(result.outcome),
+        "PerdurePhase": "ended",
+        "PerdureBlockedOn": None,
+        "PerdureOutcome": result.outcome,
+        "PerdureIteration": result.iteration_count or len(result.iterations),
+        "PerdureScore": None if result.best is None else result.best.score,
+        "PerdureCostUsd": None if cost is None else float(cost),
+    }
