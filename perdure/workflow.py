@@ -35,6 +35,7 @@ from perdure.domain.foundation.tolerance import read_value
 from perdure.domain.run.child_questions import OpenGate
 from perdure.domain.run.result import RunResult
 from perdure.embedding.child_gates import OnGate, Reply, gates_of_children
+from perdure.embedding.child_ids import id_below
 from perdure.submission.validation import validated
 
 __all__ = [
@@ -188,8 +189,8 @@ async def _run(
     on_gate: OnGate | None,
 ) -> RunResult:
     task = _checked(kind, {"goal": goal, **fields})
-    made = f"{workflow.info().workflow_id}-{kind}-{workflow.uuid4().hex[:8]}"
-    run = id or made
+    suffix = f"-{kind}-{workflow.uuid4().hex[:8]}"  # drawn for each loop, as histories have it
+    run = id or id_below(suffix)
     answered = nullcontext() if on_gate is None else gates_of_children().answered(run, on_gate)
 
     def start() -> Awaitable[Handle]:

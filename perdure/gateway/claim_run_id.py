@@ -6,23 +6,19 @@ certainly had no effect.
 """
 
 import hashlib
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
 from perdure.domain.budget.journal import Journal
 from perdure.domain.foundation.errors import InvalidInput, NotAllowed, PerdureError
-from perdure.domain.foundation.names import RESERVED_IDS
+from perdure.domain.foundation.names import LONGEST_ID, RESERVED_IDS, is_usable_id
 from perdure.domain.foundation.tolerance import read_stored
 from perdure.domain.ports import RecordStore
 from perdure.domain.run.status import RunStatus, StoredRun
 from perdure.gateway.execution_info import ExecutionInfo
 from perdure.gateway.namespaces import elsewhere
 from perdure.gateway.temporal_gateway import TemporalGateway
-
-# Colons are allowed because Temporal's schedules append the time to ids.
-_USABLE = re.compile(r"(?=.*[A-Za-z0-9])[A-Za-z0-9._:@+=-]{1,120}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,10 +136,11 @@ def checked_id(run: str) -> str:
     Raises:
         InvalidInput: it is too long or reserved, or has characters that are not allowed.
     """
-    if not _USABLE.fullmatch(run):
+    if not is_usable_id(run):
         raise InvalidInput(
             f"The run id {run[:200]!r} is not usable.",
-            cure="Use up to 120 letters, digits and any of - _ . : @ + =, with a letter or digit.",
+            cure=f"Use up to {LONGEST_ID} letters, digits and any of - _ . : @ + =, with a letter "
+            "or digit.",
         )
     unreserved(run)
     return run

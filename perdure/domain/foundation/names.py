@@ -52,6 +52,12 @@ SCHEDULED_BY = "TemporalScheduledById"
 RESERVED_IDS = frozenset({"new", "definitions"})
 """No id of a run, experiment or schedule: an address of the page or the API has this word there."""
 
+LONGEST_ID = 120
+# Colons are allowed because Temporal's schedules append the time to ids.
+_ID_CHARACTERS = "A-Za-z0-9._:@+=-"
+_USABLE_ID = re.compile(rf"(?=.*[A-Za-z0-9])[{_ID_CHARACTERS}]{{1,{LONGEST_ID}}}")
+_UNUSABLE = re.compile(rf"[^{_ID_CHARACTERS}]")
+
 READY_ACTIVITY = "ready"
 ID_GOAL_WORDS = 3
 ID_WORD_CHARACTERS = 30
@@ -197,3 +203,18 @@ def _quoted(namespace: str) -> str:
     from shlex import quote  # every command loads this module, and hardly one quotes
 
     return quote(namespace)
+
+
+def is_usable_id(run: str) -> bool:
+    """Whether a run can have this id: URLs and names of files have to hold it."""
+    return _USABLE_ID.fullmatch(run) is not None
+
+
+def usable_id(above: str, suffix: str) -> str:
+    """The id of a workflow with a suffix, cut and with hyphens where a run's id has no place.
+
+    Args:
+        above: any text.
+        suffix: what tells this id from others; it is kept, and must be usable itself.
+    """
+    return _UNUSABLE.sub("-", above)[: LONGEST_ID - len(suffix)] + suffix
