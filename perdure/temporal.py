@@ -11,7 +11,7 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic import JsonValue
@@ -113,9 +113,8 @@ class PerdurePlugin(SimplePlugin):
             roles={name: _role(name, given) for name, given in (roles or {}).items()},
             definitions={one.name: one for one in map(_definition, definitions)},
         )
-        self._loops: _Loops | None = None
-        self._client: Client | None = None
-        self._served: list[tuple[str, frozenset[str]]] = []
+        self._loops: dict[_Place, _Loops] = {}
+        self._configured: list[_Configured] = []
         self._late = _LateOpening()
         super().__init__(
             "perdure.PerdurePlugin",
@@ -136,14 +135,13 @@ class PerdurePlugin(SimplePlugin):
         if not self._queues:
             config = with_behavior(config)
         configured = super().configure_worker(config)
-        self._client = configured.get("client")
-        served = frozenset(
-            name for one in configured.get("activities", ()) if (name := activity_type(one))
-        )
-        self._served.append((configured.get("task_queue", ""), served))
-        if self._client is not None and reads_by_default_rules(self._client.data_converter):
-            brought = (*self._brought.tools, *self._brought.checks.values())
-            require_readable(brought, *self._served[-1])
+        client, queue = configured.get("client"), configured.get("task_queue", "")
+        types = map(activity_type, configured.get("activities", ()))
+        served = queue, frozenset(one for one in types if one)
+        if client is not None:
+            self._configured.append(_Configured(client, served))
+            if reads_by_default_rules(client.data_converter):
+                require_readable((*self._brought.tools, *self._brought.checks.values()), *served)
         return configured
 
     async def run_worker(self, worker: Worker, next: Callable[[Worker], Awaitable[None]]) -> None:
@@ -153,20 +151,36 @@ class PerdurePlugin(SimplePlugin):
             PerdureError: the store cannot be opened, what serves the loops broke, or no worker has
                 an activity that is a tool or a check.
         """
-        if self._loops is None:
-            assert self._client is not None  # `configure_worker` was called before
-            brought = replace(
-                self._brought,
-                tools=tuple(placed_tool(one, self._served) for one in self._brought.tools),
-                checks={
-                    name: placed_check(one, self._served)
-                    for name, one in self._brought.checks.items()
-                },
-            )
-            self._loops = _Loops(self._settings, brought, self._client, self._queues)
-        async with self._loops.served() as (opening, serving):
-            self._late.opening = opening
-            await _while_both_run(asyncio.ensure_future(next(worker)), serving)
+        place = _place(worker.client)
+        try:
+            if place not in self._loops:
+                brought = self._placed(worker.client)
+                self._loops[place] = _Loops(self._settings, brought, worker.client, self._queues)
+            loops = self._loops[place]
+            async with loops.served() as (opening, serving):
+                self._late.openings[place] = opening
+                await _while_both_run(asyncio.ensure_future(next(worker)), serving)
+        finally:
+            self._forget(worker, place)
+
+    def _placed(self, client: Client) -> Brought:
+        """What was brought, with the queues of the activities among it."""
+        place = _place(client)
+        served = [one.served for one in self._configured if _place(one.client) == place]
+        tools = tuple(placed_tool(one, served) for one in self._brought.tools)
+        checks = {name: placed_check(one, served) for name, one in self._brought.checks.items()}
+        return replace(self._brought, tools=tools, checks=checks)
+
+    def _forget(self, ended: Worker, place: "_Place") -> None:
+        """The next worker may come with another connection, and with other activities."""
+        known = self._loops.get(place)
+        if known is not None and not known.users:
+            del self._loops[place]
+            self._late.openings.pop(place, None)
+        for one in self._configured:
+            if one.served[0] == ended.task_queue and _place(one.client) == place:
+                self._configured.remove(one)
+                return
 
     def configure_replayer(self, config: ReplayerConfig) -> ReplayerConfig:
         """Add what opens tasks; the loops have a replayer of their own, in `run_replayer`."""
@@ -203,19 +217,38 @@ class PerdurePlugin(SimplePlugin):
         )
 
 
+_Place = tuple[asyncio.AbstractEventLoop, str, str]
+
+
+def _place(client: Client) -> _Place:
+    """Where its loops are served: stores belong to an event loop, queues to a namespace."""
+    server = client.service_client.config.target_host
+    return asyncio.get_running_loop(), server, client.namespace
+
+
+@dataclass(frozen=True, slots=True)
+class _Configured:
+    """A worker of somebody else's: its queue, with the activities that it has."""
+
+    client: Client
+    served: tuple[str, frozenset[str]]
+
+
 class _LateOpening:
     """The step that opens a task; its stores are opened only when the worker runs."""
 
-    opening: OpenTask | None = None
+    def __init__(self) -> None:
+        self.openings: dict[_Place, OpenTask] = {}
 
     @activity.defn
     async def open_task(self, step: OpenTaskRequest) -> OpenTaskReport:
-        if self.opening is None:
+        opening = self.openings.get(_place(activity.client()))
+        if opening is None:
             raise InvalidInput(
                 "The worker does not run yet.",
                 cure="Start it with `worker.run()` before tasks arrive.",
             )
-        return await self.opening.open_task(step)
+        return await opening.open_task(step)
 
 
 class _Loops:
@@ -228,36 +261,38 @@ class _Loops:
         self._settings = settings
         self._brought = brought
         self._client = client
-        self._users = 0
+        self.users = 0
         self._changing = asyncio.Lock()
         self._stop = asyncio.Event()
         self._opening: asyncio.Future[OpenTask]
-        self._serving: asyncio.Task[None]
+        self._serving: asyncio.Task[None] | None = None
 
     @asynccontextmanager
     async def served(self) -> AsyncGenerator[tuple[OpenTask, "asyncio.Task[None]"]]:
         """Start with the first user, and stop with the last."""
-        async with self._changing:
-            if not self._users:
-                self._stop = asyncio.Event()
-                self._opening = asyncio.get_running_loop().create_future()
-                # In a task of its own: resources must be closed in the task that opened them, and
-                # the first worker may end before the others.
-                self._serving = asyncio.create_task(self._serve())
-                await asyncio.wait(
-                    {self._opening, self._serving}, return_when=asyncio.FIRST_COMPLETED
-                )
-                if self._serving.done():
-                    await self._serving
-            self._users += 1
+        self.users += 1  # also while it waits: what another one ends is started again for it
         try:
+            async with self._changing:
+                if self._serving is None or self._serving.done():
+                    self._serving = await self._started()
             yield self._opening.result(), self._serving
         finally:
+            self.users -= 1
             async with self._changing:
-                self._users -= 1
-                if not self._users:
+                if not self.users and self._serving is not None:
                     self._stop.set()
                     await self._serving
+
+    async def _started(self) -> "asyncio.Task[None]":
+        self._stop = asyncio.Event()
+        self._opening = asyncio.get_running_loop().create_future()
+        # In a task of its own: resources must be closed in the task that opened them, and
+        # the first worker may end before the others.
+        serving = asyncio.create_task(self._serve())
+        await asyncio.wait({self._opening, serving}, return_when=asyncio.FIRST_COMPLETED)
+        if serving.done():
+            await serving
+        return serving
 
     async def _serve(self) -> None:
         async with open_parts(self._settings, plugins=True, brought=self._brought) as parts:

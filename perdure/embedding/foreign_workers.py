@@ -51,6 +51,12 @@ def _require_place(config: WorkerConfig, queue: str) -> None:
             f"The worker of {queue} has no_remote_activities, so nothing there opens a task.",
             cure=f"Leave it out, {OTHER_QUEUE}",
         )
+    if set(config.get("workflows", ())) & set(TASK_STARTS):
+        raise InvalidInput(
+            f"The worker of {queue} has PerdurePlugin twice.",
+            cure="Give one to its client, and none to the worker; two installations need a client "
+            "each.",
+        )
     opening = activity_type(OpenTask.open_task)
     if opening in map(activity_type, config.get("activities", ())):
         raise InvalidInput(
