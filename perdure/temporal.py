@@ -61,6 +61,7 @@ from perdure.local_services.ready_file import say_what_is_polled
 from perdure.local_services.temporal_server import register_search_attributes
 from perdure.strict_yaml import parse
 from perdure.text_files import read_text
+from perdure.workflows.passed_on_headers import PassedOnHeaders
 from perdure.workflows.registry import TASK_STARTS
 
 __all__ = ["PerdurePlugin", "activity_check", "activity_tool", "passing_through"]
@@ -122,6 +123,7 @@ class PerdurePlugin(SimplePlugin):
             activities=None if queues else [self._late.open_task],
             workflows=None if queues else TASK_STARTS,
             workflow_runner=passing_through,
+            interceptors=None if queues else [PassedOnHeaders()],
         )
 
     def configure_worker(self, config: WorkerConfig) -> WorkerConfig:

@@ -64,6 +64,7 @@ from perdure.fleet.served_steps import Activity, experiment_steps, model_steps, 
 from perdure.fleet.worker_deployment import OwnBuild
 from perdure.fleet.worker_ends import nobody_told, require_polling
 from perdure.fleet.workspace_workers import WorkspaceWorkers
+from perdure.workflows.passed_on_headers import PassedOnHeaders
 from perdure.workflows.registry import TASK_STARTS, WORKFLOWS, allow_long_tasks, workflow_runner
 
 REGISTRY_POLL_S = 1.0
@@ -365,6 +366,7 @@ class Fleet:
             activities=activities,
             workflows=workflows,
             workflow_runner=workflow_runner(),
+            interceptors=[PassedOnHeaders()] if workflows else [],
             workflow_failure_exception_types=[PerdureError],
             max_concurrent_activities=settings.max_concurrent_activities,
             max_concurrent_workflow_tasks=settings.max_concurrent_workflow_tasks

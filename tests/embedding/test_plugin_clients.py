@@ -91,6 +91,7 @@ async def test_a_worker_with_two_plugins_is_refused_in_words(
     first, second = PerdurePlugin(bare.settings), PerdurePlugin(bare.settings)
     of_client, of_worker = ([first], [first]) if "worker" in given else ([first, second], [])
     client = await Client.connect(bare.address, plugins=of_client)
-    with warnings.catch_warnings(), pytest.raises(InvalidInput, match="PerdurePlugin twice"):
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the SDK warns of the first case
-        Worker(client, task_queue="orders", workflows=[Asking], plugins=of_worker)
+        with pytest.raises(InvalidInput, match="PerdurePlugin twice"):
+            Worker(client, task_queue="orders", workflows=[Asking], plugins=of_worker)

@@ -12,8 +12,9 @@ from temporalio.contrib.opentelemetry import OpenTelemetryPlugin, create_tracer_
 from temporalio.plugin import SimplePlugin
 from temporalio.worker import Replayer, Worker
 
-from perdure.temporal import PerdurePlugin
-from tests.embedding.test_temporal_plugin import Order, OrderWorkflow, charge
+from perdure.temporal import PerdurePlugin, activity_tool
+from tests.embedding.test_plugin_clients import STOCKED, stock
+from tests.embedding.test_temporal_plugin import Asking, Order, OrderWorkflow, charge
 
 
 @pytest.fixture
@@ -53,3 +54,25 @@ async def test_their_spans_stay_one_trace_and_histories_replay(
     assert not any("call_model" in name for name in names)
     history = await client.get_workflow_handle(f"o-{queue}").fetch_history()
     await Replayer(workflows=[OrderWorkflow], plugins=plugins).replay_workflow(history)
+
+
+async def test_an_activity_that_is_a_tool_belongs_to_their_trace(
+    bare: Installation, spans: InMemorySpanExporter
+) -> None:
+    model = await bare.script({"replies": [STOCKED, {"text": "3 are left."}]})
+    client = await Client.connect(
+        bare.address,
+        plugins=[
+            OpenTelemetryPlugin(add_temporal_spans=True),
+            PerdurePlugin(bare.settings, tools=[activity_tool(stock)]),
+        ],
+    )
+    queue = f"orders-{uuid.uuid4().hex[:8]}"
+    task = {"models": {"executor": model}, "tools": {"access": "full", "allow": ["stock"]}}
+    order = Order(item="a bottle", model="", task=task)
+    with trace.get_tracer(__name__).start_as_current_span("their request") as request:
+        async with Worker(client, task_queue=queue, workflows=[Asking], activities=[stock]):
+            await client.execute_workflow(Asking.run, order, id=f"o-{queue}", task_queue=queue)
+    (told,) = [one for one in spans.get_finished_spans() if one.name == "RunActivity:stock"]
+    assert told.context is not None
+    assert told.context.trace_id == request.get_span_context().trace_id

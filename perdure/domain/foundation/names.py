@@ -58,6 +58,7 @@ _ID_CHARACTERS = "A-Za-z0-9._:@+=-"
 _USABLE_ID = re.compile(rf"(?=.*[A-Za-z0-9])[{_ID_CHARACTERS}]{{1,{LONGEST_ID}}}")
 _UNUSABLE = re.compile(rf"[^{_ID_CHARACTERS}]")
 
+_OWN_QUEUE = re.compile(r"perdure-[0-9a-f]{8}-")
 READY_ACTIVITY = "ready"
 ID_GOAL_WORDS = 3
 ID_WORD_CHARACTERS = 30
@@ -88,6 +89,11 @@ def loops_queue(installation: str) -> str:
 def is_loops_queue(queue: str) -> bool:
     """Whether runs live on a queue; on others, Temporal clients start them with their task."""
     return queue.startswith("perdure-") and queue.endswith("-loops")
+
+
+def is_own_queue(queue: str) -> bool:
+    """Whether a queue is one of an installation, and no queue that somebody named."""
+    return _OWN_QUEUE.match(queue) is not None
 
 
 def models_queue(installation: str) -> str:
