@@ -13,7 +13,7 @@ from temporalio.exceptions import ApplicationError
 from perdure.domain.run import control as rules
 from perdure.domain.run import message_forms as forms
 from perdure.domain.run.amend_spec import edit_refusal, edited
-from perdure.domain.run.budget_refusals import raise_refusal, share_refusal
+from perdure.domain.run.budget_refusals import late_refusal, raise_refusal, share_refusal
 from perdure.domain.run.events import Event
 from perdure.domain.run.message_forms import Misread
 from perdure.domain.run.messages import (
@@ -33,6 +33,7 @@ from perdure.workflows.engine.stored_terms import StoredTerms
 
 RAISE_NEEDS_ROOM = "raise needs room"
 SHARES_STAY = "shares stay"
+NO_TIME_AFTER_THE_END = "no time after the deadline"
 ANSWERED_STORED = "amend is answered when it is stored"
 PAUSE_LISTED = "a pause at a gate is listed"
 
@@ -67,6 +68,7 @@ class Control:
             or self._refusal(message)
             or self._raises_nothing(message)
             or self._exceeds_share(message)
+            or self._comes_too_late(message)
         )
         if why is not None:
             raise _refused(verb, why)
@@ -140,6 +142,8 @@ class Control:
             why = told if workflow.patched(RAISE_NEEDS_ROOM) else None
         if why is None and (told := self._exceeds_share(message)):
             why = told if workflow.patched(SHARES_STAY) else None
+        if why is None and (told := self._comes_too_late(message)):
+            why = told if workflow.patched(NO_TIME_AFTER_THE_END) else None
         if why is not None:
             self.note_refused(verb, why)
             return
@@ -176,6 +180,9 @@ class Control:
         return share_refusal(
             message, budget=run.state.budget, share=run.spec.budget, parent=run.site.parent
         )
+
+    def _comes_too_late(self, message: AnyMessage) -> str | None:
+        return late_refusal(message, deadline_passed=self.run.deadline_passed)
 
     def _apply_verb(self, message: AnyMessage, *, request_id: str | None) -> None:
         if self.questions.meant_by(message):

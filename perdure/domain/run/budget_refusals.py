@@ -41,3 +41,12 @@ def share_refusal(
     if parent is None or not isinstance(message, Amend) or not message.budget:
         return None
     return beyond_share(budget.limits, message.budget, share=share, parent=parent)
+
+
+def late_refusal(message: AnyMessage, *, deadline_passed: bool) -> str | None:
+    """Why more time comes too late for a run whose time limit has passed; None for all else."""
+    if not deadline_passed or not isinstance(message, Amend) or not message.budget:
+        return None
+    if "wall_time" not in message.budget:
+        return None
+    return "budget.wall_time: the time limit has passed, and the run is ending with its best result"

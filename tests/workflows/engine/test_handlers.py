@@ -51,6 +51,23 @@ async def test_pause_holds_and_resume_goes_on(site: Installation, holding: Holdi
     assert result.spend.model_calls == 2
 
 
+async def test_more_time_is_refused_once_the_time_limit_has_passed(
+    site: Installation, holding: Holding
+) -> None:
+    run = await site.start(spec(budget={"wall_time": 2}), {"replies": [HELD_LIST, DONE]})
+    await holding.begun()
+
+    async def passed() -> bool:
+        return (await told(site, run)).elapsed_s >= 2
+
+    await eventually(passed)
+    with pytest.raises(NotAllowed, match="the time limit has passed"):
+        await site.gateway.verb(run, Amend(budget={"wall_time": 600}, by="me"))
+    await site.gateway.verb(run, Amend(budget={"tokens": 90_000}, by="me"))
+    holding.release()
+    assert (await site.gateway.result(run)).outcome == "deadline"
+
+
 async def _paused_at_rest(site: Installation, run: str) -> bool:
     status = await told(site, run)
     return status.lifecycle == "paused" and status.step is None
