@@ -5,6 +5,7 @@ clock is far ahead would take what is new for old.
 """
 
 from collections.abc import Mapping
+from datetime import datetime, timedelta
 
 from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.stores.database import Database
@@ -26,6 +27,11 @@ async def store_ahead(database: Database) -> Mapping[str, float]:
         return {}
     began = utc_now()
     return {STORE: ahead(began, await time_of(database), utc_now())}
+
+
+async def as_dated(moment: datetime, database: Database) -> datetime:
+    """A moment of this host by the clock that dates blobs."""
+    return moment + timedelta(seconds=sum((await store_ahead(database)).values()))
 
 
 def named(name: str, seconds: float | None) -> Mapping[str, float]:

@@ -22,6 +22,7 @@ from perdure.domain.foundation.refs import addresses_in
 from perdure.domain.retention.erasure import Erased, Pending, RootRun
 from perdure.interfaces.gateways import RunGateway
 from perdure.interfaces.services import OnProgress
+from perdure.operations.clocks import as_dated
 from perdure.operations.erase_rows import TreeEraser
 from perdure.operations.following import content, reachable
 from perdure.operations.gc import YOUNG
@@ -111,6 +112,7 @@ class Eraser:
 
         Blobs that something else names stay, and so do young ones, for the next collection.
         """
+        now = await as_dated(now, self._stores.database)
         going, names = set[str](), set[str]()
         for root in roots:
             going |= await self._rows.marked(root)

@@ -16,9 +16,11 @@ from perdure.adapters.stores.open_stores import Stores, open_stores
 from perdure.composition.client_services import collecting_of
 from perdure.domain.foundation.errors import NotAllowed
 from perdure.gateway import retention
+from perdure.gateway.types import Retained
 from perdure.interfaces.gateways import RunGateway
 from perdure.operations import clocks
 from perdure.operations.clocks import refuse_a_wrong_clock
+from perdure.operations.erase import Eraser
 
 
 @pytest.fixture
@@ -90,6 +92,25 @@ async def test_a_host_within_the_margin_collects(
 ) -> None:
     monkeypatch.setattr(clocks, "utc_now", lambda: _wrong_by(minutes / 60))
     await refuse_a_wrong_clock(shared.database, _server(minutes * 60))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("hours", [-2, 2], ids=["behind", "ahead"])
+async def test_an_erasure_by_a_wrong_clock_leaves_what_is_new_to_a_collection(
+    shared: Stores, monkeypatch: pytest.MonkeyPatch, hours: float
+) -> None:
+    async def kept() -> AsyncIterator[Retained]:
+        for one in ():
+            yield one
+
+    monkeypatch.setattr(clocks, "utc_now", lambda: _wrong_by(hours))
+    address = await shared.blobs.put(b"written a moment ago")
+    await shared.erasure().mark((), [address], root="r", at=_wrong_by(hours))
+    eraser = Eraser(shared, cast(RunGateway, SimpleNamespace(retained=kept)))
+    swept = await eraser.sweep(["r"], now=_wrong_by(hours))
+    assert (swept.blobs, swept.later) == (0, 1)
+    swept = await eraser.sweep(["r"], now=_wrong_by(hours + 1.1))
+    assert (swept.blobs, swept.later) == (1, 0)
 
 
 @pytest.mark.parametrize("hours", [-2, 2], ids=["behind", "ahead"])
