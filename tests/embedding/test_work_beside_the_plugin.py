@@ -163,7 +163,8 @@ UNFIT: Mapping[str, tuple[dict[str, Any], str, str]] = {
 
 
 def _configured(home: Path, given: Mapping[str, Any], **plugin: Any) -> WorkerConfig:
-    client = SimpleNamespace(data_converter=joined(DataConverter.default))
+    converter = joined(DataConverter.default)
+    client = SimpleNamespace(data_converter=converter, config=lambda **_: {"interceptors": []})
     config = {"client": client, "task_queue": "orders", "activities": [], **given}
     made = PerdurePlugin(Settings.load(home=home), **plugin)
     return made.configure_worker(cast(WorkerConfig, config))
