@@ -107,8 +107,7 @@ async def _rows(made: Ground) -> Mapping[str, int]:
         return {str(run): int(count) for run, count in found}
 
 
-@pytest.mark.long
-@pytest.mark.timeout(300)
+@pytest.mark.slow
 async def test_collections_and_roll_ups_by_wrong_clocks_eat_nothing_that_is_needed(
     skewed: Hosts,
 ) -> None:

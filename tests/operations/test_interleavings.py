@@ -349,7 +349,7 @@ class Interleavings(RuleBasedStateMachine):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("database", ["sqlite", "postgresql"])
+@pytest.mark.parametrize("database", ["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
 def test_nothing_that_is_needed_is_lost(
     database: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

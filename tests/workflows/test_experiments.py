@@ -256,7 +256,7 @@ async def test_an_unknown_model_stops_it_before_it_starts(lab: Lab) -> None:
         await lab.experiments.status("exp-odd")
 
 
-@pytest.mark.long
+@pytest.mark.slow
 async def test_a_worker_that_is_killed_twice_changes_nothing(bare: Installation) -> None:
     lab = Lab(bare)
     async with bare.worker_process() as worker:

@@ -42,8 +42,7 @@ def keys(first: bytes, *others: bytes) -> dict[str, str]:
     }
 
 
-@pytest.mark.long
-@pytest.mark.timeout(900)
+@pytest.mark.slow
 async def test_a_key_is_rotated_while_runs_are_open(
     server: WorkflowEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
