@@ -6,8 +6,6 @@ BIN := .venv/bin
 PYTEST := $(BIN)/python -P -m pytest
 # Tests wait for servers more than they compute: three at once on two cores, each with whole modules as long as there are any.
 PARALLEL := -n 3 --dist worksteal
-# The long ones wait more still, for what was killed or taken away.
-WAITING := -n 4 --dist worksteal
 # The slow ones compute: one for each core, with whole files, as several start one browser or model for all their tests.
 SLOWLY := -n 2 --dist loadfile
 unexport PYTHONDONTWRITEBYTECODE  # tests start hundreds of processes, each of which would compile the product anew
@@ -80,7 +78,7 @@ test: .venv/.model  ## the quick tests
 	@$(PYTEST) $(PARALLEL) -m "$(QUICK) and not long" $(ARGS)
 
 test-long: .venv/.model  ## those in which something is killed or waited for, and more of those that need a server
-	@$(PYTEST) $(WAITING) -m "$(QUICK) and long" $(ARGS)
+	@$(PYTEST) $(PARALLEL) -m "$(QUICK) and long" $(ARGS)
 
 drills: .venv/.model  ## the life of an installation: upgrades, outages, collections, floods, resets, restores
 	@$(PYTEST) $(PARALLEL) -m "not browser" tests/drills $(ARGS)
