@@ -7,11 +7,13 @@ import pytest
 from installation import Installation
 from page_visit import Visitor, visitor
 from rest import Rest, served
+from temporalio.testing import WorkflowEnvironment
 
 
 @pytest.fixture
-def visited(request: pytest.FixtureRequest) -> Installation:
+def visited(request: pytest.FixtureRequest, server: WorkflowEnvironment) -> Installation:
     """The installation with a worker where a test asks for `site`; most pages need none."""
+    del server  # named, so that these tests are known as costly before they run
     name = "site" if "site" in request.fixturenames else "unmanned"
     found = request.getfixturevalue(name)
     assert isinstance(found, Installation)
