@@ -21,17 +21,17 @@ CURE = "Let NTP (chrony, systemd-timesyncd) set the clock of the host that is wr
 COLLECTING_APART_S = 900.0
 
 
-async def store_ahead(database: Database) -> Mapping[str, float]:
-    """By how much the clock of the database is ahead; empty for SQLite, which has none."""
+async def store_ahead(database: Database) -> float | None:
+    """The seconds by which the clock of the database is ahead; None for SQLite, which has none."""
     if database.dialect_name == "sqlite":
-        return {}
+        return None
     began = utc_now()
-    return {STORE: ahead(began, await time_of(database), utc_now())}
+    return ahead(began, await time_of(database), utc_now())
 
 
 async def as_dated(moment: datetime, database: Database) -> datetime:
     """A moment of this host by the clock that dates blobs."""
-    return moment + timedelta(seconds=sum((await store_ahead(database)).values()))
+    return moment + timedelta(seconds=await store_ahead(database) or 0.0)
 
 
 def named(name: str, seconds: float | None) -> Mapping[str, float]:
@@ -58,7 +58,8 @@ async def refuse_a_wrong_clock(database: Database, gateway: RunGateway) -> None:
         ServiceUnavailable: the server does not answer.
         StoreAway: the database does not answer.
     """
-    apart = {**await store_ahead(database), **named(SERVER, await gateway.server_ahead())}
+    store, server = await store_ahead(database), await gateway.server_ahead()
+    apart = {**named(STORE, store), **named(SERVER, server)}
     if wrong := differences(apart, above_s=COLLECTING_APART_S):
         raise NotAllowed(
             f"By the clocks, {' and '.join(wrong)}. A collection goes by the clock of its host, and"

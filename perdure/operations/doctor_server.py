@@ -12,7 +12,7 @@ from perdure.gateway.clock_difference import server_ahead
 from perdure.gateway.worker_probe import server_version
 from perdure.interfaces.app_context import Connect
 from perdure.interfaces.services import Check
-from perdure.operations.clocks import CURE, SERVER, differences, named, store_ahead
+from perdure.operations.clocks import CURE, SERVER, STORE, differences, named, store_ahead
 from perdure.operations.doctor_checks import is_new, own_server
 
 FAIRNESS, CLOCKS = "fairness", "clocks"
@@ -48,7 +48,7 @@ async def clocks(settings: Settings, connect: Connect) -> AsyncIterator[Check]:
     apart: dict[str, float] = {}
     if "postgres" in settings.store_url and not is_new(settings):
         async with stores_of(settings) as stores:
-            apart |= await store_ahead(stores.database)
+            apart |= named(STORE, await store_ahead(stores.database))
     with suppress(ServiceUnavailable):
         own, client = await own_server(settings, connect)
         apart |= named(SERVER, await server_ahead(client, loops_queue(own), now=utc_now))
