@@ -54,6 +54,7 @@ class LoopHistories:
             workflow_runner=workflow_runner(),
             data_converter=of_replays(self._converter),
             workflow_failure_exception_types=[PerdureError],
+            debug_mode=True,  # no limit of two seconds for a task, which a busy machine may need
         )
 
 

@@ -318,6 +318,8 @@ def _replayer(
         data_converter=converter,
         interceptors=list(interceptors),
         workflow_failure_exception_types=[PerdureError],
+        # Without the SDK's limit of two seconds for a task: a busy machine is no other decision.
+        debug_mode=True,
     )
 
 
