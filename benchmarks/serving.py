@@ -17,7 +17,7 @@ from pathlib import Path
 
 from temporalio.client import Client
 from temporalio.plugin import SimplePlugin
-from temporalio.worker import Worker
+from temporalio.worker import PollerBehaviorAutoscaling, Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 LIMITS_VARIABLE = "BENCHMARK_LIMITS"
@@ -71,6 +71,7 @@ async def _serve(served: Sequence[Served], plugins: Sequence[SimplePlugin]) -> N
                 max_concurrent_activities=limits.activities,
                 max_concurrent_workflow_tasks=limits.workflow_tasks if one.workflows else None,
                 max_cached_workflows=limits.cached_workflows,
+                workflow_task_poller_behavior=PollerBehaviorAutoscaling(),
                 sticky_queue_schedule_to_start_timeout=timedelta(seconds=limits.sticky_s),
             )
             await stack.enter_async_context(worker)

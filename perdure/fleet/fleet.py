@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import structlog
 from temporalio.client import Client
-from temporalio.worker import Worker
+from temporalio.worker import PollerBehaviorAutoscaling, Worker
 
 from perdure.about import VERSION
 from perdure.activities.call_model import CallModel
@@ -374,6 +374,9 @@ class Fleet:
             else None,
             max_cached_workflows=settings.max_cached_workflows,
             max_task_queue_activities_per_second=per_second,
+            # A fixed number of polls is shared between new runs and those in the cache, which then
+            # wait for seconds while the worker is idle.
+            workflow_task_poller_behavior=PollerBehaviorAutoscaling(),
             sticky_queue_schedule_to_start_timeout=timedelta(seconds=settings.sticky_s),
             graceful_shutdown_timeout=timedelta(seconds=settings.shutdown_grace_s),
             # Opening a task is one step and the same in every version; the loop after it is pinned.
