@@ -8,11 +8,9 @@ from perdure.activities.manager import Shelve
 from perdure.domain.delegation.apply_decision import UNHEARD, decide
 from perdure.domain.delegation.confidence import iteration_confidence
 from perdure.domain.delegation.decisions import (
-    ASKED_ABOVE,
     Complete,
     Envelope,
     Hypothesis,
-    asked_above,
 )
 from perdure.domain.delegation.next_step import (
     AfterCheck,
@@ -40,12 +38,12 @@ from perdure.domain.delegation.state import DelegationInput
 from perdure.domain.delegation.worker_specs import hypothesis_envelope
 from perdure.domain.foundation.plain_text import clipped_line
 from perdure.domain.run.activity_messages import ShelveRequest
-from perdure.domain.run.gates import CHOICES
 from perdure.domain.run.result import RunResult
 from perdure.domain.turns.turn import Ending
 from perdure.workflows.delegation_parts.completion_checks import CompletionChecks
 from perdure.workflows.delegation_parts.deliverable_score import DeliverableScore
 from perdure.workflows.delegation_parts.manager_decisions import ManagerDecisions
+from perdure.workflows.delegation_parts.questions import Questions
 from perdure.workflows.delegation_parts.run import (
     DelegationRequirements,
     DelegationRun,
@@ -58,14 +56,12 @@ from perdure.workflows.delegation_parts.worker_skills import WorkerSkills
 from perdure.workflows.engine import activity_options
 from perdure.workflows.engine.engine import Engine
 from perdure.workflows.engine.handlers import ControlHandlers
-from perdure.workflows.engine.human_input import expired_to_end
 from perdure.workflows.engine.scorer import Scorer
 from perdure.workflows.engine.start_learning import finish_and_learn
 
 REASON_CHARACTERS = 300
 TITLE_CHARACTERS = 60
 NO_REASON = "the manager gave no reason"
-OWN_CHOICES = ("accept", "stop")
 
 
 @workflow.defn(name="DelegationLoop")
@@ -80,6 +76,7 @@ class DelegationLoop(ControlHandlers):
         self.manager = ManagerDecisions(self.run, self.engine)
         self.skills = WorkerSkills(self.run, self.engine)
         self.tools = ToolFactory(self.run, self.engine)
+        self.questions = Questions(self.run, self.engine)
         reviews = WorkReviews(self.run, self.engine)
         self.workers = WorkerRuns(
             self.run, self.engine, skills=self.skills, tools=self.tools, reviews=reviews
@@ -113,7 +110,7 @@ class DelegationLoop(ControlHandlers):
         while True:
             # The one place where this loop may continue as new: between two stages, with no child
             # open.
-            ending = await self.engine.life.checkpoint() or await self._escalated()
+            ending = await self.engine.life.checkpoint() or await self.questions.escalated()
             if ending is not None:
                 return await self._cut_short(ending)
             ending = await self._step()
@@ -136,7 +133,7 @@ class DelegationLoop(ControlHandlers):
                 verdict = await self.engine.rolling.never_during(self._obey())
                 return None if self._goes_on() else await self._conclude(verdict)
             case "ask":
-                await self._ask_person()
+                await self.questions.of_manager()
                 return await self._conclude(None)
             case "rate":
                 verdict = await self._rated()
@@ -168,12 +165,6 @@ class DelegationLoop(ControlHandlers):
             return self.run.ended_by(planned)
         return await self.engine.limits.spent()
 
-    @property
-    def unheard(self) -> bool:
-        """Whether people said something that the manager has not read but could still act on."""
-        waits = bool(self.run.state.control.inputs) and self.run.budget_phase != "reserve"
-        return waits and self.run.iteration < self.run.spec.delegation.max_iterations
-
     async def _obey(self) -> StallVerdict | None:
         """Apply the rules to the manager's decision and carry out what follows."""
         state, decision = self.run.state, self.run.state.turnover.decision
@@ -185,7 +176,7 @@ class DelegationLoop(ControlHandlers):
             decision,
             settings=self.run.spec.delegation,
             phase=phase,
-            unheard=self.unheard,
+            unheard=self.run.unheard,
             beside=self.run.surroundings,
         )
         self.run.record_event(
@@ -246,7 +237,11 @@ class DelegationLoop(ControlHandlers):
     async def _after(self, following: AfterCheck) -> StallVerdict | None:
         if isinstance(following, Repair):
             return await self.engine.rolling.never_during(self._delegated((following.envelope,)))
-        if isinstance(following, End) and following.verdict.outcome == "accepted" and self.unheard:
+        if (
+            isinstance(following, End)
+            and following.verdict.outcome == "accepted"
+            and self.run.unheard
+        ):
             self.run.inform(UNHEARD)
         elif isinstance(following, End):
             self.run.state.turnover.ending = self.run.ended_by(following.verdict)
@@ -300,43 +295,6 @@ class DelegationLoop(ControlHandlers):
             self.run.state.course, reports, settings=self.run.spec.delegation
         )
 
-    async def _ask_person(self) -> None:
-        """Ask a person. `accept` takes the best result, `stop` ends, anything else is an answer.
-
-        A manager below another manager ends with its question instead, and hands over its work.
-        """
-        state = self.run.state
-        # Waiting for a person here would hold up the manager above, which awaits this run within
-        # one of its iterations and cannot be asked meanwhile.
-        if self.run.site.managed:
-            detail = asked_above(state.question, state.choices)
-            state.turnover.ending = Ending(outcome="blocked", reason=ASKED_ABOVE, detail=detail)
-            return
-        own = (*state.choices, *OWN_CHOICES) if state.choices else CHOICES["escalation"]
-        gate = await self.engine.people.ask(
-            "escalation", state.question, choices=own, free_text=True
-        )
-        if gate is None or gate.answer is None:
-            state.turnover.ending = self.run.ending()
-        elif expired_to_end(gate):
-            state.turnover.ending = Ending(outcome="unanswered", reason="gate_expired")
-        elif gate.answer.choice in OWN_CHOICES:
-            state.turnover.ending = self.engine.limits.after_escalation(gate)
-        else:
-            state.course = state.course.answered(state.question, gate.answer.words)
-
-    async def _escalated(self) -> Ending | None:
-        """Ask the person who used `escalate`; returns why the run must end, if it must."""
-        if self.run.state.control.escalation is None:
-            return None
-        gate = await self.engine.people.ask(
-            "escalation", self.run.state.control.escalation, free_text=True
-        )
-        # Cleared before the answer is looked at: an escalation that arrives during the wait is
-        # another one.
-        self.run.state.control.escalation = None
-        return self.engine.limits.after_escalation(gate)
-
     async def _conclude(self, verdict: StallVerdict | None) -> Ending | None:
         """Judge the progress and close the iteration."""
         state, turnover = self.run.state, self.run.state.turnover
@@ -345,6 +303,8 @@ class DelegationLoop(ControlHandlers):
         if turnover.ending is None and cut is None and turnover.decision is not None:
             ended = progress_end(state.course, self.run.spec.delegation, verdict)
             turnover.ending = self.run.ended_by(ended) if ended is not None else None
+        if turnover.ending is not None:
+            turnover.ending = await self.questions.before_the_end(turnover.ending)
         self._fold()
         state.stage = "manage"
         return turnover.ending

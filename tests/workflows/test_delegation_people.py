@@ -2,13 +2,15 @@
 
 import pytest
 from agent_runs import gate_of
-from delegating import completes, delegates, delegation, script, works
+from delegating import Reply, completes, delegates, delegation, script, works
 from holding import HELD, Holding
 from installation import Installation
+from stages import open_gate
 from waiting import eventually
 
 from perdure.domain.delegation.apply_decision import UNHEARD
-from perdure.domain.run.messages import AddInput, Amend, Answer
+from perdure.domain.run.gates import Gate
+from perdure.domain.run.messages import AddInput, Amend, Answer, Escalate
 from perdure.domain.turns.guidance import SAID_SINCE
 
 SAID = "No glass, please."
@@ -70,6 +72,54 @@ async def test_a_manager_reads_what_was_added_before_it_may_complete(
     events = [event async for event in site.gateway.events(run)]
     refused = [event.data["why"] for event in events if event.data.get("decision") == "refused"]
     assert refused == [UNHEARD]
+
+
+async def escalated_at_the_end(
+    site: Installation, holding: Holding, *more: Reply, permitted: int = 10
+) -> tuple[str, Gate]:
+    """A run whose completion was under review when a person escalated, and its question."""
+    settings = {"success_criteria": ["done"], "max_iterations": permitted}
+    met = {"criteria": [{"number": 1, "met": True, "missing": ""}]}
+    review = {"when": {"role": "critic"}, "json": met}
+    replies = (delegates("w1"), works("w1"), completes("glass"), {**review, "delay_s": HELD})
+    run = await site.start(delegation(delegation=settings), script(*replies, *more, review))
+    await holding.begun()
+    await site.gateway.verb(run, Escalate(by="ann", note="good enough?"))
+    holding.release()
+    return run, await open_gate(site, run)
+
+
+@pytest.mark.parametrize(
+    ("choice", "ending"), [("accept", ("accepted", "approved")), ("stop", ("stopped", "stopped"))]
+)
+async def test_an_escalation_during_the_completion_check_is_asked_before_the_end(
+    site: Installation, holding: Holding, choice: str, ending: tuple[str, str]
+) -> None:
+    run, gate = await escalated_at_the_end(site, holding)
+    assert (gate.kind, gate.prompt) == ("escalation", "good enough?")
+    await site.gateway.verb(run, Answer(by="ann", gate=gate.id, choice=choice))
+    result = await site.gateway.result(run)
+    assert (result.outcome, result.reason, result.output) == (*ending, "glass")
+
+
+async def test_a_person_who_is_asked_before_the_end_may_let_the_manager_go_on(
+    site: Installation, holding: Holding
+) -> None:
+    again = {**completes("steel"), "when": {"role": "manager", "contains": SAID}}
+    run, gate = await escalated_at_the_end(site, holding, again)
+    answer = Answer(by="ann", gate=gate.id, choice="continue", text=SAID)
+    await site.gateway.verb(run, answer)
+    result = await site.gateway.result(run)
+    assert (result.outcome, result.output, result.iteration_count) == ("accepted", "steel", 3)
+
+
+async def test_without_a_further_iteration_a_run_that_may_go_on_ends_as_it_did(
+    site: Installation, holding: Holding
+) -> None:
+    run, gate = await escalated_at_the_end(site, holding, permitted=2)
+    await site.gateway.verb(run, Answer(by="ann", gate=gate.id, choice="continue"))
+    result = await site.gateway.result(run)
+    assert (result.outcome, result.output, result.iteration_count) == ("accepted", "glass", 2)
 
 
 async def test_what_is_said_to_the_root_reaches_the_loops_below_it(

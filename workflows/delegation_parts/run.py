@@ -64,6 +64,17 @@ class DelegationRun(Run[DelegationSpec, DelegationState]):
         return budget_phase(left)
 
     @property
+    def has_room(self) -> bool:
+        """Whether the manager may have a further iteration."""
+        permitted = self.spec.delegation.max_iterations
+        return self.budget_phase != "reserve" and self.iteration < permitted
+
+    @property
+    def unheard(self) -> bool:
+        """Whether people said something that the manager has not read but could still act on."""
+        return bool(self.state.control.inputs) and self.has_room
+
+    @property
     def sub_managers_left(self) -> int:
         """How many sub-managers this run and all below it may still have."""
         return self.spec.delegation.submanagers.per_run - self.state.budget.spent.sub_managers

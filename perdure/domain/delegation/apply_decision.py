@@ -42,6 +42,10 @@ UNHEARD = (
     "People added something while you decided. It stands under Guidance or among the inputs: see "
     "to it, or say in the final result why not, and decide again."
 )
+GOES_ON = (
+    "A person was asked before the run ended, and lets it go on. What they said stands under "
+    "Guidance: improve the result, then decide again."
+)
 # A manager that only plans would otherwise go on until its budget is spent.
 REFUSED_PLANS = 5
 MOST_UNRATED = 2

@@ -1,0 +1,70 @@
+"""What a delegation asks people: its manager's questions, and for those who escalate."""
+
+from temporalio import workflow
+
+from perdure.domain.delegation.apply_decision import GOES_ON
+from perdure.domain.delegation.decisions import ASKED_ABOVE, asked_above
+from perdure.domain.run.gates import CHOICES
+from perdure.domain.turns.turn import Ending
+from perdure.workflows.delegation_parts.run import DelegationRun
+from perdure.workflows.engine.engine import Engine
+from perdure.workflows.engine.human_input import expired_to_end
+
+OWN_CHOICES = ("accept", "stop")
+# Runs that were asked to escalate in their last iteration ended without asking.
+ASKED_BEFORE_THE_END = "delegation-asked-before-the-end"
+
+
+class Questions:
+    """Asks people, and turns their answers into guidance or an ending."""
+
+    def __init__(self, run: DelegationRun, engine: Engine) -> None:
+        self.run = run
+        self.people = engine.people
+        self.limits = engine.limits
+
+    async def of_manager(self) -> None:
+        """Ask a person. `accept` takes the best result, `stop` ends, anything else is an answer.
+
+        A manager below another manager ends with its question instead, and hands over its work.
+        """
+        state = self.run.state
+        # Waiting for a person here would hold up the manager above, which awaits this run within
+        # one of its iterations and cannot be asked meanwhile.
+        if self.run.site.managed:
+            detail = asked_above(state.question, state.choices)
+            state.turnover.ending = Ending(outcome="blocked", reason=ASKED_ABOVE, detail=detail)
+            return
+        own = (*state.choices, *OWN_CHOICES) if state.choices else CHOICES["escalation"]
+        gate = await self.people.ask("escalation", state.question, choices=own, free_text=True)
+        if gate is None or gate.answer is None:
+            state.turnover.ending = self.run.ending()
+        elif expired_to_end(gate):
+            state.turnover.ending = Ending(outcome="unanswered", reason="gate_expired")
+        elif gate.answer.choice in OWN_CHOICES:
+            state.turnover.ending = self.limits.after_escalation(gate)
+        else:
+            state.course = state.course.answered(state.question, gate.answer.words)
+
+    async def escalated(self) -> Ending | None:
+        """Ask the person who used `escalate`; returns why the run must end, if it must."""
+        if self.run.state.control.escalation is None:
+            return None
+        gate = await self.people.ask(
+            "escalation", self.run.state.control.escalation, free_text=True
+        )
+        # Cleared before the answer is looked at: an escalation that arrives during the wait is
+        # another one.
+        self.run.state.control.escalation = None
+        return self.limits.after_escalation(gate)
+
+    async def before_the_end(self, ending: Ending) -> Ending | None:
+        """Ask who used `escalate` meanwhile; None if they let a run go on that may go on."""
+        asks = self.run.state.control.escalation is not None and self.run.told_to_end() is None
+        if not asks or not workflow.patched(ASKED_BEFORE_THE_END):
+            return ending
+        answered = await self.escalated()
+        if answered is not None or not self.run.has_room:
+            return answered or ending
+        self.run.inform(GOES_ON)
+        return None
