@@ -86,10 +86,13 @@ def pages(content: str) -> JsonValue:
 
 
 def markdown(page: str) -> JsonValue:
-    """An HTML page as Markdown."""
+    """An HTML page as Markdown, with a note at its end of what could not be read."""
     from html_to_markdown import convert
 
-    return (convert(page).content or "").strip()
+    read = convert(page)
+    # Without the note, a page whose tags are nested too deeply would look empty.
+    missing = [f"[Part of this page is missing: {one.message}]" for one in read.warnings]
+    return "\n\n".join(filter(None, ((read.content or "").strip(), *missing)))
 
 
 def _yaml(text: str) -> None:

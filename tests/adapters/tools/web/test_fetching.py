@@ -255,6 +255,14 @@ async def test_a_large_page_is_made_readable_too() -> None:
     assert text.endswith("The end.")
 
 
+async def test_a_page_says_what_is_missing_as_it_is_nested_too_deeply() -> None:
+    deep = "<p>before</p>" + "<div>" * 2_000 + "hidden" + "</div>" * 2_000 + "<p>after</p>"
+    web = Web({"example.com": [PUBLIC]}, {"example.com/": page(deep, "text/html")})
+    text = (await web.fetcher().fetch("http://example.com/")).text
+    assert text.startswith("before\n\nafter\n\n[Part of this page is missing: ")
+    assert "hidden" not in text
+
+
 async def test_a_page_that_takes_too_long_to_read_is_given_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
