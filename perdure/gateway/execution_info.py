@@ -82,11 +82,15 @@ async def info_of(execution: WorkflowExecution) -> ExecutionInfo:
 
 
 async def _memo(execution: WorkflowExecution) -> Mapping[str, object]:
-    """The memo of a run, perhaps a client's own; a sealed one must not make a whole list fail."""
-    try:
-        return await execution.memo()
-    except (KeyError, PerdureError):
-        return {"goal": SEALED_GOAL}
+    """The memo of a run, perhaps a client's own; a value that cannot be read hides no other one."""
+    found: dict[str, object] = {}
+    for name in execution.raw_info.memo.fields:
+        try:
+            found[name] = await execution.memo_value(name)
+        except (KeyError, PerdureError):
+            if name == "goal":
+                found[name] = SEALED_GOAL
+    return found
 
 
 def _ending(status: WorkflowExecutionStatus | None) -> str | None:
