@@ -27,6 +27,7 @@ from perdure.domain.ports import BlobStore, RecordStore, UsageSoFar, unheard
 PREFIX = "scripted:"
 PIECE_CHARACTERS = 24
 REFUSAL = "refusal"
+KEPT = ("sha256:", "hmac:")  # how addresses in the blob store begin
 # Errors of calls that never reached a provider, so their attempt costs nothing.
 NOT_REACHED = frozenset({"connection", "unavailable"})
 
@@ -106,14 +107,23 @@ class ScriptedModel:
         try:
             return parse_script(await self._blobs.get_text(address), source=model)
         except BlobNotFound as error:
-            message = f"The script of {model} is not in the store. Submit the run again."
-            raise refused(message, kind="unknown_model") from error
+            raise refused(_missing(model, address), kind="unknown_model") from error
         except InvalidInput as error:
             raise refused(str(error)) from error
         except StoreAway:
             raise  # the step waits for the store; it is no failure of the model
         except StoreError as error:
             raise refused(f"The script cannot be read: {error}", kind="unavailable") from error
+
+
+def _missing(model: str, address: str) -> str:
+    if address.startswith(KEPT):
+        return f"The script of {model} is not in the store. Submit the run again."
+    # Whoever starts a run with Temporal's own client may be on another host.
+    return (
+        f"The script of {model} is a file, which the worker does not read. Start the run by "
+        "`perdure run` or from Python: both take its files along."
+    )
 
 
 def _address(model: str) -> str:

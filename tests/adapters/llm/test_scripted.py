@@ -8,6 +8,7 @@ import pytest
 
 from perdure.adapters.llm.scripted import ScriptedModel
 from perdure.domain.foundation.errors import StoreAway
+from perdure.domain.llm.errors import ModelError
 from perdure.domain.llm.transcript import ToolUseBlock, user_text
 from perdure.domain.llm.usage import Usage
 from tests.adapters.llm.support import (
@@ -298,11 +299,18 @@ async def test_card_states_price_and_a_large_window() -> None:
     assert free_card.price.cost(Usage(output_tokens=10)) == 0
 
 
-async def test_a_script_that_is_not_in_the_store_is_an_unknown_model() -> None:
-    model = scripted()
-    facts = await fails(model, request(script_name("gone")))
-    assert facts.kind == "unknown_model"
-    assert not facts.sent
+@pytest.mark.parametrize(
+    ("name", "cure"),
+    [
+        pytest.param(script_name("gone"), "Submit the run again", id="gone"),
+        pytest.param("scripted:script.yaml", "Start the run by `perdure run`", id="a file"),
+    ],
+)
+async def test_a_script_that_is_not_in_the_store_is_an_unknown_model(name: str, cure: str) -> None:
+    with pytest.raises(ModelError, match=cure) as caught:
+        await say(scripted(), request(name))
+    assert caught.value.facts.kind == "unknown_model"
+    assert not caught.value.facts.sent
 
 
 async def test_a_broken_script_is_a_bad_request_with_its_problems() -> None:
