@@ -58,9 +58,10 @@ def app_context(settings: Settings | None = None) -> AppContext:
     own = settings or Settings.found(folder=working_folder())
     installation = _Installation(own)
     runtime = EmbeddedRuntime(own)
-    # A command prints its own output, so by default only warnings are logged.
+    # A command prints its own output, so by default only warnings are logged; in words, as its
+    # output in a pipe is text too.
     told = own.log_level if "log_level" in own.model_fields_set else "warning"
-    configure_logging(level=told, json={"json": True, "console": False}.get(own.log_format))
+    configure_logging(level=told, json=own.log_format == "json")
     return AppContext(
         connect=installation.connect,
         up=installation.up,

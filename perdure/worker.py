@@ -17,6 +17,7 @@ import structlog
 # isort: split
 
 from perdure.adapters.logging.process_logs import log_process, told_at_the_end
+from perdure.adapters.sandbox.identity import warn_of_root
 from perdure.adapters.settings.variables import Settings, variable
 from perdure.adapters.settings.working_folder import working_folder
 from perdure.adapters.stores.waiting_stores import once_there
@@ -94,6 +95,7 @@ async def _serve(settings: Settings, stop: asyncio.Event, broken: Callable[[], N
             if build is not None:
                 await build.begin()
                 stack.enter_context(ending_when(build.drained(), stop))
+            warn_of_root()
             say_what_is_polled(client, queues, default_model=parts.default_model)
             await once_there(lambda: asyncio.to_thread(announce_ready, settings), stop)
 

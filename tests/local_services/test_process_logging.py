@@ -3,10 +3,15 @@
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import structlog
 from installation import Installation
+
+from perdure.adapters.settings.variables import Settings
+from perdure.cli_wiring import app_context
 
 PROGRAM = """
 import threading, warnings
@@ -44,6 +49,21 @@ def test_every_line_of_a_process_is_json(tmp_path: Path) -> None:
     inside = by_event["inside"]
     assert (len(inside["trace_id"]), len(inside["span_id"])) == (32, 16)
     assert "trace_id" not in by_event["ended"]
+
+
+@pytest.mark.parametrize(
+    ("log_format", "line"),
+    [("auto", "[warning  ] odd"), ("json", '"event": "odd"'), ("console", "[warning  ] odd")],
+)
+def test_a_command_in_a_pipe_warns_in_words(
+    settings_of: Callable[..., Settings],
+    capsys: pytest.CaptureFixture[str],
+    log_format: str,
+    line: str,
+) -> None:
+    app_context(settings_of(log_format=log_format))
+    structlog.get_logger("x").warning("odd")
+    assert line in capsys.readouterr().err
 
 
 @pytest.mark.long

@@ -12,8 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import structlog
-
 from perdure.adapters.sandbox.bubblewrap import (
     OUTPUT,
     WORK,
@@ -22,7 +20,6 @@ from perdure.adapters.sandbox.bubblewrap import (
     programs_of,
     wrapped,
 )
-from perdure.adapters.sandbox.identity import separate_user
 from perdure.adapters.sandbox.process import USUAL_CAPS, Caps, Launch, run_process
 from perdure.domain.evaluation.program_checks import OUTPUT_CAP, TEST_REPORT, Command, Ran
 from perdure.domain.foundation.errors import NotAllowed
@@ -33,8 +30,6 @@ PROBE_BYTES = 2_000
 SHELL = "/bin/sh"
 SHIMS = "shims"
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
-
-_log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,8 +253,6 @@ class LocalCommands:
         )
         if ran.code == 0:
             self._bwrap = found
-            if (user := separate_user()) is not None:
-                _log.warning("worker_is_root", programs_in_the_sandbox_run_as=user)
         else:
             said = " ".join(ran.err.split()) or f"exit code {ran.code}"
             self._trouble = f"bubblewrap does not work here ({said[:300]})"

@@ -7,12 +7,15 @@ import os
 import shutil
 from pathlib import Path
 
+import structlog
+
 from perdure.domain.foundation.errors import NotAllowed
 
 # Neither distributions nor systemd assign this id, and it is below 65,536, so containers map it.
 STRANGER = 65_533
 TOOLS = "/usr/bin:/bin:/usr/sbin:/sbin"
 LAUNCHER = str(Path(__file__).with_name("launcher.py"))
+_log = structlog.get_logger(__name__)
 
 
 def is_root() -> bool:
@@ -23,6 +26,12 @@ def is_root() -> bool:
 def separate_user() -> int | None:
     """The id of the user that programs run as; None if they keep the worker's."""
     return STRANGER if is_root() else None
+
+
+def warn_of_root() -> None:
+    """Warn in the log of a worker that is root."""
+    if (user := separate_user()) is not None:
+        _log.warning("worker_is_root", programs_in_the_sandbox_run_as=user)
 
 
 def becoming(*, processes: int | None) -> tuple[str, ...]:

@@ -69,7 +69,7 @@ class SettingFields(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Lowest level that is logged. Commands show only warnings and errors unless this is set."""
     log_format: Literal["auto", "json", "console"] = "auto"
-    """Format of log lines. `auto`: readable on a terminal, JSON elsewhere."""
+    """Format of log lines. `auto`: JSON of a worker or API without a terminal, else readable."""
 
     # Models
     anthropic_api_key: SecretStr | None = Field(
