@@ -122,7 +122,13 @@ async def test_r03_no_activity_twice_after_a_kill_in_the_workflow_task(chaos: Gr
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("grace", [30.0, 0.0], ids=["inside the grace", "without grace"])
+@pytest.mark.parametrize(
+    "grace",
+    [
+        pytest.param(30.0, id="inside the grace"),
+        pytest.param(0.0, id="without grace", marks=pytest.mark.slow),
+    ],
+)
 async def test_r05_graceful_stop_in_a_call(chaos: Ground, grace: float) -> None:
     first = Play(text="first", delay_s=1.5) if grace else Play(text="first", gate="never")
     chaos.provider.plays = [[first, Play(text="second")]]
@@ -140,7 +146,10 @@ async def test_r05_graceful_stop_in_a_call(chaos: Ground, grace: float) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("tool", "outcome", "effects"),
-    [("effect.once", "effect_uncertain", 1), ("effect.again", "ok", 2)],
+    [
+        ("effect.once", "effect_uncertain", 1),
+        pytest.param("effect.again", "ok", 2, marks=pytest.mark.slow),
+    ],
 )
 async def test_a_kill_in_a_tool(chaos: Ground, tool: str, outcome: str, effects: int) -> None:
     """I4: a tool that is not idempotent is never repeated, and the model is told."""

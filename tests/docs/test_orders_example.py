@@ -12,7 +12,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "orders"
 OWN = ("workflows/__init__.py", "activities/__init__.py", "worker.py", "starter.py")
 
 
-@pytest.mark.long
+@pytest.mark.slow
 async def test_the_tests_of_the_example_pass_beside_packages_of_their_own(tmp_path: Path) -> None:
     folder = Path(shutil.copytree(EXAMPLE, tmp_path / "orders"))
     for name in OWN:

@@ -209,6 +209,7 @@ async def test_the_command_line(owner: Newcomer) -> None:
     assert "moved 0" not in shown["perdure move-blobs"]
 
 
+@pytest.mark.slow
 @LONG
 @PATIENCE
 async def test_the_inbox_of_the_readme(owner: Newcomer) -> None:
@@ -265,6 +266,7 @@ async def plugins(one: Newcomer) -> None:
     await task(one, "task", COMMON, kind="refine", goal="Praise.", rubric=[plain])
 
 
+@pytest.mark.slow
 @LONG
 @PATIENCE
 async def test_plugins(owner: Newcomer) -> None:

@@ -63,7 +63,7 @@ async def _known(site: Installation, runs: list[str]) -> set[str]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("by", ["resume", "collection"])
+@pytest.mark.parametrize("by", ["resume", pytest.param("collection", marks=pytest.mark.slow)])
 async def test_an_erasure_that_was_killed_is_completed(kept: Installation, by: str) -> None:
     site, stores = kept, kept.parts.stores
     async with site.worker():

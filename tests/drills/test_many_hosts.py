@@ -92,7 +92,7 @@ async def test_a_run_finds_its_files_on_the_host_where_it_wrote_them(two_hosts: 
     assert sum(at) == 3, at
 
 
-@pytest.mark.long
+@pytest.mark.slow
 async def test_files_outlive_their_host(two_hosts: Hosts) -> None:
     run, lost = await _half_written(two_hosts)
     await lost.worker.kill()

@@ -54,6 +54,7 @@ async def mistype(address: str, namespace: str) -> None:
     await temporal(address, *attribute, "create", "--type", "Keyword", *there)
 
 
+@pytest.mark.slow
 async def test_a_run_whose_attribute_got_another_type_says_what_makes_it_go_on(
     drill: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:

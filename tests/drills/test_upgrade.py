@@ -67,7 +67,10 @@ async def _perdure(drill: Ground, tree: Path, *words: str) -> tuple[int, str]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("upgrade", [True, False], ids=["upgrade", "rollback"])
+@pytest.mark.parametrize(
+    "upgrade",
+    [pytest.param(True, id="upgrade"), pytest.param(False, id="rollback", marks=pytest.mark.slow)],
+)
 @pytest.mark.parametrize(
     "cut",
     [pytest.param(False, id="drained"), pytest.param(True, id="killed", marks=pytest.mark.slow)],

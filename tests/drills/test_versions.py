@@ -210,7 +210,7 @@ async def test_a_ramp_begins_its_share_of_the_new_runs(
             assert await begun_by(4) == {build_id(): 4}
 
 
-@pytest.mark.long
+@pytest.mark.slow
 async def test_runs_of_a_build_that_is_gone_wait_in_words_and_can_be_moved(
     versioning: WorkflowEnvironment, tmp_path: Path
 ) -> None:

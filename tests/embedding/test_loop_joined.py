@@ -132,6 +132,7 @@ async def test_a_workflow_that_goes_on_as_new_finds_its_loop(
         assert await bare.replies_taken(f"{handle.id}-mail") == 2
 
 
+@pytest.mark.slow
 async def test_a_cancelled_wait_leaves_the_loop_that_it_did_not_start(bare: Installation) -> None:
     way = Way(policy=int(ParentClosePolicy.ABANDON), again=True)
     async with joining(bare, way, delay_s=15.0) as handle:

@@ -306,6 +306,7 @@ async def test_a_store_that_cannot_be_opened_fails_the_worker(
         await worker.run()
 
 
+@pytest.mark.slow
 async def test_a_run_survives_kills_of_the_foreign_worker(
     bare: Installation, tmp_path: Path
 ) -> None:

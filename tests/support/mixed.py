@@ -58,13 +58,18 @@ async def results_of(site: Installation, runs: Mapping[str, str]) -> dict[str, T
 
 
 async def at_rest(site: Installation) -> None:
-    """Wait until no step of any open run is under way."""
+    """Wait until no step of any open run is under way or waits for a worker."""
+
+    async def idle(run: str) -> bool:
+        raw = (await site.handle(run).describe()).raw_description
+        return not raw.pending_activities and not raw.HasField("pending_workflow_task")
 
     async def resting() -> bool:
-        found = [one async for one in site.gateway.retained()]
-        return not any(one.open and one.busy_since is not None for one in found)
+        found = [one.run async for one in site.gateway.retained() if one.open]
+        return all([await idle(run) for run in found])
 
     await eventually(resting)
+    await eventually(resting)  # one looked at before may have been woken by one looked at later
 
 
 def _plays(middle_s: float) -> dict[str, tuple[dict[str, object], dict[str, object]]]:

@@ -18,7 +18,7 @@ __all__ = ["receiver"]
 ASKS = agent_runs.calls(agent_runs.call("human.ask", question="Tea?", choices=["yes", "no"]))
 
 
-@pytest.mark.long
+@pytest.mark.slow
 async def test_a_notice_outlives_its_worker(
     server: WorkflowEnvironment, tmp_path: Path, receiver: Receiver
 ) -> None:

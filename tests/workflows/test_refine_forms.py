@@ -140,7 +140,7 @@ async def test_a_judge_names_the_section_that_is_written_anew(site: Installation
     assert "Say why people love it." in asked
 
 
-@pytest.mark.long
+@pytest.mark.slow
 async def test_a_worker_killed_between_parts_loses_none(bare: Installation) -> None:
     replies = [
         {"text": "## Oak\nnone\n## Elm\nnone\n## Ash\nAn ash."},

@@ -110,7 +110,7 @@ async def test_what_a_strategy_cannot_have_is_refused_before_the_start(
     assert path in str(refused.value)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 async def test_a_worker_killed_inside_a_strategy_goes_on_with_it(bare: Installation) -> None:
     # Whether the retry is the same call or, its reservation spent, a new one: it says the same.
     replies = [

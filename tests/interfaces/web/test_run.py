@@ -208,6 +208,7 @@ async def test_what_does_not_exist_says_so(person: Visitor) -> None:
         assert "There is no" in answer.text
 
 
+@pytest.mark.slow
 async def test_a_run_that_no_worker_takes_says_so(
     server: WorkflowEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
