@@ -119,7 +119,7 @@ async def must_restart(
 async def _count(state: RuntimeState, settings: Settings) -> int | None:
     """The number of open runs; None if the server cannot tell, which counts as busy."""
     if settings.temporal.address == state.endpoints.temporal_address:
-        client = await connect_named(settings.temporal)
+        client = await connect_named(settings)
     else:
         client = await connect(state.endpoints.temporal_address, state.endpoints.namespace)
     query = OPEN_EXECUTION if state.part("temporal") else OPEN_OURS

@@ -87,7 +87,7 @@ class EmbeddedRuntime:
         self._files.make()
         touch(self._files)
         if self._settings.temporal.address is not None:
-            await temporal_server.connect_named(self._settings.temporal)
+            await temporal_server.connect_named(self._settings)
         deadline = time.monotonic() + STARTED_BY_OTHERS_S
         while True:
             with try_lock(self._files.start_lock) as mine:

@@ -156,10 +156,9 @@ class _Supervisor:
 
     async def _start_temporal(self) -> Client:
         """Start the embedded server, or connect to the named one, and start the model."""
-        profile = self._settings.temporal
         named: Client | None = None
-        if profile.address is not None:
-            named = await temporal_server.connect_named(profile)
+        if self._settings.temporal.address is not None:
+            named = await temporal_server.connect_named(self._settings)
             await register_search_attributes(named)
         else:
             names = frozenset(name.lower() for name in self._settings.ui_hosts)

@@ -15,10 +15,11 @@ from temporalio.api.operatorservice.v1 import (
 )
 from temporalio.api.workflowservice.v1 import UpdateNamespaceRequest
 from temporalio.client import Client
-from temporalio.envconfig import ClientConfigProfile
 from temporalio.service import RPCError, RPCStatusCode
 
-from perdure.domain.foundation.errors import RuntimeUnavailable
+from perdure.adapters.settings.variables import Settings
+from perdure.adapters.temporal.connection import connected
+from perdure.domain.foundation.errors import RuntimeUnavailable, ServiceUnavailable
 from perdure.domain.foundation.names import (
     OPEN_EXECUTION,
     SEARCH_ATTRIBUTES,
@@ -26,7 +27,7 @@ from perdure.domain.foundation.names import (
     retyping_commands,
     without_pauses,
 )
-from perdure.domain.foundation.plain_text import cause_in_words, said_in_words
+from perdure.domain.foundation.plain_text import said_in_words
 
 _log = structlog.get_logger(__name__)
 _TYPES: dict[str, IndexedValueType.ValueType] = {
@@ -142,25 +143,27 @@ async def connect(address: str, namespace: str) -> Client | None:
         return None
 
 
-async def connect_named(profile: ClientConfigProfile) -> Client:
+async def connect_named(settings: Settings) -> Client:
     """A client of the server that the user named.
 
     Raises:
-        RuntimeUnavailable: it does not answer. The embedded server is never used instead.
+        RuntimeUnavailable: it does not answer, or refuses this client. The embedded server is
+            never used instead.
+        InvalidInput: the address or a file of the connection cannot be used.
     """
+    profile = settings.temporal
     try:
-        return await asyncio.wait_for(
-            Client.connect(**profile.to_client_connect_config()), timeout=ANSWER_WITHIN_S
+        return await connected(
+            profile,
+            address=profile.address or "",
+            reference=settings.temporal_key_reference,
+            within_s=ANSWER_WITHIN_S,
         )
-    except (RuntimeError, TimeoutError, RPCError) as error:
-        _log.debug("temporal_unreachable", address=profile.address, error=str(error))
-        silent = f"no answer within {ANSWER_WITHIN_S:.0f} s"
-        late = isinstance(error, TimeoutError)
-        why = silent if late else cause_in_words(error, otherwise="the connection failed")
+    except ServiceUnavailable as error:
         raise RuntimeUnavailable(
-            f"The Temporal server at {profile.address} does not answer: {why}.",
-            cure="Start it, correct TEMPORAL_ADDRESS or the profile, or unset both to use the "
-            "embedded server.",
+            error.message,
+            cure=f"{error.cure} Without TEMPORAL_ADDRESS and a profile the embedded server is "
+            "used.",
         ) from error
 
 

@@ -274,7 +274,7 @@ async def _attributes(settings: Settings) -> Check:
     if found.temporal.address is None:
         return Check(name=name, state="ok", found="no server runs yet; the embedded one gets them")
     try:
-        client = await connect_named(found.temporal)
+        client = await connect_named(found)
         present = await search_attributes(client)
     except (PerdureError, RPCError) as error:
         return Check(name=name, state="warning", found=f"not to be seen: {error}")

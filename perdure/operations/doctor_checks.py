@@ -208,7 +208,7 @@ async def own_server(settings: Settings, connect: Connect) -> tuple[str, Client]
         raise ServiceUnavailable("No services of this installation run.")
     async with connect(start=False, on_progress=lambda _: None) as services:
         own = await services.records.installation()
-        return own, await connect_named(settings.at(services.endpoints).temporal)
+        return own, await connect_named(settings.at(services.endpoints))
 
 
 def _shared(queue: str, others: list[str], *, served: bool) -> Check:

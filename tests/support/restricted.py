@@ -27,7 +27,6 @@ UNLIMITED = (("grpc.max_receive_message_length", -1), ("grpc.max_send_message_le
 APART = (*UNLIMITED, ("grpc.use_local_subchannel_pool", 1))
 OURS = ("user-agent", "grpc-", "authorization", ":")
 Context = grpc.aio.ServicerContext  # pyright: ignore[reportMissingTypeArgument]
-Metadata = tuple[tuple[str, str | bytes], ...]
 LISTS: Mapping[str, type[Message]] = {
     "ListWorkflowExecutions": ListWorkflowExecutionsRequest,
     "ListSchedules": ListSchedulesRequest,
@@ -140,7 +139,7 @@ class RestrictedServer:
     async def _answer(self, path: str, request: bytes, context: Context) -> bytes:
         method = path.rpartition("/")[2]
         self.asked[method] = self.asked.get(method, 0) + 1
-        given = cast(Metadata, tuple(context.invocation_metadata() or ()))
+        given = tuple(context.invocation_metadata() or ())
         key = next((str(value) for name, value in given if name == "authorization"), None)
         if (refusal := self.rules.refusal(method, key)) is not None:
             await context.abort(*refusal)

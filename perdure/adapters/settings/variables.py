@@ -134,10 +134,15 @@ class Settings(SettingFields):
         Raises:
             InvalidInput: its key is a reference that cannot be followed.
         """
-        key = self._temporal.api_key
-        if not (isinstance(key, str) and is_reference(key)):
+        if (key := self.temporal_key_reference) is None:
             return self._temporal
         return replace(self._temporal, api_key=secret_value("TEMPORAL_API_KEY", key))
+
+    @property
+    def temporal_key_reference(self) -> str | None:
+        """The reference in the place of the key of the Temporal server; None if there is none."""
+        key = self._temporal.api_key
+        return key if isinstance(key, str) and is_reference(key) else None
 
     def secret(self, name: str) -> str | None:
         """The secret that a setting holds or refers to; None if it is not set.
