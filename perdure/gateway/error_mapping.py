@@ -24,7 +24,6 @@ from perdure.domain.foundation.errors import (
     StoreAway,
     StoreError,
 )
-from perdure.domain.foundation.names import attributes_command
 from perdure.domain.foundation.plain_text import said_in_words
 
 # A query that no worker takes ends with one of these: at our deadline, or at once if the server has
@@ -115,6 +114,18 @@ def sentence(error: BaseException | None) -> str:
     return str(error) if error is not None else "no reason was given"
 
 
+def _full_name_hint(namespace: str, address: str) -> str:
+    from perdure.domain.foundation.temporal_cloud import full_name_hint  # for errors alone
+
+    return full_name_hint(namespace, address)
+
+
+def _adding_commands(namespace: str) -> str:
+    from perdure.domain.foundation.temporal_cloud import adding_commands  # for errors alone
+
+    return adding_commands(namespace)
+
+
 def _of_rpc(error: RPCError, address: str, run: str | None, namespace: str) -> PerdureError:
     said = said_in_words(error.message or error.status.name, otherwise="it failed inside")
     server = f"The Temporal server at {address}"
@@ -122,9 +133,10 @@ def _of_rpc(error: RPCError, address: str, run: str | None, namespace: str) -> P
         case RPCStatusCode.NOT_FOUND if run is not None and not _NO_NAMESPACE.search(said):
             return NotFound(f"{server} has no run {run}.", cure="`perdure list` lists all runs.")
         case RPCStatusCode.NOT_FOUND:
+            hint = _full_name_hint(namespace, address)
             return ServiceUnavailable(
                 f"{server} does not know what the request names: {said}.",
-                cure="Check TEMPORAL_NAMESPACE, or create the namespace on the server.",
+                cure=f"Check TEMPORAL_NAMESPACE, or create the namespace on the server.{hint}",
             )
         case status if run is not None and status in _NO_WORKER:
             return no_answer(run)
@@ -132,7 +144,7 @@ def _of_rpc(error: RPCError, address: str, run: str | None, namespace: str) -> P
             return NamespaceUnfit(
                 f"{server} refused the request, as its namespace lacks Perdure's search "
                 f"attributes: {said}.",
-                cure=f"Add them: `{attributes_command(namespace)}`.",
+                cure=f"Add them: {_adding_commands(namespace)}.",
             )
         case RPCStatusCode.INVALID_ARGUMENT:
             return InvalidInput(
@@ -141,13 +153,12 @@ def _of_rpc(error: RPCError, address: str, run: str | None, namespace: str) -> P
             )
         case RPCStatusCode.RESOURCE_EXHAUSTED:
             return ServiceUnavailable(
-                f"{server} is overloaded: {said}.", cure="Try again in a few seconds."
+                f"{server} is overloaded: {said}.",
+                cure="Try again in a few seconds; if it stays so, have the limits of the namespace "
+                f"{namespace} raised.",
             )
         case RPCStatusCode.PERMISSION_DENIED | RPCStatusCode.UNAUTHENTICATED:
-            return ServiceUnavailable(
-                f"{server} refuses the credentials: {said}.",
-                cure="Check TEMPORAL_API_KEY, the TLS files and the namespace of the profile.",
-            )
+            return _not_let_in(error.status, said, address, namespace)
         case RPCStatusCode.UNIMPLEMENTED:
             return ServiceUnavailable(
                 f"{server} answers, but does not support the request: {said}.",
@@ -160,3 +171,21 @@ def _of_rpc(error: RPCError, address: str, run: str | None, namespace: str) -> P
                 f"{server} answers, but the request failed: {said}.",
                 cure="Try again; if it keeps failing, read the server's log.",
             )
+
+
+def _not_let_in(
+    status: RPCStatusCode, said: str, address: str, namespace: str
+) -> ServiceUnavailable:
+    """The error for an account that the server does not know, or that lacks a right."""
+    server = f"The Temporal server at {address}"
+    if status == RPCStatusCode.UNAUTHENTICATED:
+        return ServiceUnavailable(
+            f"{server} refuses the credentials: {said}.",
+            cure="Check TEMPORAL_API_KEY or the client certificate: they may have expired.",
+        )
+    hint = _full_name_hint(namespace, address)
+    return ServiceUnavailable(
+        f"{server} does not let this account do that in the namespace {namespace!r}: {said}.",
+        cure="Give the account of TEMPORAL_API_KEY or of the client certificate a role there that "
+        f"may write, or correct TEMPORAL_NAMESPACE.{hint}",
+    )

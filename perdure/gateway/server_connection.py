@@ -30,6 +30,11 @@ class ServerConnection:
         self._away: tuple[float, PerdureError] | None = None
         self._connecting = asyncio.Lock()
 
+    @property
+    def namespace(self) -> str:
+        """The namespace of the client; the usual one before it is connected."""
+        return "default" if self._client is None else self._client.namespace
+
     async def client(self) -> Client:
         """The connected client; raises `ServiceUnavailable`."""
         async with self._connecting:

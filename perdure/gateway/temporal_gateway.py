@@ -13,11 +13,7 @@ from typing import TypeVar
 from pydantic import BaseModel
 from temporalio.api.common.v1 import WorkflowExecution as ExecutionName
 from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
-from temporalio.client import (
-    Client,
-    WorkflowFailureError,
-    WorkflowHandle,
-)
+from temporalio.client import Client, WorkflowFailureError
 from temporalio.common import (
     Priority,
     SearchAttributeKey,
@@ -38,6 +34,7 @@ from perdure.domain.run.fairness import Turn
 from perdure.domain.run.messages import AnyMessage, Receipt
 from perdure.domain.run.result import RunResult
 from perdure.domain.run.spec import LoopInput
+from perdure.gateway.busy_server import while_busy
 from perdure.gateway.diagnostics import trouble_of
 from perdure.gateway.dispatch import unfetched
 from perdure.gateway.error_mapping import sentence, translated, update_translated
@@ -93,51 +90,44 @@ class TemporalGateway:
 
         If the namespace lacks the search attributes, they are added first, where that is allowed.
         """
-        client = await self._server.client()
         for left in reversed(range(ATTRIBUTE_TRIES)):
             try:
-                with translated(self._server.address, namespace=client.namespace):
-                    return await _begin(client, order)
+                return await self.ask(lambda client: _begin(client, order))
             except NamespaceUnfit:
                 if not left:
                     raise
-                await self._prepare(client)
+                await self._prepare(await self._server.client())
                 # A cluster loads new attributes only every few seconds.
                 await asyncio.sleep(0 if left == ATTRIBUTE_TRIES - 1 else ATTRIBUTE_PAUSE_S)
         raise AssertionError("unreachable")
 
     async def probe(self, queue: str, *, seconds: float) -> ReadyReport | None:
         """Ask the workers of a queue to report; None if none did; raises `NothingToAskWith`."""
-        client = await self._server.client()
-        with translated(self._server.address):
-            return await probe(client, queue, seconds=seconds)
+        return await self.ask(lambda client: probe(client, queue, seconds=seconds))
 
     async def polled(self, queue: str) -> bool:
         """Whether the server has seen workers poll a queue recently."""
-        client = await self._server.client()
-        with translated(self._server.address):
-            return await polled(client, queue, now=datetime.now(UTC))
+        return await self.ask(lambda client: polled(client, queue, now=datetime.now(UTC)))
 
     async def backlog(self, queue: str, *, workflows: bool = False) -> Backlog:
         """The backlog and the pollers of a queue."""
-        client = await self._server.client()
-        with translated(self._server.address):
-            return await backlog(client, queue, workflows=workflows, now=datetime.now(UTC))
+        now = datetime.now(UTC)
+        return await self.ask(lambda client: backlog(client, queue, workflows=workflows, now=now))
 
     async def look(self, run: str, execution: str | None = None) -> ExecutionInfo | None:
         """What the server knows of a run or None; the newest execution, unless one is named."""
-        handle = await self._handle(run)
-        if execution is not None:
-            handle = (await self._server.client()).get_workflow_handle(run, run_id=execution)
+
+        async def described(client: Client) -> ExecutionInfo:
+            found = await client.get_workflow_handle(run, run_id=execution).describe()
+            return replace(
+                await info_of(found),
+                trouble=await trouble_of(client, found, now=datetime.now(UTC)),
+                task_pending=found.raw_description.HasField("pending_workflow_task"),
+                unfetched=unfetched(found.raw_description, now=datetime.now(UTC)),
+            )
+
         try:
-            with translated(self._server.address, run=run):
-                described, client = await handle.describe(), await self._server.client()
-                return replace(
-                    await info_of(described),
-                    trouble=await trouble_of(client, described, now=datetime.now(UTC)),
-                    task_pending=described.raw_description.HasField("pending_workflow_task"),
-                    unfetched=unfetched(described.raw_description, now=datetime.now(UTC)),
-                )
+            return await self.ask(described, run=run)
         except NotFound:
             return None
 
@@ -150,11 +140,13 @@ class TemporalGateway:
             NoReadyWorker: no worker answers in time.
             StoreError: this process lacks the key or codec to decrypt the answer.
         """
-        handle, wait = await self._handle(run), timedelta(seconds=self._waits.query)
-        with translated(self._server.address, run=run):
-            return await handle.query(
+        wait = timedelta(seconds=self._waits.query)
+        return await self.ask(
+            lambda client: client.get_workflow_handle(run).query(
                 name, args=[given] if given else [], result_type=result_type, rpc_timeout=wait
-            )
+            ),
+            run=run,
+        )
 
     async def update(self, run: str, verb: str, message: AnyMessage) -> Receipt:
         """Send a verb and wait for the receipt.
@@ -165,57 +157,59 @@ class TemporalGateway:
             NotFound: the server has no open run with that id.
             StoreError: this process lacks the key or codec to decrypt the answer.
         """
-        handle = await self._handle(run)
-        with update_translated(run, verb), translated(self._server.address, run=run):
-            return await handle.execute_update(
-                verb,
-                message,
-                id=message.request_id,
-                result_type=Receipt,
-                rpc_timeout=timedelta(seconds=self._waits.update),
+        with update_translated(run, verb):
+            return await self.ask(
+                lambda client: client.get_workflow_handle(run).execute_update(
+                    verb,
+                    message,
+                    id=message.request_id,
+                    result_type=Receipt,
+                    rpc_timeout=timedelta(seconds=self._waits.update),
+                ),
+                run=run,
             )
 
     async def outcome(self, run: str) -> RunResult:
         """Wait for the result of a run; raises `Ended` if it left none."""
-        handle = (await self._server.client()).get_workflow_handle(run, result_type=RunResult)
-        with translated(self._server.address, run=run):
+
+        async def awaited(client: Client) -> RunResult:
             try:
-                return await handle.result()
+                return await client.get_workflow_handle(run, result_type=RunResult).result()
             except WorkflowFailureError as error:
                 return _result_of_failure(error)
+
+        return await self.ask(awaited, run=run)
 
     async def page(
         self, query: str, *, limit: int, cursor: bytes | None = None
     ) -> tuple[list[ExecutionInfo], bytes | None]:
         """One page of a visibility query, and the token of the next one."""
-        client = await self._server.client()
-        with translated(self._server.address, namespace=client.namespace):
-            pages = await page_of(client, query, limit=limit, cursor=cursor)
-            found = [await info_of(execution) for execution in pages.current_page or ()]
+        pages = await self.ask(lambda client: page_of(client, query, limit=limit, cursor=cursor))
+        found = [await info_of(execution) for execution in pages.current_page or ()]
         return found, pages.next_page_token or None
 
     async def count(self, query: str) -> int:
         """How many executions a visibility query finds."""
-        client = await self._server.client()
-        with translated(self._server.address, namespace=client.namespace):
-            return await count_of(client, query)
+        return await self.ask(lambda client: count_of(client, query))
 
     async def delete(self, run: str, execution: str) -> None:
         """Delete one execution with its history; the server does so a moment later."""
-        client = await self._server.client()
-        with translated(self._server.address, run=run):
-            await client.workflow_service.delete_workflow_execution(
+        await self.ask(
+            lambda client: client.workflow_service.delete_workflow_execution(
                 DeleteWorkflowExecutionRequest(
                     namespace=client.namespace,
                     workflow_execution=ExecutionName(workflow_id=run, run_id=execution),
                 )
-            )
+            ),
+            run=run,
+        )
 
     async def history(self, run: str) -> str:
         """The history of the newest execution as JSON."""
-        handle = await self._handle(run)
-        with translated(self._server.address, run=run):
-            return (await handle.fetch_history()).to_json()
+        history = await self.ask(
+            lambda client: client.get_workflow_handle(run).fetch_history(), run=run
+        )
+        return history.to_json()
 
     async def client(self) -> Client:
         """The connected client, for the gateway's own parts; raises `ServiceUnavailable`."""
@@ -223,10 +217,18 @@ class TemporalGateway:
 
     def translated(self) -> AbstractContextManager[None]:
         """Raise Perdure's errors in place of the client's."""
-        return translated(self._server.address)
+        return translated(self._server.address, namespace=self._server.namespace)
 
-    async def _handle(self, run: str) -> "WorkflowHandle[object, object]":
-        return (await self._server.client()).get_workflow_handle(run)
+    async def ask(self, request: Callable[[Client], Awaitable[T]], *, run: str | None = None) -> T:
+        """Send a request, again while the server has no room for it; raise Perdure's errors.
+
+        Args:
+            request: sends it through the connected client; it may be called several times.
+            run: the run that it is about, as for `translated`.
+        """
+        client = await self._server.client()
+        with translated(self._server.address, run=run, namespace=client.namespace):
+            return await while_busy(lambda: request(client), at_most_s=self._waits.busy)
 
 
 async def as_it_is(client: Client) -> None:

@@ -102,7 +102,8 @@ class Waits:
     """How long the gateway waits, in seconds.
 
     `patience` is the time for a worker that is there but busy. For `known` seconds, an answer of a
-    worker also serves later starts.
+    worker also serves later starts. `busy` is how long a request waits for room at the server, and
+    `outage` how long whoever follows a run waits for a server that is away.
     """
 
     ready: float = 5.0
@@ -112,7 +113,8 @@ class Waits:
     update: float = 10.0
     poll_first: float = 0.25
     poll_last: float = 2.0
-    outage: float = 6.0
+    busy: float = 60.0
+    outage: float = 90.0
 
 
 class QueueState(FrozenModel):

@@ -74,3 +74,14 @@ def test_insides_of_the_server_reach_nobody(said: str, words: str) -> None:
     with pytest.raises(ServiceUnavailable) as caught, translated("host:7233", run="r"):
         raise RPCError(said, RPCStatusCode.UNAVAILABLE, b"")
     assert caught.value.message.endswith(words)
+
+
+def test_a_short_name_of_a_cloud_namespace_is_told_with_its_account() -> None:
+    address = "us-east-1.aws.api.temporal.io:7233"
+    for status in (RPCStatusCode.PERMISSION_DENIED, RPCStatusCode.NOT_FOUND):
+        with pytest.raises(ServiceUnavailable) as caught, translated(address, namespace="shop"):
+            raise RPCError("Request unauthorized.", status, b"")
+        assert "the full name with the account: shop.ACCOUNT" in caught.value.cure
+        with pytest.raises(ServiceUnavailable) as caught, translated(address, namespace="shop.a1"):
+            raise RPCError("Request unauthorized.", status, b"")
+        assert "ACCOUNT" not in caught.value.cure
