@@ -5,11 +5,10 @@ A probe needs a server with standalone activities.
 
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from google.protobuf.timestamp_pb2 import Timestamp
 from temporalio.api.enums.v1 import TaskQueueType, WorkerStatus
@@ -28,6 +27,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from perdure.domain.foundation.names import READY_ACTIVITY
 from perdure.domain.run.bookkeeping_messages import ReadyReport
 
+T = TypeVar("T")
 # The time limit of a probe whose answer nobody awaits.
 ASKED_S = 2.0
 REASON_CHARACTERS = 200
@@ -168,17 +168,15 @@ class QueueLimit:
 
 
 class Server(Protocol):
-    """A connection to the server, and its errors in our words."""
+    """A connection to the server, with patience and our words for its errors."""
 
-    async def client(self) -> Client: ...
-    def translated(self) -> AbstractContextManager[None]: ...
+    async def ask(self, request: Callable[[Client], Awaitable[T]]) -> T: ...
 
 
 async def queue_limit(server: Server, queue: str) -> QueueLimit | None:
     """The limit of a queue's steps (`temporal task-queue config set`); None if there is none."""
-    client = await server.client()
-    with server.translated():
-        found = await client.workflow_service.describe_task_queue(
+    found = await server.ask(
+        lambda client: client.workflow_service.describe_task_queue(
             DescribeTaskQueueRequest(
                 namespace=client.namespace,
                 task_queue=TaskQueue(name=queue),
@@ -186,6 +184,7 @@ async def queue_limit(server: Server, queue: str) -> QueueLimit | None:
                 report_config=True,
             )
         )
+    )
     limit = found.config.queue_rate_limit
     if not limit.HasField("rate_limit"):
         return None

@@ -4,16 +4,25 @@ Commands and workers go through a proxy that refuses methods, keys and requests 
 in short pages and late, and is away for a while. What it cannot give is named with its cure.
 """
 
+import asyncio
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from holding import HELD, Holding
 from installation import Installation, installation
 from restricted import RestrictedServer, restricted
 from temporalio.testing import WorkflowEnvironment
+from waiting import eventually
+
+from perdure.adapters.temporal import renewed_key
+from perdure.domain.run.messages import Pause
+from perdure.gateway.worker_probe import queue_limit
 
 SPEC = {"kind": "agent", "goal": "say", "learn": False}
 SCRIPT = {"replies": [{"text": "done"}], "exhausted": "repeat_last"}
+LASTING = {"replies": [{"text": "done", "delay_s": HELD}], "exhausted": "repeat_last"}
 
 
 @pytest.fixture
@@ -36,3 +45,60 @@ async def test_a_run_goes_through_a_server_that_restricts_nothing(
     async with site.worker():
         assert (await site.run(SPEC, SCRIPT)).outcome == "accepted"
     assert proxy.asked["StartWorkflowExecution"] == 1
+
+
+def _key_in(folder: Path, key: str) -> str:
+    """Put a key into a file as a renewal does, in one step; returns the reference."""
+    written = folder / "key.new"
+    written.write_text(f"{key}\n")
+    written.replace(folder / "key")
+    return f"file:{folder / 'key'}"
+
+
+async def test_a_key_that_is_renewed_in_its_file_is_taken_without_a_restart(
+    proxy: RestrictedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(renewed_key, "LOOK_S", 0.05)
+    monkeypatch.setenv("TEMPORAL_API_KEY", _key_in(tmp_path, "sk-first"))
+    monkeypatch.setenv("TEMPORAL_TLS", "false")
+    proxy.rules.keys = frozenset({"sk-first"})
+    async with installation(tmp_path / "home", proxy.address) as site, site.worker():
+        assert (await site.run(SPEC, SCRIPT)).outcome == "accepted"
+        proxy.rules.keys = frozenset({"sk-first", "sk-second"})
+        (tmp_path / "key").unlink()
+        assert (await site.run(SPEC, SCRIPT)).outcome == "accepted"
+        _key_in(tmp_path, "sk-second")
+        # Client and worker have a connection each; polls that are open still have the first key.
+        await eventually(lambda: "sk-second" in proxy.sent_keys)
+        proxy.rules.keys = frozenset({"sk-second"})
+        assert (await site.run(SPEC, SCRIPT)).outcome == "accepted"
+    assert proxy.sent_keys == {"sk-first", "sk-second"}
+
+
+async def test_a_question_to_a_queue_waits_for_room(
+    site: Installation, proxy: RestrictedServer
+) -> None:
+    proxy.rules.busy["DescribeTaskQueue"] = 2
+    assert not await site.gateway._parts.server.polled("nobodys-queue")
+    proxy.rules.busy["DescribeTaskQueue"] = 2
+    assert await queue_limit(site.gateway._parts.server, "nobodys-queue") is None
+
+
+@pytest.mark.slow
+async def test_a_server_without_room_for_longer_than_the_client_waits_fails_no_request(
+    site: Installation, proxy: RestrictedServer, holding: Holding
+) -> None:
+    async with site.worker():
+        run = await site.start(SPEC, LASTING)
+        await holding.begun()
+        proxy.rules.busy_until = time.monotonic() + 20
+        page, status, receipt, result = await asyncio.gather(
+            site.gateway.list(),
+            site.status(run),
+            site.gateway.verb(run, Pause()),
+            site.run(SPEC, SCRIPT),
+        )
+        assert run in {row.id for row in page.runs}
+        assert (page.note, status.id) == ("", run)
+        assert (receipt.lifecycle, result.outcome) == ("paused", "accepted")
+        holding.release()

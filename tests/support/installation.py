@@ -127,7 +127,7 @@ class Installation:
         merged = Settings.load(**{**self.settings.model_dump(exclude_unset=True), **settings})
         ready = self.home / f"ready-{id(stop)}"
         merged = merged.model_copy(update={"ready_file": ready})
-        merged._temporal = self.settings.temporal
+        merged._temporal = self.settings._temporal
         task = asyncio.create_task(run_worker(merged, stop))
         try:
             await eventually(lambda: ready.exists() or task.done())
@@ -272,7 +272,7 @@ async def installation(
         **settings,
     }
     loaded = Settings.load(home=home, **merged)
-    loaded._temporal = replace(loaded.temporal, address=address)
+    loaded._temporal = replace(loaded._temporal, address=address)
     async with open_parts(loaded) as parts:
         client = await connect(
             loaded, fallback=address, blobs=parts.stores.blobs, telemetry=parts.telemetry

@@ -97,7 +97,10 @@ class Restrictions:
 
 
 class RestrictedServer:
-    """The proxy; `asked` counts the requests by their method, refused ones included."""
+    """The proxy; `asked` counts requests by method, `sent_keys` has the keys that came with them.
+
+    Those that are refused count too.
+    """
 
     def __init__(self, target: str, credentials: grpc.ServerCredentials | None = None) -> None:
         self._target = target
@@ -106,6 +109,7 @@ class RestrictedServer:
         self._channel = grpc.aio.insecure_channel(target, options=APART)
         self.rules = Restrictions()
         self.asked: dict[str, int] = {}
+        self.sent_keys: set[str] = set()
         self.port = 0
 
     @property
@@ -141,6 +145,7 @@ class RestrictedServer:
         self.asked[method] = self.asked.get(method, 0) + 1
         given = tuple(context.invocation_metadata() or ())
         key = next((str(value) for name, value in given if name == "authorization"), None)
+        self.sent_keys.add((key or "").removeprefix("Bearer "))
         if (refusal := self.rules.refusal(method, key)) is not None:
             await context.abort(*refusal)
         passed = tuple((name, value) for name, value in given if not name.startswith(OURS))

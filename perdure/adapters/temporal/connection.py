@@ -35,7 +35,8 @@ async def connected(
     Args:
         profile: TLS, key and namespace, with no reference in the place of the key.
         address: where the server is, whatever the profile says.
-        reference: the reference that led to the key.
+        reference: the reference that led to the key; the client follows one to a file again
+            whenever the file changes.
         converter: of the client.
         plugins: of the client.
         runtime: of the client.
@@ -58,9 +59,12 @@ async def connected(
             options["namespace"] = profile.namespace or "default"
             # Without this limit, the client would retry a silent server again and again.
             async with asyncio.timeout(limit_s):
-                return await Client.connect(
+                client = await Client.connect(
                     **options, data_converter=converter, plugins=plugins, runtime=runtime
                 )
+            if reference is not None:
+                _keep_renewed(client, reference)
+            return client
         except (RuntimeError, OSError, ValueError) as error:
             # Imported on demand: most connections succeed.
             from perdure.adapters.temporal.connection_failures import Attempt, connection_failure
@@ -78,3 +82,9 @@ async def connected(
             told = True
         await asyncio.sleep(pause * random.uniform(0.5, 1.0))
         pause = min(2 * pause, LONGEST_PAUSE_S)
+
+
+def _keep_renewed(client: Client, reference: str) -> None:
+    from perdure.adapters.temporal.renewed_key import keep_renewed  # few have their key in a file
+
+    keep_renewed(client, reference)
