@@ -58,7 +58,7 @@ from perdure.fleet.fleet import Fleet
 from perdure.fleet.worker_deployment import own_build
 from perdure.fleet.worker_ends import no_longer_served
 from perdure.local_services.ready_file import say_what_is_polled
-from perdure.local_services.temporal_server import register_search_attributes
+from perdure.local_services.search_attributes import register_search_attributes
 from perdure.strict_yaml import parse
 from perdure.text_files import read_text
 from perdure.workflows.passed_on_headers import PassedOnHeaders

@@ -29,7 +29,6 @@ from perdure.gateway.types import InstallationInfo
 from perdure.interfaces.audit_trail import AuditTrail
 from perdure.interfaces.services import OnProgress, Services
 from perdure.local_services.embedded import EmbeddedRuntime
-from perdure.local_services.temporal_server import register_search_attributes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -187,7 +186,7 @@ class _Client:
                 sessions=stores.sessions, projects=stores.projects, now=utc_now, words=facts.words
             ).settle,
             rubric_problems=rubric_problems,
-            prepare=register_search_attributes,
+            prepare=_prepared,
             audit=AuditTrail(stores.audit, now=utc_now),
             why_not=partial(replayed_by, self._settings, stores.blobs),
         )
@@ -228,6 +227,12 @@ class _Client:
 
         references = StoredReferences(self._stores)
         return await resolver(self._parts(), references.problems).resolve(spec, served)
+
+
+async def _prepared(client: Client) -> None:
+    from perdure.local_services.search_attributes import register_search_attributes
+
+    await register_search_attributes(client)
 
 
 async def _started(

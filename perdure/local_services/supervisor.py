@@ -15,6 +15,7 @@ from perdure.local_services import service_commands, temporal_server
 from perdure.local_services.apply_settings import digests
 from perdure.local_services.idle_shutdown import until_idle
 from perdure.local_services.processes import end, process_ref, signals_set, try_lock
+from perdure.local_services.search_attributes import register_search_attributes
 from perdure.local_services.service import Service, ServiceCommand
 from perdure.local_services.service_plan import Plans
 from perdure.local_services.state import (
@@ -24,7 +25,6 @@ from perdure.local_services.state import (
     read_state,
     write_state,
 )
-from perdure.local_services.temporal_server import register_search_attributes
 from perdure.local_services.ui_guard import UiGuard
 from perdure.local_services.watched import Watch
 

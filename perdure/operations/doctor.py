@@ -15,17 +15,13 @@ from perdure.adapters.sandbox.identity import STRANGER, is_root
 from perdure.adapters.settings.variables import Settings, search_path, unknown_variables
 from perdure.domain.agent.spec import AgentSpec
 from perdure.domain.foundation.errors import PerdureError, ServiceUnavailable
-from perdure.domain.foundation.names import SEARCH_ATTRIBUTES, attributes_command
 from perdure.domain.foundation.plain_text import said_in_words
+from perdure.domain.foundation.temporal_cloud import adding_commands
 from perdure.interfaces.app_context import Connect
 from perdure.interfaces.services import Check
 from perdure.local_services.embedded import EmbeddedRuntime
-from perdure.local_services.temporal_server import (
-    connect_named,
-    cure_of_types,
-    search_attributes,
-    wrongly_typed,
-)
+from perdure.local_services.search_attributes import cure_of_types, standing
+from perdure.local_services.temporal_server import connect_named
 from perdure.operations import doctor_encryption, doctor_notices, doctor_secrets
 from perdure.operations.doctor_checks import (
     BLOBS,
@@ -275,25 +271,24 @@ async def _attributes(settings: Settings) -> Check:
         return Check(name=name, state="ok", found="no server runs yet; the embedded one gets them")
     try:
         client = await connect_named(found)
-        present = await search_attributes(client)
+        has = await standing(client)
     except (PerdureError, RPCError) as error:
         return Check(name=name, state="warning", found=f"not to be seen: {error}")
-    if wrong := wrongly_typed(present):
-        told = "; ".join(wrong.values())
+    if has.wrong:
+        told = "; ".join(has.wrong.values())
         return Check(
             name=name,
             state="failed",
             found=f"namespace {client.namespace}: {told}; no run can start, and open ones wait",
-            cure=cure_of_types(client.namespace, wrong),
+            cure=cure_of_types(client.namespace, has.wrong),
         )
-    missing = [one for one in SEARCH_ATTRIBUTES if one not in present]
-    if missing:
+    if has.missing:
         return Check(
             name=name,
             state="failed",
-            found=f"namespace {client.namespace} lacks {', '.join(missing)}: no run can start",
+            found=f"namespace {client.namespace} lacks {', '.join(has.missing)}: no run can start",
             cure="Start a worker that may add them, or: "
-            f"{attributes_command(client.namespace, missing)}",
+            f"{adding_commands(client.namespace, has.missing)}",
         )
     return Check(name=name, state="ok", found=f"namespace {client.namespace} has them")
 

@@ -11,14 +11,18 @@ from pathlib import Path
 
 import pytest
 from holding import HELD, Holding
-from installation import Installation, installation
+from installation import Installation, dev_server, installation
 from restricted import RestrictedServer, restricted
+from temporalio.api.enums.v1 import IndexedValueType
+from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest
 from temporalio.testing import WorkflowEnvironment
 from waiting import eventually
 
 from perdure.adapters.temporal import renewed_key
+from perdure.domain.foundation.errors import RuntimeUnavailable
 from perdure.domain.run.messages import Pause
 from perdure.gateway.worker_probe import queue_limit
+from perdure.operations.doctor import _attributes
 
 SPEC = {"kind": "agent", "goal": "say", "learn": False}
 SCRIPT = {"replies": [{"text": "done"}], "exhausted": "repeat_last"}
@@ -102,3 +106,59 @@ async def test_a_server_without_room_for_longer_than_the_client_waits_fails_no_r
         assert (page.note, status.id) == ("", run)
         assert (receipt.lifecycle, result.outcome) == ("paused", "accepted")
         holding.release()
+
+
+OPERATOR = ("AddSearchAttributes", "ListSearchAttributes", "RemoveSearchAttributes")
+
+
+async def test_where_the_search_attributes_are_there_no_operator_is_asked(
+    site: Installation, proxy: RestrictedServer
+) -> None:
+    proxy.rules.deny(*OPERATOR)
+    async with site.worker():
+        assert (await site.run(SPEC, SCRIPT)).outcome == "accepted"
+        check = await _attributes(site.settings)
+    assert (check.state, check.found) == ("ok", "namespace default has them")
+    assert not set(proxy.asked) & set(OPERATOR)
+
+
+async def test_missing_search_attributes_are_named_with_the_commands_of_who_may_add_them(
+    tmp_path: Path,
+) -> None:
+    async with (
+        dev_server(prepared=False) as server,
+        restricted(server.client) as proxy,
+        installation(tmp_path / "home", proxy.address) as site,
+    ):
+        keyword = IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD
+        asked = AddSearchAttributesRequest(
+            namespace="default", search_attributes={"PerdureKind": keyword}
+        )
+        await server.client.operator_service.add_search_attributes(asked)
+        proxy.rules.deny(*OPERATOR)
+        with pytest.raises(RuntimeUnavailable) as caught:
+            async with site.worker():
+                pass
+        assert "this account may not add them" in caught.value.message
+        assert "PerdureLifecycle, PerdurePhase" in caught.value.message
+        check = await _attributes(site.settings)
+        assert check.state == "failed"
+        for cure in (caught.value.cure, check.cure):
+            assert (
+                "tcld namespace search-attributes add --namespace default "
+                "--search-attribute PerdureLifecycle=Keyword"
+            ) in cure
+            assert "temporal operator search-attribute create --namespace default" in cure
+            assert "PerdureScore=Double" in cure
+            assert "PerdureKind" not in cure
+
+
+async def test_a_worker_in_a_namespace_that_is_not_there_says_so(
+    proxy: RestrictedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TEMPORAL_NAMESPACE", "nowhere")
+    async with installation(tmp_path / "home", proxy.address) as site:
+        with pytest.raises(RuntimeUnavailable, match="has no namespace 'nowhere'") as caught:
+            async with site.worker():
+                pass
+    assert "Correct TEMPORAL_NAMESPACE" in caught.value.cure

@@ -14,8 +14,8 @@ from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import Worker
 
 from perdure.domain.foundation.errors import InvalidInput
+from perdure.local_services.search_attributes import register_search_attributes
 from perdure.local_services.service_commands import temporal_binary
-from perdure.local_services.temporal_server import register_search_attributes
 from perdure.temporal import PerdurePlugin, activity_tool
 from tests.embedding.test_temporal_plugin import Asking, Order
 

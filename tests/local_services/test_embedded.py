@@ -199,7 +199,7 @@ async def test_search_attribute_of_another_type_is_an_error(runtime: EmbeddedRun
         RemoveSearchAttributesRequest,
     )
 
-    from perdure.local_services.temporal_server import register_search_attributes
+    from perdure.local_services.search_attributes import register_search_attributes
 
     client = await _client(await runtime.ensure())
     name = "PerdureScore"

@@ -37,8 +37,8 @@ from perdure.gateway.gateway import Gateway
 from perdure.gateway.project_assignment import Settling
 from perdure.gateway.types import InstallationInfo, Waits
 from perdure.interfaces.audit_trail import AuditTrail
+from perdure.local_services.search_attributes import register_search_attributes
 from perdure.local_services.service_commands import temporal_binary
-from perdure.local_services.temporal_server import register_search_attributes
 from perdure.worker import run_worker
 
 FAST_SERVER = (

@@ -11,8 +11,8 @@ from installation import FAST_SERVER
 from temporalio.client import Client
 from waiting import eventually
 
+from perdure.local_services.search_attributes import register_search_attributes
 from perdure.local_services.service_commands import SQLITE_PRAGMAS, temporal_binary
-from perdure.local_services.temporal_server import register_search_attributes
 
 
 class ServerProcess:
