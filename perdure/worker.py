@@ -28,6 +28,7 @@ from perdure.domain.foundation.errors import PerdureError, ServiceUnavailable, S
 from perdure.fleet.fleet import Fleet
 from perdure.fleet.worker_deployment import own_build
 from perdure.fleet.worker_ends import end_in_any_case, no_longer_served, nobody_told
+from perdure.gateway.types import NAMED_OUTAGE_S
 from perdure.local_services.processes import share_heaps
 from perdure.local_services.ready_file import announce_ready, say_what_is_polled, withdraw_ready
 from perdure.local_services.search_attributes import register_search_attributes
@@ -84,6 +85,7 @@ async def _serve(settings: Settings, stop: asyncio.Event, broken: Callable[[], N
             blobs=parts.stores.blobs,
             telemetry=parts.telemetry,
             tolerant=True,
+            patience_s=NAMED_OUTAGE_S,
         )
         await register_search_attributes(client)
         parts.loop_tools.serve(loops_of(parts))

@@ -25,7 +25,7 @@ from perdure.domain.ports import Endpoints
 from perdure.domain.run.spec import Timing
 from perdure.gateway.gateway import Gateway
 from perdure.gateway.project_assignment import Settling
-from perdure.gateway.types import InstallationInfo
+from perdure.gateway.types import NAMED_OUTAGE_S, InstallationInfo, Waits
 from perdure.interfaces.audit_trail import AuditTrail
 from perdure.interfaces.services import OnProgress, Services
 from perdure.local_services.embedded import EmbeddedRuntime
@@ -174,7 +174,7 @@ class _Client:
     @cached_property
     def gateway(self) -> Gateway:
         """The gateway to runs."""
-        stores, facts = self._stores, self._facts()
+        stores, facts, settings = self._stores, self._facts(), self._settings
         return Gateway(
             connect=self._connect,
             blobs=stores.blobs,
@@ -187,6 +187,7 @@ class _Client:
             ).settle,
             rubric_problems=rubric_problems,
             prepare=_prepared,
+            waits=Waits() if settings.temporal.address is None else Waits(outage=NAMED_OUTAGE_S),
             audit=AuditTrail(stores.audit, now=utc_now),
             why_not=partial(replayed_by, self._settings, stores.blobs),
         )

@@ -36,6 +36,7 @@ _NO_WORKER = frozenset(
 _AWAY = frozenset(
     {RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED}
 )
+_NO_ROOM = frozenset({RPCStatusCode.RESOURCE_EXHAUSTED})
 _ATTRIBUTE = "search attribute"
 # Said of a call for a run too; that the run is not there, nobody knows then.
 _NO_NAMESPACE = re.compile(r"namespace \S+ (is )?not found", re.IGNORECASE)
@@ -92,6 +93,15 @@ def unreachable(address: str, why: str) -> ServiceUnavailable:
         f"The Temporal server at {address} does not answer: {why}.",
         cure="Start it with `perdure up --detach`, or correct TEMPORAL_ADDRESS.",
     )
+
+
+def may_return(error: ServiceUnavailable) -> bool:
+    """Whether a server that gave this error may take the same request after a while.
+
+    It may be away or have no room; what it refuses an account for, it goes on to refuse.
+    """
+    cause = error.__cause__
+    return not isinstance(cause, RPCError) or cause.status in _AWAY | _NO_ROOM
 
 
 def unknown_run(run: str, hint: str = "") -> NotFound:

@@ -12,7 +12,7 @@ from perdure.domain.ports import RecordStore
 from perdure.domain.run.events import Event
 from perdure.domain.run.messages import EventsQuery
 from perdure.gateway.diagnostics import STORE, STORE_BACK
-from perdure.gateway.error_mapping import unknown_run
+from perdure.gateway.error_mapping import may_return, unknown_run
 from perdure.gateway.execution_info import ExecutionInfo
 from perdure.gateway.namespaces import elsewhere, not_here
 from perdure.gateway.nudges import Nudges
@@ -22,6 +22,8 @@ from perdure.gateway.types import Waits
 
 # Shorter than the ten seconds for which the client retries a call by itself.
 LOOK_S = 5.0
+# For so long, a server that is away or refuses is not worth a word: it may be starting again.
+SHORT_S = 6.0
 KEPT = 1_000  # newest events that are remembered, to find where a reset run differs
 
 
@@ -69,6 +71,8 @@ class Follower:
         self._on_trouble = on_trouble
         self._troubled: str | None = None
         self._told_sealed = False
+        self._away_since: float | None = None
+        self._told_away = False
         self._pace = Pace(first=waits.poll_first, last=waits.poll_last)
         self._seen: tuple[object, ...] | None = None
         self._execution: str | None = None
@@ -81,16 +85,12 @@ class Follower:
             ServiceUnavailable: the server was away for too long; the message says what the store
                 knows of the run.
         """
-        away: float | None = None
         while True:
             try:
                 look = await self._look()
-                away = None
+                self._there()
             except ServiceUnavailable as error:
-                away = away or monotonic()
-                # The store may know that the run has ended, although the server is away.
-                if monotonic() - away > self._waits.outage or await self._is_over():
-                    raise await self._given_up(error) from error
+                await self._bear(error)
                 await self._sleep()
                 continue
             self._tell_trouble(look)
@@ -108,6 +108,30 @@ class Follower:
                 yield await self._last_word(look, since)
                 return
             await self._sleep()
+
+    async def _bear(self, error: ServiceUnavailable) -> None:
+        """Raise an error of the server if it lasts too long; say so once if it lasts for a while.
+
+        Raises:
+            ServiceUnavailable: it lasts too long, or the run has ended by what the store knows.
+        """
+        now = monotonic()
+        self._away_since = self._away_since or now
+        lasts, most = now - self._away_since, self._waits.outage
+        if not may_return(error):
+            most = min(most, SHORT_S)
+        # The store may know that the run has ended, although the server is away.
+        if lasts > most or await self._is_over():
+            raise await self._given_up(error) from error
+        if lasts > SHORT_S and not self._told_away and self._on_trouble is not None:
+            self._told_away = True
+            self._on_trouble(f"{error.message} It is awaited for up to {most:.0f} s.")
+
+    def _there(self) -> None:
+        """The server has answered."""
+        if self._told_away and self._on_trouble is not None:
+            self._on_trouble("The Temporal server answers again.")
+        self._away_since, self._told_away = None, False
 
     async def _until_closed(self, look: ExecutionInfo | None) -> None:
         """Wait until the execution has closed, and keep reporting problems.

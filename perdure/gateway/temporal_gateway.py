@@ -34,12 +34,12 @@ from perdure.domain.run.fairness import Turn
 from perdure.domain.run.messages import AnyMessage, Receipt
 from perdure.domain.run.result import RunResult
 from perdure.domain.run.spec import LoopInput
-from perdure.gateway.busy_server import while_busy
 from perdure.gateway.diagnostics import trouble_of
 from perdure.gateway.dispatch import unfetched
 from perdure.gateway.error_mapping import sentence, translated, update_translated
 from perdure.gateway.execution_info import ExecutionInfo, info_of
 from perdure.gateway.execution_queries import count_of, page_of
+from perdure.gateway.patience import while_away, while_busy
 from perdure.gateway.server_connection import Connect, ServerConnection
 from perdure.gateway.types import RUN_FAILED, Waits
 from perdure.gateway.worker_probe import Backlog, backlog, polled, probe
@@ -170,11 +170,16 @@ class TemporalGateway:
             )
 
     async def outcome(self, run: str) -> RunResult:
-        """Wait for the result of a run; raises `Ended` if it left none."""
+        """Wait for the result of a run, also while the server is away for a while.
+
+        Raises:
+            Ended: it left no result.
+        """
 
         async def awaited(client: Client) -> RunResult:
+            handle = client.get_workflow_handle(run, result_type=RunResult)
             try:
-                return await client.get_workflow_handle(run, result_type=RunResult).result()
+                return await while_away(handle.result, at_most_s=self._waits.outage)
             except WorkflowFailureError as error:
                 return _result_of_failure(error)
 

@@ -97,6 +97,10 @@ class InstallationInfo:
         return goal if self.digest is None else ""
 
 
+NAMED_OUTAGE_S = 90.0
+"""The `outage` of a named server: in a failover it moves to another place."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waits:
     """How long the gateway waits, in seconds.

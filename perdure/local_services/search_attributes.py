@@ -51,16 +51,22 @@ class Standing:
 async def standing(client: Client) -> Standing:
     """Which of Perdure's search attributes the namespace has; raises `RPCError`."""
     whole = " AND ".join(f"{name} {_FITTING[kind]}" for name, kind in SEARCH_ATTRIBUTES.items())
-    if await _refusal(client, whole) is None:
-        numbers = [name for name, kind in SEARCH_ATTRIBUTES.items() if kind != "Keyword"]
-        told = await asyncio.gather(*(_refusal(client, f"{name} {_UNFIT}") for name in numbers))
-        return _judged(dict(zip(numbers, told, strict=True)))
-    asked = {
-        name: _FITTING[kind] if kind == "Keyword" else _UNFIT
+    fits = await _refusal(client, whole) is None
+    told = {
+        name: _told(client, name, fits=fits)
         for name, kind in SEARCH_ATTRIBUTES.items()
+        if not fits or kind != "Keyword"
     }
-    answers = await asyncio.gather(*(_refusal(client, f"{name} {asked[name]}") for name in asked))
-    return _judged(dict(zip(asked, answers, strict=True)))
+    return _judged(dict(zip(told, await asyncio.gather(*told.values()), strict=True)))
+
+
+async def _told(client: Client, name: str, *, fits: bool) -> str | None:
+    """What the server says against an attribute; of a number that fits, its words name the type."""
+    kind = SEARCH_ATTRIBUTES[name]
+    refusal = None if fits else await _refusal(client, f"{name} {_FITTING[kind]}")
+    if refusal is None and kind != "Keyword":
+        return await _refusal(client, f"{name} {_UNFIT}")
+    return refusal
 
 
 async def _refusal(client: Client, query: str) -> str | None:
@@ -77,17 +83,14 @@ async def _refusal(client: Client, query: str) -> str | None:
 def _judged(refusals: Mapping[str, str | None]) -> Standing:
     missing, wrong = list[str](), dict[str, str]()
     for name, refusal in refusals.items():
-        wanted = SEARCH_ATTRIBUTES[name]
         if refusal is None:
-            if wanted != "Keyword":  # a number is refused; other text is not
-                wrong[name] = _unfit(name, "Text or Keyword")
             continue
         found = _OF_TYPE.search(refusal)
         if found is None:
             missing.append(name)
             continue
         word = next(part for part in found.groups() if part).capitalize()
-        if word != wanted:
+        if word != SEARCH_ATTRIBUTES[name]:
             wrong[name] = _unfit(name, word)
     return Standing(tuple(missing), wrong)
 

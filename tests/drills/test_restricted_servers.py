@@ -5,8 +5,11 @@ in short pages and late, and is away for a while. What it cannot give is named w
 """
 
 import asyncio
+import os
+import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -18,7 +21,7 @@ from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest
 from temporalio.testing import WorkflowEnvironment
 from waiting import eventually
 
-from perdure.adapters.temporal import renewed_key
+from perdure.adapters.temporal import connection, renewed_key
 from perdure.domain.foundation.errors import RuntimeUnavailable
 from perdure.domain.run.messages import Pause
 from perdure.gateway.worker_probe import queue_limit
@@ -26,6 +29,7 @@ from perdure.operations.doctor import _attributes
 
 SPEC = {"kind": "agent", "goal": "say", "learn": False}
 SCRIPT = {"replies": [{"text": "done"}], "exhausted": "repeat_last"}
+AWAY_S = 60.0
 LASTING = {"replies": [{"text": "done", "delay_s": HELD}], "exhausted": "repeat_last"}
 
 
@@ -162,3 +166,75 @@ async def test_a_worker_in_a_namespace_that_is_not_there_says_so(
             async with site.worker():
                 pass
     assert "Correct TEMPORAL_NAMESPACE" in caught.value.cure
+
+
+@asynccontextmanager
+async def commanded(site: Installation, *words: str) -> AsyncGenerator[asyncio.subprocess.Process]:
+    """A command in a process of its own, which knows the server by its proxy alone."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-P", "-m", "perdure", *words),
+        env={
+            **os.environ,
+            **site.settings.as_environment(),
+            "TEMPORAL_ADDRESS": site.address,
+        },
+        cwd=site.home,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+async def _said(process: asyncio.subprocess.Process) -> tuple[int, str]:
+    said, _ = await process.communicate()
+    return process.returncode or 0, said.decode()
+
+
+@pytest.mark.slow
+async def test_a_server_that_is_away_for_a_while_ends_neither_worker_nor_command(
+    site: Installation, proxy: RestrictedServer, holding: Holding
+) -> None:
+    async with site.worker():
+        run = await site.start(SPEC, LASTING)
+        await holding.begun()
+        async with (
+            commanded(site, "watch", run) as watching,
+            commanded(site, "result", run, "--wait") as waiting,
+        ):
+            await eventually(lambda: proxy.asked.get("QueryWorkflow"))
+            await eventually(lambda: proxy.asked.get("GetWorkflowExecutionHistory"))
+            await proxy.cut()
+            holding.release()
+            await asyncio.sleep(AWAY_S)
+            await proxy.start()
+            (watched, told), (awaited, result) = await asyncio.gather(
+                _said(watching), _said(waiting)
+            )
+    assert (watched, awaited) == (0, 0), told + result
+    assert "done" in result
+    assert "It is awaited for up to 90 s" in told
+    assert "The Temporal server answers again" in told
+
+
+async def test_a_worker_awaits_a_server_that_is_not_there_yet(
+    site: Installation, proxy: RestrictedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "FIRST_PAUSE_S", 0.01)
+    await proxy.cut()
+    real = connection._log.warning
+    begun: list[asyncio.Task[None]] = []
+
+    def awaited(event: str, **fields: object) -> None:
+        assert event == "temporal_awaited"
+        begun.append(asyncio.create_task(proxy.start()))
+        real(event, **fields)
+
+    monkeypatch.setattr(connection._log, "warning", awaited)
+    async with site.worker():
+        assert begun
+        assert (await site.run(SPEC, SCRIPT)).outcome == "accepted"
