@@ -4,7 +4,7 @@ import asyncio
 import random
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -14,9 +14,11 @@ from perdure.domain.foundation.errors import NoRoom
 from perdure.domain.foundation.names import OPEN_EXECUTION
 from perdure.domain.installation.open_limits import OpenLimits
 from perdure.domain.run.fairness import searched_tenant
+from perdure.gateway.execution_info import ExecutionInfo
 from perdure.gateway.types import InstallationInfo
 from perdure.gateway.visibility import OURS, quoted
 
+TENANT = "PerdureTenant"
 OPEN_ROOTS = f"{OPEN_EXECUTION} AND {OURS} AND ParentWorkflowId IS NULL"
 LOOK_S, LONGEST_LOOK_S, LONGER = 2.0, 15.0, 1.5
 # For so long, all starts of this process share one answer of the server.
@@ -25,6 +27,7 @@ SHARED_S = 1.0
 SETTLED_S = 3.0
 # Returns the limit that holds a start back, in words, or None.
 Room = Callable[[], Awaitable[str | None]]
+UnlistedRuns = Callable[[], Awaitable[Sequence[ExecutionInfo]]]
 _log = structlog.get_logger(__name__)
 
 
@@ -36,6 +39,11 @@ class Counting(Protocol):
         ...
 
 
+async def nobody() -> Sequence[ExecutionInfo]:
+    """No run that the index lacks."""
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class _Full:
     """A limit that holds a start back; `known` means that the server's count alone reaches it."""
@@ -45,7 +53,7 @@ class _Full:
 
 
 class Admission:
-    """Admits starts by the number of open runs at the server, whose index is a second behind.
+    """Admits starts by the number of open runs: of the server's index, and of the rows it lacks.
 
     Starts of one process share the server's answers and also count each other, so together they
     keep the limit. Starts of several processes at the same moment do not see each other and may
@@ -54,6 +62,7 @@ class Admission:
     Args:
         server: counts executions.
         facts: the limits, and the name of a tenant at the server.
+        unlisted: finds the open runs that the server's index lacks yet.
         clock: a monotonic clock in seconds.
     """
 
@@ -62,11 +71,12 @@ class Admission:
         server: Counting,
         facts: InstallationInfo,
         *,
+        unlisted: UnlistedRuns = nobody,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._limits: OpenLimits = facts.limits
         self._facts = facts
-        self._counts = SharedCounts(server, clock=clock)
+        self._counts = SharedCounts(server, unlisted=unlisted, clock=clock)
         self._clock = clock
         self._begun = deque[tuple[float, str | None]]()
 
@@ -113,11 +123,14 @@ class Admission:
         asked["own"] = limits.per_tenant is not None and tenant is not None
         total = f"{OPEN_ROOTS} AND TaskQueue = {quoted(queue)}"
         called = searched_tenant(self._facts.fairness(tenant)) or ""
-        queries = {"total": total, "own": f"{total} AND PerdureTenant = '{called}'"}
+        queries = {"total": total, "own": f"{total} AND {TENANT} = '{called}'"}
         wanted = [name for name, needed in asked.items() if needed]
         if not wanted:
             return None
-        answers = await asyncio.gather(*(self._counts.count(queries[name]) for name in wanted))
+        tenants = {"total": None, "own": called}
+        answers = await asyncio.gather(
+            *(self._counts.count(queries[name], tenant=tenants[name]) for name in wanted)
+        )
         seen = dict(zip(wanted, (count for _, count in answers), strict=True))
         known = limits.reached(tenant, total=seen.get("total", 0), own=seen.get("own", 0))
         if known is not None:
@@ -143,22 +156,36 @@ class Admission:
 
 
 class SharedCounts:
-    """Counts executions at the server; equal queries within a short time share one request."""
+    """Counts open runs; equal questions within a short time share one answer."""
 
-    def __init__(self, server: Counting, *, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, server: Counting, *, unlisted: UnlistedRuns, clock: Callable[[], float]
+    ) -> None:
         self._server = server
+        self._unlisted = unlisted
         self._clock = clock
         self._asked: dict[str, tuple[float, asyncio.Task[int]]] = {}
 
-    async def count(self, query: str) -> tuple[float, int]:
-        """The time of the request, and the number of executions."""
+    async def count(self, query: str, *, tenant: str | None) -> tuple[float, int]:
+        """The time of the request, and the number of runs.
+
+        Args:
+            query: for those that the server's index has.
+            tenant: whose runs count of those that it lacks; None: all.
+        """
         now = self._clock()
         self._asked = {name: one for name, one in self._asked.items() if _serves(*one, now=now)}
         if query not in self._asked:
-            self._asked[query] = (now, asyncio.create_task(self._server.count(query)))
+            self._asked[query] = (now, asyncio.create_task(self._count(query, tenant)))
         at, asking = self._asked[query]
         # Shielded: a caller that is cancelled must not cancel the request for the others.
         return at, await asyncio.shield(asking)
+
+    async def _count(self, query: str, tenant: str | None) -> int:
+        late = [look for look in await self._unlisted() if look.open]
+        if tenant is not None:
+            late = [look for look in late if look.text(TENANT) == tenant]
+        return len(late) + await self._server.count(query)
 
 
 def _serves(at: float, asking: asyncio.Task[int], *, now: float) -> bool:

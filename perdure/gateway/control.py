@@ -37,6 +37,7 @@ from perdure.gateway.namespaces import elsewhere, not_here
 from perdure.gateway.server_pauses import PAUSED_THERE
 from perdure.gateway.temporal_gateway import TemporalGateway
 from perdure.gateway.types import BulkReport
+from perdure.gateway.unlisted_runs import Unlisted
 from perdure.gateway.visibility import OURS, begins_later, every, quoted, unopened
 
 if TYPE_CHECKING:
@@ -135,7 +136,10 @@ class Steering:
         query = f"{OPEN_EXECUTION} AND (({own}) OR {unopened(self._task_queue)})"
         if root is not None:
             query += f" AND RootWorkflowId = {quoted(root)}"
-        looks = [look async for look in every(self._server, query)]
+        unlisted = Unlisted(server=self._server, records=self._records, now=self._now)
+        early = {look.id: look for look in await unlisted.looks(root=root) if look.open}
+        listed = {look.id: look async for look in every(self._server, query)}
+        looks = list((early | listed).values())
         if root is None:
             looks = _topmost(looks)
         found = [look.id for look in looks if kind in {None, look.kind}]

@@ -19,6 +19,7 @@ from perdure.gateway.namespaces import elsewhere
 from perdure.gateway.run_words import with_progress, with_words
 from perdure.gateway.temporal_gateway import TemporalGateway
 from perdure.gateway.types import RUNS_OF_A_PAGE, InstallationInfo, RunFilter, RunPage, RunRow
+from perdure.gateway.unlisted_runs import Unlisted
 from perdure.gateway.visibility import (
     ONE_EACH,
     fits,
@@ -26,6 +27,7 @@ from perdure.gateway.visibility import (
     ours,
     query_of,
     quoted,
+    row_fits,
     row_of,
     row_of_elsewhere,
     row_of_gone,
@@ -95,22 +97,42 @@ class Listing:
         if cursor.offset is not None:
             return await self._stored(wanted, limit=limit, offset=cursor.offset, note="")
         try:
-            found, token = await self.server.page(
-                await self._query(wanted), limit=limit, cursor=cursor.token
-            )
+            early = () if wanted.cursor else (await self._early(wanted))[:limit]
+            rows, token = await self._listed(wanted, limit - len(early), cursor.token)
         except ServiceUnavailable as away:
             note = f"{away.message} This is what the store keeps. {away.cure}".rstrip()
             return await self._stored(wanted, limit=limit, offset=0, note=note)
-        named = await with_words(await self._current(found), self.records)
-        rows = await self._rows(named)
+        rows = tuple({row.id: row for row in (*early, *rows)}.values())
         if token is not None:
             return RunPage(runs=rows, cursor=Cursor(token=token).text())
-        if len(found) == limit and wanted.root is None:
-            return RunPage(runs=rows, cursor=Cursor(offset=0).text())
         if wanted.root is not None:
             return RunPage(runs=rows)  # the store cannot list a tree
+        if len(rows) >= limit:
+            return RunPage(runs=rows, cursor=Cursor(offset=0).text())
         rest = await self._stored(wanted, limit=limit - len(rows), offset=0, note="")
-        return rest.model_copy(update={"runs": (*rows, *rest.runs)})
+        told = {row.id for row in rows}
+        others = (row for row in rest.runs if row.id not in told)
+        return rest.model_copy(update={"runs": (*rows, *others)})
+
+    async def _listed(
+        self, wanted: RunFilter, limit: int, token: bytes | None
+    ) -> tuple[tuple[RunRow, ...], bytes | None]:
+        """So many rows of the server's list, if there are so many, and the token of the rest."""
+        if not limit:
+            return (), token or b""
+        query, rows = await self._query(wanted), tuple[RunRow, ...]()
+        while True:
+            found, token = await self.server.page(query, limit=limit - len(rows), cursor=token)
+            named = await with_words(await self._current(found), self.records)
+            rows += await self._rows(named)
+            if token is None or len(rows) >= limit:
+                return rows, token
+
+    async def _early(self, wanted: RunFilter) -> tuple[RunRow, ...]:
+        """Rows of runs that the server's index lacks yet."""
+        unlisted = Unlisted(server=self.server, records=self.records, now=self.now)
+        looks = await with_words(await unlisted.looks(root=wanted.root), self.records)
+        return tuple(row for row in await self._rows(looks) if row_fits(row, wanted))
 
     async def _rows(self, looks: Sequence[ExecutionInfo]) -> tuple[RunRow, ...]:
         shown = [row_of(look, self.now()) for look in looks]

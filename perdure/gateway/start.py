@@ -39,6 +39,7 @@ from perdure.gateway.readiness import Readiness
 from perdure.gateway.stored_status import first_status
 from perdure.gateway.temporal_gateway import StartRequest, TemporalGateway
 from perdure.gateway.types import InstallationInfo, ResolveModels, SettleRun
+from perdure.gateway.unlisted_runs import Unlisted
 
 MakeInput = Callable[[Spec, str, Placement, LoopState | None], LoopInput]
 
@@ -130,7 +131,8 @@ class Starter:
         self._resolve = resolve
         self._settle = settle
         self._now = now
-        self.admission = Admission(server, facts)
+        unlisted = Unlisted(server=server, records=records, now=now)
+        self.admission = Admission(server, facts, unlisted=unlisted.looks)
         self.claims = Claims(server=server, records=records, journal=journal, now=now)
 
     async def start(

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TypeVar
 
 from pydantic import BaseModel
@@ -188,10 +189,16 @@ class TemporalGateway:
     async def page(
         self, query: str, *, limit: int, cursor: bytes | None = None
     ) -> tuple[list[ExecutionInfo], bytes | None]:
-        """One page of a visibility query, and the token of the next one."""
-        pages = await self.ask(lambda client: page_of(client, query, limit=limit, cursor=cursor))
-        found = [await info_of(execution) for execution in pages.current_page or ()]
-        return found, pages.next_page_token or None
+        """One page of a visibility query, full if there are so many, and the next one's token."""
+        found: list[ExecutionInfo] = []
+        while True:
+            left = limit - len(found)
+            pages = await self.ask(partial(page_of, query=query, limit=left, cursor=cursor))
+            found += [await info_of(execution) for execution in pages.current_page or ()]
+            # A server may return fewer rows than asked for, even none, though there are more.
+            cursor = pages.next_page_token or None
+            if cursor is None or len(found) >= limit:
+                return found, cursor
 
     async def count(self, query: str) -> int:
         """How many executions a visibility query finds."""

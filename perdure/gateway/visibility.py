@@ -211,6 +211,13 @@ def fits(row: StoredRun, wanted: RunFilter) -> bool:
     return all(want is None or want == have for want, have in zip(asked, found, strict=True))
 
 
+def row_fits(row: RunRow, wanted: RunFilter) -> bool:
+    """Whether a row of a run at the server passes the filter, but for its tree."""
+    asked = (lifecycle_of(wanted), wanted.kind, wanted.label, wanted.outcome, wanted.phase)
+    found = (row.lifecycle, row.kind, row.label, row.outcome, row.phase)
+    return all(want is None or want == have for want, have in zip(asked, found, strict=True))
+
+
 async def every(server: TemporalGateway, query: str) -> AsyncIterator[ExecutionInfo]:
     """All runs of a query, page by page."""
     cursor: bytes | None = None

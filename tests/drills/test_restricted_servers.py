@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -22,8 +23,10 @@ from temporalio.testing import WorkflowEnvironment
 from waiting import eventually
 
 from perdure.adapters.temporal import connection, renewed_key
-from perdure.domain.foundation.errors import RuntimeUnavailable
+from perdure.domain.foundation.errors import NoRoom, RuntimeUnavailable
+from perdure.domain.foundation.names import loops_queue
 from perdure.domain.run.messages import Pause
+from perdure.gateway.types import RunFilter
 from perdure.gateway.worker_probe import queue_limit
 from perdure.operations.doctor import _attributes
 
@@ -238,3 +241,64 @@ async def test_a_worker_awaits_a_server_that_is_not_there_yet(
     async with site.worker():
         assert begun
         assert (await site.run(SPEC, SCRIPT)).outcome == "accepted"
+
+
+async def test_short_pages_make_no_short_lists(site: Installation, proxy: RestrictedServer) -> None:
+    async with site.worker():
+        runs = [await site.start(SPEC, SCRIPT) for _ in range(7)]
+        for run in runs:
+            await site.gateway.result(run)
+        await _indexed(site, 7, "completed")
+        proxy.rules.most_rows = 2
+        page = await site.gateway.list(RunFilter(limit=5))
+        assert len(page.runs) == 5
+        rest = await site.gateway.list(RunFilter(limit=5, cursor=page.cursor))
+        assert {row.id for row in (*page.runs, *rest.runs)} == set(runs)
+        assert len(rest.runs) == 2
+        async with commanded(site, "list", "--limit", "6", "--json") as listing:
+            code, said = await _said(listing)
+        assert code == 0
+        assert sum(run in said for run in runs) == 6
+
+
+async def _indexed(site: Installation, runs: int, lifecycle: str) -> None:
+    """Wait until the server's index has so many runs of a lifecycle."""
+    queue = f"TaskQueue = '{loops_queue(await site.parts.stores.records.installation())}'"
+
+    async def there() -> bool:
+        told = f"{queue} AND PerdureLifecycle = '{lifecycle}'"
+        return (await site.client.count_workflows(told)).count >= runs
+
+    await eventually(there)
+
+
+async def test_runs_that_the_index_lacks_yet_are_listed_steered_and_count(
+    proxy: RestrictedServer, tmp_path: Path, holding: Holding
+) -> None:
+    limits = {"max_open_runs": 3, "above_max_open_runs": "refuse"}
+    async with (
+        installation(tmp_path / "home", proxy.address, **limits) as site,
+        installation(
+            tmp_path / "home", proxy.address, task_queue=site.settings.task_queue, **limits
+        ) as other,
+        site.worker(),
+    ):
+        old = await site.start(SPEC, LASTING)
+        await holding.begun()
+        await _indexed(site, 1, "running")
+        proxy.rules.index_ends = datetime.now(UTC)
+        runs = [await site.start(SPEC, LASTING) for _ in range(2)]
+        await holding.begun(3)
+        page = await site.gateway.list()
+        assert {row.id for row in page.runs} == {old, *runs}
+        short = await site.gateway.list(RunFilter(limit=2))
+        assert len(short.runs) == 2
+        assert {row.id for row in short.runs} == set(runs)
+        rest = await site.gateway.list(RunFilter(limit=2, cursor=short.cursor))
+        assert [row.id for row in rest.runs] == [old]
+        assert (await site.gateway.list(RunFilter(status="paused"))).runs == ()
+        with pytest.raises(NoRoom):  # a process that knows of no start but by rows and server
+            await other.start(SPEC, LASTING)
+        report = await site.gateway.verb_all(Pause())
+        assert set(report.taken) == {old, *runs}
+        holding.release()

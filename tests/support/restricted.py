@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import cast
 
 import grpc
@@ -45,7 +45,8 @@ class Restrictions:
     `denied` names methods that are refused, with their status and words. `busy` counts how often a
     method is still answered with RESOURCE_EXHAUSTED; `busy_until` is the end of such an answer to
     all, on the monotonic clock. `most_rows` is the length of a page at most, whatever was asked.
-    `lag_s` is the age of the youngest run that lists and counts know. `keys` are the API keys that
+    `index_ends` is when the index stopped: lists
+    and counts lack what began later. `keys` are the API keys that
     are taken; None takes requests without one.
     """
 
@@ -53,7 +54,7 @@ class Restrictions:
     busy: dict[str, int] = field(default_factory=dict)
     busy_until: float = 0.0
     most_rows: int | None = None
-    lag_s: float = 0.0
+    index_ends: datetime | None = None
     keys: frozenset[str] | None = None
 
     def deny(
@@ -87,10 +88,10 @@ class Restrictions:
             name = "maximum_page_size" if method == "ListSchedules" else "page_size"
             setattr(asked, name, min(getattr(asked, name) or self.most_rows, self.most_rows))
             request = asked.SerializeToString()
-        if self.lag_s and (kind := INDEXED.get(method)):
+        if self.index_ends is not None and (kind := INDEXED.get(method)):
             listed = cast(ListWorkflowExecutionsRequest, kind.FromString(request))
-            known = datetime.now(UTC) - timedelta(seconds=self.lag_s)
-            words = f"StartTime < '{known:%Y-%m-%dT%H:%M:%S.%f}Z'"
+            ends = self.index_ends.astimezone(UTC)
+            words = f"StartTime < '{ends:%Y-%m-%dT%H:%M:%S.%f}Z'"
             listed.query = f"({listed.query}) AND {words}" if listed.query else words
             request = listed.SerializeToString()
         return request

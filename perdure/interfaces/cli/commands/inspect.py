@@ -11,7 +11,7 @@ from perdure.domain.evaluation.outcomes import Lifecycle, Outcome
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.run.control import Phase
 from perdure.domain.run.result import exit_code
-from perdure.gateway.types import RUNS_OF_A_PAGE, RunFilter, RunPage
+from perdure.gateway.types import RunFilter, RunPage
 from perdure.interfaces.cli.commands.parameters import Given, Kind, Limit, OneRun
 from perdure.interfaces.cli.follow import show_result
 from perdure.interfaces.cli.session import LAST, Session
@@ -128,11 +128,10 @@ async def list_runs(
 async def _pages(gateway: RunGateway, wanted: RunFilter) -> RunPage:
     """As many pages as the limit takes."""
     page = await gateway.list(wanted)
-    for _ in range((wanted.limit - 1) // RUNS_OF_A_PAGE):
-        if page.cursor is None:
-            break
+    brought = page
+    while page.cursor is not None and brought.runs and len(page.runs) < wanted.limit:
         left = {"limit": wanted.limit - len(page.runs), "cursor": page.cursor}
-        following = await gateway.list(wanted.model_copy(update=left))
+        brought = following = await gateway.list(wanted.model_copy(update=left))
         page = following.model_copy(
             update={"runs": (*page.runs, *following.runs), "note": page.note}
         )
