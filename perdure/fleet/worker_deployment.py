@@ -49,18 +49,27 @@ class OwnBuild:
             _log.warning("build_not_registered", deployment=self.deployment, build=self.id)
             return
         if found.untouched:
-            # Refused if another worker was faster. Then there is a current build, and that is fine.
-            with contextlib.suppress(RPCError):
-                await deployment_calls.set_current(
-                    self._client,
-                    self.deployment,
-                    self.id,
-                    token=found.token,
-                    by=self._client.identity,
-                )
+            await self._make_current(found.token)
             found = await self._registered() or found
         status = _status(found, self.id)
         _log.info("build_serves", deployment=self.deployment, build=self.id, status=status)
+
+    async def _make_current(self, token: bytes) -> None:
+        # Refused if another worker was faster. Then there is a current build, and that is fine.
+        try:
+            await deployment_calls.set_current(
+                self._client, self.deployment, self.id, token=token, by=self._client.identity
+            )
+        except RPCError as error:
+            if error.status in deployment_calls.WITHOUT:
+                _log.error(
+                    "build_not_current",
+                    why=f"No build of {self.deployment} is current, so no run begins, and this "
+                    f"account may not choose one: {error.message}",
+                    cure="Let somebody who may: `temporal worker deployment set-current-version "
+                    f"--deployment-name {self.deployment} --build-id {self.id} --namespace "
+                    f"{self._client.namespace}`.",
+                )
 
     async def drained(self) -> None:
         """Wait until the server says that no run needs this build any more, and has none of it.
@@ -87,7 +96,7 @@ class OwnBuild:
     async def _registered(self) -> Described | None:
         """The deployment, once the server has seen this build poll."""
         for _ in range(LOOKS):
-            with contextlib.suppress(RPCError):
+            with contextlib.suppress(RPCError, Unversioned):
                 found = await deployment_calls.describe(self._client, self.deployment)
                 if found is not None and _status(found, self.id) is not None:
                     return found

@@ -35,11 +35,20 @@ _STATUSES: dict[int, BuildStatus] = {
     WorkerDeploymentVersionStatus.WORKER_DEPLOYMENT_VERSION_STATUS_DRAINED: "drained",
 }
 # An older server does not know the call; a server with versioning switched off refuses it.
-_WITHOUT = frozenset({RPCStatusCode.UNIMPLEMENTED, RPCStatusCode.PERMISSION_DENIED})
+WITHOUT = frozenset({RPCStatusCode.UNIMPLEMENTED, RPCStatusCode.PERMISSION_DENIED})
 
 
 class Unversioned(Exception):
-    """The server or namespace does not support worker versioning; the text is the server's."""
+    """The server or namespace does not support worker versioning; the text is the server's.
+
+    Args:
+        said: the server's words.
+        denied: it knows the call and refused it, perhaps to this account alone.
+    """
+
+    def __init__(self, said: str, *, denied: bool = False) -> None:
+        super().__init__(said)
+        self.denied = denied
 
 
 class Described:
@@ -80,8 +89,9 @@ async def describe(client: Client, name: str) -> Described | None:
     except RPCError as error:
         if error.status == RPCStatusCode.NOT_FOUND:
             return None
-        if error.status in _WITHOUT:
-            raise Unversioned(error.message) from error
+        if error.status in WITHOUT:
+            denied = error.status == RPCStatusCode.PERMISSION_DENIED
+            raise Unversioned(error.message, denied=denied) from error
         raise
     return Described(reply.worker_deployment_info, reply.conflict_token)
 

@@ -286,7 +286,14 @@ def _only(deployment: Deployment, build: str) -> Build:
 
 
 def without_versions(error: Unversioned) -> ServiceUnavailable:
-    """The error for a server without worker versioning."""
+    """The error for a server without worker versioning, or without it for this account."""
+    if error.denied:
+        return ServiceUnavailable(
+            f"The server does not show this account its versions of workers: {error}",
+            cure="Give the account the right to describe and set worker deployments, or let an "
+            "administrator switch worker versioning on, or unset PERDURE_DEPLOYMENT; until then "
+            "any worker takes any run.",
+        )
     return ServiceUnavailable(
         f"The server keeps no versions of workers: {error}",
         cure="Upgrade it or let its administrator switch worker versioning on, or unset "

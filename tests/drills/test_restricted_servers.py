@@ -8,11 +8,13 @@ import asyncio
 import os
 import sys
 import time
+import uuid
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
+import grpc
 import pytest
 from holding import HELD, Holding
 from installation import Installation, dev_server, installation
@@ -26,6 +28,7 @@ from perdure.adapters.temporal import connection, renewed_key
 from perdure.domain.foundation.errors import NoRoom, RuntimeUnavailable
 from perdure.domain.foundation.names import loops_queue
 from perdure.domain.run.messages import Pause
+from perdure.domain.specs import RUN_SPEC
 from perdure.gateway.types import RunFilter
 from perdure.gateway.worker_probe import queue_limit
 from perdure.operations.doctor import _attributes
@@ -172,7 +175,9 @@ async def test_a_worker_in_a_namespace_that_is_not_there_says_so(
 
 
 @asynccontextmanager
-async def commanded(site: Installation, *words: str) -> AsyncGenerator[asyncio.subprocess.Process]:
+async def commanded(
+    site: Installation, *words: str, **environment: str
+) -> AsyncGenerator[asyncio.subprocess.Process]:
     """A command in a process of its own, which knows the server by its proxy alone."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-P", "-m", "perdure", *words),
@@ -180,6 +185,7 @@ async def commanded(site: Installation, *words: str) -> AsyncGenerator[asyncio.s
             **os.environ,
             **site.settings.as_environment(),
             "TEMPORAL_ADDRESS": site.address,
+            **environment,
         },
         cwd=site.home,
         stdout=asyncio.subprocess.PIPE,
@@ -302,3 +308,48 @@ async def test_runs_that_the_index_lacks_yet_are_listed_steered_and_count(
         report = await site.gateway.verb_all(Pause())
         assert set(report.taken) == {old, *runs}
         holding.release()
+
+
+DEPLOYMENTS = (
+    "DescribeWorkerDeployment",
+    "ListWorkerDeployments",
+    "SetWorkerDeploymentCurrentVersion",
+    "SetWorkerDeploymentRampingVersion",
+)
+HEARTBEATS = ("RecordWorkerHeartbeat", "ListWorkers", "DescribeWorker")
+
+
+@pytest.mark.parametrize(
+    "status", [grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNIMPLEMENTED], ids=str
+)
+async def test_without_rights_on_deployments_and_workers_runs_go_on_with_one_warning(
+    site: Installation,
+    proxy: RestrictedServer,
+    capfd: pytest.CaptureFixture[str],
+    status: grpc.StatusCode,
+) -> None:
+    proxy.rules.deny(*DEPLOYMENTS, *HEARTBEATS, status=status)
+    async with site.worker(deployment="shop"):
+        assert (await site.run(SPEC, SCRIPT)).outcome == "accepted"
+        assert (await site.gateway.readiness(RUN_SPEC.validate_python(SPEC)))[0].ready
+        async with commanded(site, "deploy", "status", PERDURE_DEPLOYMENT="shop") as asking:
+            code, said = await _said(asking)
+    told = "".join(capfd.readouterr())
+    assert told.count("versions_not_kept") == 1
+    assert "Traceback" not in told + said
+    assert (code, "Request unauthorized" in said) == (3, True)
+    assert "PERDURE_DEPLOYMENT" in said
+    right = "the right to describe and set worker deployments" in said
+    assert right == (status == grpc.StatusCode.PERMISSION_DENIED)
+
+
+async def test_a_worker_that_may_not_make_its_build_current_says_who_does(
+    site: Installation, proxy: RestrictedServer, capfd: pytest.CaptureFixture[str]
+) -> None:
+    proxy.rules.deny("SetWorkerDeploymentCurrentVersion")
+    name = f"shop-{uuid.uuid4().hex[:8]}"
+    async with site.worker(deployment=name):
+        pass
+    told = "".join(capfd.readouterr())
+    assert "build_not_current" in told
+    assert f"temporal worker deployment set-current-version --deployment-name {name}" in told
