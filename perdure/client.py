@@ -78,7 +78,8 @@ class _Compose(Protocol):
 class Client:
     """A connection to an installation; make it with `connect`.
 
-    `experiments` starts and reads experiments.
+    It belongs to the process and the event loop that opened it; elsewhere its calls, and those of
+    its handles, raise `NotAllowed`. `experiments` starts and reads experiments.
     """
 
     gateway: RunGateway
@@ -87,6 +88,7 @@ class Client:
     experiments: Experiments
     surroundings: Surroundings
     by: str
+    opening: Opening
     resources: AsyncExitStack
 
     def __repr__(self) -> str:
@@ -142,6 +144,7 @@ class Client:
             experiments=Experiments(services=kept, surroundings=surroundings, by=by),
             surroundings=surroundings,
             by=by,
+            opening=opening,
             resources=resources,
         )
 
@@ -157,7 +160,12 @@ class Client:
         await self.close()
 
     async def close(self) -> None:
-        """Give back connections; runs go on, and nothing more can be asked of this client."""
+        """Give back connections; runs go on, and nothing more can be asked of this client.
+
+        Raises:
+            NotAllowed: another process or event loop opened it, and has to close it.
+        """
+        self.opening.check_place()
         await self.resources.aclose()
 
     async def start(

@@ -52,7 +52,12 @@ class RunHandle:
 
     def events(self, *, since: int = 0) -> AsyncIterator[Event]:
         """Events after `since` as they come; the last one is `ended`."""
-        return self._gateway.events(self.id, since=count("since", since, least=0))
+        return self._followed(count("since", since, least=0))
+
+    async def _followed(self, since: int) -> AsyncIterator[Event]:
+        # The gateway is reached only in the event loop that follows.
+        async for event in self._gateway.events(self.id, since=since):
+            yield event
 
     def stream(self) -> AsyncIterator[LivePart]:
         """What models say while they say it, in this run and in those below it; ends with the run.

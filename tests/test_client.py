@@ -18,6 +18,7 @@ from perdure.domain.run.gates import Gate
 from perdure.domain.run.result import RunResult
 from perdure.gateway.types import RunFilter
 from perdure.interfaces import live_text
+from perdure.interfaces.python_arguments import Opening
 from perdure.submission.types import Flags, Surroundings
 
 
@@ -32,7 +33,7 @@ def blobs() -> Blobs:
 
 
 @pytest.fixture
-def client(gateway: Recorder, blobs: Blobs, tmp_path: Path) -> Client:
+async def client(gateway: Recorder, blobs: Blobs, tmp_path: Path) -> Client:
     return Client(
         gateway=gateway,  # pyright: ignore[reportArgumentType]  (the part that is used)
         blobs=blobs,  # pyright: ignore[reportArgumentType]  (the part that is used)
@@ -40,6 +41,7 @@ def client(gateway: Recorder, blobs: Blobs, tmp_path: Path) -> Client:
         experiments=None,  # pyright: ignore[reportArgumentType]  (not used here)
         surroundings=Surroundings(folder=tmp_path, default_model="claude-x"),
         by="test",
+        opening=Opening(),
         resources=AsyncExitStack(),
     )
 

@@ -13,6 +13,7 @@ from rest import services_of
 
 from perdure.client import Client
 from perdure.experiment_client import Experiments
+from perdure.interfaces.python_arguments import Opening
 from perdure.submission.types import Surroundings
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "steer.py"
@@ -46,6 +47,7 @@ async def test_the_example_answers_and_reads_the_result(site: Installation, tmp_
         experiments=Experiments(services=services_of(site), surroundings=surroundings, by="test"),
         surroundings=surroundings,
         by="test",
+        opening=Opening(),
         resources=AsyncExitStack(),
     )
     task = {**steer.TASK, "models": {"executor": await site.script(SCRIPT)}}

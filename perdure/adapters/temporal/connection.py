@@ -2,19 +2,21 @@
 
 import asyncio
 import random
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 import structlog
 from temporalio.client import Client, Plugin
 from temporalio.converter import DataConverter
 from temporalio.envconfig import ClientConfigProfile
-from temporalio.runtime import Runtime
+from temporalio.runtime import Runtime, TelemetryConfig
 
 from perdure.domain.foundation.errors import InvalidInput, ServiceUnavailable
 
 CONNECT_WITHIN_S = 15.0
 """For how long one attempt may take, and for how long a server without room is asked again."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 5.0
+FORKED = "across forks"
 
 _log = structlog.get_logger(__name__)
 
@@ -59,8 +61,14 @@ async def connected(
             options["namespace"] = profile.namespace or "default"
             # Without this limit, the client would retry a silent server again and again.
             async with asyncio.timeout(limit_s):
-                client = await Client.connect(
-                    **options, data_converter=converter, plugins=plugins, runtime=runtime
+                client = await _with_a_runtime(
+                    partial(
+                        Client.connect,
+                        **options,
+                        data_converter=converter,
+                        plugins=plugins,
+                        runtime=runtime,
+                    )
                 )
             if reference is not None:
                 _keep_renewed(client, reference)
@@ -82,6 +90,20 @@ async def connected(
             told = True
         await asyncio.sleep(pause * random.uniform(0.5, 1.0))
         pause = min(2 * pause, LONGEST_PAUSE_S)
+
+
+async def _with_a_runtime(connecting: Callable[[], Awaitable[Client]]) -> Client:
+    """Connect; a process that was forked off gets a runtime of Temporal's core of its own.
+
+    The one that it inherited has no threads. The SDK refuses it, for every client of the process.
+    """
+    try:
+        return await connecting()
+    except AssertionError as error:
+        if FORKED not in str(error):
+            raise
+    Runtime.set_default(Runtime(telemetry=TelemetryConfig()), error_if_already_set=False)
+    return await connecting()
 
 
 def _keep_renewed(client: Client, reference: str) -> None:

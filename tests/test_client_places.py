@@ -1,0 +1,128 @@
+"""A client belongs to the process and the event loop that opened it; each other opens its own."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from installation import Installation
+
+from perdure import Client, RunHandle
+from perdure.domain.foundation.errors import NotAllowed
+
+TASK = {"kind": "agent", "goal": "Say it.", "tools": {"access": "minimal"}}
+PREAMBLE = """
+import asyncio, os, sys
+from perdure import Client, PerdureError
+
+TASK = {"kind": "agent", "goal": "Say it.", "models": {"executor": sys.argv[1]}}
+
+async def answered():
+    async with await Client.connect() as client:
+        return (await client.run(TASK)).output
+
+def in_a_fork(work):
+    sys.stdout.flush()
+    child = os.fork()
+    if not child:
+        try:
+            work()
+        except PerdureError as error:
+            print(error)
+        finally:
+            sys.stdout.flush()
+            os._exit(0)
+    os.waitpid(child, 0)
+"""
+
+
+async def printed(site: Installation, program: str, folder: Path) -> list[str]:
+    """What a program prints that runs against an installation."""
+    file = folder / "program.py"
+    file.write_text(PREAMBLE + program, encoding="utf-8")
+    model = await site.script({"replies": [{"text": "Said.", "times": 9}]})
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-P", str(file), model,
+        env={**os.environ, **site.settings.as_environment(), "TEMPORAL_ADDRESS": site.address},
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        async with asyncio.timeout(60):
+            out, err = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+    assert process.returncode == 0, err.decode()
+    return out.decode().splitlines()
+
+
+async def test_a_client_is_refused_after_a_fork(site: Installation, tmp_path: Path) -> None:
+    told = await printed(
+        site,
+        """
+loop = asyncio.new_event_loop()
+client = loop.run_until_complete(Client.connect())
+in_a_fork(lambda: loop.run_until_complete(client.run(TASK)))
+in_a_fork(lambda: loop.run_until_complete(client.close()))
+print(loop.run_until_complete(client.run(TASK)).output)
+loop.run_until_complete(client.close())
+""",
+        tmp_path,
+    )
+    *refused, said = told
+    assert said == "Said."
+    words = "\n".join(refused)
+    assert words.count("Connections do not survive a fork.") == 2
+    assert words.count("Open a client in each process, after the fork") == 2
+
+
+async def test_a_fork_opens_a_client_beside_that_of_its_parent(
+    site: Installation, tmp_path: Path
+) -> None:
+    told = await printed(
+        site,
+        """
+print(asyncio.run(answered()))
+in_a_fork(lambda: print(asyncio.run(answered())))
+print(asyncio.run(answered()))
+""",
+        tmp_path,
+    )
+    assert told == ["Said."] * 3
+
+
+async def test_a_client_is_refused_in_another_event_loop(
+    site: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in site.settings.as_environment().items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("TEMPORAL_ADDRESS", site.address)
+    model = await site.script({"replies": [{"text": "Said.", "times": 9}]})
+    task = {**TASK, "models": {"executor": model}}
+    async with await Client.connect() as client:
+        run = await client.start(task)
+        uses: list[Callable[[Client, RunHandle], Awaitable[object]]] = [
+            lambda client, run: client.start(task),
+            lambda client, run: client.runs(),
+            lambda client, run: run.status(),
+            lambda client, run: run.stop(),
+            lambda client, run: anext(run.events()),
+            lambda client, run: anext(run.stream()),
+            lambda client, run: client.experiments.list(),
+            lambda client, run: client.close(),
+        ]
+        for use in uses:
+            with pytest.raises(NotAllowed, match=r"another event loop.*each event loop"):
+                await asyncio.to_thread(asyncio.run, _awaited(use, client, run))
+        loop = asyncio.get_running_loop()
+        # What the error advises: the call is handed to the loop of the client.
+        handed = lambda: asyncio.run_coroutine_threadsafe(run.result(), loop).result()  # noqa: E731
+        assert (await asyncio.to_thread(handed)).output == "Said."
+
+
+async def _awaited(
+    use: Callable[[Client, RunHandle], Awaitable[object]], client: Client, run: RunHandle
+) -> object:
+    return await use(client, run)
