@@ -10,12 +10,16 @@ in the same process, on the queues of the installation.
 import asyncio
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    suppress,
+)
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic import JsonValue
-from temporalio import activity
 from temporalio.client import Client, WorkflowHistory
 from temporalio.converter import DataConverter
 from temporalio.plugin import SimplePlugin
@@ -29,27 +33,28 @@ from temporalio.worker import (
 )
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
-from perdure.activities.open_task import OpenTask
 from perdure.adapters.definitions.folder import role_file, stored
 from perdure.adapters.llm.scripted import PREFIX as SCRIPTED
 from perdure.adapters.settings.variables import Settings
+from perdure.adapters.stores.waiting_stores import once_there
 from perdure.adapters.temporal.activity_context import StepLoggingPlugin
 from perdure.adapters.temporal.encryption_keys import encryption_keys
 from perdure.adapters.temporal.joined_converter import joined, of_loops, reads_by_default_rules
 from perdure.adapters.temporal.payload_codec import payload_codec
 from perdure.composition.client_services import loops_of
-from perdure.composition.parts import Brought, open_parts
+from perdure.composition.parts import Brought, Parts, open_parts
+from perdure.composition.task_steps import TaskSteps
 from perdure.domain.foundation.base import build_validators
-from perdure.domain.foundation.errors import InvalidInput
+from perdure.domain.foundation.errors import InvalidInput, StoreAway
 from perdure.domain.foundation.names import LOCAL_MODELS, PROVIDERS
 from perdure.domain.ports import ModelClient
 from perdure.domain.roles.definition_library import RoleFile, StoredDefinition, refusal
-from perdure.domain.run.task_start import OpenTaskReport, OpenTaskRequest
 from perdure.embedding.activity_arguments import require_readable
 from perdure.embedding.activity_checks import activity_check, placed_check
 from perdure.embedding.activity_targets import activity_type
 from perdure.embedding.activity_tools import activity_tool, placed_tool
 from perdure.embedding.foreign_workers import require_fitting, with_behavior
+from perdure.embedding.late_opening import LateOpening, Place, place_of
 from perdure.embedding.loop_histories import LoopHistories
 from perdure.extending.check_decorator import CustomCheck
 from perdure.extending.hook_decorators import Hook
@@ -114,13 +119,13 @@ class PerdurePlugin(SimplePlugin):
             roles={name: _role(name, given) for name, given in (roles or {}).items()},
             definitions={one.name: one for one in map(_definition, definitions)},
         )
-        self._loops: dict[_Place, _Loops] = {}
+        self._loops: dict[Place, _Loops] = {}
         self._configured: list[_Configured] = []
-        self._late = _LateOpening()
+        self._late = LateOpening()
         super().__init__(
             "perdure.PerdurePlugin",
             data_converter=self._joined,
-            activities=None if queues else [self._late.open_task],
+            activities=None if queues else [self._late.open_task, self._late.read_run_output],
             workflows=None if queues else TASK_STARTS,
             workflow_runner=passing_through,
             interceptors=None if queues else [PassedOnHeaders()],
@@ -149,38 +154,46 @@ class PerdurePlugin(SimplePlugin):
     async def run_worker(self, worker: Worker, next: Callable[[Worker], Awaitable[None]]) -> None:
         """Serve the loops for as long as the worker runs; several workers share them.
 
+        While a database is away, tasks of loops wait for it, and the worker's own work goes on.
+
         Raises:
-            PerdureError: the store cannot be opened, what serves the loops broke, or no worker has
-                an activity that is a tool or a check.
+            PerdureError: the store is unusable, what serves the loops broke, or no worker has an
+                activity that is a tool or a check.
         """
-        place = _place(worker.client)
+        place, begun = place_of(worker.client), False
         try:
             if place not in self._loops:
                 brought = self._placed(worker.client)
                 self._loops[place] = _Loops(self._settings, brought, worker.client, self._queues)
             loops = self._loops[place]
-            async with loops.served() as (opening, serving):
-                self._late.openings[place] = opening
+            async with loops.served() as serving:
+                begun = True
+                self._late.begin(place, lambda: loops.steps)
                 await _while_both_run(asyncio.ensure_future(next(worker)), serving)
         finally:
-            self._forget(worker, place)
+            self._forget(worker, place, begun=begun)
 
     def _placed(self, client: Client) -> Brought:
         """What was brought, with the queues of the activities among it."""
-        place = _place(client)
-        served = [one.served for one in self._configured if _place(one.client) == place]
+        place = place_of(client)
+        served = [one.served for one in self._configured if place_of(one.client) == place]
         tools = tuple(placed_tool(one, served) for one in self._brought.tools)
         checks = {name: placed_check(one, served) for name, one in self._brought.checks.items()}
         return replace(self._brought, tools=tools, checks=checks)
 
-    def _forget(self, ended: Worker, place: "_Place") -> None:
-        """The next worker may come with another connection, and with other activities."""
+    def _forget(self, ended: Worker, place: Place, *, begun: bool) -> None:
+        """The next worker may come with another connection, and with other activities.
+
+        One that has not begun, as the loops could not be served, may be run again.
+        """
         known = self._loops.get(place)
         if known is not None and not known.users:
             del self._loops[place]
-            self._late.openings.pop(place, None)
+            self._late.end(place)
+        if not begun:
+            return
         for one in self._configured:
-            if one.served[0] == ended.task_queue and _place(one.client) == place:
+            if one.served[0] == ended.task_queue and place_of(one.client) == place:
                 self._configured.remove(one)
                 return
 
@@ -219,38 +232,12 @@ class PerdurePlugin(SimplePlugin):
         )
 
 
-_Place = tuple[asyncio.AbstractEventLoop, str, str]
-
-
-def _place(client: Client) -> _Place:
-    """Where its loops are served: stores belong to an event loop, queues to a namespace."""
-    server = client.service_client.config.target_host
-    return asyncio.get_running_loop(), server, client.namespace
-
-
 @dataclass(frozen=True, slots=True)
 class _Configured:
     """A worker of somebody else's: its queue, with the activities that it has."""
 
     client: Client
     served: tuple[str, frozenset[str]]
-
-
-class _LateOpening:
-    """The step that opens a task; its stores are opened only when the worker runs."""
-
-    def __init__(self) -> None:
-        self.openings: dict[_Place, OpenTask] = {}
-
-    @activity.defn
-    async def open_task(self, step: OpenTaskRequest) -> OpenTaskReport:
-        opening = self.openings.get(_place(activity.client()))
-        if opening is None:
-            raise InvalidInput(
-                "The worker does not run yet.",
-                cure="Start it with `worker.run()` before tasks arrive.",
-            )
-        return await opening.open_task(step)
 
 
 class _Loops:
@@ -264,20 +251,21 @@ class _Loops:
         self._brought = brought
         self._client = client
         self.users = 0
+        self.steps: TaskSteps | None = None
         self._changing = asyncio.Lock()
         self._stop = asyncio.Event()
-        self._opening: asyncio.Future[OpenTask]
+        self._begun = asyncio.Event()
         self._serving: asyncio.Task[None] | None = None
 
     @asynccontextmanager
-    async def served(self) -> AsyncGenerator[tuple[OpenTask, "asyncio.Task[None]"]]:
+    async def served(self) -> AsyncGenerator["asyncio.Task[None]"]:
         """Start with the first user, and stop with the last."""
         self.users += 1  # also while it waits: what another one ends is started again for it
         try:
             async with self._changing:
                 if self._serving is None or self._serving.done():
                     self._serving = await self._started()
-            yield self._opening.result(), self._serving
+            yield self._serving
         finally:
             self.users -= 1
             async with self._changing:
@@ -286,40 +274,63 @@ class _Loops:
                     await self._serving
 
     async def _started(self) -> "asyncio.Task[None]":
-        self._stop = asyncio.Event()
-        self._opening = asyncio.get_running_loop().create_future()
+        self._stop, self._begun, self.steps = asyncio.Event(), asyncio.Event(), None
         # In a task of its own: resources must be closed in the task that opened them, and
         # the first worker may end before the others.
         serving = asyncio.create_task(self._serve())
-        await asyncio.wait({self._opening, serving}, return_when=asyncio.FIRST_COMPLETED)
+        begun = asyncio.create_task(self._begun.wait())
+        await asyncio.wait({begun, serving}, return_when=asyncio.FIRST_COMPLETED)
+        begun.cancel()
         if serving.done():
             await serving
         return serving
 
     async def _serve(self) -> None:
-        async with open_parts(self._settings, plugins=True, brought=self._brought) as parts:
-            # The same connection, with a converter that keeps large values in the store.
-            theirs = self._client
-            client = Client(
-                theirs.service_client,
-                namespace=theirs.namespace,
-                data_converter=of_loops(theirs.data_converter, parts.stores.blobs),
-                plugins=[*parts.telemetry.plugins, StepLoggingPlugin()],
-            )
-            await register_search_attributes(client)
-            parts.loop_tools.serve(loops_of(parts, client))
-            build = await own_build(client, self._settings.deployment)
-            fleet = Fleet(client, parts, await parts.stores.records.installation(), build)
+        try:
+            async with AsyncExitStack() as resources:
+                await self._serve_with(await self._parts(resources))
+        except StoreAway:
+            if not self._stop.is_set():  # otherwise it was told to end while it waited
+                raise
 
-            async def polling(queues: list[str]) -> None:
-                if build is not None:
-                    await build.begin()
-                say_what_is_polled(client, queues, default_model=parts.default_model)
-                self._opening.set_result(fleet.opening())
+    async def _parts(self, resources: AsyncExitStack) -> Parts:
+        async def opened() -> Parts:
+            parts = open_parts(self._settings, plugins=True, brought=self._brought)
+            return await resources.enter_async_context(parts)
 
-            starts = (fleet.tasks(queue) for queue in self._queues)
-            workers = [fleet.loops(), *starts, *fleet.steps()]
-            await fleet.serve(workers, self._stop, polling=polling)
+        try:
+            return await opened()
+        except StoreAway:
+            if not self._settings.shares_a_database:
+                raise  # no wait makes a place for a file
+            self._begun.set()  # the worker has work of its own, which needs no store of ours
+        return await once_there(opened, self._stop)
+
+    async def _serve_with(self, parts: Parts) -> None:
+        # The same connection, with a converter that keeps large values in the store.
+        theirs = self._client
+        client = Client(
+            theirs.service_client,
+            namespace=theirs.namespace,
+            data_converter=of_loops(theirs.data_converter, parts.stores.blobs),
+            plugins=[*parts.telemetry.plugins, StepLoggingPlugin()],
+        )
+        await register_search_attributes(client)
+        parts.loop_tools.serve(loops_of(parts, client))
+        build = await own_build(client, self._settings.deployment)
+        installation = await once_there(parts.stores.records.installation, self._stop)
+        fleet = Fleet(client, parts, installation, build)
+
+        async def polling(queues: list[str]) -> None:
+            if build is not None:
+                await build.begin()
+            say_what_is_polled(client, queues, default_model=parts.default_model)
+            self.steps = fleet.task_steps()
+            self._begun.set()
+
+        starts = (fleet.tasks(queue) for queue in self._queues)
+        workers = [fleet.loops(), *starts, *fleet.steps()]
+        await fleet.serve(workers, self._stop, polling=polling)
 
 
 async def _while_both_run(work: "asyncio.Future[None]", serving: "asyncio.Task[None]") -> None:

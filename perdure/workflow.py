@@ -36,11 +36,12 @@ from perdure.domain.run.child_questions import OpenGate
 from perdure.domain.run.result import RunResult
 from perdure.embedding.child_gates import OnGate, Reply, gates_of_children
 from perdure.embedding.child_ids import id_below
+from perdure.embedding.whole_results import whole_result
 from perdure.submission.validation import validated
 
 __all__ = [
     "Child", "LoopCancelled", "LoopFailed", "OnGate", "OpenGate", "Reply", "agent", "delegate",
-    "refine", "roles",
+    "refine", "roles", "whole_result",
 ]  # fmt: skip
 RUN_FAILED = "RunFailed"
 INVALID_TASK = "invalid_task"

@@ -8,12 +8,14 @@ from temporalio.common import VersioningBehavior
 from temporalio.worker import WorkerConfig
 
 from perdure.activities.open_task import OpenTask
+from perdure.activities.read_run_output import ReadRunOutput
 from perdure.adapters.temporal.joined_converter import is_joined
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.embedding.activity_targets import activity_type
 from perdure.workflows.registry import TASK_STARTS
 
 DEFINITION = "__temporal_workflow_definition"
+ADDED = (OpenTask.open_task, ReadRunOutput.read_run_output)
 OTHER_QUEUE = "or let the loops start on a queue of their own: PerdurePlugin(queues=[…])."
 
 
@@ -57,10 +59,11 @@ def _require_place(config: WorkerConfig, queue: str) -> None:
             cure="Give one to its client, and none to the worker; two installations need a client "
             "each.",
         )
-    opening = activity_type(OpenTask.open_task)
-    if opening in map(activity_type, config.get("activities", ())):
+    given = {activity_type(one) for one in config.get("activities", ())}
+    taken = [name for one in ADDED if (name := activity_type(one)) in given]
+    if taken:
         raise InvalidInput(
-            f"The worker of {queue} has an activity {opening!r}, as PerdurePlugin adds one.",
+            f"The worker of {queue} has an activity {taken[0]!r}, as PerdurePlugin adds one.",
             cure=f"Give yours another name, {OTHER_QUEUE}",
         )
     theirs = {_workflow_type(one) for one in config.get("workflows", ())}

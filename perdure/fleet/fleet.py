@@ -20,7 +20,6 @@ from perdure.activities.hooks import RunHook
 from perdure.activities.manager import Brief, InspectWork, Shelve
 from perdure.activities.memory import KeepLearnings, Mine, Recall, Review
 from perdure.activities.open_run import OpenRun, Reframe
-from perdure.activities.open_task import OpenTask
 from perdure.activities.open_workspace import OpenWorkspace
 from perdure.activities.roles import ReadStage
 from perdure.activities.run_lifecycle import Finish, KeepTerms, Notify, Reconcile, Snapshot
@@ -42,8 +41,9 @@ from perdure.adapters.notifiers import NoNotices
 from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.stores.waiting_stores import once_there, patiently
 from perdure.adapters.telemetry.content import TracedModels, TracedTools
-from perdure.composition.client_services import collecting_of, opening_of
+from perdure.composition.client_services import collecting_of
 from perdure.composition.parts import Parts
+from perdure.composition.task_steps import TaskSteps, task_steps
 from perdure.domain.foundation.errors import PerdureError, StoreError
 from perdure.domain.foundation.names import (
     host_probe_queue,
@@ -186,19 +186,14 @@ class Fleet:
                 self._parts.workspaces, self._parts.stores.records, stop, now=utc_now
             )
 
-    def opening(self) -> OpenTask:
-        """The step that opens a task."""
-        return OpenTask(
-            opening_of(self._parts, lacks=self._lacks).open,
-            blobs=self._parts.stores.blobs,
-            inline=self._settings.inline_output_bytes,
-        )
+    def task_steps(self) -> TaskSteps:
+        """The steps on the queues on which loops are started."""
+        return task_steps(self._parts, lacks=self._lacks)
 
     def tasks(self, queue: str) -> Worker:
         """The worker that opens runs which Temporal clients started with only a task."""
-        return self._worker(
-            queue, activities=[self.opening().open_task], workflows=TASK_STARTS, shared=True
-        )
+        steps = self.task_steps().activities
+        return self._worker(queue, activities=steps, workflows=TASK_STARTS, shared=True)
 
     def _queues_of(self, models: Sequence[str]) -> dict[str, str]:
         return queues_of(models, self._settings.model_rates, installation=self._installation)

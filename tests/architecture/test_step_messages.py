@@ -214,6 +214,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "chain": "required",
             "schedule": "",
         },
+        "ReadOutputRequest": {"run": "required", "address": "required"},
         "OpenWorkspaceReport": {
             "grant": "required",
             "tools": [],

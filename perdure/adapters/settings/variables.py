@@ -166,6 +166,11 @@ class Settings(SettingFields):
         return self.secret("database_url") or f"sqlite+aiosqlite:///{self.home / 'perdure.sqlite'}"
 
     @property
+    def shares_a_database(self) -> bool:
+        """Whether the rows are on a database server, which may be away, and not in a file."""
+        return not self.store_url.startswith("sqlite")
+
+    @property
     def tells_people(self) -> bool:
         """Whether the settings name a channel to notify people."""
         return bool(self.notify_webhook or self.notify_command)
