@@ -11,7 +11,6 @@ code; `perdure.Client` is for everything else.
 import asyncio
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
 from functools import partial
 
 from pydantic import BaseModel, JsonValue, ValidationError
@@ -26,16 +25,16 @@ from temporalio.exceptions import (
 from temporalio.workflow import (
     ChildWorkflowCancellationType,
     ChildWorkflowHandle,
-    ParentClosePolicy,
 )
 
 from perdure.domain.foundation.errors import InvalidInput
-from perdure.domain.foundation.names import ANSWERED_ABOVE, WORKFLOW_TYPES, LoopKind
+from perdure.domain.foundation.names import WORKFLOW_TYPES, LoopKind
 from perdure.domain.foundation.tolerance import read_value
 from perdure.domain.run.child_questions import OpenGate
 from perdure.domain.run.result import RunResult
 from perdure.embedding.child_gates import OnGate, Reply, gates_of_children
 from perdure.embedding.child_ids import id_below
+from perdure.embedding.child_options import INVALID_TASK, Child, attributes_of, memo_of
 from perdure.embedding.whole_results import whole_result
 from perdure.submission.validation import validated
 
@@ -44,7 +43,6 @@ __all__ = [
     "refine", "roles", "whole_result",
 ]  # fmt: skip
 RUN_FAILED = "RunFailed"
-INVALID_TASK = "invalid_task"
 SUMMARY_CHARACTERS = 200
 SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 900.0
 
@@ -93,21 +91,6 @@ class LoopCancelled(Exception):
         return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Child:
-    """How a loop runs as a child workflow.
-
-    Args:
-        task_queue: where a worker of Perdure takes tasks; None is the queue of this workflow, which
-            a worker with `PerdurePlugin` serves.
-        parent_close_policy: what becomes of the loop when this workflow ends; by default it stops,
-            and its best result is in the store.
-    """
-
-    task_queue: str | None = None
-    parent_close_policy: ParentClosePolicy = ParentClosePolicy.REQUEST_CANCEL
-
-
 AS_USUAL = Child()
 Handle = ChildWorkflowHandle[object, JsonValue]
 
@@ -139,7 +122,8 @@ async def agent(
         LoopFailed: it ended as `failed` or `blocked`.
         asyncio.CancelledError: the wait was cancelled and the loop has ended; its cause is a
             `LoopCancelled`, and `LoopCancelled.result_of` gives the best result.
-        ApplicationError: the task cannot be run; nothing was started (type `invalid_task`).
+        ApplicationError: the task, or what `child` says, cannot be run; nothing was started (type
+            `invalid_task`).
     """
     return await _run("agent", goal, fields, id=id, child=child, on_gate=on_gate)
 
@@ -190,6 +174,7 @@ async def _run(
     on_gate: OnGate | None,
 ) -> RunResult:
     task = _checked(kind, {"goal": goal, **fields})
+    memo, attributes = memo_of(child, answered=on_gate is not None), attributes_of(child)
     suffix = f"-{kind}-{workflow.uuid4().hex[:8]}"  # drawn for each loop, as histories have it
     run = id or id_below(suffix)
     answered = nullcontext() if on_gate is None else gates_of_children().answered(run, on_gate)
@@ -203,7 +188,8 @@ async def _run(
             task_queue=child.task_queue,
             parent_close_policy=child.parent_close_policy,
             cancellation_type=ChildWorkflowCancellationType.WAIT_CANCELLATION_COMPLETED,
-            memo=None if on_gate is None else {ANSWERED_ABOVE: True},
+            memo=memo,
+            search_attributes=attributes,
             static_summary=f"{kind}: {' '.join(goal.split())}"[:SUMMARY_CHARACTERS],
         )
 

@@ -44,6 +44,10 @@ BETWEEN_RUNS = ("questions_below",)
 """Signals that runs of one tree send each other; no interface and no person sends them."""
 ANSWERED_ABOVE = "answered_above"
 """In the memo of a run: the workflow that awaits it answers its gates, and is told of them."""
+MEMO_NAMES = frozenset(
+    {"goal", "spec", "label", "tenant", "definition", "parent", "schedule", ANSWERED_ABOVE}
+)
+"""What the memo of a run has of ours."""
 QUERIES = ("status", "history", "costs", "gates", "events")
 
 SCHEDULED_BY = "TemporalScheduledById"
