@@ -37,7 +37,6 @@ from perdure.gateway.namespaces import elsewhere, not_here
 from perdure.gateway.server_pauses import PAUSED_THERE
 from perdure.gateway.temporal_gateway import TemporalGateway
 from perdure.gateway.types import BulkReport
-from perdure.gateway.unlisted_runs import Unlisted
 from perdure.gateway.visibility import OURS, begins_later, every, quoted, unopened
 
 if TYPE_CHECKING:
@@ -131,6 +130,8 @@ class Steering:
         self, message: AnyMessage, *, kind: LoopKind | None, root: str | None
     ) -> BulkReport:
         """Send a verb to every open run of a kind or of a tree; see `Gateway.verb_all`."""
+        from perdure.gateway.unlisted_runs import Unlisted  # a verb to one run does without
+
         queue = loops_queue(await self._records.installation())
         own = f"{OURS} AND TaskQueue = {quoted(queue)}"
         query = f"{OPEN_EXECUTION} AND (({own}) OR {unopened(self._task_queue)})"

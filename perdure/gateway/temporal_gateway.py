@@ -40,8 +40,7 @@ from perdure.gateway.dispatch import unfetched
 from perdure.gateway.error_mapping import sentence, translated, update_translated
 from perdure.gateway.execution_info import ExecutionInfo, info_of
 from perdure.gateway.execution_queries import count_of, page_of
-from perdure.gateway.patience import while_away, while_busy
-from perdure.gateway.server_connection import Connect, ServerConnection
+from perdure.gateway.server_connection import Connect, ServerConnection, while_away, while_busy
 from perdure.gateway.types import RUN_FAILED, Waits
 from perdure.gateway.worker_probe import Backlog, backlog, polled, probe
 

@@ -10,10 +10,8 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 
 from perdure.adapters.settings.variables import Settings
-from perdure.adapters.temporal.connection import connected
 from perdure.domain.foundation.errors import RuntimeUnavailable, ServiceUnavailable
 from perdure.domain.foundation.names import OPEN_EXECUTION, without_pauses
-from perdure.local_services.search_attributes import register_search_attributes
 
 RETENTION = timedelta(days=30)
 ANSWER_WITHIN_S = 5.0
@@ -39,6 +37,9 @@ async def connect_named(settings: Settings) -> Client:
             never used instead.
         InvalidInput: the address or a file of the connection cannot be used.
     """
+    # Imported on demand: hardly a command comes here.
+    from perdure.adapters.temporal.client import connected
+
     profile = settings.temporal
     try:
         return await connected(
@@ -65,6 +66,8 @@ async def answers(client: Client) -> bool:
 
 async def prepare_embedded(client: Client) -> None:
     """Set search attributes and retention; may be repeated."""
+    from perdure.local_services.search_attributes import register_search_attributes
+
     await register_search_attributes(client)
     retention = Duration()
     retention.FromTimedelta(RETENTION)

@@ -13,6 +13,7 @@ from tests.architecture.sources import PACKAGES, imports, modules
 TEMPORAL_CLIENT_HOMES = (
     "perdure.gateway",
     "perdure.adapters.temporal.client",
+    "perdure.adapters.temporal.renewed_key",
     "perdure.local_services",
     "perdure.composition",
     "perdure.worker",

@@ -24,7 +24,7 @@ from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest
 from temporalio.testing import WorkflowEnvironment
 from waiting import eventually
 
-from perdure.adapters.temporal import connection, renewed_key
+from perdure.adapters.temporal import client, renewed_key
 from perdure.domain.foundation.errors import NoRoom, RuntimeUnavailable
 from perdure.domain.foundation.names import loops_queue
 from perdure.domain.run.messages import Pause
@@ -233,9 +233,9 @@ async def test_a_server_that_is_away_for_a_while_ends_neither_worker_nor_command
 async def test_a_worker_awaits_a_server_that_is_not_there_yet(
     site: Installation, proxy: RestrictedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr(client, "FIRST_PAUSE_S", 0.01)
     await proxy.cut()
-    real = connection._log.warning
+    real = client._log.warning
     begun: list[asyncio.Task[None]] = []
 
     def awaited(event: str, **fields: object) -> None:
@@ -243,7 +243,7 @@ async def test_a_worker_awaits_a_server_that_is_not_there_yet(
         begun.append(asyncio.create_task(proxy.start()))
         real(event, **fields)
 
-    monkeypatch.setattr(connection._log, "warning", awaited)
+    monkeypatch.setattr(client._log, "warning", awaited)
     async with site.worker():
         assert begun
         assert (await site.run(SPEC, SCRIPT)).outcome == "accepted"

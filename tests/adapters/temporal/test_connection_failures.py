@@ -17,7 +17,7 @@ from temporalio.testing import WorkflowEnvironment
 
 from perdure.adapters.settings.variables import Settings
 from perdure.adapters.telemetry import Telemetry
-from perdure.adapters.temporal import connection
+from perdure.adapters.temporal import client
 from perdure.adapters.temporal.client import connect
 from perdure.domain.foundation.errors import InvalidInput, PerdureError, ServiceUnavailable
 from tests.local_services.support import free_port
@@ -244,7 +244,7 @@ async def test_what_can_never_succeed_ends_at_once_and_a_moment_without_room_doe
     assert house.plain.asked["GetSystemInfo"] == 1
     house.plain.rules.denied.clear()
     house.plain.rules.busy["GetSystemInfo"] = 2
-    monkeypatch.setattr(connection, "FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr(client, "FIRST_PAUSE_S", 0.01)
     settings = Settings.load(home=house.folder)
     await connect(settings, fallback="127.0.0.1:1", blobs=None, telemetry=Telemetry())
     assert house.plain.asked["GetSystemInfo"] == 4
@@ -253,7 +253,7 @@ async def test_what_can_never_succeed_ends_at_once_and_a_moment_without_room_doe
 async def test_a_server_that_is_away_is_awaited_by_the_patient_alone(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr(client, "FIRST_PAUSE_S", 0.01)
     address = f"127.0.0.1:{free_port()}"
     error = await refused(house, monkeypatch, {"TEMPORAL_ADDRESS": address})
     assert error.message == f"The Temporal server at {address} does not answer: connection refused."
@@ -269,13 +269,13 @@ async def test_a_server_that_is_away_is_awaited_by_the_patient_alone(
         if len(tries) == 3:
             await house.plain.start()
 
-    monkeypatch.setattr(connection.asyncio, "sleep", back)
+    monkeypatch.setattr(client.asyncio, "sleep", back)
     await connect(given, fallback="127.0.0.1:1", blobs=None, telemetry=Telemetry(), patience_s=60.0)
     assert len(tries) == 3
 
 
 async def test_a_silent_server_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "CONNECT_WITHIN_S", 0.3)
+    monkeypatch.setattr(client, "CONNECT_WITHIN_S", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         with pytest.raises(ServiceUnavailable, match=f"{address} does not answer: no answer in"):
