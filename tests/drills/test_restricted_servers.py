@@ -13,6 +13,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -281,7 +282,7 @@ async def _indexed(site: Installation, runs: int, lifecycle: str) -> None:
 async def test_runs_that_the_index_lacks_yet_are_listed_steered_and_count(
     proxy: RestrictedServer, tmp_path: Path, holding: Holding
 ) -> None:
-    limits = {"max_open_runs": 3, "above_max_open_runs": "refuse"}
+    limits: dict[str, Any] = {"max_open_runs": 3, "above_max_open_runs": "refuse"}
     async with (
         installation(tmp_path / "home", proxy.address, **limits) as site,
         installation(

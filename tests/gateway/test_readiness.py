@@ -1,9 +1,10 @@
 """Nobody there refuses a start; a worker that is there and busy never does."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractContextManager, AsyncExitStack, nullcontext
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
 from datetime import timedelta
+from typing import TypeVar
 
 import pytest
 from temporalio import activity
@@ -18,6 +19,7 @@ from perdure.gateway.readiness import Readiness
 from perdure.gateway.types import InstallationInfo, QueueState, Waits
 from tests.gateway.tiny import ADDRESS, Site, ready, spec
 
+T = TypeVar("T")
 SITE = RunSite(loops="loops", models="models", tools="tools")
 
 
@@ -47,8 +49,8 @@ class Queues:
     async def client(self) -> "Queues":
         return self
 
-    def translated(self) -> AbstractContextManager[None]:
-        return nullcontext()
+    async def ask(self, request: Callable[["Queues"], Awaitable[T]]) -> T:
+        return await request(self)
 
     namespace = "default"
 

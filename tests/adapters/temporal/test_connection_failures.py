@@ -75,7 +75,10 @@ def _write(folder: Path, name: str, pair: Pair) -> None:
 
 
 async def refused(
-    house: House, monkeypatch: pytest.MonkeyPatch, variables: Mapping[str, str], **more: float
+    house: House,
+    monkeypatch: pytest.MonkeyPatch,
+    variables: Mapping[str, str],
+    patience_s: float = 0.0,
 ) -> PerdureError:
     """The error of a connection with these variables, with values named by what they are."""
     for name in [one for one in os.environ if one.startswith("TEMPORAL_")]:
@@ -91,7 +94,7 @@ async def refused(
             fallback="127.0.0.1:1",
             blobs=None,
             telemetry=Telemetry(),
-            **more,
+            patience_s=patience_s,
         )
     return caught.value
 
