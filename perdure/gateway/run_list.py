@@ -19,7 +19,6 @@ from perdure.gateway.namespaces import elsewhere
 from perdure.gateway.run_words import with_progress, with_words
 from perdure.gateway.temporal_gateway import TemporalGateway
 from perdure.gateway.types import RUNS_OF_A_PAGE, InstallationInfo, RunFilter, RunPage, RunRow
-from perdure.gateway.unlisted_runs import Unlisted
 from perdure.gateway.visibility import (
     ONE_EACH,
     fits,
@@ -39,6 +38,7 @@ LAST = "@last"
 STORED_RUNS = 1_000
 """How many stored runs are read for one page, or to find ids similar to an unknown one."""
 LEAST_BATCH = 50
+BETWEEN = "~"  # in no id and no token
 CANDIDATES = 10
 YOUNG = timedelta(minutes=1)
 _ID = re.compile(r"[A-Za-z0-9._:@+=-]{1,200}")
@@ -46,15 +46,20 @@ _ID = re.compile(r"[A-Za-z0-9._:@+=-]{1,200}")
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """Where the next page begins: a page token of the server, or a position in the store."""
+    """Where the next page begins: a page token of the server, or a position in the store.
+
+    `early` are the runs on earlier pages that the server's index lacked. It may have them by now.
+    """
 
     token: bytes | None = None
     offset: int | None = None
+    early: tuple[str, ...] = ()
 
     def text(self) -> str:
         if self.offset is not None:
             return f"store.{self.offset}"
-        return "run." + base64.urlsafe_b64encode(self.token or b"").decode()
+        token = base64.urlsafe_b64encode(self.token or b"").decode()
+        return "run." + BETWEEN.join((token, *self.early))
 
     @classmethod
     def read(cls, text: str) -> "Cursor":
@@ -64,7 +69,9 @@ class Cursor:
             if kind == "store" and rest.isdecimal():
                 return cls(offset=int(rest))
             if kind == "run":
-                return cls(token=base64.b64decode(rest, altchars=b"-_", validate=True))
+                told, *early = rest.split(BETWEEN)
+                token = base64.b64decode(told, altchars=b"-_", validate=True)
+                return cls(token=token, early=tuple(early))
         except (ValueError, binascii.Error):
             pass
         raise InvalidInput(
@@ -97,42 +104,48 @@ class Listing:
         if cursor.offset is not None:
             return await self._stored(wanted, limit=limit, offset=cursor.offset, note="")
         try:
-            early = () if wanted.cursor else (await self._early(wanted))[:limit]
-            rows, token = await self._listed(wanted, limit - len(early), cursor.token)
+            # A list that began without such runs goes on without: what is newer begins on its top.
+            begins = wanted.cursor is None or bool(cursor.early)
+            early = (await self._early(wanted, but=cursor.early))[:limit] if begins else ()
+            told = (*cursor.early, *(row.id for row in early))
+            rows, token = await self._listed(wanted, limit - len(early), cursor.token, but=told)
         except ServiceUnavailable as away:
             note = f"{away.message} This is what the store keeps. {away.cure}".rstrip()
             return await self._stored(wanted, limit=limit, offset=0, note=note)
-        rows = tuple({row.id: row for row in (*early, *rows)}.values())
+        rows = (*early, *rows)
         if token is not None:
-            return RunPage(runs=rows, cursor=Cursor(token=token).text())
+            return RunPage(runs=rows, cursor=Cursor(token=token, early=told).text())
         if wanted.root is not None:
             return RunPage(runs=rows)  # the store cannot list a tree
         if len(rows) >= limit:
             return RunPage(runs=rows, cursor=Cursor(offset=0).text())
         rest = await self._stored(wanted, limit=limit - len(rows), offset=0, note="")
-        told = {row.id for row in rows}
-        others = (row for row in rest.runs if row.id not in told)
+        seen = {*told, *(row.id for row in rows)}
+        others = (row for row in rest.runs if row.id not in seen)
         return rest.model_copy(update={"runs": (*rows, *others)})
 
     async def _listed(
-        self, wanted: RunFilter, limit: int, token: bytes | None
+        self, wanted: RunFilter, limit: int, token: bytes | None, *, but: Sequence[str]
     ) -> tuple[tuple[RunRow, ...], bytes | None]:
-        """So many rows of the server's list, if there are so many, and the token of the rest."""
+        """So many other rows of the server's list, if there are so many; the token of the rest."""
         if not limit:
             return (), token or b""
         query, rows = await self._query(wanted), tuple[RunRow, ...]()
         while True:
             found, token = await self.server.page(query, limit=limit - len(rows), cursor=token)
             named = await with_words(await self._current(found), self.records)
-            rows += await self._rows(named)
+            rows += tuple(row for row in await self._rows(named) if row.id not in but)
             if token is None or len(rows) >= limit:
                 return rows, token
 
-    async def _early(self, wanted: RunFilter) -> tuple[RunRow, ...]:
-        """Rows of runs that the server's index lacks yet."""
+    async def _early(self, wanted: RunFilter, *, but: Sequence[str]) -> tuple[RunRow, ...]:
+        """Rows of other runs that the server's index lacks yet."""
+        from perdure.gateway.unlisted_runs import Unlisted  # to find one run does without
+
         unlisted = Unlisted(server=self.server, records=self.records, now=self.now)
         looks = await with_words(await unlisted.looks(root=wanted.root), self.records)
-        return tuple(row for row in await self._rows(looks) if row_fits(row, wanted))
+        rows = [row for row in await self._rows(looks) if row.id not in but]
+        return tuple(row for row in rows if row_fits(row, wanted))
 
     async def _rows(self, looks: Sequence[ExecutionInfo]) -> tuple[RunRow, ...]:
         shown = [row_of(look, self.now()) for look in looks]

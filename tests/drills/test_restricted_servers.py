@@ -303,6 +303,16 @@ async def test_runs_that_the_index_lacks_yet_are_listed_steered_and_count(
         assert {row.id for row in short.runs} == set(runs)
         rest = await site.gateway.list(RunFilter(limit=2, cursor=short.cursor))
         assert [row.id for row in rest.runs] == [old]
+        single = await site.gateway.list(RunFilter(limit=1))
+        more = await site.gateway.list(RunFilter(limit=1, cursor=single.cursor))
+        assert {row.id for row in (*single.runs, *more.runs)} == set(runs)
+        proxy.rules.index_ends = None  # what was on a page already is not on a later one
+        for first in (single, short):
+            pages = [first]
+            while pages[-1].cursor is not None:
+                wanted = RunFilter(limit=len(first.runs), cursor=pages[-1].cursor)
+                pages.append(await site.gateway.list(wanted))
+            assert sorted(row.id for page in pages for row in page.runs) == sorted([old, *runs])
         assert (await site.gateway.list(RunFilter(status="paused"))).runs == ()
         with pytest.raises(NoRoom):  # a process that knows of no start but by rows and server
             await other.start(SPEC, LASTING)

@@ -50,7 +50,9 @@ def test_a_made_up_cursor_is_refused(text: str) -> None:
         Cursor.read(text)
 
 
-@pytest.mark.parametrize("cursor", [Cursor(token=b"\x00abc"), Cursor(offset=7)])
+@pytest.mark.parametrize(
+    "cursor", [Cursor(token=b"\x00abc"), Cursor(offset=7), Cursor(token=b"", early=("a.b-1", "c"))]
+)
 def test_a_cursor_reads_back(cursor: Cursor) -> None:
     assert Cursor.read(cursor.text()) == cursor
 
