@@ -15,7 +15,6 @@ from perdure.local_services import service_commands, temporal_server
 from perdure.local_services.apply_settings import digests
 from perdure.local_services.idle_shutdown import until_idle
 from perdure.local_services.processes import end, process_ref, signals_set, try_lock
-from perdure.local_services.search_attributes import register_search_attributes
 from perdure.local_services.service import Service, ServiceCommand
 from perdure.local_services.service_plan import Plans
 from perdure.local_services.state import (
@@ -159,6 +158,9 @@ class _Supervisor:
         named: Client | None = None
         if self._settings.temporal.address is not None:
             named = await temporal_server.connect_named(self._settings)
+            # Imported on demand, as every command loads this module.
+            from perdure.local_services.search_attributes import register_search_attributes
+
             await register_search_attributes(named)
         else:
             names = frozenset(name.lower() for name in self._settings.ui_hosts)

@@ -16,11 +16,9 @@ from perdure.adapters.settings.variables import Settings, search_path, unknown_v
 from perdure.domain.agent.spec import AgentSpec
 from perdure.domain.foundation.errors import PerdureError, ServiceUnavailable
 from perdure.domain.foundation.plain_text import said_in_words
-from perdure.domain.foundation.temporal_cloud import adding_commands
 from perdure.interfaces.app_context import Connect
 from perdure.interfaces.services import Check
 from perdure.local_services.embedded import EmbeddedRuntime
-from perdure.local_services.search_attributes import cure_of_types, standing
 from perdure.local_services.temporal_server import connect_named
 from perdure.operations import doctor_encryption, doctor_notices, doctor_secrets
 from perdure.operations.doctor_checks import (
@@ -264,6 +262,10 @@ async def _services(settings: Settings) -> Check:
 
 async def _attributes(settings: Settings) -> Check:
     """Whether the namespace has the search attributes; without them, every start is refused."""
+    # Imported on demand, as the help of all commands loads this module.
+    from perdure.domain.foundation.temporal_cloud import adding_commands
+    from perdure.local_services.search_attributes import cure_of_types, standing
+
     name = "search attributes"
     state = await EmbeddedRuntime(settings).state()
     found = settings if state is None else settings.at(state.endpoints)
