@@ -6,6 +6,7 @@ in short pages and late, and is away for a while. What it cannot give is named w
 
 import asyncio
 import os
+import re
 import sys
 import time
 import uuid
@@ -28,6 +29,7 @@ from waiting import eventually
 from perdure.adapters.temporal import client, renewed_key
 from perdure.domain.foundation.errors import NoRoom, RuntimeUnavailable
 from perdure.domain.foundation.names import loops_queue
+from perdure.domain.foundation.temporal_cloud import adding_commands
 from perdure.domain.run.messages import Pause
 from perdure.domain.specs import RUN_SPEC
 from perdure.gateway.types import RunFilter
@@ -364,3 +366,48 @@ async def test_a_worker_that_may_not_make_its_build_current_says_who_does(
     told = "".join(capfd.readouterr())
     assert "build_not_current" in told
     assert f"temporal worker deployment set-current-version --deployment-name {name}" in told
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "temporal-cloud.md"
+TEMPORAL = Path(sys.executable).parent
+
+
+async def _actions(site: Installation, run: str) -> dict[str, int]:
+    """What the command of the page on Temporal Cloud counts for a run."""
+    (line,) = re.findall(r"^\$ (temporal .*)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    assert "bottle-1" in line
+    process = await asyncio.create_subprocess_shell(
+        line.replace("bottle-1", run),
+        env={
+            **os.environ,
+            "PATH": f"{TEMPORAL}{os.pathsep}{os.environ['PATH']}",
+            "TEMPORAL_ADDRESS": site.address,
+        },
+        stdout=asyncio.subprocess.PIPE,
+    )
+    said, _ = await process.communicate()
+    rows = (row.split() for row in said.decode().splitlines())
+    return {name.removeprefix("EVENT_TYPE_"): int(count) for count, name in rows}
+
+
+@pytest.mark.parametrize("turns", [1, 3, 21])
+async def test_the_actions_of_a_run_are_those_of_the_page_on_temporal_cloud(
+    site: Installation, turns: int
+) -> None:
+    calls = [
+        {"tool_calls": [{"name": "probe.page", "arguments": {"number": number}}]}
+        for number in range(1, turns)
+    ]
+    async with site.worker(plugins=("probe_tools",)):
+        run = await site.start(SPEC, {"replies": [*calls, {"text": "done"}]})
+        assert (await site.gateway.result(run)).iteration_count == turns
+    told = await _actions(site, run)
+    assert told["ACTIVITY_TASK_SCHEDULED"] == 4 + 2 * (turns - 1)
+    assert sum(told.values()) == 8 + 2 * (turns - 1) + turns // 10
+
+
+async def test_the_page_on_temporal_cloud_names_the_search_attributes_as_the_error_does() -> None:
+    page = " ".join(PAGE.read_text(encoding="utf-8").replace("\\\n", " ").split())
+    command = adding_commands("NAME.ACCOUNT").split("`")[3]
+    assert command.startswith("tcld namespace search-attributes add")
+    assert command in page
