@@ -338,6 +338,7 @@ async def test_a_worker_with_rates(owner: Newcomer) -> None:
 
 WALKED = {
     "README.md": "tests/docs/test_first_walk.py",
+    "backends.md": "tests/docs/test_backends.py",
     "cli-reference.md": "tests/docs/test_pages.py",  # made from the program, no commands to run
     "commands.md": "tests/docs/test_walks.py",
     "experiments.md": "tests/docs/test_walks.py",

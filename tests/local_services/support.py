@@ -31,7 +31,9 @@ def python(script: str, *arguments: str) -> tuple[str, ...]:
 
 def free_port() -> int:
     """A free port below the range that the system hands out, so that it stays free."""
-    return next(port for port in iter(lambda: random.randrange(20_000, 32_000), 0) if is_free(port))
+    # Not `random` itself, which tests seed anew: processes side by side would draw the same.
+    drawn = random.SystemRandom()
+    return next(port for port in iter(lambda: drawn.randrange(20_000, 32_000), 0) if is_free(port))
 
 
 def kill(ref: ProcessRef) -> None:
