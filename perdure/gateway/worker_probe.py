@@ -260,11 +260,16 @@ async def _heartbeats(client: Client, queue: str) -> list[WorkerHeartbeat]:
     asked = ListWorkersRequest(
         namespace=client.namespace, query=f"TaskQueue = '{queue}'", page_size=100
     )
-    try:
-        found = await client.workflow_service.list_workers(asked)
-    except RPCError:
-        return []
-    return [info.worker_heartbeat for info in found.workers_info]
+    found: list[WorkerHeartbeat] = []
+    while True:
+        try:
+            page = await client.workflow_service.list_workers(asked)
+        except RPCError:
+            return []
+        found += [info.worker_heartbeat for info in page.workers_info]
+        if not page.next_page_token:
+            return found
+        asked.next_page_token = page.next_page_token
 
 
 def _when(stamp: Timestamp) -> datetime:

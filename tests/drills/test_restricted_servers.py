@@ -12,7 +12,7 @@ import time
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -26,18 +26,20 @@ from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest
 from temporalio.testing import WorkflowEnvironment
 from waiting import eventually
 
+from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.temporal import client, renewed_key
 from perdure.domain.foundation.errors import NoRoom, RuntimeUnavailable
-from perdure.domain.foundation.names import loops_queue
+from perdure.domain.foundation.names import loops_queue, models_queue
 from perdure.domain.foundation.temporal_cloud import adding_commands
 from perdure.domain.run.messages import Pause
 from perdure.domain.specs import RUN_SPEC
 from perdure.gateway.types import RunFilter
-from perdure.gateway.worker_probe import queue_limit
+from perdure.gateway.worker_probe import _heartbeats, queue_limit
 from perdure.operations.doctor import _attributes
 
 SPEC = {"kind": "agent", "goal": "say", "learn": False}
 SCRIPT = {"replies": [{"text": "done"}], "exhausted": "repeat_last"}
+HOUR = timedelta(hours=1)
 AWAY_S = 60.0
 LASTING = {"replies": [{"text": "done", "delay_s": HELD}], "exhausted": "repeat_last"}
 
@@ -252,8 +254,12 @@ async def test_a_worker_awaits_a_server_that_is_not_there_yet(
         assert (await site.run(SPEC, SCRIPT)).outcome == "accepted"
 
 
-async def test_short_pages_make_no_short_lists(site: Installation, proxy: RestrictedServer) -> None:
-    async with site.worker():
+async def test_short_pages_make_no_short_lists(
+    proxy: RestrictedServer, tmp_path: Path, holding: Holding
+) -> None:
+    # To a host whose clock is ahead no run is young, so that it goes by the list alone.
+    ahead = installation(tmp_path / "home", proxy.address, now=lambda: utc_now() + HOUR)
+    async with ahead as site, site.worker():
         runs = [await site.start(SPEC, SCRIPT) for _ in range(7)]
         for run in runs:
             await site.gateway.result(run)
@@ -268,6 +274,11 @@ async def test_short_pages_make_no_short_lists(site: Installation, proxy: Restri
             code, said = await _said(listing)
         assert code == 0
         assert sum(run in said for run in runs) == 6
+        lasting = [await site.start(SPEC, LASTING) for _ in range(5)]
+        await _indexed(site, 5, "running")
+        report = await site.gateway.verb_all(Pause())
+        assert set(report.taken) == set(lasting)
+        holding.release()
 
 
 async def _indexed(site: Installation, runs: int, lifecycle: str) -> None:
@@ -411,3 +422,20 @@ async def test_the_page_on_temporal_cloud_names_the_search_attributes_as_the_err
     command = adding_commands("NAME.ACCOUNT").split("`")[3]
     assert command.startswith("tcld namespace search-attributes add")
     assert command in page
+
+
+@pytest.mark.slow
+async def test_workers_on_later_pages_count_too(
+    site: Installation, proxy: RestrictedServer
+) -> None:
+    """A worker that is there is seen, also where those that have left fill the first pages."""
+    proxy.rules.most_rows = 1
+    queue = models_queue(await site.parts.stores.records.installation())
+    async with site.worker(), site.worker():
+        await eventually(lambda: proxy.asked.get("RecordWorkerHeartbeat", 0) >= 2)
+
+        async def both() -> bool:
+            found = await _heartbeats(site.client, queue)
+            return len({beat.worker_instance_key for beat in found}) == 2
+
+        await eventually(both)
