@@ -43,7 +43,7 @@ class Unversioned(Exception):
 
     Args:
         said: the server's words.
-        denied: it knows the call and refused it, perhaps to this account alone.
+        denied: it refused the call to this account.
     """
 
     def __init__(self, said: str, *, denied: bool = False) -> None:
@@ -90,7 +90,8 @@ async def describe(client: Client, name: str) -> Described | None:
         if error.status == RPCStatusCode.NOT_FOUND:
             return None
         if error.status in WITHOUT:
-            denied = error.status == RPCStatusCode.PERMISSION_DENIED
+            refused = error.status == RPCStatusCode.PERMISSION_DENIED
+            denied = refused and "disabled" not in error.message  # what is off is off for all
             raise Unversioned(error.message, denied=denied) from error
         raise
     return Described(reply.worker_deployment_info, reply.conflict_token)

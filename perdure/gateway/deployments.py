@@ -290,9 +290,8 @@ def without_versions(error: Unversioned) -> ServiceUnavailable:
     if error.denied:
         return ServiceUnavailable(
             f"The server does not show this account its versions of workers: {error}",
-            cure="Give the account the right to describe and set worker deployments, or let an "
-            "administrator switch worker versioning on, or unset PERDURE_DEPLOYMENT; until then "
-            "any worker takes any run.",
+            cure="Give the account the right to describe and set worker deployments, or unset "
+            "PERDURE_DEPLOYMENT; until then any worker takes any run.",
         )
     return ServiceUnavailable(
         f"The server keeps no versions of workers: {error}",

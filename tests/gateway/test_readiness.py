@@ -46,9 +46,6 @@ class Queues:
     async def polled(self, queue: str) -> bool:
         return True
 
-    async def client(self) -> "Queues":
-        return self
-
     async def ask(self, request: Callable[["Queues"], Awaitable[T]]) -> T:
         return await request(self)
 

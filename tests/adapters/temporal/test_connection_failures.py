@@ -78,6 +78,7 @@ async def refused(
     house: House,
     monkeypatch: pytest.MonkeyPatch,
     variables: Mapping[str, str],
+    *,
     patience_s: float = 0.0,
 ) -> PerdureError:
     """The error of a connection with these variables, with values named by what they are."""
