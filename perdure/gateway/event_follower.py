@@ -91,6 +91,7 @@ class Follower:
                 self._there()
             except ServiceUnavailable as error:
                 await self._bear(error)
+                self._pace.quiet()
                 await self._sleep()
                 continue
             self._tell_trouble(look)

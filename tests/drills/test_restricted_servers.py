@@ -439,3 +439,19 @@ async def test_workers_on_later_pages_count_too(
             return len({beat.worker_instance_key for beat in found}) == 2
 
         await eventually(both)
+
+
+async def test_who_may_not_look_at_a_run_is_told_soon(
+    site: Installation, proxy: RestrictedServer, holding: Holding
+) -> None:
+    async with site.worker():
+        run = await site.start(SPEC, LASTING)
+        await holding.begun()
+        asked = proxy.asked.get("DescribeWorkflowExecution", 0)
+        proxy.rules.deny("DescribeWorkflowExecution")
+        async with commanded(site, "watch", run) as watching:
+            code, said = await _said(watching)
+        holding.release()
+    assert (code, "does not let this account do that" in said) == (3, True), said
+    # It waits 6 s for a change, not the 90 s that a server may be away.
+    assert proxy.asked["DescribeWorkflowExecution"] - asked < 20
