@@ -30,6 +30,10 @@ _CLIENT_ALERT = re.compile(
     r"|AccessDenied|CertificateRevoked|UnsupportedCertificate"
 )
 _LATER = re.compile(r"temporary failure|try again", re.IGNORECASE)
+KEY_ENDPOINT = (
+    " Temporal Cloud takes an API key at an endpoint of its own: "
+    "REGION.PROVIDER.api.temporal.io:7233."
+)
 START = "Start it (`perdure up` for the embedded one) or correct {address}."
 
 
@@ -257,7 +261,8 @@ def _cut_at_once(_error: BaseException, said: str, attempt: Attempt) -> Failure 
         return Failure(
             f"{attempt.server} ended the TLS handshake: "
             f"{'it wants' if certain else 'it may want'} a client certificate, and none is set.",
-            f"Name one in {place('tls_client_cert_path')} and {place('tls_client_key_path')}.",
+            f"Name one in {place('tls_client_cert_path')} and {place('tls_client_key_path')}."
+            f"{KEY_ENDPOINT if attempt.key else ''}",
             heals=not certain,
         )
     until = _certificate_words(asked)

@@ -156,6 +156,11 @@ CASES = {
         "may want a client certificate, and none is set",
         f"{CERT} and {KEY}",
     ),
+    "a key where a certificate is wanted": (
+        {"TEMPORAL_ADDRESS": "mutual", CA: "ours.pem", "TEMPORAL_API_KEY": "sk-very-secret"},
+        "may want a client certificate, and none is set",
+        "REGION.PROVIDER.api.temporal.io:7233",
+    ),
     "a strange client certificate": (
         {"TEMPORAL_ADDRESS": "mutual", CA: "ours.pem", CERT: "strange.pem", KEY: "strange.key"},
         "strange.pem (CN=stranger, valid until ",
