@@ -34,7 +34,7 @@ class Measured(Protocol):
     @property
     def control(self) -> Control | None: ...
     @property
-    def fairness(self) -> Fairness | None: ...
+    def fairness(self) -> tuple[Fairness, ...]: ...
     @property
     def beside_peers(self) -> BesidePeers | None: ...
     @property
@@ -72,9 +72,10 @@ def durability_bars(report: Measured, *, busy: str | None) -> Iterator[tuple[str
     if (control := report.control) is not None:
         name = "B7 from resuming to the next call, to hand-written"
         yield at_most(name, control.resume.median, MOST_HOPS, unjudged=busy)
-    if (fairness := report.fairness) is not None:
-        name = f"B9 a run beside {fairness.loops} loops of another tenant, to alone"
-        yield at_most(name, fairness.beside.median, MOST_BESIDE, unjudged=busy)
+    for found in report.fairness:
+        told = f"a run beside {found.loops} loops of another tenant, to alone"
+        name = f"B9 {found.slots} slots, {told}"
+        yield at_most(name, found.beside.median, MOST_BESIDE, unjudged=busy)
 
 
 def durability_tables(report: Measured) -> Iterator[Table]:
@@ -89,8 +90,8 @@ def durability_tables(report: Measured) -> Iterator[Table]:
         yield _recoveries(report.recoveries)
     if report.control is not None:
         yield _control(report.control)
-    if report.fairness is not None:
-        yield _fairness(report.fairness)
+    for fairness in report.fairness:
+        yield _fairness(fairness)
     if report.beside_peers is not None:
         yield _beside_peers(report.beside_peers)
         yield _versions(report.beside_peers)

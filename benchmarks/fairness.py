@@ -1,4 +1,9 @@
-"""B9: one run of a tenant beside hundreds of loops of another one, to the same run alone."""
+"""B9: one run of a tenant beside hundreds of loops of another one, to the same run alone.
+
+Once on a worker with the default number of slots, with which so many loops take all that a small
+machine's server can do, and all wait for the server alike. Then on one with few slots, where the
+calls wait for the worker, in the queue that tenants share.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -15,6 +20,7 @@ from perdure.domain.specs import RUN_SPEC
 MODEL_S = 2.0
 TURNS = 1
 FOREVER = 10_000
+FEW_SLOTS = 10
 AT_ONCE = 20
 LIMIT_S = 600.0
 

@@ -11,7 +11,7 @@ from benchmarks.beside_peers import measure_beside_peers
 from benchmarks.claims import measure_claims
 from benchmarks.conditions import conditions
 from benchmarks.control import measure_control
-from benchmarks.fairness import measure_fairness
+from benchmarks.fairness import FEW_SLOTS, Fairness, measure_fairness
 from benchmarks.growth import Histories, measure_growth
 from benchmarks.made_tools import measure_tool_calls
 from benchmarks.memory import WARM_LOOPS, measure_memory
@@ -215,11 +215,14 @@ async def _apart(
             )
         yield {"memory": memory}
     if "B9" in plan.only:
-        async with site(folder / "fairness") as place:
-            fairness = await measure_fairness(
-                place, loops=plan.tenant_loops, runs=plan.tenant_runs, on_run=on_run
-            )
-        yield {"fairness": fairness}
+        found: list[Fairness] = []
+        for slots in (None, FEW_SLOTS):
+            async with site(folder / f"fairness-{slots}", activities=slots) as place:
+                one = await measure_fairness(
+                    place, loops=plan.tenant_loops, runs=plan.tenant_runs, on_run=on_run
+                )
+            found.append(one)
+        yield {"fairness": tuple(found)}
     if "B7" in plan.only:
         async with site(
             folder / "recovery", peers=peers, heartbeat_s=plan.heartbeat_s, cuttable=True

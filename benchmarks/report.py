@@ -51,7 +51,7 @@ class Report(FrozenModel):
     memory: Memory | None = None
     recoveries: Recoveries | None = None
     control: Control | None = None
-    fairness: Fairness | None = None
+    fairness: tuple[Fairness, ...] = ()
 
 
 def tables(report: Report) -> Iterator[Table]:

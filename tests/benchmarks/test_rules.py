@@ -231,8 +231,8 @@ def test_a_call_of_a_made_tool_is_held_against_its_bar(found: float, said: str) 
 def test_a_run_beside_a_large_tenant_is_held_against_its_bar(found: float, said: str) -> None:
     beside = Ratio(median=found, least=found, most=found, pairs=5)
     fairness = Fairness(loops=500, slots=100, alone_s=4.0, beside_s=4 * found, beside=beside)
-    report = markdown(Report(conditions=QUIET, fairness=fairness)).splitlines()
-    name = "B9 a run beside 500 loops of another tenant, to alone"
+    report = markdown(Report(conditions=QUIET, fairness=(fairness,))).splitlines()
+    name = "B9 100 slots, a run beside 500 loops of another tenant, to alone"
     assert f"| {name} | {found:.3f} | at most 3 | {said} |" in report
     assert "| alone | 4.0 | 1 |" in report
 

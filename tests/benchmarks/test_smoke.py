@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.account import WHOLE_USD
+from benchmarks.fairness import FEW_SLOTS
 from benchmarks.measurement import Plan, measure, write
 from benchmarks.report import Report
 
@@ -69,8 +70,8 @@ async def test_everything_is_measured_and_written(tmp_path: Path) -> None:
     assert [cost.side for cost in beside.costs][:3] == ["perdure", "delta", "full"]
     assert {round(cost.events) for cost in beside.costs} == {12}
 
-    assert report.fairness is not None
-    assert report.fairness.alone_s > 4, "two calls of two seconds"
+    assert [one.slots for one in report.fairness] == [50, FEW_SLOTS]
+    assert all(one.alone_s > 4 for one in report.fairness), "two calls of two seconds"
 
     written = {path.name: path.read_text() for path in write(report, tmp_path / "out")}
     assert set(written) == {
