@@ -12,7 +12,13 @@ from datetime import datetime
 
 from perdure.domain.budget.journal import Journal
 from perdure.domain.foundation.errors import InvalidInput, NotAllowed, PerdureError
-from perdure.domain.foundation.names import LONGEST_ID, RESERVED_IDS, is_usable_id
+from perdure.domain.foundation.names import (
+    LONGEST_ID,
+    RESERVED_IDS,
+    is_loops_queue,
+    is_usable_id,
+    loops_queue,
+)
 from perdure.domain.foundation.tolerance import read_stored
 from perdure.domain.ports import RecordStore
 from perdure.domain.run.status import RunStatus, StoredRun
@@ -62,6 +68,8 @@ class Claims:
         row = row or await self.records.run(run)
         look = await self.server.look(run)
         if look is not None:
+            if row is None:
+                await self._require_ours(look)
             return Standing(done=same(look, asked.digest))
         if row is None:
             return Standing()
@@ -71,6 +79,19 @@ class Claims:
         if row.ended_at is None:
             require_same(row.id, row.digest, asked, what="The id belongs to the")
         return Standing(row=row)
+
+    async def _require_ours(self, look: ExecutionInfo) -> None:
+        """Raise `NotAllowed` for a run of another installation in the same namespace.
+
+        A run without a row of its own may still be ours, if the store has lost it.
+        """
+        if is_loops_queue(look.queue) and look.queue != loops_queue(
+            await self.records.installation()
+        ):
+            raise NotAllowed(
+                f"The id {look.id} belongs to a run of another installation in this namespace.",
+                cure="Use another id. To steer that run, use its installation's store.",
+            )
 
     async def claim(self, row: StoredRun, *, seen: StoredRun | None) -> bool:
         """Write the row of a start; False if another start was first."""

@@ -36,6 +36,7 @@ class ExecutionInfo:
     closed_at: datetime | None
     facts: Mapping[str, str | int | float]
     memo: Mapping[str, str]
+    queue: str = ""
     parent: str | None = None
     trouble: RunProblem | None = None
     unfetched: Unfetched | None = None
@@ -75,6 +76,7 @@ async def info_of(execution: WorkflowExecution) -> ExecutionInfo:
         closed_at=execution.close_time,
         facts=facts,
         memo={name: value for name, value in memo.items() if isinstance(value, str)},
+        queue=execution.task_queue,
         parent=execution.parent_id,
         trouble=None if ending else listed_trouble(execution),
         begins_at=execution.execution_time,

@@ -161,7 +161,7 @@ class Starter:
         # Several clients may send the same key at once. One claims the row; the others try again
         # and find its run.
         for _ in range(TRIES):
-            chosen = self._id_of(spec, asked, standing)
+            chosen = await self._id_of(spec, asked, standing)
             # This needs the id: a new project is named after its run, so that a repeat finds it.
             settled = await self._settle(ready, chosen)
             state = _state_of(beginning)
@@ -194,14 +194,17 @@ class Starter:
         """A specification with its models filled in by what the workers report."""
         return await self._resolve(spec, served)
 
-    def _id_of(self, spec: Spec, asked: Wish, standing: Standing) -> str:
+    async def _id_of(self, spec: Spec, asked: Wish, standing: Standing) -> str:
         """The run's id: the requested one, one derived from the key, or a new one."""
         if standing.row is not None:
             return standing.row.id
+        if asked.run is not None:
+            return asked.run
         # With a key, the id is derived from it, so that concurrent starts of two hosts collide at
-        # the server.
-        seed = uuid.uuid4().hex if asked.key is None else f"key:{asked.key}"
-        return asked.run or run_id(spec.kind, self._facts.words(spec.goal), seed)
+        # the server. Another installation of the namespace may use the same key.
+        ours = await self._records.installation()
+        seed = uuid.uuid4().hex if asked.key is None else f"key:{ours}:{asked.key}"
+        return run_id(spec.kind, self._facts.words(spec.goal), seed)
 
     async def ready_site(self, spec: Spec) -> tuple[Placement, str | None]:
         """Where the run will live, and which workers are busy; raises `NoReadyWorker` if none

@@ -83,13 +83,15 @@ class Installation:
         script: str | Mapping[str, object] | None = None,
         *,
         run_id: str | None = None,
+        key: str | None = None,
     ) -> str:
         """Start a run; with a `script`, the scripted model plays every role."""
         given = dict(spec)
         if script is not None:
             models = dict(given.get("models", {}))  # type: ignore[call-overload]
             given["models"] = {"executor": await self.script(script), **models}
-        return await self.gateway.start(RUN_SPEC.validate_python(given), run_id=run_id)
+        wanted = RUN_SPEC.validate_python(given)
+        return await self.gateway.start(wanted, run_id=run_id, idempotency_key=key)
 
     async def run(
         self, spec: Mapping[str, object], script: str | Mapping[str, object] | None = None
