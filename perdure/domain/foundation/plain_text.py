@@ -56,6 +56,13 @@ def is_blank(text: str) -> bool:
     return _SEEN.search(seen) is None
 
 
+def in_words(text: str) -> str:
+    """The same text, which people see something of; raises `ValueError` for a blank one."""
+    if is_blank(text):
+        raise ValueError("a text that is not empty")
+    return text
+
+
 def visible(text: str) -> str:
     """Text for people: control signs, and those without a shape, by their number (`<U+202E>`)."""
     if text.isascii() and text.isprintable():

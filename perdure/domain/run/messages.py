@@ -8,11 +8,12 @@ A message above a size limit is refused with a reason, and the run goes on.
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Literal, get_args
+from typing import Annotated, Literal, get_args
 
-from pydantic import Field, JsonValue
+from pydantic import AfterValidator, Field, JsonValue
 
 from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.foundation.plain_text import in_words
 from perdure.domain.foundation.refs import BlobRef
 
 NAME_CHARACTERS = 256
@@ -79,7 +80,7 @@ class Amend(Message):
     remove: tuple[int, ...] = ()
     remove_texts: tuple[str, ...] = ()
     guidance: str | None = None
-    goal: str | None = Field(default=None, min_length=1)
+    goal: Annotated[str, Field(min_length=1), AfterValidator(in_words)] | None = None
     max_iterations: int | None = Field(default=None, ge=1, le=100_000)
     metadata: dict[str, JsonValue] | None = None
 

@@ -1,9 +1,10 @@
 """A run's specification: one model per kind, told apart by `kind`; and its workflow's input."""
 
 from datetime import datetime
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import (
+    AfterValidator,
     ConfigDict,
     Field,
     JsonValue,
@@ -14,6 +15,7 @@ from pydantic import (
 
 from perdure.domain.budget.envelope import BudgetLimits
 from perdure.domain.foundation.base import FrozenModel, WorkflowInput
+from perdure.domain.foundation.plain_text import in_words
 from perdure.domain.foundation.retry_policies import (
     FAILOVER_AFTER_S,
     FAILOVER_ATTEMPTS,
@@ -118,7 +120,7 @@ class CommonSpec(FrozenModel):
     continues as new, or stays `pinned` to the one that it began with.
     """
 
-    goal: str = Field(min_length=1)
+    goal: Annotated[str, AfterValidator(in_words)] = Field(min_length=1)
     about: str = ""
     context: dict[str, JsonValue] = {}
     category: str | None = None
