@@ -26,6 +26,8 @@ T = TypeVar("T")
 SILENT_S = 2.0
 AWAY_KNOWN_S = 10.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 8.0
+# Longer than the client by itself tries to send a request.
+OWN_RETRIES_S = 60.0
 # The same status says that a request is too large, which no waiting makes smaller.
 _TOO_LARGE = re.compile(r"larger than max|message too large", re.IGNORECASE)
 
@@ -119,7 +121,7 @@ async def _again(
             return await ask()
         except RPCError as error:
             # One that waited long for its answer did so at a server that was there.
-            if since is None or clock() - began > at_most_s:
+            if since is None or clock() - began > max(at_most_s, OWN_RETRIES_S):
                 since, pause = clock(), FIRST_PAUSE_S
             if not passes(error) or clock() - since + pause > at_most_s:
                 raise

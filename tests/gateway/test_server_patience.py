@@ -77,3 +77,14 @@ async def test_each_outage_of_a_long_wait_has_the_whole_patience(
         server = Server([AWAY] * 5, patch, takes_s=3600)
         assert await while_away(server.ask, at_most_s=90) == "done"
     assert server.asked == 6
+
+
+async def test_the_clients_own_retries_are_no_answer_of_the_server(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with monkeypatch.context() as patch:
+        # With an embedded server the patience is shorter than what the client takes for itself.
+        server = Server([AWAY] * 50, patch, takes_s=10)
+        with pytest.raises(RPCError, match="tcp connect error"):
+            await while_away(server.ask, at_most_s=6)
+    assert server.asked <= 2
