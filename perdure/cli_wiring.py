@@ -10,7 +10,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -120,6 +120,20 @@ def _with_plugins(own: Settings, plugins: Sequence[str]) -> Settings:
     return found
 
 
+@cache  # each runtime has threads of its own, and the prompt connects again and again
+def _keep_core_quiet() -> None:
+    """Keep warnings of Temporal's core off the screen.
+
+    It warns of each attempt to reach a server that is away. The command says so itself, in words.
+    """
+    from temporalio.runtime import LoggingConfig, Runtime, TelemetryConfig, TelemetryFilter
+
+    errors = LoggingConfig(filter=TelemetryFilter(core_level="ERROR", other_level="ERROR"))
+    Runtime.set_default(
+        Runtime(telemetry=TelemetryConfig(logging=errors)), error_if_already_set=False
+    )
+
+
 class _Installation:
     """The operations of one home folder."""
 
@@ -131,6 +145,8 @@ class _Installation:
     ) -> AbstractAsyncContextManager[Services]:
         from perdure.composition.client_services import services
 
+        if self._settings.log_level != "debug":
+            _keep_core_quiet()
         return services(
             self._settings, start=start, on_progress=on_progress, with_worker=with_worker
         )

@@ -233,6 +233,7 @@ async def test_a_server_that_is_away_for_a_while_ends_neither_worker_nor_command
     assert "done" in result
     assert "It is awaited for up to 90 s" in told
     assert "The Temporal server answers again" in told
+    assert "WARN" not in told + result, "what Temporal's core says of each attempt"
 
 
 async def test_a_worker_awaits_a_server_that_is_not_there_yet(
