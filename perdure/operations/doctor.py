@@ -46,6 +46,8 @@ from perdure.operations.doctor_telemetry import TELEMETRY, telemetry
 
 CHANGE_MODEL = "Set PERDURE_MODEL to the model that it names."
 BROKEN_LOOK = "Report this with what `perdure doctor --json` says."
+SERVER = "server"
+UNREACHED = "not looked at: the server is not reached"
 PACKAGES = ("temporalio", "anthropic", "pydantic", "sqlalchemy")
 
 
@@ -60,18 +62,21 @@ async def diagnose(settings: Settings, connect: Connect) -> AsyncIterator[Check]
     for name, look in _of_this_host(settings):
         async for check in _alone(name, look):
             yield check
-    away = False
+    away = unreached = False
     async for check in _alone(STORES, partial(stores, settings)):
         away = check.state == "failed"
         yield check
     for name, look in _of_services(settings):
         async for check in _alone(name, look):
             yield check
+    async for check in _alone(SERVER, partial(_named_server, settings)):
+        unreached = check.state == "failed"
+        yield check
     for name, look in _of_runs(settings, connect):
         if away:
             yield Check(name=name, state="warning", found="not looked at: the store is away")
             continue
-        async for check in _alone(name, look):
+        async for check in _alone(name, look, unreached=unreached):
             yield check
 
 
@@ -92,15 +97,15 @@ def _of_services(settings: Settings) -> Iterator[tuple[str, Look]]:
     yield "providers", partial(providers, settings)
     yield "embedded model", _embedded
     yield "services", partial(_services, settings)
-    yield "search attributes", partial(_attributes, settings)
 
 
 def _of_runs(settings: Settings, connect: Connect) -> Iterator[tuple[str, Look]]:
-    """The checks that need the store."""
+    """The checks that need the store, and most of them the server."""
     if settings.blobs is not None:
         yield BLOBS, partial(blobs, settings)
     yield "rest api", partial(api, settings)
-    yield "queues", partial(_queues, connect)
+    yield "search attributes", partial(_attributes, settings)
+    yield "queues", partial(_queues, settings, connect)
     yield HOST, partial(host, settings, connect)
     yield FAIRNESS, partial(fairness, settings, connect)
     yield CLOCKS, partial(clocks, settings, connect)
@@ -115,8 +120,14 @@ def _of_runs(settings: Settings, connect: Connect) -> Iterator[tuple[str, Look]]
     yield doctor_notices.NAME, partial(doctor_notices.notices, settings)
 
 
-async def _alone(name: str, look: Look) -> AsyncIterator[Check]:
-    """The results of one check; if it fails itself, a result that says so."""
+async def _alone(name: str, look: Look, *, unreached: bool = False) -> AsyncIterator[Check]:
+    """The results of one check; if it fails itself, a result that says so.
+
+    Args:
+        name: of the check.
+        look: the check.
+        unreached: the server is known not to be reached, which a failure then comes from.
+    """
     try:
         found = look()
         if isinstance(found, Check):
@@ -127,6 +138,11 @@ async def _alone(name: str, look: Look) -> AsyncIterator[Check]:
         else:
             yield await found
     except PerdureError as error:
+        if unreached:
+            yield Check(
+                name=name, state="warning", found="not looked at: the server is not reached"
+            )
+            return
         found = f"not to be seen: {error.message}"
         yield Check(name=name, state="warning", found=found, cure=error.cure)
     except Exception as error:
@@ -260,6 +276,19 @@ async def _services(settings: Settings) -> Check:
     )
 
 
+async def _named_server(settings: Settings) -> AsyncIterator[Check]:
+    """Whether the server that the settings name takes this client; nothing without such a one."""
+    address = settings.temporal.address
+    if address is None:
+        return
+    try:
+        client = await connect_named(settings)
+    except PerdureError as error:
+        yield Check(name=SERVER, state="failed", found=error.message, cure=error.cure)
+        return
+    yield Check(name=SERVER, state="ok", found=f"{address} answers, namespace {client.namespace}")
+
+
 async def _attributes(settings: Settings) -> Check:
     """Whether the namespace has the search attributes; without them, every start is refused."""
     # Imported on demand, as the help of all commands loads this module.
@@ -274,7 +303,7 @@ async def _attributes(settings: Settings) -> Check:
     try:
         client = await connect_named(found)
         has = await standing(client)
-    except (PerdureError, RPCError) as error:
+    except RPCError as error:
         return Check(name=name, state="warning", found=f"not to be seen: {error}")
     if has.wrong:
         told = "; ".join(has.wrong.values())
@@ -295,7 +324,7 @@ async def _attributes(settings: Settings) -> Check:
     return Check(name=name, state="ok", found=f"namespace {client.namespace} has them")
 
 
-async def _queues(connect: Connect) -> AsyncIterator[Check]:
+async def _queues(settings: Settings, connect: Connect) -> AsyncIterator[Check]:
     spec = AgentSpec.model_validate({"kind": "agent", "goal": "probe"})
     try:
         async with connect(start=False, on_progress=lambda _: None) as services:
@@ -310,4 +339,6 @@ async def _queues(connect: Connect) -> AsyncIterator[Check]:
                     served = (f"{name} ({kind})" for name, kind in queue.hooks.items())
                     yield Check(name="hooks", state="ok", found=", ".join(served))
     except ServiceUnavailable as error:
-        yield Check(name="server", state="warning", found=error.message, cure=error.cure)
+        if settings.temporal.address is not None:
+            raise  # its own check has said so
+        yield Check(name=SERVER, state="warning", found=error.message, cure=error.cure)

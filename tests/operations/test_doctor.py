@@ -17,7 +17,7 @@ from perdure.adapters.stores.open_stores import open_stores
 from perdure.domain.foundation.errors import ServiceUnavailable
 from perdure.interfaces.services import Check
 from perdure.operations import doctor
-from perdure.operations.doctor import diagnose
+from perdure.operations.doctor import UNREACHED, diagnose
 
 __all__ = ["faulty", "s3_server"]
 
@@ -145,6 +145,24 @@ async def test_a_store_is_tried_by_writing_and_nothing_is_left(home: Path) -> No
     assert {name for name in files if not name.startswith("perdure.sqlite")} == set()
     with closing(sqlite3.connect(home / "perdure.sqlite")) as connection, connection:
         assert connection.execute("SELECT count(*) FROM verdicts").fetchone() == (0,)
+
+
+@pytest.mark.parametrize(
+    ("address", "why"),
+    [("127.0.0.1:1", "connection refused"), ("https://x.test", "is no HOST:PORT")],
+)
+async def test_a_named_server_that_is_not_reached_is_a_problem_told_once(
+    home: Path, monkeypatch: pytest.MonkeyPatch, address: str, why: str
+) -> None:
+    monkeypatch.setenv("TEMPORAL_ADDRESS", address)
+    settings = Settings.load(home=home)
+    found = [check async for check in diagnose(settings, nobody)]  # type: ignore[arg-type]
+    (server,) = [check for check in found if check.name == "server"]
+    assert server.state == "failed"
+    assert why in server.found
+    assert [check for check in found if server.cure == check.cure] == [server]
+    unseen = [check.name for check in found if check.found == UNREACHED]
+    assert {"search attributes", "queues"} <= set(unseen)
 
 
 @pytest.mark.parametrize("broken", ["_user", "disk", "_services", "_attributes", "stores", "api"])
