@@ -19,6 +19,7 @@ TEMPORAL_CLIENT_HOMES = (
     "perdure.worker",
     "perdure.fleet",
     "perdure.temporal",
+    "perdure.embedding.late_opening",
     "perdure.embedding.loop_histories",
     "perdure.testing",
     "perdure.operations",
