@@ -42,7 +42,7 @@ def test_a_table_has_its_maps_once() -> None:
     assert need.times(50).with_maps() == Need(50, 5_000.0 + MAPS_BYTES, 500.0)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(300)
 async def test_a_small_day_is_played_measured_and_collected() -> None:
     report = (await simulate(runs=24, turns=2)).splitlines()
