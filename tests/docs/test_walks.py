@@ -352,7 +352,7 @@ WALKED = {
     "rest.md": "tests/docs/test_rest.py",
     "retention.md": "tests/docs/test_walks.py",
     "schedules.md": "tests/docs/test_walks.py",
-    "temporal-cloud.md": "tests/drills/test_restricted_servers.py",
+    "temporal-cloud.md": "tests/docs/test_temporal_cloud.py",
     "temporal.md": "tests/docs/test_temporal_clients.py",
     "tools.md": "tests/docs/test_walks.py",
     "tutorial.md": "tests/docs/test_first_walk.py",

@@ -5,13 +5,9 @@ in short pages and late, and is away for a while. What it cannot give is named w
 """
 
 import asyncio
-import os
-import re
-import sys
 import time
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -20,7 +16,7 @@ import grpc
 import pytest
 from holding import HELD, Holding
 from installation import Installation, dev_server, installation
-from restricted import RestrictedServer, restricted
+from restricted import RestrictedServer, commanded, restricted, said_by
 from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest
 from temporalio.testing import WorkflowEnvironment
@@ -30,7 +26,6 @@ from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.temporal import client, renewed_key
 from perdure.domain.foundation.errors import NoRoom, RuntimeUnavailable
 from perdure.domain.foundation.names import loops_queue, models_queue
-from perdure.domain.foundation.temporal_cloud import adding_commands
 from perdure.domain.run.messages import Pause
 from perdure.domain.specs import RUN_SPEC
 from perdure.gateway.types import RunFilter
@@ -179,36 +174,6 @@ async def test_a_worker_in_a_namespace_that_is_not_there_says_so(
     assert "Correct TEMPORAL_NAMESPACE" in caught.value.cure
 
 
-@asynccontextmanager
-async def commanded(
-    site: Installation, *words: str, **environment: str
-) -> AsyncGenerator[asyncio.subprocess.Process]:
-    """A command in a process of its own, which knows the server by its proxy alone."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-P", "-m", "perdure", *words),
-        env={
-            **os.environ,
-            **site.settings.as_environment(),
-            "TEMPORAL_ADDRESS": site.address,
-            **environment,
-        },
-        cwd=site.home,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
-    try:
-        yield process
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-
-
-async def _said(process: asyncio.subprocess.Process) -> tuple[int, str]:
-    said, _ = await process.communicate()
-    return process.returncode or 0, said.decode()
-
-
 @pytest.mark.slow
 async def test_a_server_that_is_away_for_a_while_ends_neither_worker_nor_command(
     site: Installation, proxy: RestrictedServer, holding: Holding
@@ -227,7 +192,7 @@ async def test_a_server_that_is_away_for_a_while_ends_neither_worker_nor_command
             await asyncio.sleep(AWAY_S)
             await proxy.start()
             (watched, told), (awaited, result) = await asyncio.gather(
-                _said(watching), _said(waiting)
+                said_by(watching), said_by(waiting)
             )
     assert (watched, awaited) == (0, 0), told + result
     assert "done" in result
@@ -272,7 +237,7 @@ async def test_short_pages_make_no_short_lists(
         assert {row.id for row in (*page.runs, *rest.runs)} == set(runs)
         assert len(rest.runs) == 2
         async with commanded(site, "list", "--limit", "6", "--json") as listing:
-            code, said = await _said(listing)
+            code, said = await said_by(listing)
         assert code == 0
         assert sum(run in said for run in runs) == 6
         lasting = [await site.start(SPEC, LASTING) for _ in range(5)]
@@ -358,7 +323,7 @@ async def test_without_rights_on_deployments_and_workers_runs_go_on_with_one_war
         assert (await site.run(SPEC, SCRIPT)).outcome == "accepted"
         assert (await site.gateway.readiness(RUN_SPEC.validate_python(SPEC)))[0].ready
         async with commanded(site, "deploy", "status", PERDURE_DEPLOYMENT="shop") as asking:
-            code, said = await _said(asking)
+            code, said = await said_by(asking)
     told = "".join(capfd.readouterr())
     assert told.count("versions_not_kept") == 1
     assert "Traceback" not in told + said
@@ -378,51 +343,6 @@ async def test_a_worker_that_may_not_make_its_build_current_says_who_does(
     told = "".join(capfd.readouterr())
     assert "build_not_current" in told
     assert f"temporal worker deployment set-current-version --deployment-name {name}" in told
-
-
-PAGE = Path(__file__).parents[2] / "docs" / "temporal-cloud.md"
-TEMPORAL = Path(sys.executable).parent
-
-
-async def _actions(site: Installation, run: str) -> dict[str, int]:
-    """What the command of the page on Temporal Cloud counts for a run."""
-    (line,) = re.findall(r"^\$ (temporal .*)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
-    assert "bottle-1" in line
-    process = await asyncio.create_subprocess_shell(
-        line.replace("bottle-1", run),
-        env={
-            **os.environ,
-            "PATH": f"{TEMPORAL}{os.pathsep}{os.environ['PATH']}",
-            "TEMPORAL_ADDRESS": site.address,
-        },
-        stdout=asyncio.subprocess.PIPE,
-    )
-    said, _ = await process.communicate()
-    rows = (row.split() for row in said.decode().splitlines())
-    return {name.removeprefix("EVENT_TYPE_"): int(count) for count, name in rows}
-
-
-@pytest.mark.parametrize("turns", [1, 3, 21])
-async def test_the_actions_of_a_run_are_those_of_the_page_on_temporal_cloud(
-    site: Installation, turns: int
-) -> None:
-    calls = [
-        {"tool_calls": [{"name": "probe.page", "arguments": {"number": number}}]}
-        for number in range(1, turns)
-    ]
-    async with site.worker(plugins=("probe_tools",)):
-        run = await site.start(SPEC, {"replies": [*calls, {"text": "done"}]})
-        assert (await site.gateway.result(run)).iteration_count == turns
-    told = await _actions(site, run)
-    assert told["ACTIVITY_TASK_SCHEDULED"] == 4 + 2 * (turns - 1)
-    assert sum(told.values()) == 8 + 2 * (turns - 1) + turns // 10
-
-
-async def test_the_page_on_temporal_cloud_names_the_search_attributes_as_the_error_does() -> None:
-    page = " ".join(PAGE.read_text(encoding="utf-8").replace("\\\n", " ").split())
-    command = adding_commands("NAME.ACCOUNT").split("`")[3]
-    assert command.startswith("tcld namespace search-attributes add")
-    assert command in page
 
 
 @pytest.mark.slow
@@ -451,7 +371,7 @@ async def test_who_may_not_look_at_a_run_is_told_soon(
         asked = proxy.asked.get("DescribeWorkflowExecution", 0)
         proxy.rules.deny("DescribeWorkflowExecution")
         async with commanded(site, "watch", run) as watching:
-            code, said = await _said(watching)
+            code, said = await said_by(watching)
         holding.release()
     assert (code, "does not let this account do that" in said) == (3, True), said
     # It waits 6 s for a change, not the 90 s that a server may be away.

@@ -4,6 +4,9 @@ It passes the bytes of every method on. A test chooses what it refuses, how long
 far its visibility index is behind, which API keys it takes, and when it is away.
 """
 
+import asyncio
+import os
+import sys
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -14,6 +17,7 @@ from typing import cast
 import grpc
 import grpc.aio
 from google.protobuf.message import Message
+from installation import Installation
 from temporalio.api.workflowservice.v1 import (
     CountWorkflowExecutionsRequest,
     ListSchedulesRequest,
@@ -192,3 +196,34 @@ async def restricted(
         yield proxy
     finally:
         await proxy.close()
+
+
+@asynccontextmanager
+async def commanded(
+    site: Installation, *words: str, **environment: str
+) -> AsyncGenerator[asyncio.subprocess.Process]:
+    """A command in a process of its own, which knows the server by its proxy alone."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-P", "-m", "perdure", *words),
+        env={
+            **os.environ,
+            **site.settings.as_environment(),
+            "TEMPORAL_ADDRESS": site.address,
+            **environment,
+        },
+        cwd=site.home,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+async def said_by(process: asyncio.subprocess.Process) -> tuple[int, str]:
+    """The exit code of a command, and all that it wrote."""
+    said, _ = await process.communicate()
+    return process.returncode or 0, said.decode()
