@@ -59,6 +59,7 @@ from perdure.domain.ports import Models, ToolHost
 from perdure.domain.run.bookkeeping_messages import ServedModels
 from perdure.extending.own_thread import in_own_thread
 from perdure.fleet.blocked_loop import telling_what_blocks
+from perdure.fleet.freed_runs import FreedRuns
 from perdure.fleet.host_upkeep import look_after_folders
 from perdure.fleet.served_steps import Activity, experiment_steps, model_steps, skill_steps
 from perdure.fleet.worker_deployment import OwnBuild
@@ -361,7 +362,7 @@ class Fleet:
             activities=activities,
             workflows=workflows,
             workflow_runner=workflow_runner(),
-            interceptors=[PassedOnHeaders()] if workflows else [],
+            interceptors=[FreedRuns(self._client), *([PassedOnHeaders()] if workflows else [])],
             workflow_failure_exception_types=[PerdureError],
             max_concurrent_activities=settings.max_concurrent_activities,
             max_concurrent_workflow_tasks=settings.max_concurrent_workflow_tasks
