@@ -37,7 +37,10 @@ def test_one_line_installs_it_elsewhere(tool: str) -> None:
 @pytest.mark.parametrize("target", ["setup", "demo"])
 def test_make_ends_with_how_to_activate(target: str) -> None:
     made = subprocess.run(
-        ["make", "--no-print-directory", "--always-make", "--dry-run", target, f"PYTHON={sys.executable}"],
+        [
+            "make", "--no-print-directory", "--always-make", "--dry-run",
+            target, f"PYTHON={sys.executable}",
+        ],
         cwd=ROOT, capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert made.stdout.splitlines()[-1].endswith(f'{ACTIVATE}"')

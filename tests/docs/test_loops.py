@@ -13,7 +13,6 @@ from perdure.domain.evaluation.conditions import EvaluationBound, GoalBound
 from perdure.domain.roles.definition import LoopDefinition, RoleDefinition
 from perdure.domain.roles.parse_definition import read_definition
 from perdure.domain.roles.review_reply import read_verdict
-from perdure.strict_yaml import parse
 
 PAGE = (Path(__file__).parents[2] / "docs" / "loops.md").read_text(encoding="utf-8")
 LIBRARY = asyncio.run(LoopFiles(Path("/nowhere")).library())

@@ -1,4 +1,4 @@
-"""The worked example of the page on embedding: its own tests pass, where its own folder is all it has."""
+"""The worked example of the page on embedding: its own tests pass with its own folder alone."""
 
 import asyncio
 import shutil

@@ -63,8 +63,8 @@ async def _told(
         stderr=asyncio.subprocess.PIPE,
     )
     out, err = await process.communicate()
-    # A thread of the SDK's core may abort or crash an interpreter that has done everything and ends;
-    # what it printed before shows that it did.
+    # A thread of the SDK's core may crash an interpreter that has done everything and ends; what it
+    # printed before shows that it did.
     crashed = process.returncode == -signal.SIGSEGV or b"runtime state: finalizing" in err
     assert process.returncode == 0 or crashed, err.decode()
     return out.decode().splitlines()
