@@ -28,6 +28,9 @@ LOOPBACK = "127.0.0.1"
 PARENT_CHECK_S = 1.0
 THREADS = 2
 ERRORS_ONLY = 1
+# The engine keeps the prompts of former calls, up to 8 GiB of them. A worker's calls come back to
+# a prompt soon or never, and 64 MiB hold some 2,500 tokens.
+PROMPT_CACHE_MIB = 64
 
 
 def main() -> None:
@@ -84,6 +87,7 @@ def start(*, port: int, home: Path) -> object:
     params.cpuparams_batch.n_threads = THREADS
     params.use_jinja = True
     params.chat_template = chat_template()
+    params.cache_ram_mib = PROMPT_CACHE_MIB
     params.warmup = False
     params.ui = False
     params.verbosity = ERRORS_ONLY

@@ -178,6 +178,31 @@ async def test_cancelling_frees_the_slot(local: EmbeddedModel, server: str) -> N
 
 
 @pytest.mark.model
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+async def test_its_memory_does_not_grow_with_the_prompts_it_saw(tmp_path: Path) -> None:
+    port = free_port()
+    process = subprocess.Popen(command(port, tmp_path))
+    client = EmbeddedModel(url=f"http://127.0.0.1:{port}")
+
+    async def grown_by(prompts: range) -> int:
+        before = psutil.Process(process.pid).memory_info().rss
+        for number in prompts:
+            text = f"{number} " + "again " * 100
+            await say(client, request("local", text, max_tokens=1))
+        return psutil.Process(process.pid).memory_info().rss - before
+
+    try:
+        await eventually(lambda: is_healthy(f"http://127.0.0.1:{port}"))
+        await grown_by(range(30))  # all slots and the cache of prompts are full then
+        assert await grown_by(range(30, 60)) < 40 * 2**20
+    finally:
+        await client.aclose()
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.model
 async def test_a_web_page_is_not_let_in(server: str) -> None:
     await eventually(lambda: is_healthy(server))
     async with httpx2.AsyncClient(trust_env=False) as client:
