@@ -20,7 +20,6 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
-# A slow server must not hold up the attempt, which sends no heartbeat until it has begun.
 ANSWER_WITHIN = timedelta(seconds=2)
 LOST = (TimeoutType.TIMEOUT_TYPE_HEARTBEAT, TimeoutType.TIMEOUT_TYPE_START_TO_CLOSE)
 
@@ -56,17 +55,19 @@ class _Freeing(ActivityInboundInterceptor):
 
     async def _free_if_lost(self, info: activity.Info) -> None:
         service, namespace = self._client.workflow_service, self._client.namespace
+        # Two requests come before the first heartbeat: a slow server must not lose the attempt.
+        within = min(ANSWER_WITHIN, (info.heartbeat_timeout or timedelta.max) / 4)
         execution = WorkflowExecution(
             workflow_id=info.workflow_id or "", run_id=info.workflow_run_id or ""
         )
         described = await service.describe_workflow_execution(
             DescribeWorkflowExecutionRequest(namespace=namespace, execution=execution),
-            timeout=ANSWER_WITHIN,
+            timeout=within,
         )
         if any(_was_lost(one, info.activity_id) for one in described.pending_activities):
             await service.reset_sticky_task_queue(
                 ResetStickyTaskQueueRequest(namespace=namespace, execution=execution),
-                timeout=ANSWER_WITHIN,
+                timeout=within,
             )
 
 
