@@ -263,7 +263,7 @@ class _Supervisor:
 async def up(settings: Settings, on_change: OnChange) -> None:
     """Run the services until Ctrl-C, SIGTERM or `perdure down`, also if they are idle.
 
-    `on_change` gets every new state; `status_table.render` shows it.
+    `on_change` gets every new state.
 
     Raises:
         NotAllowed: the services of this home folder run already.
