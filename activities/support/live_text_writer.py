@@ -121,18 +121,21 @@ class LiveTextWriter:
     async def _write(self) -> None:
         while self._calls:
             try:
-                await self._once()
+                answered = await self._once()
             except Exception as error:  # whatever it is, nothing of a paid call depends on it
                 if not self._failing:
                     self._on_failure(str(error))
                 self._failing = True
             else:
-                self._failing = False
+                # Most rounds ask nothing of the store, so they do not show that it is back.
+                self._failing = self._failing and not answered
             await asyncio.sleep(WRITE_EVERY_S)
 
-    async def _once(self) -> None:
+    async def _once(self) -> bool:
+        """Look and write what is due; whether the store was asked for anything, and answered."""
         now = _now()
-        if self._looked is None or now - self._looked >= LOOK_EVERY_S:
+        look = self._looked is None or now - self._looked >= LOOK_EVERY_S
+        if look:
             self._looked = now
             self._watches.look(await self._texts.watched(), _now())
         behind = [one for one in self._calls if self._watched(one) and one.changed]
@@ -142,6 +145,7 @@ class LiveTextWriter:
         if gone := [one.about for one in over if one.was_shown]:
             await self._texts.drop(gone)
         self._forget(over)
+        return look or bool(behind or gone)
 
     async def _show(self, behind: list[LiveText]) -> None:
         try:

@@ -162,6 +162,24 @@ async def test_a_store_that_fails_is_told_of_once_and_fails_no_call() -> None:
     await writer.close()
 
 
+async def test_rounds_that_ask_nothing_of_a_failing_store_do_not_have_it_told_of_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In an outage of a night, a line for each look would bury all others of the log."""
+    monkeypatch.setattr(live_text_writer, "LOOK_EVERY_S", 0.1)
+    texts, told = Watched(), list[str]()
+    texts.fails = True
+    writer = LiveTextWriter(texts, on_failure=told.append)
+    with writer.showing(STEP, request()):
+        await eventually(lambda: texts.looks > 3)
+        assert told == ["The disk is full."]
+        texts.fails, failed = False, texts.looks
+        await eventually(lambda: texts.looks > failed + 1)
+        texts.fails = True
+        await eventually(lambda: len(told) == 2)
+    await writer.close()
+
+
 async def test_a_write_that_failed_is_made_again() -> None:
     texts = Watched()
     writer = LiveTextWriter(texts, on_failure=lambda _: None)
