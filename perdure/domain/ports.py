@@ -147,6 +147,14 @@ class RecordStore(Protocol):
         """Goal and label of each of these runs that the store has."""
         ...
 
+    async def began(self, ids: Sequence[str]) -> dict[str, datetime]:
+        """When each of these runs began, of those that the store has."""
+        ...
+
+    async def runs(self, ids: Sequence[str]) -> list[StoredRun]:
+        """Those of these runs that the store has, in any order."""
+        ...
+
     async def open_runs(self) -> list[str]:
         """The ids of all runs that have not ended."""
         ...

@@ -16,13 +16,14 @@ from perdure.domain.run.child_runs import is_below
 from perdure.domain.run.status import StoredRun
 from perdure.gateway.execution_info import ExecutionInfo
 from perdure.gateway.namespaces import elsewhere
-from perdure.gateway.run_words import with_progress, with_words
+from perdure.gateway.run_words import with_lives, with_progress, with_words
 from perdure.gateway.temporal_gateway import TemporalGateway
 from perdure.gateway.types import RUNS_OF_A_PAGE, InstallationInfo, RunFilter, RunPage, RunRow
 from perdure.gateway.visibility import (
     ONE_EACH,
     fits,
     gone,
+    is_torn,
     ours,
     query_of,
     quoted,
@@ -134,7 +135,13 @@ class Listing:
         while True:
             found, token = await self.server.page(query, limit=limit - len(rows), cursor=token)
             named = await with_words(await self._current(found), self.records)
-            rows += tuple(row for row in await self._rows(named) if row.id not in but)
+            shown = zip(named, await self._rows(named), strict=True)
+            # The server's words for one that was torn are those of when it was open.
+            rows += tuple(
+                row
+                for look, row in shown
+                if row.id not in but and (not is_torn(look) or row_fits(row, wanted))
+            )
             if token is None or len(rows) >= limit:
                 return rows, token
 
@@ -149,7 +156,8 @@ class Listing:
 
     async def _rows(self, looks: Sequence[ExecutionInfo]) -> tuple[RunRow, ...]:
         shown = [row_of(look, self.now()) for look in looks]
-        return await with_progress(looks, shown, self.journal)
+        spent = await with_progress(looks, shown, self.journal)
+        return await with_lives(looks, spent, self.records)
 
     async def count(self, wanted: RunFilter) -> int:
         """How many runs of this installation the server lists for a filter."""
@@ -229,7 +237,9 @@ class Listing:
         size, last = max(limit, LEAST_BATCH), offset + STORED_RUNS
         while len(rows) < limit and offset < last:
             batch = await self._of_the_list(wanted, limit=size + 1, offset=offset)
-            known = {} if note else await self._known(batch[:size])
+            # Of very many runs few fit a filter; for the others nobody asks the server.
+            asked = [row for row in batch[:size] if fits(row, wanted) or fits(gone(row), wanted)]
+            known = {} if note else await self._known(asked)
             for row in batch[:size]:
                 if len(rows) == limit:
                     break
@@ -251,13 +261,17 @@ class Listing:
             # A workflow of somebody else started it: a root for us, but not for the server.
             return await self._rows([look]) if fitting else ()
         if row.ended_at is not None or away:
-            shown = look is None or _never_began(look)
+            shown = look is None or _never_began(look) or self._is_hidden(look, wanted)
             return (row_of_stored(row),) if fitting and shown else ()
         if look is None and (there := await elsewhere(self.server, row)):
             return (row_of_elsewhere(row, there),) if fitting else ()
         if look is None and fits(gone(row), wanted) and await self._is_gone(row):
             return (row_of_gone(row),)
         return ()
+
+    def _is_hidden(self, look: ExecutionInfo, wanted: RunFilter) -> bool:
+        """Whether the server lists a run that has ended by what a torn execution of it said."""
+        return is_torn(look) and not row_fits(row_of(look, self.now()), wanted)
 
     async def _of_the_list(
         self, wanted: RunFilter, *, limit: int, offset: int
@@ -289,7 +303,8 @@ class Listing:
             )
         except ServiceUnavailable:
             return {}
-        return {look.id: look for look in await with_words(looks, self.records)}
+        oldest_first = sorted(looks, key=lambda look: look.started_at)
+        return {look.id: look for look in await with_words(oldest_first, self.records)}
 
 
 def _never_began(look: ExecutionInfo) -> bool:

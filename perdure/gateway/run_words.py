@@ -6,17 +6,20 @@ history. So an agent, which takes many short turns, tells it rarely; the journal
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 
 from perdure.domain.budget.journal import CallProgress, Journal
 from perdure.domain.foundation.errors import StoreAway
 from perdure.domain.foundation.names import MEMO_GOAL_CHARACTERS
 from perdure.domain.ports import RecordStore
-from perdure.domain.run.status import RunWords
+from perdure.domain.run.status import RunWords, StoredRun
 from perdure.gateway.execution_info import ExecutionInfo
 from perdure.gateway.types import RunRow
+from perdure.gateway.visibility import is_torn, row_of_stored
 
 GOAL = "goal"
 STARTING = "starting"
+_KEPT = ("lifecycle", "phase", "outcome", "iteration", "score", "cost_usd", "ended_at")
 
 
 async def with_words(looks: Sequence[ExecutionInfo], records: RecordStore) -> list[ExecutionInfo]:
@@ -48,22 +51,22 @@ def _named(look: ExecutionInfo, words: RunWords | None) -> ExecutionInfo:
 async def with_progress(
     looks: Sequence[ExecutionInfo], rows: Sequence[RunRow], journal: Journal
 ) -> tuple[RunRow, ...]:
-    """The rows of these executions, with what the journal knows of those that are open.
+    """The rows of these executions, with what the journal knows of those that told no end.
 
     While the store is away, they say what the server knows.
     """
-    still_open = [look.id for look in looks if look.open]
-    if not still_open:
+    unended = [look for look in looks if look.open or is_torn(look)]
+    if not unended:
         return tuple(rows)
     try:
-        calls = await journal.progress(still_open)
-        spent = await journal.spent([look.id for look in looks if look.open and not look.parent])
+        calls = await journal.progress([look.id for look in unended if look.open])
+        spent = await journal.spent([look.id for look in unended if not look.parent])
     except StoreAway:
         return tuple(rows)
     newest = {(call.run, call.execution): call for call in calls}
     return tuple(
         _progressed(row, newest.get((look.id, look.execution)), spent.get(look.id))
-        if look.open
+        if look.open or is_torn(look)
         else row
         for look, row in zip(looks, rows, strict=True)
     )
@@ -78,3 +81,35 @@ def _progressed(row: RunRow, call: CallProgress | None, spent: float | None) -> 
     if spent is not None:
         known["cost_usd"] = max(spent, row.cost_usd or 0.0)
     return row.model_copy(update=known)
+
+
+async def with_lives(
+    looks: Sequence[ExecutionInfo], rows: Sequence[RunRow], records: RecordStore
+) -> tuple[RunRow, ...]:
+    """The rows with what only the store knows of a run that has had several executions.
+
+    After a reset, or as it continues as new, the server tells when its newest execution began. If
+    that one was deleted, an older one is left, which the reset had terminated: how the run ended is
+    in the store. While the store is away, rows say what the server knows.
+    """
+    if not looks:
+        return tuple(rows)
+    torn = [look.id for look in looks if is_torn(look)]
+    try:
+        began = await records.began([look.id for look in looks])
+        stored = {row.id: row for row in await records.runs(torn)} if torn else {}
+    except StoreAway:
+        return tuple(rows)
+    return tuple(
+        _lived(row, began.get(row.id), stored.get(row.id) if is_torn(look) else None)
+        for look, row in zip(looks, rows, strict=True)
+    )
+
+
+def _lived(row: RunRow, began: datetime | None, stored: StoredRun | None) -> RunRow:
+    told = row if began is None else row.model_copy(update={"started_at": began})
+    if stored is None or stored.ended_at is None:
+        return told
+    kept = row_of_stored(stored)
+    known = {name: getattr(kept, name) for name in _KEPT}
+    return told.model_copy(update={k: v for k, v in known.items() if v is not None})

@@ -31,6 +31,8 @@ BEGINS_LATER = "begins at {at}: it was started with a delay"
 NOT_AT_THE_SERVER = "the Temporal server does not know it"
 PAGE = 200
 OPEN = frozenset({"running", "paused", "waiting"})
+# How an execution can close without a last word of the run, by what such a run counts as.
+TORN = {"stopped": ("Terminated", "Canceled"), "failed": ("TimedOut", "Failed")}
 _SAFE = re.compile(r"[^'\"\\`\x00-\x1f]{1,512}")
 
 
@@ -89,9 +91,15 @@ def _asked(wanted: RunFilter) -> list[str]:
     """The conditions of a filter on search attributes."""
     parts, status = list[str](), lifecycle_of(wanted)
     if status is not None:
-        parts.append(f"PerdureLifecycle = {quoted(status)}")
+        stands = f"PerdureLifecycle = {quoted(status)}"
         if status in OPEN:
-            parts.append(OPEN_EXECUTION)
+            stands = f"{stands} AND {OPEN_EXECUTION}"
+        if status in TORN:
+            closed = ", ".join(quoted(word) for word in TORN[status])
+            still = ", ".join(quoted(word) for word in sorted(OPEN))
+            torn = f"PerdureLifecycle IN ({still}) AND ExecutionStatus IN ({closed})"
+            stands = f"({stands} OR ({torn}))"
+        parts.append(stands)
     named = {
         "PerdureKind": wanted.kind,
         "PerdureLabel": wanted.label,
@@ -128,10 +136,14 @@ def begins_later(look: ExecutionInfo, now: datetime) -> str | None:
     return BEGINS_LATER.format(at=f"{look.begins_at:%Y-%m-%d %H:%M:%S} UTC")
 
 
+def is_torn(look: ExecutionInfo) -> bool:
+    """Whether an execution was closed from outside: its last words are those of an open run."""
+    return look.ending is not None and (look.text("PerdureLifecycle") or "running") in OPEN
+
+
 def row_of(look: ExecutionInfo, now: datetime) -> RunRow:
     """The row of a run from the server's list."""
-    lifecycle = look.text("PerdureLifecycle") or "running"
-    torn = look.ending is not None and lifecycle in OPEN
+    lifecycle, torn = look.text("PerdureLifecycle") or "running", is_torn(look)
     if look.ending is not None and torn:
         lifecycle = torn_lifecycle(look.ending)
     iteration = look.number("PerdureIteration")

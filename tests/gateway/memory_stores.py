@@ -109,6 +109,12 @@ class MemoryRecords:
         known = [self.rows[run] for run in ids if run in self.rows]
         return {row.id: RunWords(goal=row.goal, label=row.label) for row in known}
 
+    async def began(self, ids: Sequence[str]) -> dict[str, datetime]:
+        return {run: self.rows[run].started_at for run in ids if run in self.rows}
+
+    async def runs(self, ids: Sequence[str]) -> list[StoredRun]:
+        return [self.rows[run] for run in ids if run in self.rows]
+
     async def open_runs(self) -> list[str]:
         return [row.id for row in self.rows.values() if row.ended_at is None]
 

@@ -12,7 +12,7 @@ from perdure.domain.run.messages import Stop
 from perdure.domain.run.result import Mark, RunResult, SpendReport
 from perdure.domain.run.status import BudgetStatus, RunStatus
 from perdure.gateway.gateway import Gateway
-from perdure.gateway.run_list import Cursor
+from perdure.gateway.run_list import Cursor, Listing
 from perdure.gateway.types import InstallationInfo, RunFilter
 from perdure.gateway.visibility import query_of
 from tests.gateway.memory_stores import MemoryBlobs, MemoryJournal, MemoryRecords
@@ -209,6 +209,84 @@ async def test_a_terminated_run_is_not_listed_as_running(site: Site) -> None:
 
     await eventually(stopped)
     assert (await site.gateway.list(RunFilter(label=label, status="running"))).runs == ()
+
+
+@pytest.mark.parametrize(("status", "found"), [("stopped", 1), ("failed", 0), ("waiting", 0)])
+async def test_a_terminated_run_is_found_among_the_stopped(
+    site: Site, status: Literal["stopped", "failed", "waiting"], found: int
+) -> None:
+    await site.work()
+    label = f"l{site.records.name}"
+    run = await site.gateway.start(spec("ask", metadata={"label": label}))
+    waiting = RunFilter(label=label, status="waiting")
+    await eventually(lambda: _listed(site, waiting))
+    await site.client.get_workflow_handle(run).terminate("by hand")
+    await eventually(lambda: _listed(site, RunFilter(label=label, status="stopped")))
+    assert len((await site.gateway.list(RunFilter(label=label, status=status))).runs) == found
+
+
+async def _listed(site: Site, wanted: RunFilter) -> bool:
+    return bool((await site.gateway.list(wanted)).runs)
+
+
+async def test_a_row_tells_when_the_run_began_and_not_its_newest_execution(site: Site) -> None:
+    await site.work()
+    label = f"l{site.records.name}"
+    run = await site.gateway.start(spec(metadata={"label": label}))
+    site.records.rows[run] = site.records.rows[run].model_copy(update={"started_at": ENDED})
+    await eventually(lambda: _listed(site, RunFilter(label=label)))
+    (found,) = (await site.gateway.list(RunFilter(label=label))).runs
+    assert found.started_at == ENDED
+
+
+async def test_how_a_run_ended_stands_though_an_execution_of_before_was_terminated(
+    site: Site,
+) -> None:
+    """So it is if the execution that a reset had begun is deleted: the server has the older one."""
+    await site.work()
+    label = f"l{site.records.name}"
+    run = await site.gateway.start(spec("ask", metadata={"label": label}))
+    await eventually(lambda: _listed(site, RunFilter(label=label, status="waiting")))
+    await site.client.get_workflow_handle(run).terminate("reset")
+    await eventually(lambda: _listed(site, RunFilter(label=label, status="stopped")))
+    ended = {"lifecycle": "completed", "outcome": "accepted", "ended_at": ENDED}
+    result = RunResult(
+        id=run, kind="agent", outcome="accepted", reason="completed", explanation="x",
+        iteration_count=3, spend=SpendReport(cost_usd=Decimal("0.25")),
+    )  # fmt: skip
+    kept = ended | {"result": result.model_dump_json()}
+    site.records.rows[run] = site.records.rows[run].model_copy(update=kept)
+    for wanted in (RunFilter(label=label), RunFilter(label=label, status="completed")):
+        (row,) = (await site.gateway.list(wanted)).runs
+        assert (row.lifecycle, row.outcome, row.cost_usd) == ("completed", "accepted", 0.25)
+    assert not await _listed(site, RunFilter(label=label, status="stopped"))
+
+
+async def test_the_server_is_asked_of_no_stored_run_that_the_filter_leaves_out() -> None:
+    """A filter that few of a thousand runs fit asked it page by page for all of them."""
+    records, asked = MemoryRecords(), list[str]()
+
+    class Empty:
+        async def page(self, query: str, **_more: object) -> tuple[list[object], None]:
+            asked.append(query)
+            return [], None
+
+    for number in range(200):
+        old = {"lifecycle": "completed", "ended_at": ENDED}
+        await records.put_run(row(f"old-{number}", label="x" if number == 3 else "y", **old))
+    listing = Listing(
+        server=Empty(),  # type: ignore[arg-type]
+        records=records,  # type: ignore[arg-type]
+        journal=MemoryJournal(),  # type: ignore[arg-type]
+        facts=InstallationInfo(address=ADDRESS),
+        now=lambda: ENDED,
+    )
+    found = (await listing.page(RunFilter(label="x"))).runs
+    assert [one.id for one in found] == ["old-3"]
+    named = [query for query in asked if "WorkflowId IN" in query]
+    assert len(named) == 1
+    assert "old-3" in named[0]
+    assert "old-4'" not in named[0]
 
 
 async def test_a_unique_prefix_and_last_are_enough(away: Gateway, records: MemoryRecords) -> None:

@@ -174,6 +174,14 @@ class SqlRecords:
             found = await connection.execute(query)
             return {row.id: RunWords(goal=row.goal, label=row.label) for row in found}
 
+    async def began(self, ids: Sequence[str]) -> dict[str, datetime]:
+        query = select(runs.c.id, runs.c.started_at).where(runs.c.id.in_(ids))
+        return {row["id"]: row["started_at"] for row in await self._database.rows(query)}
+
+    async def runs(self, ids: Sequence[str]) -> list[StoredRun]:
+        query = select(runs).where(runs.c.id.in_(ids))
+        return [StoredRun.model_validate(dict(row)) for row in await self._database.rows(query)]
+
     async def open_runs(self) -> list[str]:
         query = select(runs.c.id).where(runs.c.ended_at.is_(None))
         return await self._database.values(query)

@@ -124,6 +124,17 @@ async def test_words_are_those_of_the_runs_that_are_known(records: SqlRecords) -
     assert await records.words([]) == {}
 
 
+async def test_runs_and_their_beginnings_are_read_many_at_once(records: SqlRecords) -> None:
+    first, second = _run("agent-a"), _run("agent-b", hours=2)
+    for one in (first, second, _run("agent-c")):
+        await records.put_run(one)
+    wanted = ["agent-b", "agent-a", "agent-d"]
+    told = {"agent-a": first.started_at, "agent-b": second.started_at}
+    assert await records.began(wanted) == told
+    assert sorted(row.id for row in await records.runs(wanted)) == ["agent-a", "agent-b"]
+    assert (await records.began([]), await records.runs([])) == ({}, [])
+
+
 async def test_the_status_of_a_run_is_edited_until_it_has_ended(records: SqlRecords) -> None:
     await records.put_run(_run("agent-a"))
     await records.edit_status("agent-a", "one")
