@@ -38,6 +38,13 @@ _AWAY = frozenset(
 )
 _NO_ROOM = frozenset({RPCStatusCode.RESOURCE_EXHAUSTED})
 _ATTRIBUTE = "search attribute"
+# A server says this of itself, as UNAVAILABLE, while its database is full, locked or away. It runs
+# and answers, so whoever starts it or corrects its address mends nothing.
+_ITS_DATABASE = re.compile(
+    r"shard status unknown|operation failed\. .*error|persistence|database is locked"
+    r"|disk is full|no space left",
+    re.IGNORECASE,
+)
 # Said of a call for a run too; that the run is not there, nobody knows then.
 _NO_NAMESPACE = re.compile(r"namespace \S+ (is )?not found", re.IGNORECASE)
 
@@ -92,6 +99,18 @@ def unreachable(address: str, why: str) -> ServiceUnavailable:
     return ServiceUnavailable(
         f"The Temporal server at {address} does not answer: {why}.",
         cure="Start it with `perdure up --detach`, or correct TEMPORAL_ADDRESS.",
+    )
+
+
+def _away(answer: str, said: str, address: str) -> ServiceUnavailable:
+    """The error for a server that does not answer, or answers that it has no database."""
+    if not _ITS_DATABASE.search(answer):
+        return unreachable(address, said)
+    return ServiceUnavailable(
+        f"The Temporal server at {address} is there, but cannot use its own database: {said}.",
+        cure="Free space on the disk of that database, or bring it back; the server's log says "
+        "what it lacks (`perdure logs temporal`, if it is the embedded one). Open runs wait, and "
+        "go on by themselves.",
     )
 
 
@@ -175,7 +194,7 @@ def _of_rpc(error: RPCError, address: str, run: str | None, namespace: str) -> P
                 cure="Use the server version that docs/operations.md names, or enable the feature.",
             )
         case status if status in _AWAY:
-            return unreachable(address, said)
+            return _away(error.message or "", said, address)
         case _:
             return ServiceUnavailable(
                 f"{server} answers, but the request failed: {said}.",

@@ -47,6 +47,24 @@ def test_only_who_is_away_does_not_answer(status: RPCStatusCode, run: str | None
     assert ("does not answer" not in str(caught.value)) or status in away
 
 
+@pytest.mark.parametrize("run", ["r", None])
+@pytest.mark.parametrize(
+    "said",
+    [
+        "shard status unknown",
+        "UpdateWorkflowExecution operation failed. Failed to commit transaction. "
+        "Error: database or disk is full (13)",
+    ],
+)
+def test_a_server_whose_own_disk_is_full_is_not_to_be_started(said: str, run: str | None) -> None:
+    """As server 1.32 said it on a full disk."""
+    with pytest.raises(ServiceUnavailable) as caught, translated("host:7233", run=run):
+        raise RPCError(said, RPCStatusCode.UNAVAILABLE, b"")
+    assert "cannot use its own database" in caught.value.message
+    assert "Free space on the disk" in caught.value.cure
+    assert "perdure up" not in caught.value.cure
+
+
 def test_missing_search_attributes_are_told_with_the_command() -> None:
     said = "Namespace team has no mapping defined for search attribute PerdureKind"
     with pytest.raises(NamespaceUnfit) as caught, translated("host:7233", namespace="team"):
