@@ -107,7 +107,9 @@ async def with_lives(
 
 
 def _lived(row: RunRow, began: datetime | None, stored: StoredRun | None) -> RunRow:
-    told = row if began is None else row.model_copy(update={"started_at": began})
+    # The store has the time of the host that started it, whose clock may be ahead of the server's.
+    earlier = began is not None and (row.started_at is None or began < row.started_at)
+    told = row.model_copy(update={"started_at": began}) if earlier else row
     if stored is None or stored.ended_at is None:
         return told
     kept = row_of_stored(stored)

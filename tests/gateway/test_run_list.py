@@ -1,4 +1,4 @@
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Literal
 
@@ -237,6 +237,20 @@ async def test_a_row_tells_when_the_run_began_and_not_its_newest_execution(site:
     await eventually(lambda: _listed(site, RunFilter(label=label)))
     (found,) = (await site.gateway.list(RunFilter(label=label))).runs
     assert found.started_at == ENDED
+
+
+async def test_a_row_begins_no_later_than_its_execution_whatever_the_clock_of_its_host(
+    site: Site,
+) -> None:
+    await site.work()
+    label = f"l{site.records.name}"
+    run = await site.gateway.start(spec(metadata={"label": label}))
+    ahead = datetime.now(UTC) + timedelta(hours=1)
+    site.records.rows[run] = site.records.rows[run].model_copy(update={"started_at": ahead})
+    await eventually(lambda: _listed(site, RunFilter(label=label)))
+    (found,) = (await site.gateway.list(RunFilter(label=label))).runs
+    assert found.started_at is not None
+    assert found.started_at < ahead
 
 
 async def test_how_a_run_ended_stands_though_an_execution_of_before_was_terminated(
