@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from temporalio import activity
 
 from perdure.domain.foundation.names import READY_ACTIVITY
-from perdure.domain.run.bookkeeping_messages import ReadyReport, ServedModels
+from perdure.domain.run.bookkeeping_messages import ReadyReport, ServedModels, ServedPlugins
 
 
 class Ready:
@@ -16,6 +16,7 @@ class Ready:
         workspace: the folder that the queue is for.
         lacks: families of models that cannot be called, with why.
         models: what this worker knows of models.
+        plugins: what plugins and programs brought to it.
         hooks: what it serves, the kind by name.
     """
 
@@ -26,12 +27,14 @@ class Ready:
         workspace: str | None,
         lacks: Callable[[], Mapping[str, str]] = dict,
         models: Callable[[], ServedModels] = ServedModels,
+        plugins: ServedPlugins | None = None,
         hooks: Mapping[str, str] | None = None,
     ) -> None:
         self._version = version
         self._workspace = workspace
         self._lacks = lacks
         self._models = models
+        self._plugins = plugins or ServedPlugins()
         self._hooks = dict(hooks or {})
 
     @activity.defn(name=READY_ACTIVITY)
@@ -43,5 +46,6 @@ class Ready:
             workspace=self._workspace,
             lacks=dict(self._lacks()),
             models=self._models(),
+            plugins=self._plugins,
             hooks=self._hooks,
         )

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from perdure.domain.evaluation.rubric import Rubric
     from perdure.domain.foundation.problems import Problem
     from perdure.domain.retention.messages import CollectReport
-    from perdure.domain.run.bookkeeping_messages import ServedModels
+    from perdure.domain.run.bookkeeping_messages import Served
     from perdure.domain.specs import Spec
     from perdure.gateway.deployments import Deployments
     from perdure.gateway.open_task import TaskOpening
@@ -222,7 +222,7 @@ class _Client:
             self._settings, fallback=found, blobs=self._stores.blobs, telemetry=self._telemetry
         )
 
-    async def _resolve(self, spec: "Spec", served: "ServedModels | None" = None, /) -> "Spec":
+    async def _resolve(self, spec: "Spec", served: "Served | None" = None, /) -> "Spec":
         from perdure.composition.parts import resolver
         from perdure.gateway.stored_references import StoredReferences
 

@@ -48,6 +48,7 @@ from perdure.composition.resolve_spec import Plugins, ReferenceProblems, Resolve
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.ports import ModelClient, ToolServers
 from perdure.domain.roles.definition_library import RoleFile, StoredDefinition
+from perdure.domain.run.bookkeeping_messages import ServedPlugins
 from perdure.domain.tools.selection import SHELL_FULL
 from perdure.extending.check_decorator import CustomCheck
 from perdure.extending.hook_decorators import Hook
@@ -99,6 +100,17 @@ class Parts:
     telemetry: Telemetry
     host: str | None
     brought: Brought = field(default_factory=Brought)
+    further_tools: tuple[AnyTool, ...] = ()
+
+    @property
+    def served_plugins(self) -> ServedPlugins:
+        """What a worker with these parts has beside Perdure's own, for those who submit."""
+        bare: dict[str, object] = {"description": "", "parameters": {}}
+        return ServedPlugins(
+            tools=tuple(one.fact.model_copy(update=bare) for one in self.further_tools),
+            checks=self.checks.plugin_names,
+            hooks=tuple(sorted(set(self.hooks.listed) - set(BUILT_IN))),
+        )
 
 
 @asynccontextmanager
@@ -146,14 +158,13 @@ def build_parts(
     if plugins:
         warn_of_idle(settings.plugins)
     of_plugins = tools_aside(plugin_tools(settings.plugins), own_loops) if plugins else ()
+    further_tools = (*of_plugins, *brought.tools)
     return Parts(
         settings=settings,
         stores=stores,
         models=models,
         tools=ToolHosts(
-            _own_tools(
-                settings, stores, commands, (*loop_tools.all(), *of_plugins, *brought.tools)
-            ),
+            _own_tools(settings, stores, commands, (*loop_tools.all(), *further_tools)),
             (made, mcp) if mcp else (made,),
         ),
         loop_tools=loop_tools,
@@ -172,6 +183,7 @@ def build_parts(
         telemetry=telemetry,
         host=_host(settings) if plugins else None,
         brought=brought,
+        further_tools=further_tools,
     )
 
 

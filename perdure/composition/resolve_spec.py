@@ -22,15 +22,17 @@ from perdure.domain.roles.parse_definition import text_of
 from perdure.domain.roles.resolved_loop import Resolved, resolve_loop
 from perdure.domain.roles.spec import RolesSettings, RolesSpec
 from perdure.domain.roles.stage_bindings import run_level
-from perdure.domain.run.bookkeeping_messages import ServedModels
+from perdure.domain.run.bookkeeping_messages import Served, ServedPlugins
 from perdure.domain.run.hooks import unusable_hooks
 from perdure.domain.run.spec import ROLES, ModelsSpec
 from perdure.domain.specs import KINDS, Spec, output_schema_of, rubric_of
-from perdure.domain.tools.definitions import AccessLevel
+from perdure.domain.tools.definitions import AccessLevel, ToolDefinition
 from perdure.domain.tools.selection import is_later, select
 
 
-async def resolved_loop(spec: RolesSpec, store: DefinitionStore, tools: ToolHost) -> Resolved:
+async def resolved_loop(
+    spec: RolesSpec, store: DefinitionStore, tools: Sequence[ToolDefinition]
+) -> Resolved:
     """The snapshot of a run's definition, with the goal's placeholders replaced.
 
     A specification with a snapshot keeps it: forks and retries use the loop with which the run
@@ -39,7 +41,7 @@ async def resolved_loop(spec: RolesSpec, store: DefinitionStore, tools: ToolHost
     settings = spec.roles
     if settings.snapshot is not None and _is_of(settings.snapshot, settings):
         return Resolved(snapshot=settings.snapshot, goal=spec.goal)
-    names = [fact.name for fact in await tools.catalog()]
+    names = [fact.name for fact in tools]
     return resolve_loop(
         await store.library(spec.workspace),
         settings.definition,
@@ -113,11 +115,11 @@ class Resolver:
         self._rubric_problems = rubric_problems
         self._references = references
 
-    async def resolve(self, spec: Spec, served: ServedModels | None = None, /) -> Spec:
+    async def resolve(self, spec: Spec, served: Served | None = None, /) -> Spec:
         """The specification with an executor, an access level, and the loop it names.
 
-        The default model and the known names are those that the workers report (`served`), if any:
-        whoever submits may have no key, other prices, or no plugins.
+        The default model and the known names are also those that the workers report (`served`):
+        whoever submits may have no key, other prices, or not the code that was brought to them.
 
         Raises:
             InvalidInput: unknown models, tools, checks or loops, parameters, patterns or schemas
@@ -126,7 +128,9 @@ class Resolver:
         """
         models = self._with_executor(spec.models, served)
         problems: list[str] = []
-        spec = await self._with_loop(spec, problems)
+        brought = served.plugins if served is not None else ServedPlugins()
+        catalog = await self._catalog(brought)
+        spec = await self._with_loop(spec, catalog, problems)
         cards: dict[str, ModelProfile] = {}
         named = {name: f"models.{role}" for name, role in _first_named(spec.models, models).items()}
         for name, path in {
@@ -141,7 +145,7 @@ class Resolver:
         tools = spec.tools.model_copy(update={"access": access})
         selection = select(
             # Only the worker, maybe on another host, knows whether a tool is available.
-            [fact.model_copy(update={"unavailable": ""}) for fact in await self._tools.catalog()],
+            [fact.model_copy(update={"unavailable": ""}) for fact in catalog],
             level=access,
             allow=tools.allow or (),
             deny=tools.deny,
@@ -154,9 +158,11 @@ class Resolver:
         problems += () if self._plugins.tools else selection.problems
         beyond_models = beyond_its_models(spec, models, cards, tools=selection.names)
         problems += (*beyond_models, *_unusable_schemas(spec), *_strange_settings(spec))
-        problems += self._unusable_checks(spec)
+        problems += self._unusable_checks(spec, brought)
         problems += map(str, ends_in_the_past(spec, now=self._now()))
-        problems += unusable_hooks(spec.kind, spec.hooks, self._plugins.hooks)
+        problems += unusable_hooks(
+            spec.kind, spec.hooks, _known(self._plugins.hooks, brought.hooks)
+        )
         problems += () if self._plugins.tools else _beyond(spec, selection.names)
         problems += await self._references(spec)
         if problems:
@@ -172,28 +178,36 @@ class Resolver:
             )
         return spec.model_copy(update={"models": models, "tools": tools})
 
-    async def _with_loop(self, spec: Spec, problems: list[str]) -> Spec:
+    async def _catalog(self, brought: ServedPlugins) -> list[ToolDefinition]:
+        """The tools that are known here, then those that only the workers have."""
+        own = list(await self._tools.catalog())
+        names = {fact.name for fact in own}
+        return [*own, *(fact for fact in brought.tools if fact.name not in names)]
+
+    async def _with_loop(
+        self, spec: Spec, catalog: Sequence[ToolDefinition], problems: list[str]
+    ) -> Spec:
         """A run of roles with the snapshot of its definition; other runs are unchanged."""
         if not isinstance(spec, RolesSpec):
             return spec
-        found = await resolved_loop(spec, self._loops, self._tools)
+        found = await resolved_loop(spec, self._loops, catalog)
         problems += [str(problem) for problem in found.problems]
         if found.snapshot is None:
             return spec
         roles = spec.roles.model_copy(update={"snapshot": found.snapshot})
         return spec.model_copy(update={"goal": found.goal, "roles": roles})
 
-    def _with_executor(self, models: ModelsSpec, served: ServedModels | None) -> ModelsSpec:
+    def _with_executor(self, models: ModelsSpec, served: Served | None) -> ModelsSpec:
         if models.executor is not None:
             return models
-        default = (served.default if served is not None else "") or self._default
+        default = (served.models.default if served is not None else "") or self._default
         return models.model_copy(update={"executor": default})
 
-    def _unusable_checks(self, spec: Spec) -> list[str]:
+    def _unusable_checks(self, spec: Spec, brought: ServedPlugins) -> list[str]:
         rubric = rubric_of(spec)
         if rubric is None:
             return []
-        known = self._plugins.checks
+        known = _known(self._plugins.checks, brought.checks)
         unknown = () if known is None else unknown_checks(rubric, known)
         return [str(problem) for problem in (*unknown, *self._rubric_problems(rubric))]
 
@@ -203,7 +217,7 @@ class Resolver:
         name: str,
         cards: dict[str, ModelProfile],
         problems: list[str],
-        served: ServedModels | None,
+        served: Served | None,
     ) -> None:
         if name in self._plugins.models:
             return
@@ -211,9 +225,13 @@ class Resolver:
             client: ModelClient = self._models.resolve(name)
             cards[name] = await client.card(name)
         except PerdureError as error:
-            if served is not None and served.serves(name):
+            if served is not None and served.models.serves(name):
                 return  # only the workers have its profile
             problems.append(f"{path}: {error}")
+
+
+def _known(here: frozenset[str] | None, brought: Sequence[str]) -> frozenset[str] | None:
+    return None if here is None else here.union(brought)
 
 
 def _placed(problem: str) -> tuple[str, str]:

@@ -208,7 +208,13 @@ class Fleet:
         rates = {models_queue(self._installation): self._settings.model_calls_per_second}
         for pattern, rate in self._settings.model_rates.items():
             rates[queue_of_rate(self._installation, pattern)] = rate or NO_LIMIT
-        ready = Ready(version=VERSION, workspace=None, lacks=self._lacks, models=self._known)
+        ready = Ready(
+            version=VERSION,
+            workspace=None,
+            lacks=self._lacks,
+            models=self._known,
+            plugins=self._parts.served_plugins,
+        )
         steps = [*model_steps(stores, calls=self._calls, frames=self._frames), ready.ready]
         return [
             self._worker(queue, activities=steps, per_second=rate) for queue, rate in rates.items()

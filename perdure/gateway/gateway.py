@@ -14,7 +14,7 @@ from perdure.domain.foundation.names import run_id as new_id
 from perdure.domain.memory.patterns import MineReport
 from perdure.domain.ports import BlobStore, RecordStore
 from perdure.domain.run.audit import VerbAudit
-from perdure.domain.run.bookkeeping_messages import ServedModels
+from perdure.domain.run.bookkeeping_messages import Served
 from perdure.domain.run.cost_report import CostReport
 from perdure.domain.run.events import Event
 from perdure.domain.run.messages import AnyMessage, Receipt
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from perdure.gateway.upkeep import Duty, Upkeep
 
 
-async def as_they_are(spec: Spec, _served: ServedModels | None = None, /) -> Spec:
+async def as_they_are(spec: Spec, _served: Served | None = None, /) -> Spec:
     """Resolve nothing: the models stay as the specification names them."""
     return spec
 
@@ -188,10 +188,10 @@ class Gateway:
 
     async def default_model(self) -> str | None:
         served = await self._served()
-        return served.default or None if served is not None else None
+        return served.models.default or None if served is not None else None
 
-    async def _served(self) -> ServedModels | None:
-        """What the workers report about models; None if nobody answers."""
+    async def _served(self) -> Served | None:
+        """What the workers report; None if nobody answers."""
         try:
             return await self._parts.starter.served()
         except PerdureError:

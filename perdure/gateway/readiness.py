@@ -14,7 +14,7 @@ from perdure.domain.foundation.errors import (
 )
 from perdure.domain.installation.versions import standing
 from perdure.domain.model_availability import unserved
-from perdure.domain.run.bookkeeping_messages import ReadyReport, ServedModels
+from perdure.domain.run.bookkeeping_messages import ReadyReport, Served, ServedPlugins
 from perdure.domain.run.hooks import unserved_hooks
 from perdure.domain.run.spec import Placement
 from perdure.domain.specs import Spec
@@ -47,6 +47,8 @@ class Readiness:
         self._version = facts.version
         self._asking: dict[Question, asyncio.Task[ReadyReport | None]] = {}
         self._known: dict[str, tuple[float, QueueState]] = {}
+        # Beside the states, which the doors show: of this they need no more than what it decides.
+        self._brought: dict[str, ServedPlugins] = {}
 
     async def of(self, site: Placement) -> tuple[QueueState, ...]:
         """Probe all queues of a placement at once."""
@@ -84,7 +86,7 @@ class Readiness:
             seen = await self._seen(state.queue)
             return self._keep(state.model_copy(update={"cure": cure, "unasked": seen}))
         if report is not None:
-            return self._keep(_answered(state, report))
+            return self._heard(state, report)
         # A poller that has just died still counts, so this does not prove that a worker is alive.
         # It only tells a busy queue from one without workers.
         busy = await self._server.polled(state.queue)
@@ -102,8 +104,8 @@ class Readiness:
             await asyncio.sleep(self._waits.poll_first)
         return True
 
-    async def served(self, queue: str, *, ask: bool = True) -> ServedModels | None:
-        """What the workers of the models queue report about models; None if none has answered.
+    async def served(self, queue: str, *, ask: bool = True) -> Served | None:
+        """What the workers of the models queue report; None if none has answered.
 
         Args:
             queue: the queue.
@@ -112,7 +114,9 @@ class Readiness:
         state = self._answer(queue)
         if state is None and ask:
             state = await self.ask(QueueState(queue=queue, serves="models"))
-        return state.models if state is not None and state.ready else None
+        if state is None or not state.ready:
+            return None
+        return Served(models=state.models, plugins=self._brought.get(queue, ServedPlugins()))
 
     def _judge(self, states: Sequence[QueueState], spec: Spec) -> str | None:
         for state in states:
@@ -130,6 +134,10 @@ class Readiness:
         notes += _older_notes(states, self._version)
         return "; ".join(notes) or None
 
+    def _heard(self, state: QueueState, report: ReadyReport) -> QueueState:
+        self._brought[state.queue] = report.plugins
+        return self._keep(_answered(state, report))
+
     def _keep(self, state: QueueState) -> QueueState:
         if state.served:
             self._known[state.queue] = self._clock(), state
@@ -146,7 +154,7 @@ class Readiness:
         if not state.busy:
             return state
         report = await self._report(state.queue, self._waits.patience)
-        return state if report is None else self._keep(_answered(state, report))
+        return state if report is None else self._heard(state, report)
 
     async def _report(self, queue: str, seconds: float) -> ReadyReport | None:
         """Probe a queue once for all concurrent callers."""

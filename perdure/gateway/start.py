@@ -25,7 +25,7 @@ from perdure.domain.refine.spec import RefineSpec
 from perdure.domain.refine.state import RefineInput, RefineState
 from perdure.domain.roles.spec import RolesSpec
 from perdure.domain.roles.state import RoleInput, RoleState
-from perdure.domain.run.bookkeeping_messages import ServedModels
+from perdure.domain.run.bookkeeping_messages import Served
 from perdure.domain.run.fairness import Turn, searched_tenant
 from perdure.domain.run.spec import LoopInput, Placement
 from perdure.domain.run.state import LoopState
@@ -185,13 +185,13 @@ class Starter:
             cure="Look at `perdure list`, and send it again if it is not there.",
         )
 
-    async def served(self, *, ask: bool = True) -> ServedModels | None:
-        """What the workers report about models; None if none has answered."""
+    async def served(self, *, ask: bool = True) -> Served | None:
+        """What the workers report of themselves; None if none has answered."""
         queue = models_queue(await self._records.installation())
         return await self.readiness.served(queue, ask=ask)
 
-    async def resolved(self, spec: Spec, served: ServedModels | None) -> Spec:
-        """A specification with its models filled in by what the workers report."""
+    async def resolved(self, spec: Spec, served: Served | None) -> Spec:
+        """A specification, filled in and checked by what the workers report."""
         return await self._resolve(spec, served)
 
     async def _id_of(self, spec: Spec, asked: Wish, standing: Standing) -> str:

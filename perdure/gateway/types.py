@@ -9,7 +9,7 @@ from perdure.domain.evaluation.outcomes import Lifecycle, Outcome
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.foundation.names import TASK_QUEUE, LoopKind
 from perdure.domain.installation.open_limits import OpenLimits
-from perdure.domain.run.bookkeeping_messages import ServedModels
+from perdure.domain.run.bookkeeping_messages import Served, ServedModels
 from perdure.domain.run.child_runs import names_below
 from perdure.domain.run.control import Phase
 from perdure.domain.run.fairness import fairness_key
@@ -25,7 +25,7 @@ LABEL_MARK = "sealed:"
 class ResolveModels(Protocol):
     """Fills in the models that a specification leaves open, from what the workers report."""
 
-    def __call__(self, spec: Spec, served: ServedModels | None = None, /) -> Awaitable[Spec]: ...
+    def __call__(self, spec: Spec, served: Served | None = None, /) -> Awaitable[Spec]: ...
 
 
 def worker_command(folder: str | None) -> str:

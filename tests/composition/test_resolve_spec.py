@@ -10,15 +10,16 @@ from teams import stage, task, team
 from perdure.adapters.checks import check_problems
 from perdure.adapters.definitions.store import LoopFiles
 from perdure.adapters.llm.embedded_facts import LOCAL_NAME
-from perdure.composition.resolve_spec import Resolver
+from perdure.composition.resolve_spec import Plugins, Resolver
 from perdure.domain.agent.spec import AgentSpec
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.llm.requests import ModelProfile
 from perdure.domain.roles.definition import LoopSnapshot
 from perdure.domain.roles.spec import RolesSpec
-from perdure.domain.run.bookkeeping_messages import ServedModels
+from perdure.domain.run.bookkeeping_messages import Served, ServedModels, ServedPlugins
 from perdure.domain.run.spec import ModelsSpec
 from perdure.domain.specs import RUN_SPEC
+from perdure.domain.tools.definitions import ToolDefinition
 
 KNOWN = "claude-known"
 LOOPS = LoopFiles(Path("/nowhere"))
@@ -51,15 +52,40 @@ def resolver(default: str = KNOWN) -> Resolver:
 
 async def test_default_and_names_are_those_of_the_workers_where_they_say_them() -> None:
     spec = RUN_SPEC.validate_python({"kind": "agent", "goal": "g"})
-    found = await resolver("typo").resolve(spec, ServedModels(default=KNOWN))
+    found = await resolver("typo").resolve(spec, Served(models=ServedModels(default=KNOWN)))
     assert found.models.executor == KNOWN
 
     theirs = spec.model_copy(update={"models": ModelsSpec(executor="ours-1", evaluator="ours-2")})
     with pytest.raises(InvalidInput, match="ours-2"):
-        await resolver().resolve(theirs, ServedModels(names=("ours-1",)))
-    served = ServedModels(names=("ours-1", "ours-2"))
+        await resolver().resolve(theirs, Served(models=ServedModels(names=("ours-1",))))
+    served = Served(models=ServedModels(names=("ours-1", "ours-2")))
     assert (await resolver().resolve(theirs, served)).models == theirs.models
-    assert (await resolver().resolve(theirs, ServedModels(any=True))).models == theirs.models
+    anything = Served(models=ServedModels(any=True))
+    assert (await resolver().resolve(theirs, anything)).models == theirs.models
+
+
+async def test_what_only_workers_have_is_known_by_their_answer() -> None:
+    there = ToolDefinition(name="shop.stock", description="", parameters={}, access="write")
+    given = {
+        "kind": "refine",
+        "goal": "g",
+        "rubric": [{"name": "a", "evaluator": {"check": "shop.polite"}}],
+        "tools": {"access": "full", "allow": ["shop.stock"]},
+        "hooks": {"on_end": ["shop.tell"]},
+    }
+    spec = RUN_SPEC.validate_python(given)
+    none = Plugins(hooks=frozenset())
+    resolving = Resolver(FewModels(), KNOWN, NoTools(), none, loops=LOOPS, now=lambda: NOW)  # type: ignore[arg-type]
+    for nobody in (None, Served()):
+        with pytest.raises(InvalidInput) as refused:
+            await resolving.resolve(spec, nobody)
+        assert [place for place, _ in refused.value.problems] == [
+            "tools.allow",
+            "rubric[0].evaluator.check",
+            "hooks.on_end[0]",
+        ]
+    plugins = ServedPlugins(tools=(there,), checks=("shop.polite",), hooks=("shop.tell",))
+    assert (await resolving.resolve(spec, Served(plugins=plugins))).tools == spec.tools
 
 
 @pytest.mark.parametrize(

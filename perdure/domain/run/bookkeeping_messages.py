@@ -3,9 +3,10 @@
 from pydantic import JsonValue
 
 from perdure.domain.budget.envelope import BudgetLimits
-from perdure.domain.foundation.base import ActivityMessage
+from perdure.domain.foundation.base import ActivityMessage, FrozenModel
 from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.run.messages import Amend
+from perdure.domain.tools.definitions import ToolDefinition
 from perdure.domain.turns.records import IterationRecord
 
 
@@ -91,6 +92,24 @@ class ServedModels(ActivityMessage):
         return self.any or not starts.isdisjoint(self.names)
 
 
+class ServedPlugins(ActivityMessage):
+    """What plugins and programs bring to workers, which whoever submits need not have.
+
+    `tools` come without descriptions and parameters, which decide nothing before a run begins.
+    """
+
+    tools: tuple[ToolDefinition, ...] = ()
+    checks: tuple[str, ...] = ()
+    hooks: tuple[str, ...] = ()
+
+
+class Served(FrozenModel):
+    """What the workers say of themselves, for a specification that is not started yet."""
+
+    models: ServedModels = ServedModels()
+    plugins: ServedPlugins = ServedPlugins()
+
+
 class NotifyRequest(ActivityMessage):
     """Tell people that a gate waits."""
 
@@ -112,8 +131,8 @@ class ReadyReport(ActivityMessage):
     """Who answers on a queue.
 
     `lacks`: of the queue of models, which families (`claude`, `local`) cannot be called there, with
-    why and what to do; `models`, what they know of models. `hooks`: of a queue of tools, the kind
-    of each hook that is served there, by name.
+    why and what to do; `models`, what they know of models; `plugins`, what was brought to them.
+    `hooks`: of a queue of tools, the kind of each hook that is served there, by name.
     """
 
     version: str
@@ -121,4 +140,5 @@ class ReadyReport(ActivityMessage):
     workspace: str | None = None
     lacks: dict[str, str] = {}
     models: ServedModels = ServedModels()
+    plugins: ServedPlugins = ServedPlugins()
     hooks: dict[str, str] = {}
