@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine, Generator
 from contextlib import AsyncExitStack, contextmanager
 from functools import partial
 
-import structlog
+from perdure.event_log import get_logger
 
 # isort: split
 
@@ -35,7 +35,7 @@ from perdure.local_services.search_attributes import register_search_attributes
 
 REGISTRY_POLL_S = 1.0
 ENDING_S = 10.0
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 Activity = Callable[..., object]
 
 

@@ -11,8 +11,6 @@ from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 
-import structlog
-
 from perdure.adapters.logging.redacting import told
 from perdure.adapters.notifiers import notifier
 from perdure.adapters.settings.variables import Settings
@@ -30,12 +28,13 @@ from perdure.domain.run.notices import (
     failed,
     new_notice,
 )
+from perdure.event_log import get_logger
 
 LOOKS_EVERY_S = 2.0
 AT_ONCE = 8
 ENDED = "The run has ended, so nobody is asked any more."
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 @dataclass(frozen=True)

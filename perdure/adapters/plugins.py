@@ -5,17 +5,16 @@ from dataclasses import replace
 from types import ModuleType
 from typing import TypeVar
 
-import structlog
-
 from perdure.adapters.plugin_modules import broken_plugin, installed_plugins, plugin_module
 from perdure.adapters.tools.host import AnyTool
 from perdure.domain.foundation.errors import InvalidInput
+from perdure.event_log import get_logger
 from perdure.extending.check_decorator import CustomCheck, custom_check
 from perdure.extending.foreign_code import contained
 from perdure.extending.hook_decorators import Hook
 from perdure.extending.tool_decorator import Tool
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 CHECK_GROUP = "perdure.checks"
 HOOK_GROUP = "perdure.hooks"

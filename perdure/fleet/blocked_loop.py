@@ -11,13 +11,13 @@ import traceback
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 
-import structlog
+from perdure.event_log import get_logger
 
 BLOCKED_S = 5.0
 LOOK_S = 1.0
 FRAMES = 6
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 @contextmanager

@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from datetime import timedelta
 
-import structlog
 from temporalio.client import Client
 from temporalio.worker import PollerBehaviorAutoscaling, Worker
 
@@ -57,6 +56,7 @@ from perdure.domain.installation.model_rates import queue_of_rate, queues_of
 from perdure.domain.installation.workspace_use import WorkspaceUse, served
 from perdure.domain.ports import Models, ToolHost
 from perdure.domain.run.bookkeeping_messages import ServedModels
+from perdure.event_log import get_logger
 from perdure.extending.own_thread import in_own_thread
 from perdure.fleet.blocked_loop import telling_what_blocks
 from perdure.fleet.freed_runs import FreedRuns
@@ -71,7 +71,7 @@ from perdure.workflows.registry import TASK_STARTS, WORKFLOWS, allow_long_tasks,
 REGISTRY_POLL_S = 1.0
 # Sent explicitly: if a worker sends no limit, the server keeps the last one it got.
 NO_LIMIT = 100_000.0
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 Polling = Callable[[list[str]], Awaitable[None]]
 
 

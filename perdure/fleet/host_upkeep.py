@@ -8,16 +8,15 @@ import asyncio
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-import structlog
-
 from perdure.adapters.workspaces.local import LocalWorkspaces
 from perdure.domain.foundation.errors import StoreError
 from perdure.domain.ports import RecordStore
+from perdure.event_log import get_logger
 
 EVERY_S = 600.0
 # A run that is retried within this time still finds files that snapshots leave out.
 KEPT = timedelta(hours=1)
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 async def release_ended(

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 
-import structlog
 from temporalio.client import Client
 from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
 from temporalio.service import RPCError
@@ -11,6 +10,7 @@ from temporalio.worker import WorkerDeploymentConfig
 
 from perdure.adapters.temporal.build_id import build_id
 from perdure.domain.installation.deployment import BuildStatus
+from perdure.event_log import get_logger
 from perdure.gateway import deployment_calls
 from perdure.gateway.deployment_calls import Described, Unversioned
 from perdure.gateway.deployments import without_versions
@@ -19,7 +19,7 @@ from perdure.gateway.execution_queries import count_of
 REGISTERED_POLL_S = 0.25
 LOOKS = 120  # half a minute
 LOOK_S = 10.0
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class OwnBuild:

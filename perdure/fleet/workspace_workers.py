@@ -9,10 +9,11 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Self
 
-import structlog
 from temporalio.worker import Worker
 
-_log = structlog.get_logger(__name__)
+from perdure.event_log import get_logger
+
+_log = get_logger(__name__)
 
 
 class WorkspaceWorkers:

@@ -8,12 +8,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-import structlog
-
 from perdure.domain.foundation.errors import NoRoom
 from perdure.domain.foundation.names import OPEN_EXECUTION
 from perdure.domain.installation.open_limits import OpenLimits
 from perdure.domain.run.fairness import searched_tenant
+from perdure.event_log import get_logger
 from perdure.gateway.execution_info import ExecutionInfo
 from perdure.gateway.types import InstallationInfo
 from perdure.gateway.visibility import OURS, quoted
@@ -28,7 +27,7 @@ SETTLED_S = 3.0
 # Returns the limit that holds a start back, in words, or None.
 Room = Callable[[], Awaitable[str | None]]
 UnlistedRuns = Callable[[], Awaitable[Sequence[ExecutionInfo]]]
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class Counting(Protocol):

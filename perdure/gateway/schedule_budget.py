@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 
-import structlog
 from pydantic import JsonValue
 
 from perdure.domain.foundation.errors import MonthSpent, NoRoom, NotAllowed, ServiceUnavailable
@@ -17,9 +16,10 @@ from perdure.domain.ports import RecordStore
 from perdure.domain.schedules.admission import TurnedAway
 from perdure.domain.schedules.store import ScheduleStore
 from perdure.domain.specs import Spec
+from perdure.event_log import get_logger
 from perdure.gateway.admission import Room
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 Tell = Callable[[dict[str, JsonValue]], Awaitable[bool]]
 
 

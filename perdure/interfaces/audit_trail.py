@@ -6,8 +6,6 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Self
 
-import structlog
-
 from perdure.domain.foundation.errors import PerdureError
 from perdure.domain.installation.access import ApiToken, Credentials
 from perdure.domain.run.audit import (
@@ -20,6 +18,7 @@ from perdure.domain.run.audit import (
     verb_entry,
 )
 from perdure.domain.run.messages import AnyMessage
+from perdure.event_log import get_logger
 
 # Equal refusals within a minute become one entry, and so do uses of a token within an hour.
 REFUSAL_WINDOW_S = 60
@@ -28,7 +27,7 @@ CALLERS_KEPT = 64
 OTHERS = "other addresses"
 UNNAMED = "a program"
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class AuditTrail:

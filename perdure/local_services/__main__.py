@@ -4,14 +4,13 @@ import asyncio
 import os
 import sys
 
-import structlog
-
 from perdure.adapters.logging.setup import configure_logging
 from perdure.adapters.settings.variables import Settings
 from perdure.domain.foundation.errors import PerdureError
+from perdure.event_log import get_logger
 from perdure.local_services.supervisor import supervise
 
-_log = structlog.get_logger("perdure.supervisor")
+_log = get_logger("perdure.supervisor")
 
 
 def main() -> int:

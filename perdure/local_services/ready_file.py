@@ -7,13 +7,13 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-import structlog
 from temporalio.client import Client
 
 from perdure.adapters.files.disk import disk_errors
 from perdure.adapters.settings.variables import Settings
+from perdure.event_log import get_logger
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 def withdraw_ready(settings: Settings) -> None:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
-import structlog
 
 from perdure.domain.foundation.errors import RuntimeUnavailable
+from perdure.event_log import get_logger
 from perdure.local_services.logs import last_words, log_end
 from perdure.local_services.processes import ENDED, ProcessRef, end, process_ref
 from perdure.local_services.state import PartState, PartStatus
@@ -30,7 +30,7 @@ BACKOFF_FIRST_S = 0.1
 BACKOFF_MAX_S = 30.0
 STEADY_AFTER_S = 30.0
 TETHER = Path(__file__).with_name("die_with_parent.py")
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class Progress:

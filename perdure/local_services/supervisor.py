@@ -5,12 +5,12 @@ import os
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
-import structlog
 from temporalio.client import Client
 
 from perdure.adapters.settings.layers import require_plugin_files
 from perdure.adapters.settings.variables import Settings
 from perdure.domain.foundation.errors import NotAllowed, PerdureError, RuntimeUnavailable
+from perdure.event_log import get_logger
 from perdure.local_services import service_commands, temporal_server
 from perdure.local_services.apply_settings import digests
 from perdure.local_services.idle_shutdown import until_idle
@@ -29,7 +29,7 @@ from perdure.local_services.watched import Watch
 
 OPTIONAL_WITHIN_S = 15.0
 OnChange = Callable[[RuntimeState], None]
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 async def supervise(

@@ -8,15 +8,14 @@ from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable
 from pathlib import Path
 
-import structlog
-
+from perdure.event_log import get_logger
 from perdure.local_services.processes import ProcessRef, process_ref
 
 SCRIPT = Path(__file__).with_name("watcher.py")
 AGAIN_S = 5.0
 GOES_WITHIN_S = 5.0
 IN_ORDER = b"ends in order"
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class Watch:

@@ -9,7 +9,6 @@ import sys
 import threading
 from types import TracebackType
 
-import structlog
 from temporalio.runtime import (
     LogForwardingConfig,
     LoggingConfig,
@@ -22,12 +21,13 @@ from perdure.adapters.logging.setup import JSON_OF_FORMAT, Level, configure_logg
 from perdure.adapters.settings.variables import Settings
 from perdure.domain.foundation.errors import PerdureError
 from perdure.domain.foundation.plain_text import printable
+from perdure.event_log import get_logger
 
 CORE = "temporalio.core"
 _CORE_LEVELS: dict[Level, str] = {
     "debug": "INFO", "info": "WARN", "warning": "WARN", "error": "ERROR",
 }  # fmt: skip
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 def log_process(settings: Settings, *, level: Level | None = None) -> None:

@@ -7,15 +7,14 @@ import os
 import shutil
 from pathlib import Path
 
-import structlog
-
 from perdure.domain.foundation.errors import NotAllowed
+from perdure.event_log import get_logger
 
 # Neither distributions nor systemd assign this id, and it is below 65,536, so containers map it.
 STRANGER = 65_533
 TOOLS = "/usr/bin:/bin:/usr/sbin:/sbin"
 LAUNCHER = str(Path(__file__).with_name("launcher.py"))
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 def is_root() -> bool:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-import structlog
 from pydantic import ValidationError
 from sqlalchemy import Select, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -14,10 +13,11 @@ from perdure.adapters.stores.tables import made_tool_makers, made_tools
 from perdure.domain.foundation.errors import NotFound, StoreError
 from perdure.domain.foundation.tolerance import read
 from perdure.domain.generated_tools.record import GeneratedTool, MadeState, ToolAuthor
+from perdure.event_log import get_logger
 
 LOCK = "made tools"
 FOUND_AT_ONCE = 100
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class SqlMadeTools:

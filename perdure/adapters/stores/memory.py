@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-import structlog
 from pydantic import ValidationError
 from sqlalchemy import (
     ColumnElement,
@@ -35,8 +34,9 @@ from perdure.domain.memory.ranking import fades_at, selective
 from perdure.domain.memory.skills import after_outcome
 from perdure.domain.memory.store import Candidates, Corpus, Kept
 from perdure.domain.memory.tokenizer import overlap, searchable, terms
+from perdure.event_log import get_logger
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 CHANGEABLE = ("categories", "name", "learned", "fades_at", "terms", "length", "entry")
 

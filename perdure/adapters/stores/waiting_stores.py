@@ -12,13 +12,13 @@ from dataclasses import replace
 from functools import wraps
 from typing import TypeVar, cast
 
-import structlog
 from temporalio import activity
 
 from perdure.adapters.files.disk import disk_errors
 from perdure.adapters.stores.open_stores import Stores
 from perdure.domain.foundation.errors import StoreAway
 from perdure.domain.foundation.retry_policies import PATIENCE, Patience, no_work
+from perdure.event_log import get_logger
 
 FIRST_PAUSE_S = 0.5
 # After an outage, every waiting step continues within this time.
@@ -27,7 +27,7 @@ LONGEST_PAUSE_S = 5.0
 R = TypeVar("R")
 T = TypeVar("T")
 Entering = Callable[..., AbstractAsyncContextManager[object]]
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 def patient(stores: Stores) -> Stores:

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import TypeVar
 
-import structlog
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.util.re import parse_env_headers
@@ -11,10 +10,11 @@ from opentelemetry.util.re import parse_env_headers
 from perdure.adapters.settings.library_secrets import HEADERS, followed, hidden
 from perdure.adapters.telemetry.process_telemetry import METRICS, TRACES
 from perdure.domain.foundation.errors import InvalidInput
+from perdure.event_log import get_logger
 
 Exporter = TypeVar("Exporter")
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 def span_exporter() -> OTLPSpanExporter | None:

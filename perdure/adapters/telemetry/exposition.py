@@ -3,13 +3,14 @@
 import threading
 from collections.abc import Callable
 
-import structlog
 from opentelemetry.exporter.prometheus import PrometheusMetricReader
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, start_http_server
 from prometheus_client.exposition import generate_latest
 
+from perdure.event_log import get_logger
+
 CONTENT_TYPE = CONTENT_TYPE_LATEST
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class Exposition:

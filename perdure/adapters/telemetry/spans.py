@@ -6,7 +6,6 @@ hide the traces of runs.
 
 from collections.abc import Mapping, Sequence
 
-import structlog
 from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.sdk.resources import Resource
@@ -25,6 +24,7 @@ from temporalio.contrib.opentelemetry import ReplaySafeTracerProvider, create_tr
 from perdure.adapters.logging.redacting import told
 from perdure.adapters.settings.variables import inherited_environment
 from perdure.domain.foundation.names import READY_ACTIVITY
+from perdure.event_log import get_logger
 
 
 class CleanSpans(SpanProcessor):
@@ -132,7 +132,7 @@ def _share(environment: dict[str, str]) -> float:
         return 1.0
 
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class SpanSlot(SpanProcessor):

@@ -4,10 +4,9 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-import structlog
-
 from perdure.adapters.settings.variables import inherited_environment
 from perdure.adapters.telemetry.process_telemetry import METRICS, TRACES, Signals, Telemetry
+from perdure.event_log import get_logger
 
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 PROTOCOL = "OTEL_EXPORTER_OTLP_PROTOCOL"
@@ -80,7 +79,7 @@ class Shared:
         return leave
 
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _shared = Shared()
 
 

@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-import structlog
 from temporalio.client import Client, Plugin
 from temporalio.converter import DataConverter
 from temporalio.envconfig import ClientConfigProfile, ClientConnectConfig
@@ -19,6 +18,7 @@ from perdure.adapters.temporal.data_converter import data_converter
 from perdure.adapters.temporal.encryption_keys import encryption_keys
 from perdure.domain.foundation.errors import InvalidInput, ServiceUnavailable
 from perdure.domain.ports import BlobStore
+from perdure.event_log import get_logger
 
 if TYPE_CHECKING:
     from perdure.adapters.temporal.connection_failures import Failure
@@ -28,7 +28,7 @@ CONNECT_WITHIN_S = 15.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 5.0
 FORKED = "across forks"
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 def address_of(settings: Settings, fallback: str) -> str:

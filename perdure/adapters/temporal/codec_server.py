@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from http import HTTPStatus
 
-import structlog
 from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
 from temporalio.api.common.v1 import Payload, Payloads
 
@@ -21,13 +20,14 @@ from perdure.adapters.http_server import LOOPBACK, Connection, HttpServer, Refus
 from perdure.adapters.temporal.codec import EncryptionCodec, place_of
 from perdure.domain.foundation.errors import PerdureError, ServiceUnavailable
 from perdure.domain.installation.hosts import LOOPBACK_NAMES
+from perdure.event_log import get_logger
 
 BODY_BYTES = 16 * 1024 * 1024
 ASKED_HEADERS = "content-type, x-namespace, authorization"
 HEALTH = "/health"
 LOGGED_EVERY_S = 60.0
 PLACES_LOGGED = 5
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class CodecServer:

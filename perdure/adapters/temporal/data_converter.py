@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 
-import structlog
 from pydantic import ValidationError
 from pydantic_core import from_json
 from temporalio.api.common.v1 import Payload
@@ -47,8 +46,9 @@ from perdure.domain.ports import BlobStore
 from perdure.domain.run.message_forms import Misread, Unreadable, unreadable_report
 from perdure.domain.run.messages import Message
 from perdure.domain.run.spec import LoopInput
+from perdure.event_log import get_logger
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 PROBLEMS_TOLD = 8
 NAME_CHARACTERS = 40
 EXTERNAL_THRESHOLD_BYTES = 256 * 1024

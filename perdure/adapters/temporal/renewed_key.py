@@ -6,15 +6,15 @@ import weakref
 from dataclasses import dataclass
 from pathlib import Path
 
-import structlog
 from temporalio.client import Client
 
 from perdure.adapters.settings.secret_references import FILE, referred
 from perdure.domain.foundation.errors import InvalidInput
+from perdure.event_log import get_logger
 
 LOOK_S = 5.0
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 def keep_renewed(client: Client, reference: str | None) -> None:

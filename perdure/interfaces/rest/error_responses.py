@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from http import HTTPStatus
 from typing import get_args
 
-import structlog
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, Field
@@ -28,6 +27,7 @@ from perdure.domain.foundation.errors import (
 )
 from perdure.domain.foundation.problems import allowed, nearest_name, path_of, shown
 from perdure.domain.llm.errors import ModelError
+from perdure.event_log import get_logger
 from perdure.interfaces.places import Hide
 
 LOOPS = "/api/v1/loops"
@@ -109,7 +109,7 @@ def _request(request: str, found: "re.Match[str]") -> str:
 MEDIA_TYPE = "application/problem+json"
 TYPE = "urn:perdure:problem:"
 RETRY_AFTER_S = 5
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 _CODES = {
     400: "bad_request",

@@ -12,7 +12,6 @@ from itertools import combinations
 
 import httpx2
 import openai
-import structlog
 from openai import AsyncOpenAI, AsyncStream, DefaultAsyncHttpxClient
 from pydantic import JsonValue
 
@@ -51,8 +50,9 @@ from perdure.domain.llm.errors import ModelError
 from perdure.domain.llm.requests import ModelProfile, ModelReply, ModelRequest
 from perdure.domain.llm.transcript import Message, message_tokens
 from perdure.domain.ports import UsageSoFar, unheard
+from perdure.event_log import get_logger
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class OpenAIModel:
