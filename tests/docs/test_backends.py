@@ -193,3 +193,57 @@ async def test_task_processes(site: Installation, folder: Path) -> None:
     log = (folder / "log").read_text()
     assert (process.returncode, log.splitlines()) == (0, ["Said."] * 3), log
     assert len(await site.parts.stores.records.find_runs(roots=True)) == 2
+
+
+async def test_a_task_whose_run_failed_fails_with_its_reason(
+    site: Installation, folder: Path
+) -> None:
+    refused = {"error": "refusal", "times": 99}
+    async with started(site, folder, command("tasks.py"), refused) as process:
+        async with asyncio.timeout(90):
+            await process.wait()
+    log = (folder / "log").read_text()
+    assert process.returncode != 0
+    assert re.search(r"^RuntimeError: agent-say-\w+: ", log, re.MULTILINE), log
+
+
+INTERRUPTED = """
+import asyncio, signal, sys, threading, time
+from perdure_thread import perdure
+
+began, ended, main = threading.Event(), threading.Event(), threading.get_ident()
+
+class SoftLimit(Exception): ...
+
+def interrupt(*_):
+    raise SoftLimit
+
+async def work(client):
+    began.set()
+    try:
+        await asyncio.sleep(600)
+    finally:
+        ended.set()
+
+def limit():
+    began.wait()
+    while sys._current_frames()[main].f_code.co_name != "wait":
+        time.sleep(0.01)
+    signal.pthread_kill(main, signal.SIGALRM)
+
+signal.signal(signal.SIGALRM, interrupt)
+threading.Thread(target=limit).start()
+try:
+    perdure.call(work, seconds=600)
+except SoftLimit:
+    print(ended.wait(30))
+"""
+
+
+async def test_what_a_soft_time_limit_interrupts_does_not_go_on(
+    site: Installation, folder: Path
+) -> None:
+    (folder / "interrupted.py").write_text(INTERRUPTED)
+    async with started(site, folder, "python interrupted.py") as process, asyncio.timeout(90):
+        await process.wait()
+    assert (folder / "log").read_text().splitlines()[-1] == "True"
