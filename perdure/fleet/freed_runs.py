@@ -7,7 +7,6 @@ since its attempt was lost can: whoever held the attempt is gone.
 
 from datetime import timedelta
 
-import structlog
 from temporalio import activity
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.enums.v1 import TimeoutType
@@ -20,10 +19,12 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
+from perdure.event_log import get_logger
+
 ANSWER_WITHIN = timedelta(seconds=2)
 LOST = (TimeoutType.TIMEOUT_TYPE_HEARTBEAT, TimeoutType.TIMEOUT_TYPE_START_TO_CLOSE)
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class FreedRuns(Interceptor):
