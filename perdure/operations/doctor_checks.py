@@ -14,6 +14,7 @@ from perdure.adapters.settings.variables import Settings
 from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.stores.maintenance import try_writing
 from perdure.adapters.stores.open_stores import DATABASE_FILE, stores_of
+from perdure.adapters.stores.postgresql import REFUSED_LOGIN
 from perdure.domain.evaluation.outcomes import Lifecycle
 from perdure.domain.foundation.errors import NotFound, PerdureError, ServiceUnavailable, StoreAway
 from perdure.domain.foundation.names import installation_of
@@ -41,6 +42,11 @@ OPEN_LIFECYCLES: tuple[Lifecycle, ...] = ("running", "waiting", "paused")
 LOW_DISK_BYTES = 1024**3
 WEEK = timedelta(days=7)
 WAITING = "Runs wait for it and lose nothing; nothing has to be restarted when it is back."
+OLD_LOGIN = (
+    "A process keeps the login that it started with. If the password was changed, let the server "
+    "take the old one until the workers have drained, or restart all workers and APIs with the "
+    "new one: calls whose replies wait in them are then made again."
+)
 
 
 def disk(settings: Settings) -> Check:
@@ -82,13 +88,21 @@ async def stores(settings: Settings) -> Check:
             await try_writing(opened, settings.home)
     except StoreAway as error:
         return Check(
-            name=STORES, state="failed", found=error.message, cure=f"{error.cure} {WAITING}"
+            name=STORES,
+            state="failed",
+            found=error.message,
+            cure=f"{error.cure} {_when_it_is_back(error.message)}",
         )
     except PerdureError as error:
         return Check(name=STORES, state="failed", found=error.message, cure=error.cure)
     kind = "PostgreSQL" if "postgres" in settings.store_url else "SQLite"
     told = f"newest run {runs[0].id}" if runs else "no runs yet"
     return Check(name=STORES, state="ok", found=f"{kind}, can be written, {told}")
+
+
+def _when_it_is_back(why: str) -> str:
+    """What becomes of the runs that wait for a store, by why it does not serve them."""
+    return OLD_LOGIN if REFUSED_LOGIN in why else WAITING
 
 
 async def blobs(settings: Settings) -> AsyncIterator[Check]:
@@ -335,7 +349,8 @@ def _waits(status: RunStatus) -> list[Check]:
     name, checks = f"run {status.id}", list[Check]()
     trouble = status.trouble or ""
     if trouble.startswith(WAITS_FOR_STORE):
-        checks.append(Check(name=name, state="warning", found=trouble, cure=WAITING))
+        cure = _when_it_is_back(trouble)
+        checks.append(Check(name=name, state="warning", found=trouble, cure=cure))
     if trouble.startswith(PAUSED_THERE):
         found, _, cure = trouble.partition(". ")
         checks.append(Check(name=name, state="warning", found=f"{found}.", cure=cure))

@@ -10,6 +10,8 @@ import pytest
 from enclosure import needs_bubblewrap
 from full_store import full_store
 from object_store import Faulty, faulty, made_bucket, s3_server
+from postgresql import postgresql_server, postgresql_url
+from sqlalchemy import make_url
 
 from perdure.adapters.settings.variables import Settings
 from perdure.adapters.stores import sqlite
@@ -19,7 +21,7 @@ from perdure.interfaces.services import Check
 from perdure.operations import doctor
 from perdure.operations.doctor import UNREACHED, diagnose
 
-__all__ = ["faulty", "s3_server"]
+__all__ = ["faulty", "postgresql_server", "postgresql_url", "s3_server"]
 
 ALWAYS = {
     "python", "user", "versions", "settings", "telemetry", "open runs", "disk", "sandbox", "stores",
@@ -105,6 +107,18 @@ async def test_an_absent_store_is_named_and_all_else_is_looked_at(
     assert "nothing has to be restarted" in store.cure
     assert set(checks) == ALWAYS | NEEDS_THE_STORE
     assert all(checks[name].found == "not looked at: the store is away" for name in NEEDS_THE_STORE)
+
+
+@pytest.mark.long
+async def test_a_store_that_refuses_the_login_does_not_heal_by_itself(
+    home: Path, postgresql_url: str
+) -> None:
+    url = make_url(postgresql_url).set(drivername="postgresql+psycopg", username="nobody-here")
+    text = url.render_as_string(hide_password=False)
+    store = (await looked(Settings.load(home=home, database_url=text)))["stores"]
+    assert (store.state, "refused the login" in store.found) == ("failed", True), store
+    assert "restart all workers and APIs" in store.cure
+    assert "nothing has to be restarted" not in store.cure
 
 
 async def test_a_home_that_cannot_be_made_is_no_new_installation(tmp_path: Path) -> None:

@@ -69,6 +69,21 @@ class Listed:
 
 
 @pytest.mark.parametrize(
+    ("why", "restarts"),
+    [("The database p://h/d refused the login or the rights (no)", True), ("it is full", False)],
+    ids=["login", "full"],
+)
+async def test_a_worker_whose_login_the_store_refuses_does_not_go_on_by_itself(
+    monkeypatch: pytest.MonkeyPatch, why: str, restarts: bool
+) -> None:
+    """Doctor itself may have the new password, and the worker the old one."""
+    monkeypatch.setitem(globals(), "WAITS", f"waiting for the store since 10:00:00 UTC: {why}")
+    (check,) = [one async for one in waiting_runs(Listed(1).connect)]  # type: ignore[arg-type]
+    assert ("restart all workers" in check.cure) is restarts
+    assert ("nothing has to be restarted" in check.cure) is not restarts
+
+
+@pytest.mark.parametrize(
     ("runs", "found"),
     [
         pytest.param(1, [("run r0", WAITS)], id="one"),

@@ -44,8 +44,9 @@ _READ_ONLY = (
     "is read-only; nothing was written",
     "Point the database URL at the primary, or end the recovery mode.",
 )
+REFUSED_LOGIN = "refused the login or the rights"
 _REFUSED = (
-    "refused the login or the rights",
+    REFUSED_LOGIN,
     "Check user, password, database name and grants in the database URL.",
 )
 _AWAY = ("cannot be reached", "Check that the server runs and that the database URL is right.")
