@@ -13,6 +13,7 @@ from sqlalchemy import URL, event, make_url, text
 
 from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.journal import SqlJournal
+from perdure.adapters.stores.maintenance import try_writing
 from perdure.adapters.stores.migrations import migrations
 from perdure.adapters.stores.open_stores import open_stores
 from perdure.adapters.stores.records import SqlRecords
@@ -83,6 +84,28 @@ async def test_a_login_that_is_refused_is_told_as_such(postgresql_url: str) -> N
             await Database.open(url)
         with pytest.raises(StoreAway, match=r"refused the login.*does not exist"):
             await Database.open(url.set(username="nobody-here"))
+
+
+@pytest.mark.long
+async def test_a_second_role_takes_over_from_the_first(postgresql_url: str, tmp_path: Path) -> None:
+    """As operations.md changes the password of the database; later schemas stay the first one's."""
+    owner = "SELECT tableowner FROM pg_tables WHERE tablename = 'later'"
+    with role(postgresql_url) as url, psycopg.connect(postgresql_url, autocommit=True) as admin:
+        before = await open_stores(tmp_path, url.render_as_string(hide_password=False))
+        try:
+            admin.execute("CREATE ROLE narrow2 LOGIN IN ROLE narrow")
+            admin.execute("ALTER ROLE narrow2 SET role TO narrow")
+            second = url.set(username="narrow2").render_as_string(hide_password=False)
+            after = await open_stores(tmp_path, second)
+            admin.execute("ALTER ROLE narrow NOLOGIN")
+            await try_writing(after, tmp_path)
+            async with after.database.write() as connection:
+                await connection.execute(text("CREATE TABLE later (i int)"))
+                assert await connection.scalar(text(owner)) == "narrow"
+            await after.close()
+        finally:
+            await before.close()
+            admin.execute("DROP ROLE IF EXISTS narrow2")
 
 
 @pytest.mark.long
