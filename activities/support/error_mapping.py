@@ -15,7 +15,12 @@ from pydantic_core import PydanticSerializationError
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
-from perdure.activities.support.heartbeat import cancelled_by_shutdown, caught, heartbeats
+from perdure.activities.support.heartbeat import (
+    cancelled_by_shutdown,
+    caught,
+    given_up_by_server,
+    heartbeats,
+)
 from perdure.domain.foundation.errors import (
     InvalidInput,
     NotAllowed,
@@ -37,6 +42,10 @@ R = TypeVar("R")
 MESSAGE_LIMIT = 2_000
 WORKER_SHUTDOWN = "worker_shutdown"
 TIMED_OUT = "timeout"
+GIVEN_UP = (
+    "the server no longer waits for this attempt: its run was reset, ended or deleted there, or "
+    "its heartbeats did not arrive in time"
+)
 UNREADABLE = (ValidationError, PydanticSerializationError, RecursionError, UnicodeError)
 NEVER_RETRIED = (InvalidInput, NotAllowed, NotFound)
 
@@ -57,12 +66,14 @@ def translated(
         except asyncio.CancelledError:
             # A cancellation from the workflow or the server goes on as it is; Temporal knows what
             # it means.
-            if not cancelled_by_shutdown():
-                raise
-            raise _shut_down() from None
+            if cancelled_by_shutdown():
+                raise _shut_down() from None
+            if given_up_by_server():
+                raise _quiet(GIVEN_UP, "given_up") from None
+            raise
         except PerdureError as error:
             if isinstance(error, StoreAway) and cancelled_by_shutdown():
-                raise _shut_down() from error
+                raise _shut_down(f"; it waited for the store: {error}") from error
             raise _application_error(error) from error
         except UNREADABLE as error:
             raise unreadable(error) from error
@@ -104,7 +115,22 @@ async def _within_its_limit(work: Coroutine[object, object, R]) -> R:
     raise ApplicationError(f"the step worked for more than {limit:g} s", type=TIMED_OUT)
 
 
-def _shut_down() -> ApplicationError:
+def _quiet(words: str, kind: str, *, non_retryable: bool = False) -> ApplicationError:
+    """An error that is told in one line: the SDK writes a traceback for all that are not benign.
+
+    A step that waits, or that the server gave up, is nothing of ours that broke. After a reset of
+    many runs, or in an outage, tracebacks would bury the lines that say so.
+    """
+    activity.logger.warning("%s: %s", kind, " ".join(words.split())[:MESSAGE_LIMIT])
+    return ApplicationError(
+        words[:MESSAGE_LIMIT],
+        type=kind,
+        category=ApplicationErrorCategory.BENIGN,
+        non_retryable=non_retryable,
+    )
+
+
+def _shut_down(why: str = "") -> ApplicationError:
     """The error of a step whose worker was stopped on purpose.
 
     If attempts are limited, the step ends and the workflow schedules it again, so that the stop
@@ -112,7 +138,7 @@ def _shut_down() -> ApplicationError:
     """
     policy = activity.info().retry_policy
     counted = policy is not None and policy.maximum_attempts != FOR_EVER
-    return ApplicationError("the worker was shut down", type=WORKER_SHUTDOWN, non_retryable=counted)
+    return _quiet(f"the worker was shut down{why}", WORKER_SHUTDOWN, non_retryable=counted)
 
 
 def unreadable(error: Exception) -> ApplicationError:
@@ -154,6 +180,8 @@ def model_failure(failure: ModelFailure, *, pause_s: float | None, fits: bool) -
 
 
 def _application_error(error: PerdureError) -> ApplicationError:
+    if isinstance(error, StoreAway):
+        return _quiet(str(error), error.code)
     retried = isinstance(error, StoreError | ServiceUnavailable | HookFailed)
     return ApplicationError(
         str(error)[:MESSAGE_LIMIT],

@@ -103,6 +103,12 @@ def cancelled_by_shutdown() -> bool:
     return details is not None and details.worker_shutdown
 
 
+def given_up_by_server() -> bool:
+    """Whether the server has said that it no longer waits for this attempt."""
+    details = activity.cancellation_details()
+    return details is not None and details.not_found
+
+
 @asynccontextmanager
 async def heartbeats() -> AsyncGenerator[None]:
     """Send heartbeats while the body runs, if the step has a heartbeat timeout.

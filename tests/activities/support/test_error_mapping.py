@@ -1,17 +1,20 @@
 """What the decorator of every step relies on."""
 
+import asyncio
 import importlib
 import inspect
 import pkgutil
 from typing import get_type_hints
 
 import pytest
+from temporalio.activity import ActivityCancellationDetails
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from temporalio.testing import ActivityEnvironment
 
 import perdure.activities
 from perdure.activities.support.error_mapping import model_failure, translated
 from perdure.domain.foundation.base import ActivityMessage
+from perdure.domain.foundation.errors import StoreAway
 from perdure.domain.llm.errors import ModelFacts
 from perdure.domain.llm.usage import AttemptTotals
 from perdure.domain.run.activity_messages import ModelFailure
@@ -67,4 +70,66 @@ async def test_a_failure_of_a_provider_is_one_line_of_the_log(
     assert error.category is ApplicationErrorCategory.BENIGN, "the SDK would write a traceback"
     (record,) = caplog.records
     assert record.getMessage().startswith("model_authentication: The key was refused.")
+    assert record.exc_info is None
+
+
+@pytest.mark.parametrize(
+    ("details", "kind", "words"),
+    [
+        ({"not_found": True}, "given_up", "its run was reset, ended or deleted"),
+        ({"worker_shutdown": True}, "worker_shutdown", "the worker was shut down"),
+    ],
+    ids=["gone", "shutdown"],
+)
+async def test_a_step_that_is_taken_away_is_one_line_of_the_log(
+    caplog: pytest.LogCaptureFixture, details: dict[str, bool], kind: str, words: str
+) -> None:
+    """After a reset of many runs, a traceback for each call would bury everything else."""
+    place = ActivityEnvironment()
+    begun = asyncio.Event()
+
+    @translated
+    async def step() -> None:
+        begun.set()
+        await asyncio.sleep(60)
+
+    running = asyncio.create_task(place.run(step))
+    await begun.wait()
+    place.cancel(ActivityCancellationDetails(**details))
+    with pytest.raises(ApplicationError, match=words) as ended:
+        await running
+    assert (ended.value.type, ended.value.category) == (kind, ApplicationErrorCategory.BENIGN)
+    assert [record.getMessage().partition(":")[0] for record in caplog.records] == [kind]
+
+
+async def test_a_cancellation_by_the_workflow_goes_on_as_it_is() -> None:
+    place, begun = ActivityEnvironment(), asyncio.Event()
+
+    @translated
+    async def step() -> None:
+        begun.set()
+        await asyncio.sleep(60)
+
+    running = asyncio.create_task(place.run(step))
+    await begun.wait()
+    place.cancel(ActivityCancellationDetails(cancel_requested=True))
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+
+async def test_a_step_without_its_store_is_one_line_of_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Bookkeeping is tried every half minute, for each run, as long as an outage lasts."""
+
+    @translated
+    async def step() -> None:
+        raise StoreAway("The database is away.", cure="Start it.")
+
+    with pytest.raises(ApplicationError) as ended:
+        await ActivityEnvironment().run(step)
+    told = (ended.value.type, ended.value.non_retryable, ended.value.category)
+    assert told == ("store_away", False, ApplicationErrorCategory.BENIGN)
+    (record,) = caplog.records
+    assert record.getMessage().startswith("store_away: The database is away. Start it.")
     assert record.exc_info is None
