@@ -79,7 +79,9 @@ async def as_own_task(call: Callable[[], Awaitable[R]]) -> R:
 
 def named(error: BaseException) -> str:
     """What went wrong in foreign code: kind and message, or how it ended."""
-    return str(error) if isinstance(error, CodeEnded) else f"{type(error).__name__}: {error}"
+    if isinstance(error, CodeEnded) or not str(error):
+        return str(error) or type(error).__name__
+    return f"{type(error).__name__}: {error}"
 
 
 def _words(error: BaseException) -> str:

@@ -11,24 +11,27 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from importlib.metadata import EntryPoint
+from typing import TYPE_CHECKING, cast
 
 from perdure.adapters.llm.access import PLUGIN_GROUP, ModelAccess, default_model
 from perdure.adapters.llm.embedded_facts import LOCAL_NAME, MODEL_NAME
 from perdure.adapters.llm.error_kinds import refused
+from perdure.adapters.llm.foreign_model import ForeignModel
 from perdure.adapters.llm.model_names import model_name
 from perdure.adapters.llm.pricing import ModelPrices
 from perdure.adapters.llm.providers import ProviderModels
 from perdure.adapters.llm.scripted import PREFIX as SCRIPTED
 from perdure.adapters.llm.scripted import ScriptedModel
 from perdure.adapters.logging.redacting import told
-from perdure.adapters.plugin_modules import installed_plugins
+from perdure.adapters.plugin_modules import broken_plugin, installed_plugins
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.problems import did_you_mean
 from perdure.domain.llm.errors import ModelError
 from perdure.domain.llm.requests import ModelProfile, ModelReply, ModelRequest
 from perdure.domain.ports import BlobStore, ModelClient, RecordStore, UsageSoFar, unheard
 from perdure.domain.run.bookkeeping_messages import ServedModels
+from perdure.extending.foreign_code import contained
 
 if TYPE_CHECKING:
     from perdure.adapters.llm.embedded import EmbeddedModel
@@ -90,12 +93,31 @@ def model_plugins(allowed: frozenset[str] | None = None) -> Mapping[str, ModelPl
 
     Args:
         allowed: the names to load; None loads all.
+
+    Raises:
+        InvalidInput: one cannot be imported, or is no factory.
     """
     return {
-        point.name: point.load()
+        point.name: _factory(point)
         for point in installed_plugins(group=PLUGIN_GROUP)
         if allowed is None or point.name in allowed
     }
+
+
+def _factory(point: EntryPoint) -> ModelPlugin:
+    origin = f"{point.name} = {point.value}"
+    try:
+        with contained():
+            loaded: object = point.load()
+    except Exception as error:
+        raise broken_plugin(origin, error) from error
+    if callable(loaded):
+        return cast("ModelPlugin", loaded)
+    raise InvalidInput(
+        f"The plugin {origin} holds {type(loaded).__name__}, which makes no model client.",
+        cure="Point it at the class of the client, or at a function without parameters that "
+        "returns one.",
+    )
 
 
 class ModelCatalog:
@@ -127,7 +149,9 @@ class ModelCatalog:
         self._providers = ProviderModels(access, prices.sure_card)
         self._scripted = ScriptedModel(blobs, records)
         self._factories = dict(plugins or {})
-        self._plugins: dict[str, ModelClient] = dict(brought or {})
+        self._plugins: dict[str, ModelClient] = {
+            name: ForeignModel(name, client) for name, client in (brought or {}).items()
+        }
 
     # The SDK takes a second to import, which commands that call no model should not pay.
     @cached_property
@@ -240,7 +264,12 @@ class ModelCatalog:
     def _plugin(self, model: str) -> ModelClient | None:
         name = model.partition(":")[0]
         if name in self._factories and name not in self._plugins:
-            self._plugins[name] = self._factories[name]()
+            try:
+                with contained():
+                    made = self._factories[name]()
+            except Exception as error:
+                raise broken_plugin(name, error) from error
+            self._plugins[name] = ForeignModel(name, made)
         return self._plugins.get(name)
 
     @property

@@ -245,16 +245,26 @@ def _failed(name: str, error: Exception) -> ToolOutput:
 
 def _by_name(tools: Sequence[AnyTool]) -> dict[str, AnyTool]:
     found: dict[str, AnyTool] = {}
-    taken: set[str] = set()
+    taken: dict[str, AnyTool] = {}
     for tool in tools:
         for name in (tool.fact.name, *tool.fact.aliases):
             if name in taken:
-                raise InvalidInput(
-                    f"Two tools are named {name!r}.", cure="Rename one of them, or drop its alias."
-                )
-            taken.add(name)
+                raise _named_twice(name, once_more=taken[name].function is tool.function)
+            taken[name] = tool
         found[tool.fact.name] = tool
     return found
+
+
+def _named_twice(name: str, *, once_more: bool) -> InvalidInput:
+    if not once_more:
+        return InvalidInput(
+            f"Two tools are named {name!r}.", cure="Rename one of them, or drop its alias."
+        )
+    return InvalidInput(
+        f"Two tools are named {name!r}, and both are the same function.",
+        cure="`rehearsed` and `mended` return the tool anew. Keep it under the name of the first "
+        "one, as in `price = price.rehearsed(look)`; they are no decorators.",
+    )
 
 
 class ToolSource(Protocol):

@@ -3,10 +3,17 @@
 import asyncio
 import threading
 from collections.abc import Callable
+from importlib.metadata import EntryPoint
 
 import pytest
+from memory_blobs import MemoryBlobs
 
+from perdure.adapters.llm import registry
+from perdure.adapters.llm.access import ModelAccess
+from perdure.adapters.llm.pricing import ModelPrices
+from perdure.adapters.llm.registry import ModelCatalog
 from perdure.adapters.plugins_aside import models_aside
+from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.llm.requests import ModelProfile, ModelReply, ModelRequest, Usage
 from perdure.domain.ports import ModelClient, UsageSoFar, unheard
 from perdure.extending.own_loop import OwnLoops
@@ -76,3 +83,62 @@ async def test_a_client_that_blocks_is_left_behind() -> None:
     assert await client.count(request()) == 7
     assert blocking.thread != threading.get_ident()
     blocking.free.set()
+
+
+class Clumsy(Blocking):
+    """A client whose author knew nothing of `ModelError`."""
+
+    def __init__(self, ends: object) -> None:
+        super().__init__()
+        self.ends = ends
+
+    async def call(
+        self,
+        request: ModelRequest,
+        *,
+        on_text: Callable[[str], None],
+        on_answer: Callable[[UsageSoFar], None] = unheard,
+    ) -> ModelReply:
+        if isinstance(self.ends, Exception):
+            raise self.ends
+        return self.ends  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize(
+    ("ends", "kind", "words"),
+    [
+        (
+            ConnectionError("down"),
+            "connection",
+            "failed with ConnectionError: down",
+        ),
+        (TimeoutError(), "timeout", "failed with TimeoutError"),
+        (KeyError("text"), "server", "failed with KeyError: 'text'"),
+        ("a text", "bad_reply", "returned str, which is not a ModelReply"),
+    ],
+)
+async def test_what_a_client_of_somebody_else_does_wrong_is_a_failed_call(
+    ends: object, kind: str, words: str
+) -> None:
+    catalog = ModelCatalog(
+        access=ModelAccess(),
+        blobs=MemoryBlobs(),  # type: ignore[arg-type]
+        records=None,  # type: ignore[arg-type]
+        prices=ModelPrices(),
+        brought={"acme": Clumsy(ends)},
+    )
+    facts = await fails(catalog, request("acme:large"))
+    assert (facts.kind, facts.message) == (kind, f"The model client acme {words}.")
+
+
+def test_an_entry_point_that_makes_no_client_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    points = {"held": f"{__name__}:HELD", "absent": "no_such_module:Client"}
+    found = [EntryPoint(name, value, "perdure.models") for name, value in points.items()]
+    monkeypatch.setattr(registry, "installed_plugins", lambda *, group: found)
+    with pytest.raises(InvalidInput, match=r"held = .*:HELD holds Clumsy.*class of the client"):
+        registry.model_plugins(frozenset({"held"}))
+    with pytest.raises(InvalidInput, match=r"absent = .* cannot be loaded"):
+        registry.model_plugins(frozenset({"absent"}))
+
+
+HELD = Clumsy(None)

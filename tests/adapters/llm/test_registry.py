@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from datetime import date
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from perdure.adapters.llm.access import ModelAccess, access_from, default_model, lacking_models
 from perdure.adapters.llm.embedded import EmbeddedModel
+from perdure.adapters.llm.foreign_model import ForeignModel
 from perdure.adapters.llm.messages import MessagesModel
 from perdure.adapters.llm.pricing import ModelPrices, PriceSheet, SheetEntry
 from perdure.adapters.llm.registry import ModelCatalog, model_plugins
@@ -113,25 +115,21 @@ def test_plugins_are_made_once_and_serve_their_prefix() -> None:
         return made[-1]
 
     names = catalog(plugins={"mine": plugin})
-    assert names.resolve("mine").client is names.resolve("mine:large").client is made[0]
-    assert len(made) == 1
+    first, second = (names.resolve(name).client for name in ("mine", "mine:large"))
+    assert first is second
+    assert isinstance(first, ForeignModel) and [first.client] == made
+
+
+FACTORIES = {"a": "dict", "b": "list"}
 
 
 def test_plugins_come_from_their_entry_points(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Point:
-        def __init__(self, name: str) -> None:
-            self.name = name
-
-        def load(self) -> str:
-            return f"factory of {self.name}"
-
-    def points(*, group: str) -> list[Point]:
-        assert group == "perdure.models"
-        return [Point("a"), Point("b")]
+    def points(*, group: str) -> list[EntryPoint]:
+        return [EntryPoint(name, f"builtins:{made}", group) for name, made in FACTORIES.items()]
 
     monkeypatch.setattr("perdure.adapters.llm.registry.installed_plugins", points)
     assert sorted(model_plugins()) == ["a", "b"]
-    assert model_plugins(frozenset({"b"})) == {"b": "factory of b"}
+    assert model_plugins(frozenset({"b"})) == {"b": list}
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ def _words(given: dict[str, JsonValue]) -> dict[str, JsonValue]:
     return {"left": int(str(left)), **given}
 
 
+other_add = tool(name="t.add")(lambda: None)
 mended_add = tool(name="t.mended", aliases=("sum",))(add.function).mended(_words)
 
 
@@ -284,8 +285,13 @@ async def test_output_can_be_stored_anywhere(host):
 
 async def test_catalog_is_ordered_and_names_are_unique(host):
     assert [fact.name for fact in await host.catalog()] == sorted(NAMES)
-    with pytest.raises(InvalidInput, match="Two tools"):
-        LocalToolHost([add, add])
+    with pytest.raises(InvalidInput, match=r"Two tools .*Rename one of them"):
+        LocalToolHost([add, other_add])
+
+
+def test_a_tool_that_was_kept_beside_its_mended_self_is_told_so() -> None:
+    with pytest.raises(InvalidInput, match=r"both are the same function.*price\.rehearsed\(look\)"):
+        LocalToolHost([add, add.mended(_words)])
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,78 @@
+"""A model client that is not ours: whatever it raises is a failed call, never a lost worker."""
+
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeVar
+
+from perdure.adapters.llm.call_failures import MESSAGE_CHARACTERS
+from perdure.domain.foundation.errors import PerdureError
+from perdure.domain.llm.errors import ModelError, ModelErrorKind, ModelFacts
+from perdure.domain.llm.requests import ModelProfile, ModelReply, ModelRequest
+from perdure.domain.ports import ModelClient, UsageSoFar, unheard
+from perdure.extending.foreign_code import named
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignModel:
+    """The client of a plugin or a program (port `ModelClient`), held to what a client may do."""
+
+    name: str
+    client: ModelClient
+
+    async def card(self, model: str) -> ModelProfile:
+        """Facts about the model."""
+        with self._failures():
+            made = self.client.card(model)
+        return await self._held(made, ModelProfile)
+
+    async def count(self, request: ModelRequest) -> int | None:
+        """The exact prompt tokens if the provider counts them free of charge, else None."""
+        with self._failures():
+            return await self.client.count(request)
+
+    async def call(
+        self,
+        request: ModelRequest,
+        *,
+        on_text: Callable[[str], None],
+        on_answer: Callable[[UsageSoFar], None] = unheard,
+    ) -> ModelReply:
+        """Call the model, streaming; raises `ModelError`."""
+        with self._failures():
+            made = self.client.call(request, on_text=on_text, on_answer=on_answer)
+        return await self._held(made, ModelReply)
+
+    async def _held(self, made: Awaitable[R], kind: type[R]) -> R:
+        with self._failures():
+            value: object = await made
+        if isinstance(value, kind):
+            return value
+        raise self._error(
+            f"returned {type(value).__name__}, which is not a {kind.__name__}", "bad_reply"
+        )
+
+    @contextmanager
+    def _failures(self) -> Generator[None]:
+        try:
+            yield
+        except PerdureError:
+            raise  # a `ModelError` says itself what it is; a store of ours may be away
+        except Exception as error:
+            raise self._error(f"failed with {named(error)}", _kind(error)) from error
+
+    def _error(self, words: str, kind: ModelErrorKind) -> ModelError:
+        message = f"The model client {self.name} {words}."[:MESSAGE_CHARACTERS]
+        return ModelError(ModelFacts(kind=kind, message=message, confirmed=False))
+
+
+def _kind(error: Exception) -> ModelErrorKind:
+    match error:
+        case TimeoutError():
+            return "timeout"
+        case ConnectionError():
+            return "connection"
+        case _:
+            return "server"  # it may heal, so it is tried as often as a provider that fails
