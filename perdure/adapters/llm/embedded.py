@@ -12,7 +12,7 @@ as no other calls run at the same time.
 
 import json
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import httpx2
 from pydantic import JsonValue, TypeAdapter
@@ -27,7 +27,13 @@ from perdure.domain.ports import UsageSoFar, unheard
 PREFILL = "<tool_call>\n"
 OUTPUT_TOOL = "json_output"
 DATA = b"data: "
-PATHS = ("/v1/messages", "/v1/messages/count_tokens")
+EVENT = b"event: "
+# What an answer may begin with: its first event, or the news that there is none.
+BEGINNINGS = {EVENT + b"message_start", EVENT + b"error", EVENT + b"ping"}
+EVENTS = "text/event-stream"
+COUNT = "/v1/messages/count_tokens"
+PATHS = ("/v1/messages", COUNT)
+JSON = {"content-type": "application/json"}
 
 Body = dict[str, JsonValue]
 _BODY = TypeAdapter(Body)
@@ -47,33 +53,79 @@ class EmbeddedTransport(httpx2.AsyncBaseTransport):
         response.headers["request-id"] = f"req_local_{uuid.uuid4().hex[:20]}"
         if response.status_code >= 400:
             return await _as_error(response)
-        if as_text and isinstance(response.stream, httpx2.AsyncByteStream):
-            return httpx2.Response(
-                response.status_code,
-                headers=response.headers,
-                stream=_TextStream(response.stream),
-                extensions=response.extensions,
-            )
-        return response
+        stream, kind = response.stream, response.headers.get("content-type", "")
+        if not kind.startswith(EVENTS) or not isinstance(stream, httpx2.AsyncByteStream):
+            return response
+        return httpx2.Response(
+            response.status_code,
+            headers=response.headers,
+            stream=_MendedStream(stream, as_text=as_text, head=lambda: self._head(prepared)),
+            extensions=response.extensions,
+        )
+
+    async def _head(self, asked: httpx2.Request) -> bytes:
+        """The event that begins an answer to this request; empty if it cannot be made."""
+        content = await asked.aread()
+        counted = await self._inner.handle_async_request(
+            httpx2.Request("POST", asked.url.join(COUNT), headers=JSON, content=content)
+        )
+        answer = await counted.aread()
+        await counted.aclose()
+        if counted.is_error:
+            return b""  # then the answer is told as one that cannot be read
+        usage = _BODY.validate_json(answer)
+        message = {
+            "id": f"msg_local_{uuid.uuid4().hex[:20]}",
+            "type": "message",
+            "role": "assistant",
+            "content": [],
+            "model": MODEL_NAME,
+            "stop_reason": None,
+            "stop_sequence": None,
+            "usage": {"input_tokens": usage["input_tokens"], "output_tokens": 0},
+        }
+        event = json.dumps({"type": "message_start", "message": message}).encode()
+        return b"event: message_start\n" + DATA + event + b"\n\n"
 
     async def aclose(self) -> None:
         await self._inner.aclose()
 
 
-class _TextStream(httpx2.AsyncByteStream):
-    """Turns the events of a forced tool call into text events."""
+class _MendedStream(httpx2.AsyncByteStream):
+    """An answer's events as the provider sends them.
 
-    def __init__(self, inner: httpx2.AsyncByteStream) -> None:
+    The engine leaves the first one out if the answer's first token is a part of a character, as
+    it is in most languages that are not written in Latin letters.
+
+    Args:
+        inner: the engine's stream.
+        as_text: the events of a forced tool call become text events.
+        head: the event to begin with where there is none.
+    """
+
+    def __init__(
+        self,
+        inner: httpx2.AsyncByteStream,
+        *,
+        as_text: bool,
+        head: Callable[[], Awaitable[bytes]],
+    ) -> None:
         self._inner = inner
+        self._line = call_as_text if as_text else bytes
+        self._head = head
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        rest = b""
+        rest, begun = b"", False
         async for chunk in self._inner:
             *lines, rest = (rest + chunk).split(b"\n")
             for line in lines:
-                yield call_as_text(line) + b"\n"
+                if not begun and line.startswith(EVENT):
+                    begun = True
+                    if line not in BEGINNINGS:
+                        yield await self._head()
+                yield self._line(line) + b"\n"
         if rest:
-            yield call_as_text(rest)
+            yield self._line(rest)
 
     async def aclose(self) -> None:
         await self._inner.aclose()

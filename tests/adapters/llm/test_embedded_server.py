@@ -109,6 +109,20 @@ async def test_text(local: EmbeddedModel) -> None:
 
 
 @pytest.mark.model
+@pytest.mark.parametrize(
+    "text",
+    ["Переведи на русский: the desert is endless.", "Γράψε μία πρόταση στα ελληνικά."],
+    ids=["Russian", "Greek"],
+)
+async def test_an_answer_in_other_letters(local: EmbeddedModel, text: str) -> None:
+    wanted = request("local", text, max_tokens=20, temperature=0.0)
+    reply, pieces = await say(local, wanted)
+    assert reply.message.text == "".join(pieces)
+    assert not reply.message.text.isascii()
+    assert reply.usage.prompt_tokens == await local.count(wanted)
+
+
+@pytest.mark.model
 async def test_temperature_zero_repeats(local: EmbeddedModel) -> None:
     wanted = request("local", "Name a colour.", max_tokens=20, temperature=0.0)
     said = [(await say(local, wanted))[0].message.text for _ in range(2)]

@@ -1,6 +1,7 @@
 """The translation between Claude's Messages API and the embedded engine's, without the engine."""
 
 import json
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import httpx2
@@ -190,3 +191,46 @@ async def test_first_text_of_a_plain_call_passes() -> None:
         served(Provider(events(start(), *text_block(0, "a"), *end()))), request("local")
     )
     assert reply.message.text == "a"
+
+
+HEADLESS = hello()[1:]
+
+
+@pytest.mark.parametrize("cut", [1, 7, 10_000], ids=["bytes", "lines", "whole"])
+async def test_an_answer_without_its_first_event_gets_one(cut: int) -> None:
+    content = sse(*HEADLESS)
+    pieces = [content[at : at + cut] for at in range(0, len(content), cut)]
+    provider = Provider(stream_of(_Pieces(pieces)), count=31)
+    reply, told = await say(served(provider), request("local"))
+    assert (reply.message.text, "".join(told)) == ("Hello", "Hello")
+    assert (reply.usage.input_tokens, reply.usage.output_tokens) == (31, 7)
+    assert provider.counted == provider.bodies, "what was asked is what is counted"
+
+
+async def test_so_does_a_forced_call() -> None:
+    answer = [*tool_block(0, '{"score": 1}'), *end("tool_use")]
+    provider = Provider(events(*answer), count=31)
+    reply, _ = await say(served(provider), request("local", json_schema=SCORE_SCHEMA))
+    assert reply.message.text == '{"score": 1}'
+
+
+async def test_a_whole_answer_is_not_counted() -> None:
+    provider = Provider(events(*hello()), count=31)
+    await say(served(provider), request("local"))
+    assert provider.counted == []
+
+
+async def test_one_that_cannot_be_counted_is_no_answer() -> None:
+    error = await fails(served(Provider(events(*HEADLESS))), request("local"))
+    assert "came before the message began" in str(error)
+
+
+class _Pieces(httpx2.AsyncByteStream):
+    """A stream in pieces."""
+
+    def __init__(self, pieces: Sequence[bytes]) -> None:
+        self._pieces = pieces
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for piece in self._pieces:
+            yield piece
