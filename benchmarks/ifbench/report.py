@@ -138,7 +138,7 @@ def _lines(trials: Trials, sample: Sample, options: argparse.Namespace) -> list[
         if line.startswith("nvidia-ifbench==")
     )
     repeats = len(trials.rows) / len(trials.keys) / len(trials.arms)
-    seeds = "one repeat" if repeats == 1 else f"{repeats:.1f} repeats each"
+    seeds = "one repeat" if repeats == 1 else f"{round(repeats, 1):g} repeats each"
     return [
         "# IFBench",
         "",
