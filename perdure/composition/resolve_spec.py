@@ -133,12 +133,8 @@ class Resolver:
         spec = await self._with_loop(spec, catalog, problems)
         cards: dict[str, ModelProfile] = {}
         named = {name: f"models.{role}" for name, role in _first_named(spec.models, models).items()}
-        for name, path in {
-            **_of_stages(spec),
-            **_of_strategies(spec),
-            **_of_rubric(spec),
-            **named,
-        }.items():
+        of_parts = {**_of_stages(spec), **_of_strategies(spec), **_of_rubric(spec)}
+        for name, path in {**of_parts, **named}.items():
             await self._card(path, name, cards, problems, served)
         first = cards.get(models.chain("executor")[0])
         access = _access(spec, chooses=first is None or first.tools)
