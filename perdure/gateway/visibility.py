@@ -7,7 +7,7 @@ bounded, and the answer says how many runs were looked at.
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -95,19 +95,27 @@ def _asked(wanted: RunFilter) -> list[str]:
         if status in OPEN:
             stands = f"{stands} AND {OPEN_EXECUTION}"
         if status in TORN:
-            closed = ", ".join(quoted(word) for word in TORN[status])
-            still = ", ".join(quoted(word) for word in sorted(OPEN))
-            torn = f"PerdureLifecycle IN ({still}) AND ExecutionStatus IN ({closed})"
-            stands = f"({stands} OR ({torn}))"
+            stands = f"({stands} OR {_torn(TORN[status])})"
         parts.append(stands)
     named = {
         "PerdureKind": wanted.kind,
         "PerdureLabel": wanted.label,
         "PerdureOutcome": wanted.outcome,
-        "PerdurePhase": wanted.phase,
     }
     parts += [f"{name} = {quoted(value)}" for name, value in named.items() if value is not None]
+    if wanted.phase is not None:
+        stands = f"PerdurePhase = {quoted(wanted.phase)}"
+        # The last word of a run that was closed from outside is a phase of its work.
+        ended = f"{stands} OR {_torn(sum(TORN.values(), ()))}"
+        at_work = f"{stands} AND {OPEN_EXECUTION}"
+        parts.append(f"({ended})" if wanted.phase == "ended" else at_work)
     return parts
+
+
+def _torn(closed: Sequence[str]) -> str:
+    """The condition for runs that were closed from outside, in one of these ways."""
+    still, how = (", ".join(map(quoted, words)) for words in (sorted(OPEN), closed))
+    return f"(PerdureLifecycle IN ({still}) AND ExecutionStatus IN ({how}))"
 
 
 def lifecycle_of(wanted: RunFilter) -> str | None:
