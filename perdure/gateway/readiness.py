@@ -212,7 +212,7 @@ def _require_near(state: QueueState, ours: str) -> None:
         f"The workers of {state.queue} are of version {state.version}, this client is of {ours}: "
         "they go together within one minor version. Nothing was started.",
         cure=f"Upgrade the older side: the workers to {ours}, or this client to {state.version} "
-        "(docs/operations.md, Upgrade).",
+        "(docs/upgrades.md).",
     )
 
 

@@ -20,6 +20,7 @@ from perdure.workflows.engine.run import Run
 from tests.architecture.sources import PACKAGES, ROOT, modules
 
 OPERATIONS = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+MONITORING = (ROOT / "docs" / "monitoring.md").read_text(encoding="utf-8")
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)")
 
 
@@ -32,7 +33,7 @@ def rows(document: str) -> list[list[str]]:
 
 
 def test_every_metric_is_documented_with_kind_and_labels() -> None:
-    told = {tuple(row[:3]) for row in rows(OPERATIONS) if row[0].startswith("perdure_")}
+    told = {tuple(row[:3]) for row in rows(MONITORING) if row[0].startswith("perdure_")}
     assert told == {(metric.name, metric.kind, ", ".join(metric.labels)) for metric in METRICS}
 
 

@@ -1,4 +1,4 @@
-"""The procedure "Backup" of docs/operations.md while a collection drops what the copy still names.
+"""The procedure "Backup" of docs/backup.md while a collection drops what the copy still names.
 
 The copy is restored elsewhere: each row of it must find its blobs, and they what they lead to.
 """

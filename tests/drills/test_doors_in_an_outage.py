@@ -1,4 +1,4 @@
-"""The procedure "Outage" of docs/operations.md at the doors: words, and nothing half started."""
+"""The procedure "Outage" of docs/outages.md at the doors: words, and nothing half started."""
 
 from collections.abc import AsyncIterator, Generator, Mapping
 from contextlib import contextmanager

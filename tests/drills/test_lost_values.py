@@ -1,4 +1,4 @@
-"""The procedure "A lost value" of docs/operations.md: a value of a history whose blob is gone.
+"""The procedure "A lost value" of docs/backup.md: a value of a history whose blob is gone.
 
 Large values of Temporal's histories are kept in the store; an older backup of it lacks them. The
 run waits and says which blob it lacks; it goes on when the blob is back, or from before it.

@@ -1,4 +1,4 @@
-"""The procedure "Outage" of docs/operations.md, with runs of every kind anywhere in their lives.
+"""The procedure "Outage" of docs/outages.md, with runs of every kind anywhere in their lives.
 
 The store is taken away while replies are on their way and steps in between; nothing is restarted.
 """

@@ -1,6 +1,6 @@
 """A store that was restored to an earlier time, while the server went on: the procedure "Restore".
 
-The copy is taken in the middle of runs, with their calls in flight, as `docs/operations.md` says:
+The copy is taken in the middle of runs, with their calls in flight, as `docs/backup.md` says:
 the database first and the blobs after it.
 """
 

@@ -1,4 +1,4 @@
-"""The procedure "Outage" of docs/operations.md: a store that is away costs time alone."""
+"""The procedure "Outage" of docs/outages.md: a store that is away costs time alone."""
 
 import asyncio
 import os

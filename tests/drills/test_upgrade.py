@@ -1,6 +1,6 @@
 """Upgrade and rollback with calls in flight, on two trees of the product.
 
-The steps are those of the procedures "Upgrade" and "Rollback" in docs/operations.md. The other tree
+The steps are those of the procedures "Upgrade" and "Rollback" in docs/upgrades.md. The other tree
 is made here: one minor version ahead, with a new field on inputs, states, step messages and rows.
 """
 

@@ -1,6 +1,6 @@
 """Versions side by side, on two trees whose loops decide differently, under load.
 
-The steps are those of "Versions side by side" in docs/operations.md.
+The steps are those of "Versions side by side" in docs/upgrades.md.
 """
 
 import os

@@ -17,7 +17,7 @@ RULES = [
     for rule in group["rules"]
 ]
 DASHBOARDS = sorted((ROOT / "ops/grafana").glob("*.json"))
-OPERATIONS = (ROOT / "docs/operations.md").read_text("utf-8")
+MONITORING = (ROOT / "docs/monitoring.md").read_text("utf-8")
 # Of Temporal's core; tests/adapters/telemetry/test_start.py sees them served.
 CORE = {"temporal_activity_execution_latency_seconds_bucket", "temporal_worker_task_slots_used"}
 ENDS = {"counter": (), "gauge": (), "histogram": ("_bucket", "_sum", "_count")}
@@ -67,8 +67,10 @@ def test_the_dashboards_are_those_of_the_script() -> None:
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
 def test_every_alert_has_a_paragraph_that_it_names(rule: dict[str, dict[str, str]]) -> None:
     name = str(rule["alert"])
-    assert rule["annotations"]["runbook"] == f"docs/operations.md#{name.lower()}"
-    paragraph = re.search(rf"^#### {name}\n\n(.+?)\n\n", OPERATIONS, re.DOTALL | re.MULTILINE)
+    assert rule["annotations"]["runbook"] == f"docs/monitoring.md#{name.lower()}"
+    paragraph = re.search(
+        rf"^### {name}\n\n(.+?)(?:\n\n|\n*\Z)", MONITORING, re.DOTALL | re.MULTILINE
+    )
     assert paragraph is not None
     assert len(paragraph[1].split()) >= 20
     assert rule["labels"]["severity"] in {"page", "ticket", "info"}

@@ -50,7 +50,7 @@ class SettingFields(BaseSettings):
     """SQLAlchemy URL of the stores, or a [reference](security.md#secrets) to one. Unset: an SQLite
     file in the home folder."""
     blobs: str | None = None
-    """Object store for [blobs](operations.md#blobs-in-an-object-store): `s3://BUCKET/PREFIX`,
+    """Object store for [blobs](backup.md#blobs-in-an-object-store): `s3://BUCKET/PREFIX`,
     `gs://…`, `az://…` or `file:///FOLDER`. Unset: files in the home folder beside SQLite, rows in
     PostgreSQL."""
     task_queue: str = Field(TASK_QUEUE, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,199}$")
@@ -140,7 +140,7 @@ class SettingFields(BaseSettings):
 
     # Workers
     deployment: str | None = Field(None, pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$")
-    """Name of the [worker deployment](operations.md#versions-side-by-side) that workers register
+    """Name of the [worker deployment](upgrades.md#versions-side-by-side) that workers register
     their version with, so that versions serve side by side. Unset: any worker takes any run.
     Workers of the embedded services register nothing."""
     max_concurrent_activities: int = Field(50, ge=1)
@@ -175,10 +175,10 @@ class SettingFields(BaseSettings):
     """File with the [MCP servers](mcp.md) that tasks may use. Unset: `mcp.yaml` in the home
     folder."""
     metrics_address: str | None = Field(None, pattern=r"^(\[[0-9a-fA-F:]+\]|[^\s:/]+):[0-9]{1,5}$")
-    """`HOST:PORT` at which Prometheus reads a [worker's metrics](operations.md#prometheus), without
+    """`HOST:PORT` at which Prometheus reads a [worker's metrics](monitoring.md#prometheus), without
     a token. Each worker on a host needs its own. Unset: none."""
     trace_content: Literal["off", "on"] = "off"
-    """Whether [traces](operations.md#traces-and-metrics) hold what was said: prompts, replies, and
+    """Whether [traces](monitoring.md#traces-and-metrics) hold what was said: prompts, replies, and
     arguments and results of tools. Known secrets are masked, long texts are cut."""
 
     # Notifications

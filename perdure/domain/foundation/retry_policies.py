@@ -5,7 +5,7 @@ attempts while another model can be asked, and more if none is left. A lost work
 a failure, but after five of them over one step the run names the step and asks a person. What a
 network swallowed, with no sign of a worker, counts for a fifth.
 
-`POLICIES` is the whole table; `docs/operations.md` shows it to people.
+`POLICIES` is the whole table; `docs/outages.md` shows it to people.
 """
 
 from collections.abc import Callable, Generator

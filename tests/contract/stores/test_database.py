@@ -88,7 +88,7 @@ async def test_a_login_that_is_refused_is_told_as_such(postgresql_url: str) -> N
 
 @pytest.mark.long
 async def test_a_second_role_takes_over_from_the_first(postgresql_url: str, tmp_path: Path) -> None:
-    """As operations.md changes the password of the database; later schemas stay the first one's."""
+    """As docs/outages.md changes the password; later schemas stay the first role's."""
     owner = "SELECT tableowner FROM pg_tables WHERE tablename = 'later'"
     with role(postgresql_url) as url, psycopg.connect(postgresql_url, autocommit=True) as admin:
         before = await open_stores(tmp_path, url.render_as_string(hide_password=False))
