@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from perdure.domain.installation.hosts import answers_to
-from perdure.interfaces.rest.error_responses import Refused, document
+from perdure.interfaces.rest.error_responses import RETRY_AFTER_S, Refused, document
 
 CONNECTIONS = 512
 HEAD_WITHIN_S = 10.0
@@ -116,6 +116,9 @@ def address_of(scope: Scope) -> str:
 class Addressed:
     """The outermost ASGI middleware: admits only requests for this host with one clear length.
 
+    Requests beyond `CONNECTIONS` at once are answered 503. uvicorn's own limit answers in plain
+    text, which clients that read problem documents cannot.
+
     Args:
         app: the application to call next.
         names: the hosts that the interface answers to; None: any.
@@ -124,14 +127,19 @@ class Addressed:
     def __init__(self, app: ASGIApp, *, names: frozenset[str] | None) -> None:
         self._app = app
         self._names = names
+        self._at_work = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or refuse it."""
         refused = self._refusal(scope["headers"]) if scope["type"] == "http" else None
         if refused is None:
-            # Who leaves in the middle of a body must not fill the log with tracebacks.
-            with suppress(ClientDisconnect):
-                await self._app(scope, receive, send)
+            self._at_work += 1
+            try:
+                # Who leaves in the middle of a body must not fill the log with tracebacks.
+                with suppress(ClientDisconnect):
+                    await self._app(scope, receive, send)
+            finally:
+                self._at_work -= 1
         else:
             await document(refused, instance=scope["path"])(scope, receive, send)
 
@@ -148,6 +156,14 @@ class Addressed:
                 cure="Use the address that the API was started with, or add the host to "
                 "PERDURE_API_HOSTS.",
                 headers={"connection": "close"},
+            )
+        if self._at_work > CONNECTIONS:
+            return Refused(
+                503,
+                "too_many_connections",
+                f"{self._at_work} requests are being answered, streams of events included.",
+                cure="Try again in a few seconds; close streams that nobody reads.",
+                headers={"connection": "close", "retry-after": str(RETRY_AFTER_S)},
             )
         # A proxy could see another end of such a request than this server (request smuggling).
         if b"content-length" in given and b"transfer-encoding" in given:

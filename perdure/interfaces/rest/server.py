@@ -10,7 +10,7 @@ from starlette.types import ASGIApp
 
 from perdure.domain.foundation.errors import NotAllowed, ServiceUnavailable
 from perdure.domain.installation.hosts import is_loopback, names_of
-from perdure.interfaces.rest.connections import CONNECTIONS, Addressed, BoundedProtocol
+from perdure.interfaces.rest.connections import Addressed, BoundedProtocol
 from perdure.interfaces.rest.endings import Endings
 from perdure.interfaces.rest.settings import ApiSite
 
@@ -72,7 +72,6 @@ async def serve(
         ws="none",
         timeout_graceful_shutdown=CLOSING_S,
         timeout_keep_alive=KEEP_ALIVE_S,
-        limit_concurrency=CONNECTIONS + 1,
         # With `x-forwarded-for` anybody else could name any address as its own.
         proxy_headers=bool(proxies),
         forwarded_allow_ips=list(proxies),

@@ -1,11 +1,17 @@
 """Requests that no client library sends: half a head, lengths said in two ways, a slow drip."""
 
+import asyncio
 import json
 
+import httpx2
 import pytest
 from half_sent import HALF, dripped, exchange, half_sent
 from installation import Installation
 from rest import Rest, served
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
 
 from perdure.interfaces.rest import connections, request_limits
 from perdure.interfaces.rest.settings import ApiRules
@@ -138,3 +144,29 @@ async def test_a_dripped_head_is_listened_to_for_so_long(
     monkeypatch.setattr(connections, "HEAD_WITHIN_S", 0.3)
     port = int(door.url.rpartition(":")[2])
     assert await dripped(port, said, every_s=0.02, at_most_s=60) < 60
+
+
+async def test_requests_beyond_what_is_answered_at_once_are_told_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connections, "CONNECTIONS", 2)
+    over = asyncio.Event()
+
+    async def wait(_: Request) -> PlainTextResponse:
+        await over.wait()
+        return PlainTextResponse("done")
+
+    app = connections.Addressed(Starlette(routes=[Route("/", wait)]), names=None)
+    async with httpx2.AsyncClient(
+        transport=httpx2.ASGITransport(app=app), base_url="http://api"
+    ) as client:
+        held = [asyncio.create_task(client.get("/")) for _ in range(3)]
+        await asyncio.sleep(0.05)
+        refused = await client.get("/")
+        assert refused.status_code == 503
+        assert refused.headers["content-type"] == "application/problem+json"
+        assert refused.json()["code"] == "too_many_connections"
+        assert int(refused.headers["retry-after"]) > 0
+        over.set()
+        assert [one.status_code for one in await asyncio.gather(*held)] == [200] * 3
+        assert (await client.get("/")).status_code == 200
