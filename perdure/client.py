@@ -23,14 +23,12 @@ from perdure.domain.specs import Spec
 from perdure.experiment_client import Experiments
 from perdure.gateway.types import RunFilter, RunPage
 from perdure.interfaces.gateways import RunGateway
+from perdure.interfaces.opening import Opening, WhileOpen, enter_in_task, not_pickled
 from perdure.interfaces.python_arguments import (
     RUN,
-    Opening,
-    WhileOpen,
     count,
     flags_of,
     made,
-    not_pickled,
     text,
     text_or_none,
     wrong,
@@ -123,19 +121,19 @@ class Client:
         compose = cast("_Compose", importlib.import_module(COMPOSITION))
         text("by", by)
         folder = compose.working_folder()
-        resources = AsyncExitStack()
-        loaded = compose.Settings.load(**settings)
-        services = await resources.enter_async_context(
-            compose.services(loaded, start=start, on_progress=_silent, with_worker=with_worker)
+        loaded, opening, resources = compose.Settings.load(**settings), Opening(), AsyncExitStack()
+        services, close = await enter_in_task(
+            compose.services(loaded, start=start, on_progress=_silent, with_worker=with_worker),
+            opening,
         )
+        resources.push_async_callback(close)
+        resources.callback(opening.end)
         surroundings = Surroundings(
             folder=folder,
             user_defaults=Path(services.endpoints.home) / DEFAULTS_FILE,
             default_model=compose.default_model(compose.access_from(loaded)),
             settings=compose.SETTING_NAMES,
         )
-        opening = Opening()
-        resources.callback(opening.end)
         kept = cast("Services", WhileOpen(services, opening))
         return cls(
             gateway=cast("RunGateway", WhileOpen(services.gateway, opening)),

@@ -27,7 +27,8 @@ from perdure.domain.run.status import RunStatus
 from perdure.domain.turns.records import IterationRecord
 from perdure.interfaces.gateways import RunGateway
 from perdure.interfaces.live_text import parts
-from perdure.interfaces.python_arguments import count, made, not_pickled, wrong
+from perdure.interfaces.opening import not_pickled
+from perdure.interfaces.python_arguments import count, made, wrong
 
 M = TypeVar("M", bound=Message)
 

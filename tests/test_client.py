@@ -18,7 +18,7 @@ from perdure.domain.run.gates import Gate
 from perdure.domain.run.result import RunResult
 from perdure.gateway.types import RunFilter
 from perdure.interfaces import live_text
-from perdure.interfaces.python_arguments import Opening
+from perdure.interfaces.opening import Opening
 from perdure.submission.types import Flags, Surroundings
 
 

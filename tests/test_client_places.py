@@ -38,8 +38,8 @@ def in_a_fork(work):
 """
 
 
-async def printed(site: Installation, program: str, folder: Path) -> list[str]:
-    """What a program prints that runs against an installation."""
+async def ran(site: Installation, program: str, folder: Path) -> tuple[int | None, str, str]:
+    """The exit code, output and errors of a program that runs against an installation."""
     file = folder / "program.py"
     file.write_text(PREAMBLE + program, encoding="utf-8")
     model = await site.script({"replies": [{"text": "Said.", "times": 9}]})
@@ -54,8 +54,14 @@ async def printed(site: Installation, program: str, folder: Path) -> list[str]:
     finally:
         if process.returncode is None:
             process.kill()
-    assert process.returncode == 0, err.decode()
-    return out.decode().splitlines()
+    return process.returncode, out.decode(), err.decode()
+
+
+async def printed(site: Installation, program: str, folder: Path) -> list[str]:
+    """What a program prints that runs against an installation, and that warns of nothing."""
+    code, out, err = await ran(site, program, folder)
+    assert (code, err) == (0, "")
+    return out.splitlines()
 
 
 async def test_a_client_is_refused_after_a_fork(site: Installation, tmp_path: Path) -> None:
@@ -91,6 +97,77 @@ print(asyncio.run(answered()))
         tmp_path,
     )
     assert told == ["Said."] * 3
+
+
+async def test_a_program_that_fails_with_an_open_client_shows_its_own_error_alone(
+    site: Installation, tmp_path: Path
+) -> None:
+    code, out, err = await ran(
+        site,
+        """
+async def main():
+    client = await Client.connect()
+    print((await client.run(TASK)).output)
+    raise LookupError("of my own")
+
+asyncio.run(main())
+""",
+        tmp_path,
+    )
+    assert (code, out) == (1, "Said.\n")
+    assert err.startswith("Traceback") and err.endswith("\nLookupError: of my own\n")
+    assert err.count("Traceback") == 1
+
+
+@pytest.mark.parametrize(
+    "end", ["loop.close()", ""], ids=["a loop that was closed at once", "a loop that was left"]
+)
+async def test_a_client_that_nobody_closes_says_nothing_at_the_end(
+    site: Installation, tmp_path: Path, end: str
+) -> None:
+    program = f"""
+loop = asyncio.new_event_loop()
+client = loop.run_until_complete(Client.connect())
+print(loop.run_until_complete(client.run(TASK)).output)
+{end}
+"""
+    assert await printed(site, program, tmp_path) == ["Said."]
+
+
+async def test_a_client_is_closed_once_nobody_has_it_or_a_handle_of_it(
+    site: Installation, tmp_path: Path
+) -> None:
+    told = await printed(
+        site,
+        """
+import gc
+from perdure.adapters.stores.database import Database
+close = Database.close
+
+closed = asyncio.Event()
+
+async def told_of(database):
+    print("closed")
+    await close(database)
+    closed.set()
+
+Database.close = told_of
+
+async def main():
+    run = await (await Client.connect()).start(TASK)
+    gc.collect()
+    await asyncio.sleep(0.2)
+    print((await run.result()).output)
+    run = None
+    gc.collect()
+    await asyncio.wait_for(closed.wait(), 30)
+    print("end")
+
+asyncio.run(main())
+""",
+        tmp_path,
+    )
+    assert told == ["Said.", "closed", "end"]
 
 
 async def test_a_client_is_refused_in_another_event_loop(

@@ -1,14 +1,12 @@
 """What Python programs hand over, checked where they call: wrong types are refused in words."""
 
-import asyncio
-import os
 from collections.abc import Mapping
 from operator import index
-from typing import NoReturn, SupportsIndex, TypeVar
+from typing import SupportsIndex, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from perdure.domain.foundation.errors import InvalidInput, NotAllowed
+from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.problems import problems_of, shown
 from perdure.submission.plain_values import plain_fields
 from perdure.submission.types import Flags
@@ -83,72 +81,3 @@ def flags_of(given: object) -> Flags:
     if given is None or isinstance(given, Flags):
         return given or Flags()
     raise wrong("flags", given, "perdure.Flags(…); or write the fields into the task")
-
-
-class Opening:
-    """Whether a connection is open, for the process and the event loop that opened it.
-
-    Make it where the connection is opened. Locks and pools of stores belong to one event loop; a
-    process that was forked off shares sockets with the other one, but has none of its threads.
-    """
-
-    def __init__(self) -> None:
-        self._closed = False
-        self._process = os.getpid()
-        self._loop = asyncio.get_running_loop()
-
-    def end(self) -> None:
-        """From now on nothing of it is served."""
-        self._closed = True
-
-    def check(self) -> None:
-        """Raise `NotAllowed` once it is closed, and where it was not opened."""
-        self.check_place()
-        if self._closed:
-            raise NotAllowed(
-                "This client is closed.", cure="Open another one: await Client.connect()."
-            )
-
-    def check_place(self) -> None:
-        """Raise `NotAllowed` in another process, and in another event loop."""
-        if self._process != os.getpid():
-            raise NotAllowed(
-                f"This client was opened by process {self._process}, and this is process "
-                f"{os.getpid()}. Connections do not survive a fork.",
-                cure="Open a client in each process, after the fork: await Client.connect().",
-            )
-        if self._loop is not _running_loop():
-            raise NotAllowed(
-                "This client was opened in another event loop.",
-                cure="Open a client in each event loop (await Client.connect()), or give the call "
-                "to the loop of this one: asyncio.run_coroutine_threadsafe(call, loop).",
-            )
-
-
-def _running_loop() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None
-
-
-class WhileOpen:
-    """A part of a connection; its methods are reached only where and while that is open."""
-
-    def __init__(self, part: object, opening: Opening) -> None:
-        self._part = part
-        self._opening = opening
-
-    def __getattr__(self, name: str) -> object:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        self._opening.check()
-        return getattr(self._part, name)
-
-
-def not_pickled(self: object) -> NoReturn:
-    """Refuse to pickle or copy what holds connections of its process."""
-    raise TypeError(
-        f"A {type(self).__name__} holds connections of this process and cannot be pickled or "
-        "copied. Hand over the id of the run, and connect and attach where it arrives."
-    )

@@ -13,7 +13,7 @@ from rest import services_of
 
 from perdure.client import Client
 from perdure.experiment_client import Experiments
-from perdure.interfaces.python_arguments import Opening
+from perdure.interfaces.opening import Opening
 from perdure.submission.types import Surroundings
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "steer.py"
