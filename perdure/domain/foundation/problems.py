@@ -88,6 +88,8 @@ _BOUNDS = {
 }
 _OURS = frozenset({"value_error", "assertion_error"})
 _KIND = re.compile(r"(?P<kind>\w+?)_(?:type|parsing|parsing_size|from_\w+|unicode|invalid\w*)$")
+# Of a field like these people write `60s` or `1h`; "a number" alone would not say which one.
+_OF_SECONDS = re.compile(r"(?:_s|time|timeouts?)$")
 OTHERWISE = "another value"
 
 
@@ -118,9 +120,18 @@ def allowed(detail: Mapping[str, object]) -> str:
     if kind in _WORDS:
         return _WORDS[kind]
     found = _KIND.match(kind)
+    if found and found["kind"] in {"int", "float"} and _is_of_seconds(detail):
+        return f"{_KINDS[found['kind']]} of seconds"
     if found and found["kind"] in _KINDS:
         return _KINDS[found["kind"]]
     return OTHERWISE if known_to_library(kind) else str(detail["msg"]).rstrip(".")
+
+
+def _is_of_seconds(detail: Mapping[str, object]) -> bool:
+    place = detail.get("loc", ())
+    # An item of `timeouts` has the name of a tool.
+    names = place[-2:] if isinstance(place, tuple) else ()
+    return any(_OF_SECONDS.search(str(name)) for name in names)
 
 
 def named_values(detail: Mapping[str, object]) -> list[str]:

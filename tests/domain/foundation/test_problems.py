@@ -101,3 +101,27 @@ def test_no_class_of_ours_is_named(given: object, told: str) -> None:
     assert not [
         word for word in ("_Inner", "_Outer", "instance of", "discriminator") if word in words
     ]
+
+
+class Limits(FrozenModel):
+    tokens: int | None = None
+    wall_time: float | None = None
+    timeout_s: int | None = None
+    timeouts: dict[str, float] = {}
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"wall_time": "60s"}, 'wall_time: found "60s"; allowed: a number of seconds.'),
+        ({"timeout_s": "1m"}, 'timeout_s: found "1m"; allowed: a whole number of seconds.'),
+        ({"timeouts": {"fs": "1m"}}, 'timeouts.fs: found "1m"; allowed: a number of seconds.'),
+        ({"tokens": "60s"}, 'tokens: found "60s"; allowed: a whole number.'),
+    ],
+)
+def test_a_time_says_that_it_is_counted_in_seconds(
+    fields: dict[str, object], expected: str
+) -> None:
+    with pytest.raises(ValidationError) as raised:
+        Limits.model_validate(fields)
+    assert [str(problem) for problem in problems_of(raised.value, fields)] == [expected]
