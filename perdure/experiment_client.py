@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import PurePath
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from pydantic import JsonValue
 
@@ -19,12 +19,14 @@ from perdure.interfaces.experiments.bounds import bounded
 from perdure.interfaces.experiments.reading import read_report
 from perdure.interfaces.experiments.report import ExperimentReport
 from perdure.interfaces.experiments.trial_rows import TrialRow, trial_rows
-from perdure.interfaces.gateways import ExperimentGateway
 from perdure.interfaces.python_arguments import EXPERIMENT, text, text_or_none, wrong
 from perdure.interfaces.services import Services
 from perdure.submission.experiments import experiment_of, load_experiment, more_entries, stored_plan
 from perdure.submission.plain_values import plain_fields, plain_rows
 from perdure.submission.types import Surroundings
+
+if TYPE_CHECKING:
+    from perdure.gateway.experiments import Experiments as ExperimentGateway
 
 HEADING = "The experiment"
 POLL_S = 1.0
@@ -86,8 +88,7 @@ class Experiments:
         return await self.gateway.list(limit=limit)
 
     @property
-    def gateway(self) -> ExperimentGateway:
-        """What reaches them."""
+    def gateway(self) -> "ExperimentGateway":
         return self.services.experiments()
 
     async def decided(self, action: Action, id: str) -> None:

@@ -187,6 +187,7 @@ class Gateway:
             return await self._parts.resolve(spec, served)
 
     async def default_model(self) -> str | None:
+        """The workers' default model; None if no worker has reported one."""
         served = await self._served()
         return served.models.default or None if served is not None else None
 

@@ -51,18 +51,15 @@ class AuditTrail:
         return self
 
     async def asked(self, run: str, message: AnyMessage) -> AuditEntry | None:
-        """Record that a verb is about to be sent."""
         entry = verb_entry(uuid.uuid4().hex, run, message, at=self._now())
         await self._put(entry)
         return entry
 
     async def answered(self, entry: AuditEntry | None, *, refused: str = "") -> None:
-        """Record that a run took a verb or refused it."""
         if entry is not None:
             await self._put(settled(entry, at=self._now(), refused=refused))
 
     async def started(self, run: str | None, *, by: str, about: str, refused: str = "") -> None:
-        """Record that a run was started, or that its start was refused."""
         outcome: Outcome = "refused" if refused else "allowed"
         told = f"{about}: {refused}"[:ABOUT_CHARACTERS] if refused else about
         await self._note("start", outcome, by or UNNAMED, told, run=run)

@@ -21,12 +21,13 @@ from perdure.domain.retention.messages import LeftRun
 from perdure.domain.roles.definition_library import DefinitionStore
 from perdure.domain.run.audit import AuditStore
 from perdure.domain.tools.workspaces import Workspaces
-from perdure.interfaces.gateways import ExperimentGateway, RunGateway, ScheduleGateway
+from perdure.interfaces.gateways import RunGateway, ScheduleGateway
 
 if TYPE_CHECKING:  # imported for types only: few commands need them, and the others start faster
     from perdure.domain.retention.erasure import Erased, Pending
     from perdure.domain.run.figures import StoreFigures
     from perdure.domain.run.notices import NoticeStore
+    from perdure.gateway.experiments import Experiments as ExperimentGateway
     from perdure.interfaces.deployments import DeploymentGateway
     from perdure.interfaces.metrics_outlet import LookAtFigures, MetricsOutlet
 
@@ -82,31 +83,14 @@ class ErasureService(Protocol):
 
     async def find(
         self, *, subject: str | None = None, label: str | None = None, tell: OnProgress = ...
-    ) -> "list[str]":
-        """Root runs with this label, or that mention a text."""
-        ...
-
-    async def ask(self, roots: Sequence[str], *, now: datetime) -> None:
-        """Record what is to be erased, so that a collection finishes it if this process dies."""
-        ...
-
-    async def pending(self) -> "Pending":
-        """Erasures that were begun and not finished."""
-        ...
-
-    async def drop(self, root: str, *, now: datetime, dry_run: bool = False) -> "Erased":
-        """Erase a tree except for its content, which `sweep` deletes."""
-        ...
-
+    ) -> "list[str]": ...
+    async def ask(self, roots: Sequence[str], *, now: datetime) -> None: ...
+    async def pending(self) -> "Pending": ...
+    async def drop(self, root: str, *, now: datetime, dry_run: bool = False) -> "Erased": ...
     async def sweep(
         self, roots: Sequence[str], *, now: datetime, tell: OnProgress = ...
-    ) -> "Erased":
-        """Delete the content of erased trees, in one pass over the whole installation."""
-        ...
-
-    async def erase(self, root: str, *, now: datetime, dry_run: bool = False) -> "Erased":
-        """Erase a run, the runs below it, and what was learned from it."""
-        ...
+    ) -> "Erased": ...
+    async def erase(self, root: str, *, now: datetime, dry_run: bool = False) -> "Erased": ...
 
 
 class Start(Protocol):
@@ -133,7 +117,7 @@ class Services:
     ledger: Callable[[], Ledger]
     figures: "Callable[[], StoreFigures]"
     metrics: "Callable[[LookAtFigures], MetricsOutlet]"
-    experiments: Callable[[], ExperimentGateway]
+    experiments: "Callable[[], ExperimentGateway]"
     deployments: "Callable[[], DeploymentGateway]"
     schedules: Callable[[], ScheduleGateway]
     erasure: Callable[[], ErasureService]

@@ -2,11 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from perdure.domain.experiments.plan import Plan
 from perdure.domain.experiments.trials import Trial
 from perdure.interfaces.experiments.report import ExperimentReport, report
-from perdure.interfaces.gateways import ExperimentGateway
+
+if TYPE_CHECKING:
+    from perdure.gateway.experiments import Experiments
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +22,7 @@ class Found:
     entries: Sequence[str]
 
 
-async def read_report(experiments: ExperimentGateway, id: str) -> Found:
+async def read_report(experiments: "Experiments", id: str) -> Found:
     """The report of an experiment so far; raises `NotFound` for an unknown one."""
     stored = await experiments.stored(id)
     trials = await experiments.trials(id)

@@ -4,7 +4,7 @@ import uuid
 from collections.abc import Mapping
 from datetime import datetime
 from decimal import Decimal
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from fastapi import APIRouter, Header, Path, Response
 from pydantic import ConfigDict, Field, JsonValue
@@ -24,7 +24,6 @@ from perdure.interfaces.experiments.export import csv_of, json_lines_of, markdow
 from perdure.interfaces.experiments.planned import PlannedExperiment, planned
 from perdure.interfaces.experiments.reading import Found, read_report
 from perdure.interfaces.experiments.report import ExperimentReport
-from perdure.interfaces.gateways import ExperimentGateway
 from perdure.interfaces.rest.auth import Caller, Operator, Reader, Site
 from perdure.interfaces.rest.error_responses import invalid
 from perdure.interfaces.rest.paging import PAGE, CursorText, Limit, cursors
@@ -38,6 +37,9 @@ from perdure.submission.experiments import (
     more_entries,
     stored_plan,
 )
+
+if TYPE_CHECKING:
+    from perdure.gateway.experiments import Experiments as ExperimentGateway
 
 CSV, MARKDOWN, SVG = "text/csv", "text/markdown", "image/svg+xml"
 NDJSON = "application/x-ndjson"
@@ -272,5 +274,5 @@ async def _require_trust(site: ApiSite, caller: Caller, submitted: ExperimentSub
             await require_trust(site, caller, trial_task(arm, entry, label=submitted.plan.name))
 
 
-def _experiments(site: ApiSite) -> ExperimentGateway:
+def _experiments(site: ApiSite) -> "ExperimentGateway":
     return site.services.experiments()
