@@ -154,6 +154,11 @@ Answerer = Annotated[Caller, Depends(needs("answer"))]
 Admin = Annotated[Caller, Depends(needs("admin"))]
 
 
+async def note_requester(site: ApiSite, caller: Caller, source: str) -> None:
+    """Before the first run of a source: whoever asks for the runs does not approve for them."""
+    await site.services.access.note_requester(source, caller.token.id, at=site.now())
+
+
 async def known_run(site: ApiSite, run: str) -> StoredRun:
     """The row of a run of this installation.
 

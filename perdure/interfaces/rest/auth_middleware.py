@@ -10,7 +10,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from perdure.domain.foundation.errors import PerdureError
 from perdure.domain.installation.access import ApiToken, Ended
-from perdure.interfaces.audit_trail import AuditTrail
 from perdure.interfaces.places import hider
 from perdure.interfaces.rest.connections import address_of
 from perdure.interfaces.rest.error_responses import Refused, as_refusal, document
@@ -66,7 +65,7 @@ class Authentication:
         self._app = app
         self._site = site
         self._rates = Rates(site.rules.rate_per_minute)
-        self._audit = AuditTrail(site.services.audit, now=site.now)
+        self._audit = site.trail
         self._hide = hider(site.services.endpoints.home)
         self._open = HEALTH | _public(site.rules.public)
 

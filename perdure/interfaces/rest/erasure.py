@@ -3,7 +3,6 @@
 from fastapi import APIRouter
 
 from perdure.domain.retention.erasure import Erased
-from perdure.interfaces.audit_trail import AuditTrail
 from perdure.interfaces.rest.auth import Admin, Site
 from perdure.interfaces.rest.request_limits import BoundedRoute
 from perdure.interfaces.rest.runs import PREFIX
@@ -19,9 +18,7 @@ async def erase_run(site: Site, caller: Admin, run: str) -> Erased:
     """
     found = await site.services.erasure().erase(run, now=site.now())
     await site.services.access.forget_start(run)
-    await AuditTrail(site.services.audit, now=site.now).decided(
-        "run_erased", "", by=caller.name, run=run
-    )
+    await site.trail.decided("run_erased", "", by=caller.name, run=run)
     return found
 
 

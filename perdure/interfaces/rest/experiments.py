@@ -18,13 +18,12 @@ from perdure.domain.foundation.names import run_id
 from perdure.domain.foundation.problems import shown
 from perdure.domain.installation.access import experiment_source
 from perdure.domain.run.audit import Action
-from perdure.interfaces.audit_trail import AuditTrail
 from perdure.interfaces.experiments.bounds import bounded
 from perdure.interfaces.experiments.export import csv_of, json_lines_of, markdown, svg
 from perdure.interfaces.experiments.planned import PlannedExperiment, planned
 from perdure.interfaces.experiments.reading import Found, read_report
 from perdure.interfaces.experiments.report import ExperimentReport
-from perdure.interfaces.rest.auth import Caller, Operator, Reader, Site
+from perdure.interfaces.rest.auth import Caller, Operator, Reader, Site, note_requester
 from perdure.interfaces.rest.error_responses import invalid
 from perdure.interfaces.rest.paging import PAGE, CursorText, Limit, cursors
 from perdure.interfaces.rest.request_limits import BoundedRoute, Fields
@@ -106,7 +105,7 @@ async def start_experiment(
     submitted, wanted = await _submitted(site, caller, experiment)
     plan = await _bounded(site, submitted, await stored_plan(submitted, site.services.blobs))
     id = wanted or run_id("experiment", plan.name, uuid.uuid4().hex)
-    await _note_requester(site, caller, id)
+    await note_requester(site, caller, experiment_source(id))
     await _experiments(site).start(plan, submitted.entries, id=id)
     await _decided(site, caller, "experiment_started", id)
     response.headers["location"] = f"/api/v1/experiments/{id}"
@@ -199,7 +198,7 @@ async def extend_experiment(
     plan, known = (await experiments.stored(experiment)).plan, await experiments.entries(experiment)
     entries = more_entries(body.inputs, plan, known, surroundings=site.surroundings)
     await _require_trust(site, caller, ExperimentSubmission(plan=plan, entries=tuple(entries)))
-    await _note_requester(site, caller, experiment)
+    await note_requester(site, caller, experiment_source(experiment))
     after = len(known) if body.after is None else body.after
     found = await experiments.extend(experiment, entries, after=after)
     await _decided(site, caller, "experiment_extended", experiment)
@@ -220,15 +219,8 @@ def _place(told: str | None) -> Place | None:
     return Place(datetime.fromisoformat(created_at), id)
 
 
-async def _note_requester(site: ApiSite, caller: Caller, id: str) -> None:
-    """Before the first run: whoever asks for the runs does not approve for them."""
-    source = experiment_source(id)
-    await site.services.access.note_requester(source, caller.token.id, at=site.now())
-
-
 async def _decided(site: ApiSite, caller: Caller, action: Action, id: str) -> None:
-    trail = AuditTrail(site.services.audit, now=site.now)
-    await trail.decided(action, f"experiment {id}", by=caller.name, run=None)
+    await site.trail.decided(action, experiment_source(id), by=caller.name, run=None)
 
 
 async def _submitted(

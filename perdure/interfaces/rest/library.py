@@ -5,7 +5,6 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 
 from perdure.domain.foundation.base import FrozenModel
-from perdure.interfaces.audit_trail import AuditTrail
 from perdure.interfaces.library import Library, LibraryEntry, LibraryItem, Shelf, State
 from perdure.interfaces.rest.auth import Operator, Reader, Site
 from perdure.interfaces.rest.paging import PAGE, CursorText, Limit, cursors
@@ -62,7 +61,7 @@ async def approve_library_entry(
 ) -> LibraryItem:
     """Open what an accepted run proposed to later runs; a pattern becomes a skill."""
     name = (body or ApproveBody()).name
-    return await _library(site).approve(shelf, entry, by=caller.name, trail=_trail(site), name=name)
+    return await _library(site).approve(shelf, entry, by=caller.name, trail=site.trail, name=name)
 
 
 @router.post("/{entry}/reject")
@@ -70,7 +69,7 @@ async def reject_library_entry(
     site: Site, caller: Operator, shelf: Shelf, entry: Entry
 ) -> LibraryItem:
     """Keep what a run proposed from later runs: a skill is dropped, a tool closed to every run."""
-    return await _library(site).reject(shelf, entry, by=caller.name, trail=_trail(site))
+    return await _library(site).reject(shelf, entry, by=caller.name, trail=site.trail)
 
 
 @router.post("/{entry}/forget")
@@ -78,12 +77,8 @@ async def forget_library_entry(
     site: Site, caller: Operator, shelf: Shelf, entry: Entry
 ) -> LibraryItem:
     """Drop a skill or a learning; the answer is the item as it was."""
-    return await _library(site).forget(shelf, entry, by=caller.name, trail=_trail(site))
+    return await _library(site).forget(shelf, entry, by=caller.name, trail=site.trail)
 
 
 def _library(site: ApiSite) -> Library:
     return Library(site.services, site.now())
-
-
-def _trail(site: ApiSite) -> AuditTrail:
-    return AuditTrail(site.services.audit, now=site.now)

@@ -14,9 +14,8 @@ from perdure.domain.installation.access import IdempotencyRecord, schedule_sourc
 from perdure.domain.run.audit import Action
 from perdure.domain.schedules.plan import LONGEST_NAME, NAME, MonthlyBudget, Overlap, Times
 from perdure.domain.schedules.status import ScheduleStatus, Triggered
-from perdure.interfaces.audit_trail import AuditTrail
 from perdure.interfaces.gateways import ScheduleGateway
-from perdure.interfaces.rest.auth import Caller, Operator, Reader, Site
+from perdure.interfaces.rest.auth import Caller, Operator, Reader, Site, note_requester
 from perdure.interfaces.rest.idempotent_start import Starts
 from perdure.interfaces.rest.request_limits import BoundedRoute
 from perdure.interfaces.rest.runs import StartKey, require_same
@@ -86,7 +85,7 @@ async def create_schedule(
     options = body.model_dump(mode="json", exclude={"task", "paused", "replace"})
     plan = schedule_plan(await store(submission, site.services.blobs), options)
     created = await _schedules(site).create(plan, paused=body.paused, replace=body.replace)
-    await _note_requester(site, caller, body.name)
+    await note_requester(site, caller, schedule_source(body.name))
     await _audited(
         site, caller, "schedule_changed" if body.replace else "schedule_created", body.name
     )
@@ -137,7 +136,7 @@ async def trigger_schedule(
         found = await _schedules(site).trigger(schedule, request=_request_id(wanted))
         if found.run is None:
             # A run that comes later is the caller's too.
-            await _note_requester(site, caller, schedule)
+            await note_requester(site, caller, schedule_source(schedule))
         await _settle(site, claim, found)
         claimed.done()
     await _audited(site, caller, "schedule_triggered", schedule, run=found.run)
@@ -197,16 +196,10 @@ def _request_id(wanted: IdempotencyRecord) -> str:
     return hashlib.sha256(json.dumps(told).encode()).hexdigest()
 
 
-async def _note_requester(site: ApiSite, caller: Caller, name: str) -> None:
-    source = schedule_source(name)
-    await site.services.access.note_requester(source, caller.token.id, at=site.now())
-
-
 async def _audited(
     site: ApiSite, caller: Caller, action: Action, name: str, *, run: str | None = None
 ) -> None:
-    trail = AuditTrail(site.services.audit, now=site.now)
-    await trail.decided(action, f"schedule {name}", by=caller.name, run=run)
+    await site.trail.decided(action, schedule_source(name), by=caller.name, run=run)
 
 
 def _schedules(site: ApiSite) -> ScheduleGateway:

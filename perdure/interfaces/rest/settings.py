@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from perdure.domain.installation.single_sign_on import SingleSignOn
+from perdure.interfaces.audit_trail import AuditTrail
 from perdure.interfaces.services import Services
 from perdure.submission.types import Surroundings
 
@@ -56,3 +57,8 @@ class ApiSite:
     rules: ApiRules = field(default_factory=ApiRules)
     single_sign_on: SingleSignOn | None = None
     in_use: Callable[[], None] = lambda: None
+
+    @property
+    def trail(self) -> AuditTrail:
+        """Writes down who decided what; one that is kept notes each use of a token once an hour."""
+        return AuditTrail(self.services.audit, now=self.now)

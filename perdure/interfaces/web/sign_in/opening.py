@@ -7,9 +7,7 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from perdure.domain.installation.access import ApiToken
-from perdure.interfaces.audit_trail import AuditTrail
 from perdure.interfaces.rest.connections import address_of
-from perdure.interfaces.rest.settings import ApiSite
 from perdure.interfaces.web.cookies import drop_cookie, given_cookies, set_cookie
 from perdure.interfaces.web.entrance import SIGN_IN
 from perdure.interfaces.web.rendering import rendered
@@ -29,7 +27,7 @@ async def opened(request: Request, token: ApiToken, *, next: str, secure: bool) 
         secure: whether the browser speaks TLS with the page.
     """
     site = site_of(request)
-    await _audit(site).used(token, interface=INTERFACE, address=address_of(request.scope))
+    await site.trail.used(token, interface=INTERFACE, address=address_of(request.scope))
     key = await site.services.access.signing_key()
     await _end_sessions(request, key)
     session = Session.of(token, mark=secrets.token_urlsafe(16), now=site.now())
@@ -48,7 +46,7 @@ async def closed(request: Request) -> Response:
     key = await site.services.access.signing_key()
     for token in await _end_sessions(request, key):
         address = address_of(request.scope)
-        await _audit(site).signed_out(token, interface=INTERFACE, address=address)
+        await site.trail.signed_out(token, interface=INTERFACE, address=address)
     answer = RedirectResponse(SIGN_IN, status_code=SEE_OTHER)
     drop_cookie(answer, "session", key=key)
     return answer
@@ -86,7 +84,7 @@ async def refused(
         next: where the page goes on after a sign-in.
         status: the HTTP status.
     """
-    trail = _audit(site_of(request))
+    trail = site_of(request).trail
     await trail.refused_login(shown, interface=INTERFACE, address=address_of(request.scope))
     return form(request, next=next, detail=detail, cure=cure, status=status)
 
@@ -114,7 +112,3 @@ def own(address: str) -> str:
     # Browsers read a backslash as a slash, and `//host` as an address on another host.
     led = parts.scheme or parts.netloc or not address.startswith("/") or "\\" in address
     return "/" if led or address.startswith("//") else address
-
-
-def _audit(site: ApiSite) -> AuditTrail:
-    return AuditTrail(site.services.audit, now=site.now)
