@@ -249,25 +249,14 @@ class _Installation:
         return diagnose(self._settings, self.connect)
 
     async def collect(self, dry_run: bool) -> Collected:
+        from perdure.composition.maintenance import collected
         from perdure.composition.parts import open_parts
-        from perdure.domain.retention.rules import read_rules
-        from perdure.operations import gc
-        from perdure.operations.clocks import refuse_a_wrong_clock
 
         async with (
             self.connect(start=False, on_progress=lambda _: None) as found,
             open_parts(self._settings) as parts,
         ):
-            await refuse_a_wrong_clock(parts.stores.database, found.gateway)
-            return await gc.collect(
-                parts.stores,
-                found.gateway,
-                parts.workspaces,
-                now=utc_now(),
-                dry_run=dry_run,
-                rules=read_rules(self._settings.retention),
-                journal_days=self._settings.journal_days,
-            )
+            return await collected(parts, found.gateway, dry_run=dry_run)
 
     async def move_blobs(self) -> MovedContent:
         from perdure.composition.parts import open_parts

@@ -19,7 +19,7 @@ from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.stores.open_stores import Stores, stores_of
 from perdure.adapters.telemetry import Telemetry, start_telemetry
 from perdure.adapters.temporal.client import address_of, connect
-from perdure.composition.maintenance import erasing, replayed_by
+from perdure.composition.maintenance import collected, erasing, replayed_by
 from perdure.domain.foundation.errors import ServiceUnavailable
 from perdure.domain.ports import Endpoints
 from perdure.domain.run.spec import Timing
@@ -344,21 +344,9 @@ def collecting_of(parts: "Parts") -> "Callable[[], Awaitable[CollectReport]]":
 
     async def collect() -> "CollectReport":
         from perdure.domain.retention.messages import CollectReport
-        from perdure.domain.retention.rules import read_rules
-        from perdure.operations import gc
-        from perdure.operations.clocks import refuse_a_wrong_clock
 
         gateway = _client_of(parts, _named_endpoints(parts.settings)).gateway
-        await refuse_a_wrong_clock(parts.stores.database, gateway)
-        found = await gc.collect(
-            parts.stores,
-            gateway,
-            parts.workspaces,
-            now=utc_now(),
-            dry_run=False,
-            rules=read_rules(parts.settings.retention),
-            journal_days=parts.settings.journal_days,
-        )
+        found = await collected(parts, gateway, dry_run=False)
         return CollectReport.model_validate(found.model_dump(exclude={"dry_run"}))
 
     return collect

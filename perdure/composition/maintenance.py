@@ -1,15 +1,36 @@
-"""Rare services that load much: erasing runs, and replaying them."""
+"""Rare services that load much: collecting garbage, erasing runs, and replaying them."""
 
 from typing import TYPE_CHECKING
 
 from perdure.adapters.settings.variables import Settings
+from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.stores.open_stores import Stores
 from perdure.adapters.temporal.encryption_keys import encryption_keys
 from perdure.domain.ports import BlobStore
 from perdure.gateway.gateway import Gateway
 
 if TYPE_CHECKING:
-    from perdure.interfaces.services import ErasureService
+    from perdure.composition.parts import Parts
+    from perdure.interfaces.gateways import RunGateway
+    from perdure.interfaces.services import Collected, ErasureService
+
+
+async def collected(parts: "Parts", gateway: "RunGateway", *, dry_run: bool) -> "Collected":
+    """Collect garbage, with the rules of retention in the settings."""
+    from perdure.domain.retention.rules import read_rules
+    from perdure.operations import gc
+    from perdure.operations.clocks import refuse_a_wrong_clock
+
+    await refuse_a_wrong_clock(parts.stores.database, gateway)
+    return await gc.collect(
+        parts.stores,
+        gateway,
+        parts.workspaces,
+        now=utc_now(),
+        dry_run=dry_run,
+        rules=read_rules(parts.settings.retention),
+        journal_days=parts.settings.journal_days,
+    )
 
 
 def erasing(stores: Stores, gateway: Gateway) -> "ErasureService":
