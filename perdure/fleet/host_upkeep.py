@@ -20,9 +20,9 @@ _log = get_logger(__name__)
 
 
 async def release_ended(
-    workspaces: LocalWorkspaces, records: RecordStore, *, now: datetime, kept: timedelta = KEPT
+    workspaces: LocalWorkspaces, records: RecordStore, *, now: datetime
 ) -> list[str]:
-    """Remove folders of runs that ended at least `kept` ago; returns these runs.
+    """Remove folders of runs that ended at least `KEPT` ago; returns these runs.
 
     The files are in the store too, so a run that is retried makes its folder again.
     """
@@ -30,7 +30,7 @@ async def release_ended(
     for run in await workspaces.runs():
         row = await records.run(run)
         # A deleted run has no row.
-        if row is None or (row.ended_at is not None and row.ended_at <= now - kept):
+        if row is None or (row.ended_at is not None and row.ended_at <= now - KEPT):
             await workspaces.release(run=run)
             released.append(run)
     return released

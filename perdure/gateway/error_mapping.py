@@ -123,9 +123,9 @@ def may_return(error: ServiceUnavailable) -> bool:
     return not isinstance(cause, RPCError) or cause.status in _AWAY | _NO_ROOM
 
 
-def unknown_run(run: str, hint: str = "") -> NotFound:
+def unknown_run(run: str) -> NotFound:
     """The error for a run that neither server nor store knows."""
-    return NotFound(f"There is no run {run}.{hint}", cure="`perdure list` lists all runs.")
+    return NotFound(f"There is no run {run}.", cure="`perdure list` lists all runs.")
 
 
 def no_answer(run: str, *, asked: str = "") -> NoReadyWorker:

@@ -22,6 +22,7 @@ from perdure.domain.schedules.plan import Overlap, SchedulePlan
 from perdure.domain.schedules.store import ScheduledStart
 
 SUMMARY_CHARACTERS = 150
+NEXT_STARTS = 5
 OVERLAPS: dict[Overlap, ScheduleOverlapPolicy] = {
     "skip": ScheduleOverlapPolicy.SKIP,
     "buffer_one": ScheduleOverlapPolicy.BUFFER_ONE,
@@ -76,9 +77,9 @@ def temporal_schedule(
     )
 
 
-def next_starts(described: ScheduleDescription, *, count: int = 5) -> tuple[datetime, ...]:
+def next_starts(described: ScheduleDescription) -> tuple[datetime, ...]:
     """The next start times, the nearest first, also for a paused schedule."""
-    return tuple(sorted(described.info.next_action_times)[:count])
+    return tuple(sorted(described.info.next_action_times)[:NEXT_STARTS])
 
 
 def open_runs(described: ScheduleDescription) -> tuple[str, ...]:

@@ -205,13 +205,12 @@ def torn_result(
     )
 
 
-def of_result(result: RunResult, *, goal: str = "", label: str | None = None) -> RunStatus:
+def of_result(result: RunResult, *, goal: str) -> RunStatus:
     """The status of an ended run, from its result alone."""
     base = RunStatus(
         id=result.id,
         kind=result.kind,
         goal=goal,
-        label=label,
         lifecycle=lifecycle(result.outcome),
         phase="ended",
         budget=BudgetStatus(limits=UNLIMITED),

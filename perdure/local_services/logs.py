@@ -79,7 +79,7 @@ def log_end(path: Path) -> int:
         return 0
 
 
-def last_words(path: Path, *, since: int = 0, lines: int = LINES) -> str:
+def last_words(path: Path, *, since: int = 0) -> str:
     """The last lines of a log after an offset, indented, with JSON lines as words."""
     try:
         with path.open("rb") as file:
@@ -88,7 +88,7 @@ def last_words(path: Path, *, since: int = 0, lines: int = LINES) -> str:
     except OSError:
         return ""
     said = [_plain(line) for line in text.splitlines() if line.strip()]
-    return "\n".join(f"    {line}" for line in said[-lines:])
+    return "\n".join(f"    {line}" for line in said[-LINES:])
 
 
 def _plain(line: str) -> str:

@@ -201,11 +201,11 @@ def evaluate_checks(
     return RubricChecks().evaluate(rubric, output, parts)
 
 
-def check_problems(rubric: Rubric, *, root: str = "rubric") -> tuple[Problem, ...]:
+def check_problems(rubric: Rubric) -> tuple[Problem, ...]:
     """The patterns and schemas of a rubric that cannot be used, found before a run starts."""
     found: list[Problem] = []
     for index, dimension in enumerate(rubric.dimensions):
-        path = f"{root}[{index}].evaluator"
+        path = f"rubric[{index}].evaluator"
         match dimension.evaluator:
             case RegexCheck(pattern=pattern):
                 said = _refusal(compile_pattern, pattern)

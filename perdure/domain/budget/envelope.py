@@ -326,8 +326,8 @@ def settle(budget: Budget, key: str, account: AttemptTotals, *, calls: int | Non
     return release(budget, key).model_copy(update={"spent": settled})
 
 
-def count(budget: Budget, *, tool_calls: int = 0, iterations: int = 0, workers: int = 0) -> Budget:
-    """Count what is never reserved: tool calls, iterations, workers."""
+def count(budget: Budget, *, tool_calls: int = 0, iterations: int = 0) -> Budget:
+    """Count what is never reserved: tool calls and iterations."""
     spent = budget.spent
     return budget.model_copy(
         update={
@@ -335,7 +335,6 @@ def count(budget: Budget, *, tool_calls: int = 0, iterations: int = 0, workers: 
                 update={
                     "tool_calls": spent.tool_calls + tool_calls,
                     "iterations": spent.iterations + iterations,
-                    "workers": spent.workers + workers,
                 }
             )
         }

@@ -264,14 +264,12 @@ def needs_of(rubric: Rubric) -> WorkerRequirements:
     )
 
 
-def unknown_checks(
-    rubric: Rubric, known: Collection[str], *, root: str = "rubric"
-) -> tuple[Problem, ...]:
+def unknown_checks(rubric: Rubric, known: Collection[str]) -> tuple[Problem, ...]:
     """Checks that are neither built in nor among the names that plugins bring."""
     names = (*PURE_KINDS, *VERIFIED_KINDS, *sorted(known))
     return tuple(
         Problem(
-            path=f"{root}[{index}].evaluator.check",
+            path=f"rubric[{index}].evaluator.check",
             found=shown(item.evaluator.check),
             allowed="one of " + ", ".join(names) + ", or a check of a plugin (--plugin FILE)",
             nearest=nearest_name(item.evaluator.check, names),

@@ -42,7 +42,6 @@ class Point(FrozenModel):
 
     iteration: int
     score: Score | None = None
-    dimensions: dict[str, float] = {}
 
 
 class Trajectory(FrozenModel):
@@ -64,23 +63,16 @@ class Trajectory(FrozenModel):
     falls: int = 0
     recent: tuple[Point, ...] = ()
 
-    def after(
-        self,
-        score: float | None,
-        *,
-        has_output: bool = True,
-        dimensions: dict[str, float] | None = None,
-    ) -> "Trajectory":
+    def after(self, score: float | None, *, has_output: bool = True) -> "Trajectory":
         """The trajectory with one more iteration.
 
         Args:
             score: its overall score; None, or a value that is no score, counts as unscored.
             has_output: whether there is anything that could be returned; without it no score.
-            dimensions: scores by dimension, for display.
         """
         current = _known(score) if has_output else None
         iteration = self.completed + 1
-        point = Point(iteration=iteration, score=current, dimensions=dimensions or {})
+        point = Point(iteration=iteration, score=current)
         best_score = self.best.score if self.best else None
         is_scored = current is not None
         return Trajectory(

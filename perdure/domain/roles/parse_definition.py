@@ -104,31 +104,31 @@ def content_version(fields: Fields) -> str:
     return f"sha256:{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
-def read_definition(fields: JsonValue, *, root: str = "") -> LoopDefinition | tuple[Problem, ...]:
+def read_definition(fields: JsonValue) -> LoopDefinition | tuple[Problem, ...]:
     """The definition as its author wrote it, or every problem with it, each with its path.
 
     Where a whole value is a placeholder, its default stands in: limits can be parameters too.
     """
     if not isinstance(fields, dict):
-        return (Problem(path=root or "input", found=_kind(fields), allowed="a block of fields"),)
+        return (Problem(path="input", found=_kind(fields), allowed="a block of fields"),)
     parameters, wrong = _parameters(fields)
     names = tuple(parameter.name for parameter in parameters)
     body: Fields = {name: value for name, value in fields.items() if name != "parameters"}
     # A parameter that cannot be read would make each of its placeholders unknown.
-    found = [] if wrong else [*unknown_placeholders(body, names, root=root)]
+    found = [] if wrong else [*unknown_placeholders(body, names)]
     defaults = {one.name: text_of(one.default) for one in parameters if one.default is not None}
-    read = read_filled({**fields, **_standing_in(body, defaults)}, root=root)
+    read = read_filled({**fields, **_standing_in(body, defaults)})
     if isinstance(read, LoopDefinition):
         return _once(found) or read
     return _once([*read, *found])
 
 
-def read_filled(fields: Fields, *, root: str = "") -> LoopDefinition | tuple[Problem, ...]:
+def read_filled(fields: Fields) -> LoopDefinition | tuple[Problem, ...]:
     """A definition whose parameters are put in: braces in its texts are data by now."""
     try:
         return LoopDefinition.model_validate(fields)
     except ValidationError as error:
-        return _once([*_translated(error, fields, root)])
+        return _once([*_translated(error, fields)])
 
 
 def owned_problems(fields: JsonValue) -> tuple[Problem, ...]:
@@ -171,11 +171,11 @@ def _stood_in(value: JsonValue, defaults: Mapping[str, str]) -> JsonValue:
             return value
 
 
-def _translated(error: ValidationError, fields: Fields, root: str) -> tuple[Problem, ...]:
+def _translated(error: ValidationError, fields: Fields) -> tuple[Problem, ...]:
     has_roles = bool(fields.get("roles"))
     return tuple(
-        _with_names(_in_words(problem), root)
-        for problem in problems_of(error, fields, root=root)
+        _with_names(_in_words(problem))
+        for problem in problems_of(error, fields)
         # A list whose items are all wrong is not empty.
         if not (has_roles and problem.allowed == _NONE_LEFT)
     )
@@ -187,11 +187,11 @@ def _in_words(problem: Problem) -> Problem:
     return problem.model_copy(update={"allowed": allowed})
 
 
-def _with_names(problem: Problem, root: str) -> Problem:
+def _with_names(problem: Problem) -> Problem:
     """The problem of an unknown field, with the fields that its block has."""
     if not problem.found.startswith("the field "):
         return problem
-    inside = problem.path.removeprefix(root).lstrip(".").rpartition(".")[0]
+    inside = problem.path.rpartition(".")[0]
     names = _names_at(inside)
     near = nearest_name(problem.path.rpartition(".")[2], names)
     allowed = "one of " + ", ".join(names)

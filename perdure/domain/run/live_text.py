@@ -122,8 +122,9 @@ class _Position:
 
     __slots__ = ("ended", "mark", "offset", "row")
 
-    def __init__(self, mark: str, offset: int, *, ended: bool, row: LiveCall | None = None) -> None:
-        self.mark, self.offset, self.ended, self.row = mark, offset, ended, row
+    def __init__(self, mark: str, offset: int, *, ended: bool) -> None:
+        self.mark, self.offset, self.ended = mark, offset, ended
+        self.row: LiveCall | None = None
 
 
 class LiveReading:

@@ -4,7 +4,7 @@ Anybody may send anything: nothing, a text, three values, bytes under a foreign 
 read is refused by a sentence that names the field and shows a message that would have been taken.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn, TypeVar
 
@@ -131,9 +131,9 @@ def read_form(verb: str, form: type[AnyModel], given: Sequence[object]) -> AnyMo
         return _misread(verb, "it is nested too deeply")
 
 
-def unknown_verb(name: str, verbs: Iterable[str] = (*MESSAGES, *SHORT_ANSWERS)) -> str:
+def unknown_verb(name: str) -> str:
     """What to say to a signal of a name that no run knows."""
-    known = sorted(verbs)
+    known = sorted((*MESSAGES, *SHORT_ANSWERS))
     near = nearest_name(name, known)
     hint = f" (did you mean `{near}`?)" if near else ""
     return f"there is no such signal{hint}; there are {', '.join(known)}"

@@ -184,11 +184,11 @@ class CheckCallReport(ActivityMessage):
     left_out: int = 0
 
 
-def excerpt(text: str, *, reference: str, limit: int = EXCERPT_CHARACTERS) -> str:
+def excerpt(text: str, *, reference: str) -> str:
     """The first and last part of a long text, saying what was left out and how to read on."""
-    if len(text) <= limit:
+    if len(text) <= EXCERPT_CHARACTERS:
         return text
-    head, tail = text[: limit * 3 // 4], text[-(limit // 4) :]
+    head, tail = text[: EXCERPT_CHARACTERS * 3 // 4], text[-(EXCERPT_CHARACTERS // 4) :]
     left_out = len(text) - len(head) - len(tail)
     return (
         f"{head}\n[… {left_out} of {len(text)} characters left out; "
