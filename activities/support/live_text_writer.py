@@ -37,7 +37,6 @@ class LiveText:
         self.ended_at: float | None = None
 
     def add(self, delta: str) -> None:
-        """Take a text delta."""
         self._end.add(delta)
 
     @property

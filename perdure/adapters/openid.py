@@ -89,7 +89,6 @@ class OpenIdProvider:
 
     @property
     def issuer(self) -> str:
-        """The issuer address."""
         return self._issuer
 
     async def address(self, attempt: Attempt) -> str:

@@ -122,7 +122,6 @@ class _Client:
 
     @cached_property
     def services(self) -> Services:
-        """All services, for interfaces."""
         stores = self._stores
         return Services(
             gateway=self.gateway,
@@ -173,7 +172,6 @@ class _Client:
 
     @cached_property
     def gateway(self) -> Gateway:
-        """The gateway to runs."""
         stores, facts, settings = self._stores, self._facts(), self._settings
         return Gateway(
             connect=self._connect,

@@ -41,12 +41,10 @@ class LateOpening:
 
     @activity.defn
     async def open_task(self, step: OpenTaskRequest) -> OpenTaskReport:
-        """Open a run."""
         return await (await self._steps()).opening.open_task(step)
 
     @activity.defn
     async def read_run_output(self, step: ReadOutputRequest) -> str:
-        """Read an output whole."""
         return await (await self._steps()).reading.read_run_output(step)
 
     @translated

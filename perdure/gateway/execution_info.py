@@ -45,7 +45,6 @@ class ExecutionInfo:
 
     @property
     def open(self) -> bool:
-        """Whether the execution is still open."""
         return self.ending is None
 
     def text(self, name: str) -> str | None:

@@ -40,7 +40,6 @@ class RunProblem:
 
     @property
     def text(self) -> str:
-        """What was found, and what to do."""
         return f"{self.found} {self.cure}".strip()
 
 

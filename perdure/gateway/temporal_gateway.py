@@ -110,7 +110,6 @@ class TemporalGateway:
         return await self.ask(lambda client: polled(client, queue, now=datetime.now(UTC)))
 
     async def backlog(self, queue: str, *, workflows: bool = False) -> Backlog:
-        """The backlog and the pollers of a queue."""
         now = datetime.now(UTC)
         return await self.ask(lambda client: backlog(client, queue, workflows=workflows, now=now))
 

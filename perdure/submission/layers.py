@@ -120,7 +120,6 @@ def source_of(layers: Sequence[Layer], path: str) -> str | None:
 
 
 def has(value: JsonValue, steps: Sequence[Step]) -> bool:
-    """Whether there is a value at these steps."""
     return any(True for _ in values_at(value, steps))
 
 

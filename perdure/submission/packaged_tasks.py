@@ -13,7 +13,6 @@ _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 
 
 def definition_names(folder: Path) -> tuple[str, ...]:
-    """The names of the built-in tasks in a folder."""
     return tuple(sorted(path.stem for path in folder.glob(f"*{SUFFIX}")))
 
 

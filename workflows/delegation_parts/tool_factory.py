@@ -53,7 +53,6 @@ class ToolFactory:
         self.run.state.toolbox = toolbox
 
     def want_tools(self, worker: str, drafts: Sequence[str]) -> None:
-        """Queue the drafts of a worker."""
         asked = [WantedTool(worker=worker, draft=draft) for draft in drafts]
         self.run.state.wanted = [*self.run.state.wanted, *asked]
 

@@ -121,7 +121,6 @@ class Control:
         self.run.panel_is_stale = True
 
     def costs(self) -> SpendReport:
-        """Spend so far."""
         return spend_report(self.run.state, wall_time=self.run.wall_time)
 
     def events(self, given: Sequence[object]) -> list[Event]:

@@ -45,7 +45,6 @@ class RefineRun(Run[RefineSpec, RefineState]):
 
     @property
     def iteration(self) -> int:
-        """The iteration in progress, from 1."""
         return self.state.iteration
 
     @property

@@ -41,7 +41,6 @@ class NestedLoops:
         self.stages = stages
 
     async def run_stage(self) -> None:
-        """Run the next stage."""
         if self.run.role.loop is None:
             await self.stages.run_stage()
         else:

@@ -50,7 +50,6 @@ class RoleRun(Run[RolesSpec, RoleState]):
 
     @property
     def iteration(self) -> int:
-        """The iteration in progress, from 1."""
         return self.state.iteration
 
     @property

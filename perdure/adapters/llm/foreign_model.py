@@ -23,7 +23,6 @@ class ForeignModel:
     client: ModelClient
 
     async def card(self, model: str) -> ModelProfile:
-        """Facts about the model."""
         with self._failures():
             made = self.client.card(model)
         return await self._held(made, ModelProfile)

@@ -39,7 +39,6 @@ class LazyModel:
     made: "OpenAIModel | MessagesModel | None" = field(default=None)
 
     async def card(self, model: str) -> ModelProfile:
-        """Facts about the model."""
         return self.cards(model)
 
     async def count(self, request: ModelRequest) -> int | None:

@@ -53,7 +53,6 @@ class CleanModel:
     client: ModelClient
 
     async def card(self, model: str) -> ModelProfile:
-        """Facts about the model."""
         with _without_secrets():
             return await self.client.card(model)
 
@@ -69,7 +68,6 @@ class CleanModel:
         on_text: Callable[[str], None],
         on_answer: Callable[[UsageSoFar], None] = unheard,
     ) -> ModelReply:
-        """Call the model, streaming."""
         with _without_secrets():
             return await self.client.call(request, on_text=on_text, on_answer=on_answer)
 
@@ -228,7 +226,6 @@ class ModelCatalog:
         on_text: Callable[[str], None],
         on_answer: Callable[[UsageSoFar], None] = unheard,
     ) -> ModelReply:
-        """Call the model, streaming; raises `ModelError`."""
         client = self._resolved(request.model)
         return await client.call(request, on_text=on_text, on_answer=on_answer)
 

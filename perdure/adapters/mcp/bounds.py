@@ -92,7 +92,6 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
         self._inner = inner
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Send one request."""
         request.headers["accept-encoding"] = "identity"
         answer = await self._inner.handle_async_request(request)
         media = answer.headers.get("content-type", "").lower()
@@ -103,7 +102,6 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
         return answer
 
     async def aclose(self) -> None:
-        """Close the other transport."""
         await self._inner.aclose()
 
 

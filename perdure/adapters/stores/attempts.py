@@ -74,7 +74,6 @@ class Row:
 
     @classmethod
     def of(cls, found: RowMapping) -> Self:
-        """The row that a query found."""
         return cls(
             key=found["key"],
             attempt=found["attempt"],

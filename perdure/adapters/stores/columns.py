@@ -40,12 +40,10 @@ class UtcTime(TypeDecorator[datetime]):
 
 
 def key(name: str, kind: type[Text | Integer] = Text) -> SchemaItem:
-    """A column of the primary key."""
     return Column(name, kind, primary_key=True)
 
 
 def texts(*names: str) -> list[SchemaItem]:
-    """Columns of plain text."""
     return [Column(name, Text) for name in names]
 
 
@@ -55,5 +53,4 @@ def contents(table: str, *names: str) -> list[SchemaItem]:
 
 
 def times(*names: str) -> list[SchemaItem]:
-    """Columns of aware times."""
     return [Column(name, UtcTime) for name in names]

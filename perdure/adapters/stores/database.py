@@ -127,13 +127,11 @@ class Database:
                 yield connection
 
     async def rows(self, query: Executable) -> Sequence[RowMapping]:
-        """All rows of one query."""
         # Fetched whole: the connection goes back to the pool when the block ends.
         async with self.read() as connection:
             return (await connection.execute(query)).mappings().all()
 
     async def row(self, query: Executable) -> RowMapping | None:
-        """The first row of one query."""
         async with self.read() as connection:
             return (await connection.execute(query)).mappings().first()
 

@@ -67,7 +67,6 @@ class Vault:
         return self._locks[0].address(data)
 
     def seal(self, address: str, data: bytes) -> bytes:
-        """The bytes to store for this content."""
         if not self._locks:
             return data
         nonce = os.urandom(NONCE_BYTES)
@@ -209,7 +208,6 @@ class Cells:
         return tuple(key.id for key in self._keys)
 
     def seal(self, column: str, text: str) -> str:
-        """Encrypt a text for storage."""
         if not self._keys:
             if text.startswith(MARK):
                 raise InvalidInput(

@@ -65,7 +65,6 @@ class ObjectShelf:
 
     @property
     def url(self) -> str:
-        """Where the objects are."""
         return self._objects.place.url
 
     async def write(self, address: str, stored: bytes) -> None:

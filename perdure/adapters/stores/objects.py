@@ -87,7 +87,6 @@ class Objects:
                 return
 
     async def get(self, key: str) -> bytes | None:
-        """The bytes of an object, or None."""
         async with self._asked("be read"):
             try:
                 found = await obstore.get_async(self._store, key)

@@ -145,14 +145,12 @@ class OneHopCursor:
         return self
 
     async def executemany(self, sql: str, parameters: Iterable[Parameters]) -> Self:
-        """Execute one statement for each of the parameters."""
         await self.close()
         self.description = None
         self.rowcount = await self._connection.run_many(sql, parameters)
         return self
 
     async def fetchall(self) -> list[Row]:
-        """The remaining rows."""
         return await self._fetch(None)
 
     async def fetchmany(self, size: int | None = None) -> list[Row]:
@@ -160,7 +158,6 @@ class OneHopCursor:
         return await self._fetch(size or self.arraysize)
 
     async def fetchone(self) -> Row | None:
-        """The next row."""
         return next(iter(await self._fetch(1)), None)
 
     async def close(self) -> None:

@@ -42,11 +42,9 @@ class CleanSpans(SpanProcessor):
         self._target.on_end(cleaned(span))
 
     def shutdown(self) -> None:
-        """Pass on."""
         self._target.shutdown()
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
-        """Pass on."""
         return self._target.force_flush(timeout_millis)
 
 
@@ -104,7 +102,6 @@ class WorkSampler(Sampler):
         links: Sequence[Link] | None = None,
         trace_state: TraceState | None = None,
     ) -> SamplingResult:
-        """Whether a span is recorded."""
         if name.startswith(LOOKS) or name in PROBES:
             return SamplingResult(Decision.DROP)
         return self._otherwise.should_sample(
@@ -142,12 +139,10 @@ class SpanSlot(SpanProcessor):
     provider: ReplaySafeTracerProvider | None = None
 
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
-        """Pass on."""
         if self.target is not None:
             self.target.on_start(span, parent_context)
 
     def on_end(self, span: ReadableSpan) -> None:
-        """Pass on."""
         if self.target is not None:
             self.target.on_end(span)
 
@@ -158,7 +153,6 @@ class SpanSlot(SpanProcessor):
             target.shutdown()
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
-        """Pass on."""
         return self.target is None or self.target.force_flush(timeout_millis)
 
 

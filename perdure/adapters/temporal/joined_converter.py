@@ -80,7 +80,6 @@ def joined(
 
 
 def is_joined(converter: DataConverter) -> bool:
-    """Whether a converter was made by `joined`."""
     return issubclass(converter.payload_converter_class, Beside)
 
 

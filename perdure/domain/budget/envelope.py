@@ -90,7 +90,6 @@ class BudgetLimits(FrozenModel):
         return Decimal(str(value)) if isinstance(value, float) else value
 
     def limit(self, dimension: Dimension) -> Decimal | None:
-        """The limit of a dimension, or None when it is unlimited."""
         raw = self.cost_usd if dimension == "cost" else getattr(self, dimension)
         if dimension == "iterations":
             # Never unlimited: some bound must end a loop whose other limits are all off.

@@ -45,11 +45,9 @@ class Diagnoses(FrozenModel):
     delegations_since: int = DELEGATIONS_AFTER
 
     def after_diagnosis(self) -> "Diagnoses":
-        """With one more diagnosis."""
         return Diagnoses(count=self.count + 1, in_a_row=self.in_a_row + 1, delegations_since=0)
 
     def after_delegation(self) -> "Diagnoses":
-        """With one more delegation that ran."""
         since = self.delegations_since + 1
         rested = self.in_a_row < IN_A_ROW or since >= DELEGATIONS_AFTER
         return Diagnoses(
@@ -126,7 +124,6 @@ class ManagerProgress(FrozenModel):
     usable: bool = False
 
     def begun(self) -> "ManagerProgress":
-        """The progress with one more iteration begun."""
         return self.model_copy(update={"iteration": self.iteration + 1})
 
     def decided(self, decision: DecisionName | None, *, reason: str = "") -> "ManagerProgress":

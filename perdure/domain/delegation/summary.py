@@ -107,7 +107,6 @@ def finding_of(result: WorkerResult, *, error: str, confidence: float | None) ->
 
 
 def usable(result: WorkerResult) -> bool:
-    """Whether there is something in it."""
     return is_usable(result.result) or is_usable(list(result.findings)) or bool(result.artifacts)
 
 

@@ -162,7 +162,6 @@ class PluginCheck(FrozenModel):
 
     @property
     def parameters(self) -> dict[str, JsonValue]:
-        """The values passed to the check."""
         return dict(self.__pydantic_extra__)
 
 

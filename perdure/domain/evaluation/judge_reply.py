@@ -150,7 +150,6 @@ class Judgement:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """All new findings."""
         return tuple(finding for score in self.scores for finding in score.findings)
 
 

@@ -207,7 +207,6 @@ class Rubric(RootModel[tuple[Dimension, ...]]):
         return (*numbers, *(part for part in bound if isinstance(part, str)))
 
     def of_part(self, part: Part) -> Iterator[Dimension]:
-        """The dimensions bound to one part."""
         return (item for item in self.root if item.part == part)
 
     def example_of(self, part: Part) -> WorkedExample | None:
@@ -249,7 +248,6 @@ class WorkerRequirements(FrozenModel):
 
 
 def needs_of(rubric: Rubric) -> WorkerRequirements:
-    """What the dimensions of a rubric need."""
     return WorkerRequirements(
         programs={
             item.name: item.verified_check

@@ -54,7 +54,6 @@ class ExperimentInput(WorkflowInput):
 
     @property
     def belongs_to(self) -> str:
-        """The id of the experiment."""
         return self.id
 
 

@@ -30,7 +30,6 @@ class ExperimentStatus(FrozenModel):
 
     @property
     def open(self) -> bool:
-        """Whether it goes on."""
         return self.state != "ended"
 
     @property

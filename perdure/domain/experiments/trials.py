@@ -95,7 +95,6 @@ class Trial(FrozenModel):
 
     @property
     def model_calls(self) -> int:
-        """The model calls of all its runs."""
         return sum(one.model_calls for one in self.tries)
 
     @property

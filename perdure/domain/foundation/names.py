@@ -162,7 +162,6 @@ def mining_schedule_id(installation: str) -> str:
 
 
 def collection_schedule_id(installation: str) -> str:
-    """The schedule of garbage collection."""
     return f"perdure-{installation}-gc"
 
 

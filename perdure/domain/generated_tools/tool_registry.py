@@ -64,11 +64,9 @@ class Toolbox(FrozenModel):
         return self._with(metrics=self.metrics.attempted())
 
     def failed(self, stage: Stage) -> Self:
-        """A stage was not passed."""
         return self._with(metrics=self.metrics.failed(stage))
 
     def repairing(self) -> Self:
-        """A repair is asked for."""
         return self._with(metrics=self.metrics.repairing())
 
     def offered(self, name: str, tool: PinnedTool, *, cached: bool, repaired: bool) -> Self:

@@ -61,7 +61,6 @@ class CallSettings(FrozenModel):
 
     @property
     def thinks(self) -> bool:
-        """Whether thinking is asked for."""
         return self.thinking not in (None, "off")
 
     @property

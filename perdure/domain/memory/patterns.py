@@ -223,7 +223,6 @@ def worth_telling(pattern: Pattern, episodes: Iterable[Episode]) -> Sequence[Epi
 
 
 def categories_of(pattern: Pattern) -> tuple[str, ...]:
-    """The categories of tasks that a pattern is about."""
     return pattern.subject if pattern.sort == "pair" else pattern.subject[:1]
 
 

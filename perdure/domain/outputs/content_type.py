@@ -88,7 +88,6 @@ def line_kind(line: str, content: ContentKind) -> LineKind:
 
 
 def is_heading(line: str) -> bool:
-    """Whether a line of prose is a heading."""
     return bool(_HEADING.match(line))
 
 

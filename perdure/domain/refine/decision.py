@@ -36,7 +36,6 @@ class Decision:
 
     @property
     def ends(self) -> bool:
-        """Whether the run is over."""
         return self.outcome is not None
 
 

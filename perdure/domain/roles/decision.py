@@ -83,7 +83,6 @@ class RoleDecision:
 
     @property
     def ends(self) -> bool:
-        """Whether the run is over."""
         return self.outcome is not None
 
 

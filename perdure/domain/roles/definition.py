@@ -118,7 +118,6 @@ class Parameter(FrozenModel):
         return tuple(text_of(one) for one in self.choices)
 
     def allows(self, value: JsonValue) -> bool:
-        """Whether it can have a value."""
         return not self.choices or text_of(value) in self.chosen_from
 
 

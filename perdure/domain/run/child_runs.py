@@ -79,7 +79,6 @@ class ChildStatus(FrozenModel):
 
     @property
     def open(self) -> bool:
-        """Whether it still runs."""
         return self.state == "running"
 
 

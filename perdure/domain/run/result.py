@@ -111,12 +111,10 @@ class ToolMetrics(FrozenModel):
         return self.model_copy(update={"attempts": self.attempts + 1})
 
     def failed(self, stage: str) -> "ToolMetrics":
-        """Count a failed stage."""
         failures = {**self.failures, stage: self.failures.get(stage, 0) + 1}
         return self.model_copy(update={"failures": failures})
 
     def repairing(self) -> "ToolMetrics":
-        """Count a repair."""
         return self.model_copy(update={"repairs_tried": self.repairs_tried + 1})
 
     def succeeded(self, *, cached: bool, repaired: bool) -> "ToolMetrics":

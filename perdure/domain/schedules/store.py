@@ -20,7 +20,6 @@ class StoredSchedule(FrozenModel):
 
     @property
     def name(self) -> str:
-        """Its name."""
         return self.plan.name
 
 

@@ -33,7 +33,6 @@ _BY_NAME: dict[AccessLevel, frozenset[str]] = {
 
 
 def offers(level: AccessLevel, fact: ToolDefinition) -> bool:
-    """Whether `level` may offer this tool at all."""
     if fact.name.startswith(MEMORY) and level != "full":
         return False
     return fact.access in _CLASSES[level] or fact.name in _BY_NAME[level]

@@ -88,7 +88,6 @@ class Session(Signed):
         return token
 
     async def end(self, access: AccessStore, *, now: datetime) -> None:
-        """End the session everywhere."""
         await access.end_session(self.mark, until=self.until, now=now)
 
     def form_key(self, key: bytes) -> str:

@@ -79,7 +79,6 @@ class OpenAIModel:
         self._client: AsyncOpenAI | None = None
 
     async def card(self, model: str) -> ModelProfile:
-        """Facts about the model."""
         return self._cards(model)
 
     async def count(self, request: ModelRequest) -> int | None:

@@ -42,7 +42,6 @@ class Side(NamedTuple):
 
     @property
     def address(self) -> str:
-        """The address of its page."""
         more = ("iterations", str(self.iteration)) if self.iteration else ()
         return run_path(self.run, *more)
 

@@ -38,7 +38,6 @@ class ExperimentForm(FrozenModel):
 
     @classmethod
     def read(cls, fields: Mapping[str, str]) -> "ExperimentForm":
-        """Read the form from the request."""
         known = cls.model_fields.keys() & fields.keys()
         return cls(**{name: fields[name].strip() for name in known})
 

@@ -173,7 +173,6 @@ class Watches:
 
     @property
     def watched(self) -> tuple[Watch, ...]:
-        """All watches that are in progress."""
         return tuple(watch for watch, _ in self._watches.values())
 
     @asynccontextmanager

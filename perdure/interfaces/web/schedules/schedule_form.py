@@ -37,7 +37,6 @@ class ScheduleForm(FrozenModel):
 
     @classmethod
     def read(cls, fields: Mapping[str, str]) -> "ScheduleForm":
-        """Read the form from the request."""
         known = cls.model_fields.keys() & fields.keys()
         return cls(**{name: fields[name].strip() for name in known})
 

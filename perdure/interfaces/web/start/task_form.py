@@ -67,7 +67,6 @@ class TaskForm(FrozenModel):
 
     @classmethod
     def read(cls, fields: Mapping[str, str]) -> "TaskForm":
-        """Read the form from the request."""
         known = cls.model_fields.keys() & fields.keys() - PARTS
         parameters = {
             name.removeprefix(PARAMETER): text.strip()
@@ -96,7 +95,6 @@ class TaskForm(FrozenModel):
 
     @property
     def input_names(self) -> tuple[str, ...]:
-        """The names of all its inputs."""
         return (*self.inputs, *self.kept, *self.contents)
 
     @classmethod
