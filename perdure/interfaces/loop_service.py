@@ -17,6 +17,8 @@ from perdure.domain.ports import BlobStore, RecordStore
 from perdure.domain.roles.definition_library import DefinitionStore, StoredDefinition
 from perdure.domain.run.loop_api import (
     ALL,
+    ListedRun,
+    ListedRuns,
     LoopAction,
     LoopAsk,
     LoopControlled,
@@ -45,6 +47,7 @@ OWN_LOOKED_AT = 200
 MOST_STARTED = 2_000
 NO_FLAGS = Flags()
 Limit = TypeVar("Limit", int, Decimal)
+Row = TypeVar("Row", bound=LoopRow)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,14 +149,25 @@ class LoopService:
 
     async def rows(self, status: str | None = None) -> LoopRows:
         """The newest runs of loops."""
+        rows, note = await self._newest(LoopRow, status, kind="roles")
+        return LoopRows(loops=rows, note=note)
+
+    async def runs(self, status: str | None = None) -> ListedRuns:
+        """The newest runs of every kind."""
+        rows, note = await self._newest(ListedRun, status, kind=None)
+        return ListedRuns(runs=rows, note=note)
+
+    async def _newest(
+        self, row: type[Row], status: str | None, *, kind: str | None
+    ) -> tuple[tuple[Row, ...], str]:
         wanted = RunFilter.model_validate(
-            {"kind": "roles", "status": status_of(status), "limit": ROWS}
+            {"kind": kind, "status": status_of(status), "limit": ROWS}
         )
         page = await self.gateway.list(wanted)
-        fields = set(LoopRow.model_fields)
-        rows = tuple(LoopRow.model_validate(run.model_dump(include=fields)) for run in page.runs)
+        fields = set(row.model_fields)
+        rows = tuple(row.model_validate(run.model_dump(include=fields)) for run in page.runs)
         more = f"There are more than {ROWS}." if page.cursor else ""
-        return LoopRows(loops=rows, note=" ".join(part for part in (page.note, more) if part))
+        return rows, " ".join(part for part in (page.note, more) if part)
 
     async def status(self, run: str) -> RunStatus:
         return await self.gateway.status(await self.gateway.resolve(run))

@@ -66,6 +66,19 @@ class LoopRows(FrozenModel):
     note: str = ""
 
 
+class ListedRun(LoopRow):
+    """One run of any kind in a list."""
+
+    kind: str
+
+
+class ListedRuns(FrozenModel):
+    """Runs of every kind, the newest first; `note` says what may be missing."""
+
+    runs: tuple[ListedRun, ...] = ()
+    note: str = ""
+
+
 class LoopStarted(FrozenModel):
     """A run that was started, and what to know of how it was told."""
 
@@ -130,27 +143,29 @@ class LoopControl(Protocol):
         ...
 
 
-def parameters_of(given: JsonValue) -> dict[str, JsonValue]:
-    """Parameters as an object, or as the text of one.
+def parameters_of(given: JsonValue, *, of: str = "parameters") -> dict[str, JsonValue]:
+    """Parameters as an object, or as the text of one; `of` names the argument in errors.
 
     Raises:
         InvalidInput: it is neither.
     """
     value = given
+    example = '{"topic": "rust"}' if of == "parameters" else '{"budget": {"cost_usd": 0.5}}'
+    cure = f"Give an object, such as {example}."
     if isinstance(given, str):
         try:
             value = read_json(given) if given.strip() else {}
         except ValueError as error:
             raise InvalidInput(
-                f"parameters: found {given[:80]!r}, which is no JSON ({error}).",
-                cure='Give an object, such as {"topic": "rust"}.',
+                f"{of}: found {given[:80]!r}, which is no JSON ({error}).",
+                cure=cure,
             ) from None
     if value is None:
         return {}
     if not isinstance(value, dict):
         raise InvalidInput(
-            f"parameters: found {json.dumps(value)[:80]}.",
-            cure='Give an object, such as {"topic": "rust"}.',
+            f"{of}: found {json.dumps(value)[:80]}.",
+            cure=cure,
         )
     return value
 

@@ -14,14 +14,23 @@ from pydantic import JsonValue
 from perdure.domain.foundation.errors import NotAllowed, PerdureError
 from perdure.domain.installation.access import ApiToken, IdempotencyRecord, Scope
 from perdure.domain.run.gates import Gate
-from perdure.domain.run.loop_api import ALL, LoopAsk, LoopControlled, LoopRows, LoopStarted
+from perdure.domain.run.loop_api import (
+    ALL,
+    ListedRuns,
+    LoopAsk,
+    LoopControlled,
+    LoopRows,
+    LoopStarted,
+)
 from perdure.domain.run.result import RunResult
 from perdure.domain.run.status import RunStatus
 from perdure.gateway.error_mapping import unknown_run
 from perdure.gateway.types import OpenGates
 from perdure.interfaces.loop_service import LoopService, named_well
+from perdure.interfaces.mcp.text_parts import TextPart, part_of, shortened
 from perdure.interfaces.mcp.tool_hints import over_mcp
 from perdure.interfaces.places import hider
+from perdure.interfaces.run_references import require_reference
 from perdure.interfaces.services import Services
 from perdure.interfaces.tokens import (
     caller_of,
@@ -99,9 +108,19 @@ class Desk:
             )
 
     async def result(self, run: str) -> RunResult:
-        """The result of an ended run without its records; raises `NotAllowed` while it is open."""
-        found = await self.services.gateway.result(await self._ours(run), wait=False)
-        return found.model_copy(update={"iterations": ()})
+        """The result of an ended run, short; raises `NotAllowed` while it is open."""
+        return shortened(await self.services.gateway.result(await self._ours(run), wait=False))
+
+    async def text(self, run: str, ref: str, *, offset: int) -> TextPart:
+        """A part of a text that a run names by reference.
+
+        Raises:
+            NotFound: there is no such run, or it does not name this reference.
+            InvalidInput: it is no text, or ends before the offset.
+        """
+        resolved = await self._ours(run)
+        await require_reference(self.services, resolved, ref)
+        return part_of(await self.services.blobs.get(ref), ref=ref, offset=offset)
 
     async def may_answer(self, run: str, gate: Gate) -> bool:
         """Whether the person at the caller's client may answer.
@@ -120,6 +139,12 @@ class Desk:
         found = await self.loops.rows(status)
         ours = tuple([row for row in found.loops if await self._is_ours(row.id)])
         return found.model_copy(update={"loops": ours})
+
+    async def runs(self, status: str | None) -> ListedRuns:
+        """The newest runs of every kind within reach."""
+        found = await self.loops.runs(status)
+        ours = tuple([row for row in found.runs if await self._is_ours(row.id)])
+        return found.model_copy(update={"runs": ours})
 
     async def gates(self) -> OpenGates:
         """The open questions of runs within reach."""

@@ -22,12 +22,13 @@ from perdure.domain.foundation.errors import InvalidInput, PerdureError
 from perdure.domain.foundation.names import LoopKind
 from perdure.domain.installation.access import Scope
 from perdure.domain.run.gates import Gate
-from perdure.domain.run.loop_api import LoopStarted, parameters_of
+from perdure.domain.run.loop_api import ListedRuns, LoopStarted, parameters_of
 from perdure.domain.run.messages import Answer
 from perdure.domain.run.result import RunResult
 from perdure.domain.run.status import RunStatus
 from perdure.interfaces.definitions import DEFINITIONS, definitions
 from perdure.interfaces.mcp.handler import Desk, McpSite
+from perdure.interfaces.mcp.text_parts import TextPart
 from perdure.interfaces.run_tree import gate_in_full
 from perdure.submission.packaged_tasks import definition_file
 from perdure.submission.task_file import read_file
@@ -110,17 +111,28 @@ LOOKS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 STARTS = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=False)
 ASKS = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True)
 POLL_S = 0.5
+# Shorter than the minute after which common clients give a call up.
+WAIT_S = 45
 LONGEST_S = 600
+# Clients that ask for progress start their clock anew with each word of it.
+PROGRESS_S = 5
 
 Settings = Annotated[
     JsonValue,
     Field(
-        description="More fields as in a task file, such as budget, rubric, context or models: an "
-        "object, or its JSON text.",
+        description="More fields as in a task file: an object, or its JSON text. Such as "
+        '{"models": {"executor": "local"}, "budget": {"cost_usd": 0.5}, "tools": {"access": '
+        '"readonly"}, "workspace": "/a/folder", "agent": {"max_iterations": 9}}; of refine also '
+        '{"rubric": [{"name": "short", "evaluator": {"check": "length", "unit": "words", "max": '
+        '60}}], "refine": {"max_iterations": 3, "quality_threshold": 0.8}}; of roles {"roles": '
+        '{"definition": "harness"}}. A wrong field is refused with those that there are.',
         json_schema_extra={"anyOf": [{"type": "object"}, {"type": "string"}, {"type": "null"}]},
     ),
 ]
 RunId = Annotated[str, Field(description="A run id, or a unique beginning of one.")]
+Status = Annotated[
+    str | None, Field(description="running, paused, waiting, completed, failed or stopped.")
+]
 
 
 class Task(FrozenModel):
@@ -140,6 +152,13 @@ class Tasks(FrozenModel):
 
 
 def add_runs(server: MCPServer, site: McpSite) -> None:
+    """Add the tools for runs of every kind."""
+    _add_starting(server, site)
+    _add_looking(server, site)
+    _add_reading(server, site)
+
+
+def _add_starting(server: MCPServer, site: McpSite) -> None:
     @server.tool(annotations=LOOKS)
     async def run_tasks(context: Context) -> Tasks:
         """The ready-made tasks that run_start takes, with their inputs."""
@@ -163,24 +182,53 @@ def add_runs(server: MCPServer, site: McpSite) -> None:
     ) -> LoopStarted:
         """Start a run of any kind, or a ready-made task, and return its id at once."""
         async with at_desk(site, context, scope="operate", start=True) as desk:
-            fields = task_fields(goal=goal, kind=kind, task=task, settings=parameters_of(settings))
+            further = parameters_of(settings, of="settings")
+            fields = task_fields(goal=goal, kind=kind, task=task, settings=further)
             return await desk.start_task(fields)
 
+
+def _add_looking(server: MCPServer, site: McpSite) -> None:
     @server.tool(annotations=LOOKS)
-    async def run_result(context: Context, id: RunId) -> RunResult:
-        """The output of a run that has ended, why it stopped, and what it cost."""
+    async def run_list(context: Context, status: Status = None) -> ListedRuns:
+        """The newest runs of every kind; finds one whose start was not answered."""
         async with at_desk(site, context, scope="read") as desk:
-            return await desk.result(id)
+            return await desk.runs(status)
 
     @server.tool(annotations=ASKS)
     async def run_wait(
         context: Context,
         id: RunId,
-        seconds: Annotated[int, Field(ge=1, le=LONGEST_S, description="The longest wait.")] = 60,
+        seconds: Annotated[
+            int, Field(ge=1, le=LONGEST_S, description="The longest wait; then call again.")
+        ] = WAIT_S,
     ) -> RunStatus | InputRequiredResult:
         """Wait until a run ends or asks a person; the person at your client is asked, if it can."""
         async with at_desk(site, context, scope="read") as desk:
             return await _wait(context, desk, id, seconds=seconds)
+
+
+def _add_reading(server: MCPServer, site: McpSite) -> None:
+    @server.tool(annotations=LOOKS)
+    async def run_result(context: Context, id: RunId) -> RunResult:
+        """The output of a run that has ended, why it stopped, and what it cost.
+
+        Of a long output it has the beginning (`excerpt` is true): run_text reads the rest.
+        """
+        async with at_desk(site, context, scope="read") as desk:
+            return await desk.result(id)
+
+    @server.tool(annotations=LOOKS)
+    async def run_text(
+        context: Context,
+        id: RunId,
+        ref: Annotated[
+            str, Field(description="An output_ref of run_result or loop_status: sha256:…")
+        ],
+        offset: Annotated[int, Field(ge=0, description="The character to begin with.")] = 0,
+    ) -> TextPart:
+        """A text that a run names by reference, 16,000 characters at a time; see `next_offset`."""
+        async with at_desk(site, context, scope="read") as desk:
+            return await desk.text(id, ref, offset=offset)
 
 
 def task_fields(
@@ -223,14 +271,22 @@ async def _unasked(desk: Desk, status: RunStatus, asked: set[str]) -> tuple[str,
     return None
 
 
+def _where(status: RunStatus) -> str:
+    return f"{status.phase}, iteration {status.iteration}"
+
+
 async def _wait(
     context: Context, desk: Desk, run: str, *, seconds: int
 ) -> RunStatus | InputRequiredResult:
     """Wait until the run ends, asks something that cannot be answered here, or time is up."""
     loop, asked = asyncio.get_running_loop(), set[str]()
-    until = loop.time() + seconds
+    began = told = loop.time()
+    until = began + seconds
     while True:
         status = await desk.status(run)
+        if loop.time() - told >= PROGRESS_S:
+            told = loop.time()
+            await context.report_progress(told - began, seconds, _where(status))
         if status.phase == "ended" or loop.time() >= until:
             return status
         waiting = await _unasked(desk, status, asked)

@@ -85,9 +85,10 @@ def _told(tool: str, problems: Sequence[Problem], fields: Sequence[str]) -> str:
 INSTRUCTIONS = (
     "Starts and follows Perdure's durable loops. `loop_definitions` and `run_tasks` say what there "
     "is, `loop_start` and `run_start` start one and return its id at once, `loop_status` follows "
-    "any run, `run_wait` waits for it, `run_result` reads its output. What a run asks is "
-    "answered by people alone: `run_wait` puts them to the person at your client where it can, "
-    "`loop_gates` shows them, and no tool takes an answer from you."
+    "any run, `run_wait` waits for it, `run_result` reads its output and `run_text` the rest of a "
+    "long one, `run_list` finds a run again. What a run asks is answered by people alone: "
+    "`run_wait` puts it to the person at your client where it can, `loop_gates` shows it, and no "
+    "tool takes an answer from you."
 )
 READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 STARTS = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=False)
@@ -169,7 +170,7 @@ def _add_looking(server: MCPServer, site: McpSite) -> None:
             str | None, Field(description="running, paused, waiting, completed, failed or stopped.")
         ] = None,
     ) -> LoopRows:
-        """The newest loops, of one status or all."""
+        """The newest loops of roles, of one status or all; run_list has runs of every kind."""
         async with at_desk(site, context, scope="read") as desk:
             return await desk.rows(status)
 

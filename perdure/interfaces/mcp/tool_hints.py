@@ -6,7 +6,7 @@ What only a person may do, such as answering, stays a command.
 import re
 
 TOOLS = {
-    "list": "loop_list",
+    "list": "run_list",
     "status": "loop_status",
     "watch": "run_wait",
     "result": "run_result",

@@ -9,7 +9,6 @@ from fastapi import APIRouter, Path, Query, Response
 
 from perdure.domain.foundation.errors import NotAllowed, NotFound, StoreError
 from perdure.domain.foundation.tolerance import read_as
-from perdure.domain.llm.transcript import ToolResultBlock
 from perdure.domain.run.cost_report import CostReport
 from perdure.domain.run.events import Event
 from perdure.domain.run.result import RunResult
@@ -33,6 +32,7 @@ from perdure.interfaces.rest.schemas import (
     Transcript,
 )
 from perdure.interfaces.rest.settings import ApiSite
+from perdure.interfaces.run_references import require_reference
 from perdure.interfaces.transcripts import transcript_head
 
 router = APIRouter(prefix=f"{PREFIX}/{{run}}", tags=["one loop"], route_class=BoundedRoute)
@@ -203,11 +203,7 @@ async def artifacts(
 async def artifact(site: Site, _: Reader, run: str, ref: str) -> Response:
     """One thing that the run made, by the reference that its result, a record or a list names."""
     await known_run(site, run)
-    if ref not in await _references(site, run) and not await _was_given(site, run, ref):
-        raise NotFound(
-            f"The run {run} names no reference {ref[:80]!r}.",
-            cure="Take one from the result or from an iteration of the run.",
-        )
+    await require_reference(site.services, run, ref)
     data = await site.services.blobs.get(ref)
     # A download, never a page: what a model wrote must not run in a browser.
     headers = {"content-disposition": "attachment"}
@@ -228,44 +224,6 @@ async def _text(site: ApiSite, address: str | None) -> str | None:
         return None if address is None else await site.services.blobs.get_text(address)
     except (NotFound, StoreError):
         return None
-
-
-async def _references(site: ApiSite, run: str) -> set[str | None]:
-    kept = await site.services.artifacts.artifacts_of_run(run)
-    found: set[str | None] = {item.ref for item in kept}
-    for record in await site.services.gateway.records(run):
-        found |= {record.output_ref, record.tree_ref, record.tools_ref}
-    try:
-        ended = await site.services.gateway.result(run, wait=False)
-    except NotAllowed:
-        return found
-    return found | {ended.output_ref, *(item.ref for item in ended.artifacts)}
-
-
-async def _was_given(site: ApiSite, run: str, ref: str) -> bool:
-    """Whether a tool call of the run returned this.
-
-    It is then no artifact: the store has all of it, and the model may have seen only the beginning.
-    """
-    heads: list[str | None] = []
-    for record in await site.services.gateway.records(run):
-        heads += [record.transcript, *(stage.transcript for stage in record.stages)]
-    with suppress(NotAllowed):
-        heads.append((await site.services.gateway.result(run, wait=False)).transcript)
-    # The newest first: the transcript of a later iteration usually holds the earlier messages too.
-    for head in reversed(dict.fromkeys(heads)):
-        if head is not None and ref in await _results_in(site, head):
-            return True
-    return False
-
-
-async def _results_in(site: ApiSite, head: str) -> set[str]:
-    try:
-        messages = await site.services.transcripts.load(head)
-    except (NotFound, StoreError):
-        return set()
-    blocks = (block for message in messages for block in message.blocks)
-    return {block.ref.hash for block in blocks if isinstance(block, ToolResultBlock) and block.ref}
 
 
 def _scores(events: Sequence[Event], iteration: int) -> dict[str, float]:

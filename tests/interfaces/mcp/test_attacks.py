@@ -20,6 +20,8 @@ CALLS = {
     "loop_status": {"id": "x"},
     "loop_definitions": {},
     "loop_gates": {},
+    "run_list": {},
+    "run_text": {"id": "x", "ref": "sha256:0"},
 }
 
 

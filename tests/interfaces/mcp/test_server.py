@@ -24,8 +24,10 @@ TOOLS = {
     "loop_gates",
     "run_tasks",
     "run_start",
+    "run_list",
     "run_wait",
     "run_result",
+    "run_text",
 }
 
 
