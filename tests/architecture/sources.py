@@ -1,6 +1,7 @@
 """The product's source as syntax trees, and what names in it stand for."""
 
 import ast
+import gc
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -28,12 +29,18 @@ class Module:
 @cache
 def modules(*under: str) -> tuple[Module, ...]:
     """All modules below the given folders, for example `perdure/domain`, environments left out."""
-    return tuple(
-        Module(_name(path), path.relative_to(ROOT), ast.parse(path.read_text(encoding="utf-8")))
-        for folder in under
-        for path in sorted((ROOT / folder).rglob("*.py"))
-        if ".venv" not in path.relative_to(ROOT).parts
-    )
+    # Python 3.11 raises SystemError if a collection in the middle of a parse runs a finalizer that
+    # parses too, as a traceback does that is logged there.
+    gc.disable()
+    try:
+        return tuple(
+            Module(_name(path), path.relative_to(ROOT), ast.parse(path.read_text(encoding="utf-8")))
+            for folder in under
+            for path in sorted((ROOT / folder).rglob("*.py"))
+            if ".venv" not in path.relative_to(ROOT).parts
+        )
+    finally:
+        gc.enable()
 
 
 def imports(tree: ast.AST) -> Iterator[str]:
