@@ -10,7 +10,7 @@ from perdure.activities.open_task import ReadTask
 from perdure.activities.support.aside import Aside
 from perdure.activities.support.error_mapping import translated
 from perdure.activities.support.run_storage import records_of
-from perdure.activities.take_over import Settling
+from perdure.activities.take_over import ChildSettling
 from perdure.domain.budget.journal import Journal
 from perdure.domain.experiments import judging
 from perdure.domain.experiments.labels import is_right
@@ -95,7 +95,7 @@ class SettleTrial:
     ) -> None:
         self._store = store
         self._records = records
-        self._settling = Settling(journal=journal, records=records)
+        self._settling = ChildSettling(journal=journal, records=records)
         self._blobs = blobs
         self._checks = checks
         self._aside = aside

@@ -28,7 +28,7 @@ from perdure.domain.turns.records import IterationRecord
 MOST_RUNS_BELOW = 10_000
 
 
-class Settling:
+class ChildSettling:
     """Adds up what a child and all runs below it spent, and stops them from spending more."""
 
     def __init__(self, *, journal: Journal, records: RecordStore) -> None:
@@ -61,7 +61,7 @@ class SettleChild:
     """The activity `settle_child`."""
 
     def __init__(self, *, journal: Journal, records: RecordStore) -> None:
-        self._settling = Settling(journal=journal, records=records)
+        self._settling = ChildSettling(journal=journal, records=records)
 
     @activity.defn
     @translated
@@ -127,7 +127,7 @@ class TakeOver:
     def __init__(self, *, journal: Journal, records: RecordStore) -> None:
         self._journal = journal
         self._records = records
-        self._settling = Settling(journal=journal, records=records)
+        self._settling = ChildSettling(journal=journal, records=records)
 
     @activity.defn
     @translated

@@ -22,8 +22,8 @@ from temporalio.workflow import ParentClosePolicy
 
 from perdure.activities.experiments import NoteExperiment, OpenTrial, SettleTrial
 from perdure.domain.experiments.messages import (
+    ExperimentEnded,
     ExperimentInput,
-    ExperimentReport,
     NoteExperimentRequest,
     OpenTrialReport,
     OpenTrialRequest,
@@ -75,7 +75,7 @@ class Experiment(Given):
         workflow.register_random_seed_callback(self._reseeded)  # how a reset shows
 
     @workflow.run
-    async def execute(self, given: ExperimentInput) -> ExperimentReport:
+    async def execute(self, given: ExperimentInput) -> ExperimentEnded:
         """Run to the result; `__init__` has taken the input."""
         # A task of its own: a cancellation from outside, which is how people end workflows in the
         # Web UI, hits this coroutine, and the work goes on to its end.
@@ -86,7 +86,7 @@ class Experiment(Given):
             except asyncio.CancelledError:
                 self._stop("now")
         reason = work.result()
-        report = ExperimentReport(
+        report = ExperimentEnded(
             id=given.id,
             reason=reason,
             trials=self.state.ended,

@@ -37,7 +37,7 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class ClaimState:
     """What is known of a request already.
 
     `done` is the run that the request started, open or ended. Otherwise, `row` is the row of a
@@ -57,28 +57,28 @@ class Claims:
     journal: Journal
     now: Callable[[], datetime]
 
-    async def standing(self, asked: Wish) -> Standing:
+    async def standing(self, asked: Wish) -> ClaimState:
         """What is known of a request; raises `NotAllowed` if another one has its id or key."""
         row = None if asked.key is None else await self.records.run_of_key(asked.key)
         if row is not None:
             require_same(row.id, row.digest, asked, what="The idempotency key was used for the")
         run = row.id if row is not None else asked.run
         if run is None:
-            return Standing()
+            return ClaimState()
         row = row or await self.records.run(run)
         look = await self.server.look(run)
         if look is not None:
             if row is None:
                 await self._require_ours(look)
-            return Standing(done=same(look, asked.digest))
+            return ClaimState(done=same(look, asked.digest))
         if row is None:
-            return Standing()
+            return ClaimState()
         if await elsewhere(self.server, row) is not None or await self.had_effect(row):
             require_same(row.id, row.digest, asked, what="The id belongs to the")
-            return Standing(done=row.id)
+            return ClaimState(done=row.id)
         if row.ended_at is None:
             require_same(row.id, row.digest, asked, what="The id belongs to the")
-        return Standing(row=row)
+        return ClaimState(row=row)
 
     async def _require_ours(self, look: ExecutionInfo) -> None:
         """Raise `NotAllowed` for a run of another installation in the same namespace.

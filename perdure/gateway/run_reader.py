@@ -36,7 +36,7 @@ from perdure.gateway.stored_status import (
     torn_result,
     torn_status,
 )
-from perdure.gateway.temporal_gateway import Ended, TemporalGateway
+from perdure.gateway.temporal_gateway import EndedWithoutResult, TemporalGateway
 from perdure.gateway.visibility import begins_later
 from perdure.gateway.worker_probe import queue_limit
 
@@ -92,7 +92,7 @@ class Looking:
                 # A later start under this id was refused; what the run did before stands.
                 return await self._torn(run, LATER_REFUSED, "")
             return await self._whole(found)
-        except Ended as ended:
+        except EndedWithoutResult as ended:
             return await self._torn(run, ended.ending, ended.why)
         except NotFound:
             if row is None:
@@ -285,7 +285,7 @@ class Looking:
         if row is None and live is None:
             try:
                 return of_result(await self._server.outcome(run), goal=look.memo.get("goal", ""))
-            except Ended:
+            except EndedWithoutResult:
                 pass
         if live is not None and live.phase == "starting" and row is not None:
             # An execution that was refused under this id knows nothing of the run.

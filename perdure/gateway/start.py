@@ -34,7 +34,7 @@ from perdure.domain.run.status_views import told_label
 from perdure.domain.specs import Spec
 from perdure.domain.turns.records import IterationRecord
 from perdure.gateway.admission import Admission
-from perdure.gateway.claim_run_id import Claims, Standing, Wish, key_digest
+from perdure.gateway.claim_run_id import Claims, ClaimState, Wish, key_digest
 from perdure.gateway.readiness import Readiness
 from perdure.gateway.stored_status import first_status
 from perdure.gateway.temporal_gateway import StartRequest, TemporalGateway
@@ -194,7 +194,7 @@ class Starter:
         """A specification, filled in and checked by what the workers report."""
         return await self._resolve(spec, served)
 
-    async def _id_of(self, spec: Spec, asked: Wish, standing: Standing) -> str:
+    async def _id_of(self, spec: Spec, asked: Wish, standing: ClaimState) -> str:
         """The run's id: the requested one, one derived from the key, or a new one."""
         if standing.row is not None:
             return standing.row.id

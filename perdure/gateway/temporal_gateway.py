@@ -66,7 +66,7 @@ class StartRequest:
     again: bool = False
 
 
-class Ended(Exception):
+class EndedWithoutResult(Exception):
     """A run ended without a result: it was terminated, or its code is broken."""
 
     def __init__(self, ending: str, why: str) -> None:
@@ -281,4 +281,6 @@ def _result_of_failure(error: WorkflowFailureError) -> RunResult:
         if isinstance(given, str):
             return read(RunResult, given)
         return read_value(RunResult, given)  # a worker of a newer version may have ended it
-    raise Ended(type(cause).__name__.removesuffix("Error").lower(), sentence(cause)) from error
+    raise EndedWithoutResult(
+        type(cause).__name__.removesuffix("Error").lower(), sentence(cause)
+    ) from error

@@ -22,7 +22,7 @@ LEAST_TOKENS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Below:
+class StartedLoop:
     """A loop that the run started, with its specification."""
 
     row: StoredRun
@@ -37,7 +37,7 @@ class Share:
     tokens: int | None
 
 
-async def held_by(journal: Journal, below: tuple[Below, ...]) -> dict[str, Reservation]:
+async def held_by(journal: Journal, below: tuple[StartedLoop, ...]) -> dict[str, Reservation]:
     """What each loop holds of the budget of the run that started it."""
     return {one.row.id: await _held(journal, one) for one in below}
 
@@ -83,7 +83,7 @@ def _nothing_left(limit: str, own: str, held: str, below: Mapping[str, Reservati
     )
 
 
-async def _held(journal: Journal, one: Below) -> Reservation:
+async def _held(journal: Journal, one: StartedLoop) -> Reservation:
     limits = one.spec.budget
     if one.row.ended_at is not None:
         return await _spent(journal, one.row.id)

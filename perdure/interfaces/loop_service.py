@@ -35,7 +35,7 @@ from perdure.domain.run.status import RunStatus
 from perdure.domain.specs import RUN_SPEC, Spec
 from perdure.gateway.claim_run_id import key_digest
 from perdure.gateway.types import RunFilter
-from perdure.interfaces.envelopes import Below, Share, held_by, share_of
+from perdure.interfaces.envelopes import Share, StartedLoop, held_by, share_of
 from perdure.interfaces.gateways import RunGateway
 from perdure.interfaces.tokens import STARTED_BY, starter_of, trusted_places
 from perdure.submission.loading import load_data, store
@@ -216,13 +216,13 @@ class LoopService:
         """What the loops that a run started hold of its budget now."""
         return await held_by(self.journal, await self._started_by(caller))
 
-    async def _started_by(self, caller: str) -> tuple[Below, ...]:
+    async def _started_by(self, caller: str) -> tuple[StartedLoop, ...]:
         """The loops that a run started.
 
         The rows come newest first, so the search stops at the first that is older than the run.
         """
         row = await self.records.run(caller)
-        found: list[Below] = []
+        found: list[StartedLoop] = []
         for one in await self.records.find_runs(prefix="roles-", limit=MOST_STARTED):
             if row is not None and one.started_at < row.started_at:
                 break
@@ -230,7 +230,7 @@ class LoopService:
                 continue
             spec = await self._spec(one.id)
             if starter_of(spec) == caller:
-                found.append(Below(row=one, spec=spec))
+                found.append(StartedLoop(row=one, spec=spec))
         return tuple(found)
 
     async def _is_below(self, run: str, caller: str) -> bool:

@@ -70,7 +70,7 @@ class Rewrapped(FrozenModel):
 OnProgress = Callable[[str], None]
 
 
-class ModelFacts(Protocol):
+class ModelProfiles(Protocol):
     """Facts about models, known without calling them."""
 
     async def card(self, model: str) -> ModelProfile:
@@ -133,7 +133,7 @@ class Services:
     audit: AuditStore
     notices: "Callable[[], NoticeStore]"
     definitions: Callable[[], DefinitionStore]
-    models: Callable[[], ModelFacts]
+    models: Callable[[], ModelProfiles]
     endpoints: Endpoints
 
 

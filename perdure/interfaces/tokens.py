@@ -30,14 +30,14 @@ from perdure.interfaces.services import Services
 STARTED_BY = "started_by"
 
 
-class Shown(NamedTuple):
+class ShownToken(NamedTuple):
     """The usable token of a request, or why the token that it showed has ended."""
 
     token: ApiToken | None = None
     ended: Ended | None = None
 
 
-async def caller_of(authorization: str | None, access: AccessStore, *, now: datetime) -> Shown:
+async def caller_of(authorization: str | None, access: AccessStore, *, now: datetime) -> ShownToken:
     """The usable token in an `authorization` header, if there is one.
 
     That a token has ended is told only to a caller with its true secret.
@@ -45,7 +45,7 @@ async def caller_of(authorization: str | None, access: AccessStore, *, now: date
     kind, _, text = (authorization or "").partition(" ")
     credentials = Credentials.read(text.strip()) if kind.lower() == "bearer" else None
     if credentials is None:
-        return Shown()
+        return ShownToken()
     # An unknown id is checked like a wrong secret, so that the response time does not reveal which
     # ids exist.
     known = await access.token(credentials.id) or ApiToken(
@@ -53,9 +53,9 @@ async def caller_of(authorization: str | None, access: AccessStore, *, now: date
     )
     standing = known.standing(credentials.secret, now)
     if standing != "usable":
-        return Shown(ended=known.ended(standing))
+        return ShownToken(ended=known.ended(standing))
     await note_use(access, known, now=now)
-    return Shown(token=known)
+    return ShownToken(token=known)
 
 
 async def note_use(access: AccessStore, token: ApiToken, *, now: datetime) -> None:

@@ -25,7 +25,7 @@ from perdure.local_services.state import (
     write_state,
 )
 from perdure.local_services.ui_guard import UiGuard
-from perdure.local_services.watched import Watch
+from perdure.local_services.watched import WatcherLink
 
 OPTIONAL_WITHIN_S = 15.0
 OnChange = Callable[[RuntimeState], None]
@@ -97,7 +97,7 @@ class _Supervisor:
         self._guard: UiGuard | None = None
         self._keepers: dict[Service, asyncio.Task[None]] = {}
         self._given_up: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._watch: Watch | None = None
+        self._watch: WatcherLink | None = None
         self._state = RuntimeState(
             supervisor=me,
             status="starting",
@@ -112,7 +112,7 @@ class _Supervisor:
         error = ""
         with signals_set() as told_to_stop:
             if self._state.detached:
-                self._watch = Watch(self._files.home, deaths=deaths, on_change=self._publish)
+                self._watch = WatcherLink(self._files.home, deaths=deaths, on_change=self._publish)
                 self._watch.start()
             work = asyncio.create_task(self._start_and_stay())
             stop = asyncio.create_task(told_to_stop.wait())

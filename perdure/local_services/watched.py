@@ -18,7 +18,7 @@ IN_ORDER = b"ends in order"
 _log = get_logger(__name__)
 
 
-class Watch:
+class WatcherLink:
     """Keeps a watcher process running, which restarts this process if it dies.
 
     `deaths` counts the earlier supervisors that died.

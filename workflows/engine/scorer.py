@@ -15,7 +15,7 @@ from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.refine.state import CheckReport, CheckRequest, VerifyRequest
 from perdure.domain.run.activity_messages import JudgeReport
 from perdure.domain.scoring.combine import next_finding
-from perdure.domain.scoring.judging import Question, Verdict, judge_room, share_spent
+from perdure.domain.scoring.judging import JudgesVerdict, Question, judge_room, share_spent
 from perdure.domain.turns.entries import JudgeEntry
 from perdure.domain.turns.guidance import in_force
 from perdure.domain.turns.turn import Ending
@@ -100,9 +100,9 @@ class Scorer:
             return StepFailed("", "interrupted", f"ended early: {report.interrupted}")
         return report.dimensions
 
-    async def ask_judges(self, rubric: Rubric, question: Question) -> Verdict:
+    async def ask_judges(self, rubric: Rubric, question: Question) -> JudgesVerdict:
         """Ask each judge of the rubric for its part and join their verdicts."""
-        verdict = Verdict()
+        verdict = JudgesVerdict()
         for part in question.by_judge(rubric):
             said = await self._ask_judge(replace(part, numbered=verdict.findings))
             if isinstance(said, Ending):

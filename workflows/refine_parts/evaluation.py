@@ -10,7 +10,7 @@ from perdure.domain.refine.decision import NO_OUTPUT
 from perdure.domain.refine.incremental import Scope, evidence_of, look_at, noted
 from perdure.domain.refine.state import CheckReport, CheckRequest, Draft, SingleAnswer
 from perdure.domain.scoring.combine import combined, completed, unscored
-from perdure.domain.scoring.judging import Question, Verdict
+from perdure.domain.scoring.judging import JudgesVerdict, Question
 from perdure.domain.turns.failover import OVERFLOW_CODE
 from perdure.domain.turns.turn import Ending
 from perdure.workflows.engine.scorer import Scorer
@@ -162,7 +162,7 @@ class EvaluationStage:
             case cut:
                 draft.kind, draft.asked, draft.cut = "none", (), cut
 
-    async def _verdict(self, question: Question) -> Verdict:
+    async def _verdict(self, question: Question) -> JudgesVerdict:
         """Ask the judges, and attach each finding to the part that it is about."""
         verdict = await self.scorer.ask_judges(self.run.rubric, question)
         kind = self.run.spec.refine.output.parts

@@ -32,7 +32,7 @@ _NEW_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class FolderEntry:
     """One name in a folder, as `lstat` sees it."""
 
     name: str
@@ -132,7 +132,7 @@ class RootedDirectory:
                 os.unlink(temporary, dir_fd=parent)
             raise
 
-    def entry(self, parts: Parts) -> Entry | None:
+    def entry(self, parts: Parts) -> FolderEntry | None:
         """The entry at a path, or None; below a link or a file there is nothing."""
         try:
             status = self.status(parts)
@@ -142,7 +142,9 @@ class RootedDirectory:
             raise
         if status is None:
             return None
-        return Entry(name=parts[-1] if parts else ".", kind=kind_of(status.st_mode), status=status)
+        return FolderEntry(
+            name=parts[-1] if parts else ".", kind=kind_of(status.st_mode), status=status
+        )
 
     def read(self, parts: Parts, *, cap: int = READ_CAP) -> bytes:
         """The content of a regular file of at most `cap` bytes."""
@@ -162,19 +164,21 @@ class RootedDirectory:
         with self.folder(parts[:-1]) as parent, _told(parts):
             return os.readlink(parts[-1], dir_fd=parent)
 
-    def entries(self, parts: Parts) -> list[Entry]:
+    def entries(self, parts: Parts) -> list[FolderEntry]:
         """The entries of a folder, sorted by name."""
         with self.folder(parts) as descriptor, _told(parts):
-            found: list[Entry] = []
+            found: list[FolderEntry] = []
             for name in sorted(os.listdir(descriptor)):
                 with suppress(FileNotFoundError):
                     status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
-                    found.append(Entry(name=name, kind=kind_of(status.st_mode), status=status))
+                    found.append(
+                        FolderEntry(name=name, kind=kind_of(status.st_mode), status=status)
+                    )
             return found
 
     def walk(
         self, parts: Parts = (), *, skip: frozenset[str] = frozenset()
-    ) -> Iterator[tuple[Parts, Entry]]:
+    ) -> Iterator[tuple[Parts, FolderEntry]]:
         """All entries below a folder in a stable order; folders named in `skip` are left out."""
         for entry in self.entries(parts):
             if entry.kind == "folder" and entry.name in skip:

@@ -61,7 +61,7 @@ class SaidError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Client:
+class ClientErrors:
     """How the official client of a provider fails.
 
     Attributes:
@@ -83,7 +83,7 @@ class Client:
 
 def facts_of(
     error: Exception,
-    client: Client,
+    client: ClientErrors,
     *,
     usage: Usage,
     confirmed: bool,

@@ -33,7 +33,7 @@ Role = Literal["user", "assistant"]
 
 
 @dataclass(slots=True)
-class Turn:
+class WireTurn:
     """What one side says before the other answers."""
 
     role: Role
@@ -82,7 +82,7 @@ def check_request(request: ModelRequest) -> None:
         raise refused("A tool call is demanded, but no tool is offered.")
 
 
-def turns_of(messages: Sequence[Message], *, model: str) -> list[Turn]:
+def turns_of(messages: Sequence[Message], *, model: str) -> list[WireTurn]:
     """The messages as turns that alternate, the user's first.
 
     Args:
@@ -97,19 +97,19 @@ def turns_of(messages: Sequence[Message], *, model: str) -> list[Turn]:
     if not turns:
         raise refused("The conversation is empty: there is no message with content to send.")
     if turns[0].role == "assistant":
-        turns.insert(0, Turn("user", [TextBlock(type="text", text=OPENING)]))
+        turns.insert(0, WireTurn("user", [TextBlock(type="text", text=OPENING)]))
     _check_pairs(turns)
-    return [Turn(turn.role, _results_first(turn.blocks)) for turn in turns]
+    return [WireTurn(turn.role, _results_first(turn.blocks)) for turn in turns]
 
 
-def _merged(messages: Sequence[Message], model: str) -> list[Turn]:
-    turns: list[Turn] = []
+def _merged(messages: Sequence[Message], model: str) -> list[WireTurn]:
+    turns: list[WireTurn] = []
     for message in messages:
         blocks = [block for block in message.blocks if _is_sent(block, model)]
         if not blocks:
             continue
         if not turns or turns[-1].role != message.role:
-            turns.append(Turn(message.role, []))
+            turns.append(WireTurn(message.role, []))
         turns[-1].blocks += blocks
     return turns
 
@@ -124,7 +124,7 @@ def _is_sent(block: Block, model: str) -> bool:
             return True
 
 
-def _check_pairs(turns: Sequence[Turn]) -> None:
+def _check_pairs(turns: Sequence[WireTurn]) -> None:
     open_calls: set[str] = set()
     for turn in turns:
         answered = {block.call_id for block in turn.blocks if isinstance(block, ToolResultBlock)}

@@ -17,7 +17,14 @@ from anthropic.types import (
     UserMessageParam,
 )
 
-from perdure.adapters.llm.conversation import NO_OUTPUT, Role, Turn, turns_of, wire_id, wire_name
+from perdure.adapters.llm.conversation import (
+    NO_OUTPUT,
+    Role,
+    WireTurn,
+    turns_of,
+    wire_id,
+    wire_name,
+)
 from perdure.adapters.llm.wire_files import Files, messages_block
 from perdure.domain.llm.requests import CacheLife, CacheUse
 from perdure.domain.llm.transcript import (
@@ -107,7 +114,7 @@ def _result(
 
 
 def _mark_prefix(
-    turns: Sequence[Turn],
+    turns: Sequence[WireTurn],
     contents: Sequence[list[ContentBlockParam]],
     cache: CacheUse,
     mark: CacheControlEphemeralParam,

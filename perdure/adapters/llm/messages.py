@@ -20,7 +20,7 @@ from perdure.adapters.llm.call_failures import (
     COUNT_TIMEOUT_S,
     MESSAGE_CHARACTERS,
     READ_TIMEOUT_S,
-    Client,
+    ClientErrors,
     ProviderError,
 )
 from perdure.adapters.llm.clouds import CLOUDS, maker
@@ -58,7 +58,7 @@ def _told(error: Exception) -> ProviderError | None:
     )
 
 
-SDK = Client(
+SDK = ClientErrors(
     told=_told,
     timeouts=anthropic.APITimeoutError,
     connections=anthropic.APIConnectionError,

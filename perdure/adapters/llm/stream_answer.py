@@ -6,7 +6,7 @@ from typing import Protocol, TypeVar
 
 import httpx2
 
-from perdure.adapters.llm.call_failures import Client, facts_of
+from perdure.adapters.llm.call_failures import ClientErrors, facts_of
 from perdure.adapters.llm.finish_reasons import failure_of
 from perdure.domain.llm.errors import ModelError, ModelErrorKind, ModelFacts
 from perdure.domain.llm.requests import ModelReply, ModelRequest, StopReason
@@ -60,7 +60,7 @@ class Reading(Account, Protocol[EventT_contra]):
 async def read_answer(
     stream: EventStream[EventT],
     reading: Reading[EventT],
-    client: Client,
+    client: ClientErrors,
     on_text: Callable[[str], None],
     *,
     cure: str = "",
@@ -111,7 +111,10 @@ def _no_stream(media: str, cure: str) -> str:
 
 
 async def _texts(
-    stream: EventStream[EventT], reading: Reading[EventT], client: Client, request_id: str | None
+    stream: EventStream[EventT],
+    reading: Reading[EventT],
+    client: ClientErrors,
+    request_id: str | None,
 ) -> AsyncIterator[str]:
     """The text deltas; any error while reading becomes facts with the usage so far."""
     iterator = aiter(stream)
@@ -178,7 +181,7 @@ def _renamed(block: Block, names: Mapping[str, str]) -> Block:
 def failed(
     error: Exception,
     reading: Account | None,
-    client: Client,
+    client: ClientErrors,
     *,
     request_id: str | None,
     streaming: bool,

@@ -19,7 +19,7 @@ from perdure.adapters.mcp.tool_results import as_text, declined
 from perdure.adapters.settings.secret_references import is_reference, referred
 from perdure.adapters.tools import execution
 from perdure.adapters.tools.arguments import refused
-from perdure.adapters.tools.execution import Finished, tool_output
+from perdure.adapters.tools.execution import CallReturned, tool_output
 from perdure.domain.foundation.errors import InvalidInput, ToolFailure
 from perdure.domain.foundation.redaction import names_a_secret
 from perdure.domain.ports import PinnedServers
@@ -37,7 +37,7 @@ from perdure.domain.tools.mcp_servers import (
     PREFIX,
     WORKSPACE_FOLDER,
     PinnedServer,
-    PinnedTool,
+    PinnedServerTool,
     ServerSpec,
     appearance,
 )
@@ -54,7 +54,7 @@ Secret = Callable[[str], str | None]
 class _Wanted:
     """The tool of one call: its server's entry, and what was pinned of it."""
 
-    pinned: PinnedTool
+    pinned: PinnedServerTool
     entry: ServerEntry
     spec: ServerSpec
     fact: ToolDefinition
@@ -155,7 +155,8 @@ class McpServers:
             if entry.offers(name, spec)
         }
         pinned = {
-            full: PinnedTool(name=tool.name, digest=_digest(tool)) for full, tool in offered.items()
+            full: PinnedServerTool(name=tool.name, digest=_digest(tool))
+            for full, tool in offered.items()
         }
         facts = tuple(_fact(full, tool, entry) for full, tool in offered.items())
         return PinnedServer(spec=spec, tools=pinned), facts
@@ -185,7 +186,7 @@ class McpServers:
             timeout_s=timeout_s,
             stop=execution.Stop(),
         )
-        if isinstance(outcome, Finished) and isinstance(outcome.value, ToolOutput):
+        if isinstance(outcome, CallReturned) and isinstance(outcome.value, ToolOutput):
             return outcome.value
         text = f"{wanted.fact.name} did not finish within {timeout_s:g} s and was told to stop."
         if not rule.idempotent and wanted.fact.access != "read":

@@ -50,7 +50,7 @@ class Booking:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class StoredAttempt:
     """One attempt in the table."""
 
     key: str
@@ -148,10 +148,10 @@ _CLOSE = update(attempts).where(
 )
 
 
-def find(connection: Connection, condition: ColumnElement[bool]) -> list[Row]:
+def find(connection: Connection, condition: ColumnElement[bool]) -> list[StoredAttempt]:
     """All rows that meet the condition, oldest first."""
     found = connection.execute(select(attempts).where(condition).order_by(*_ORDER))
-    return [Row.of(row) for row in found.mappings()]
+    return [StoredAttempt.of(row) for row in found.mappings()]
 
 
 def numbered(key: str, attempt: int, opening: int) -> ColumnElement[bool]:
@@ -159,10 +159,10 @@ def numbered(key: str, attempt: int, opening: int) -> ColumnElement[bool]:
     return and_(attempts.c.key == key, attempts.c.attempt == attempt, attempts.c.opening == opening)
 
 
-def of_key(connection: Connection, key: str) -> list[Row]:
+def of_key(connection: Connection, key: str) -> list[StoredAttempt]:
     """All rows of a key, oldest first."""
     found = connection.execute(_OF_KEY, {"its_key": key})
-    return [Row.of(row) for row in found.mappings()]
+    return [StoredAttempt.of(row) for row in found.mappings()]
 
 
 def is_sent(state: str, estimate: str) -> bool:
@@ -171,18 +171,18 @@ def is_sent(state: str, estimate: str) -> bool:
 
 
 def was_sent() -> ColumnElement[bool]:
-    """Whether an attempt was ever sent, and counts as a call in sums; `Row.sent` in SQL."""
+    """Whether an attempt was ever sent, and counts as a call in sums; `sent` of a row, in SQL."""
     return or_(attempts.c.state != "failed", attempts.c.estimate != _NOTHING)
 
 
-def total(rows: Sequence[Row]) -> AttemptTotals:
+def total(rows: Sequence[StoredAttempt]) -> AttemptTotals:
     account = AttemptTotals()
     for row in rows:
         account = account + row.account
     return account
 
 
-def latest_opening(rows: Sequence[Row], attempt: int) -> Row | None:
+def latest_opening(rows: Sequence[StoredAttempt], attempt: int) -> StoredAttempt | None:
     """The newest row of an attempt number."""
     own = [row for row in rows if row.attempt == attempt]
     return max(own, key=lambda row: row.opening, default=None)
@@ -218,7 +218,7 @@ def open_row(connection: Connection, attempt: Attempt, *, opening: int, now: dat
 
 
 def close_row(
-    connection: Connection, row: Row, *, state: ClosedState, booking: Booking | None
+    connection: Connection, row: StoredAttempt, *, state: ClosedState, booking: Booking | None
 ) -> None:
     """Close an attempt; without a booking, its figures stay as they are."""
     numbered = {"its_key": row.key, "its_attempt": row.attempt, "its_opening": row.opening}

@@ -10,7 +10,7 @@ from datetime import datetime
 from sqlalchemy import ColumnElement, and_, bindparam, not_, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from perdure.adapters.stores.attempts import Row
+from perdure.adapters.stores.attempts import StoredAttempt
 from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.tables import attempts, call_totals, replies
 from perdure.domain.llm.usage import Usage
@@ -93,7 +93,7 @@ class CallTotals:
             )
             return list(added_up(lost).values())
 
-    async def _add(self, connection: AsyncConnection, rows: Sequence[Row]) -> None:
+    async def _add(self, connection: AsyncConnection, rows: Sequence[StoredAttempt]) -> None:
         if not rows:
             return
         marks = [{f"its_{key.name}": getattr(row, key.name) for key in _KEY} for row in rows]
@@ -114,14 +114,14 @@ async def _answered(connection: AsyncConnection, waiting: ColumnElement[bool]) -
     return list(await connection.scalars(select(replies.c.key).where(replies.c.key.in_(lost))))
 
 
-async def _held(connection: AsyncConnection, wanted: ColumnElement[bool]) -> list[Row]:
+async def _held(connection: AsyncConnection, wanted: ColumnElement[bool]) -> list[StoredAttempt]:
     # Rows that a step is writing now are skipped and counted next time, so neither side waits.
     query = select(attempts).where(wanted).order_by(attempts.c.started_at).limit(PAGE)
     found = await connection.execute(query.with_for_update(skip_locked=True))
-    return [Row.of(row) for row in found.mappings()]
+    return [StoredAttempt.of(row) for row in found.mappings()]
 
 
-def _sums(row: Row) -> CallSums:
+def _sums(row: StoredAttempt) -> CallSums:
     if not row.sent:
         return CallSums(model=row.model, phase=row.phase)
     return CallSums(

@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from perdure.adapters.stores.attempts import (
     LEAST_S,
     Booking,
-    Row,
+    StoredAttempt,
     close_row,
     expect,
     find,
@@ -36,7 +36,7 @@ from perdure.adapters.stores.attempts import (
 from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.dialect import R, Work
-from perdure.adapters.stores.replies import Reply, for_this, reply_of, take
+from perdure.adapters.stores.replies import StoredReply, for_this, reply_of, take
 from perdure.adapters.stores.tables import attempts, replies, seals, tree_seals
 from perdure.domain.budget.journal import (
     Attempt,
@@ -281,7 +281,7 @@ class SqlJournal:
             )
             return {row.key: row.reply for row in found}
 
-    async def _rows(self, condition: ColumnElement[bool]) -> list[Row]:
+    async def _rows(self, condition: ColumnElement[bool]) -> list[StoredAttempt]:
         return await self._database.read_whole(lambda connection: find(connection, condition))
 
     async def _alone(self, attempt: Attempt, work: Work[R]) -> R:
@@ -297,7 +297,7 @@ class SqlJournal:
 
         return await self._database.write_whole(locked)
 
-    def _open(self, connection: Connection, attempt: Attempt, own: Row | None) -> None:
+    def _open(self, connection: Connection, attempt: Attempt, own: StoredAttempt | None) -> None:
         # An open row with this number is the same attempt: its caller did not learn of the commit.
         # Only if that row was closed in between does the attempt get a row of its own.
         if own is not None and own.state == "started":
@@ -305,7 +305,9 @@ class SqlJournal:
         opening = 0 if own is None else own.opening + 1
         open_row(connection, attempt, opening=opening, now=self._now())
 
-    def _own(self, connection: Connection, attempt: Attempt, rows: Sequence[Row]) -> Row:
+    def _own(
+        self, connection: Connection, attempt: Attempt, rows: Sequence[StoredAttempt]
+    ) -> StoredAttempt:
         # Spent money is booked even if nobody opened the attempt before.
         own = latest_opening(rows, attempt.attempt)
         if own is not None:
@@ -325,7 +327,7 @@ async def _last_state(connection: AsyncConnection, model: str, since: datetime) 
     return await connection.scalar(newest)
 
 
-def _tried_enough(attempt: Attempt, rows: Sequence[Row]) -> bool:
+def _tried_enough(attempt: Attempt, rows: Sequence[StoredAttempt]) -> bool:
     """Whether the key has no attempt left; reopening an attempt does not count as a new one."""
     if attempt.reservation_attempts is None:
         return False
@@ -334,7 +336,7 @@ def _tried_enough(attempt: Attempt, rows: Sequence[Row]) -> bool:
     return made >= attempt.reservation_attempts
 
 
-def _is_fixed(row: Row, first: Reply | None) -> bool:
+def _is_fixed(row: StoredAttempt, first: StoredReply | None) -> bool:
     match row.state:
         case "started":
             return False
@@ -344,7 +346,7 @@ def _is_fixed(row: Row, first: Reply | None) -> bool:
             return True
 
 
-def _same_attempt(row: Row) -> ColumnElement[bool]:
+def _same_attempt(row: StoredAttempt) -> ColumnElement[bool]:
     return numbered(row.key, row.attempt, row.opening)
 
 

@@ -28,7 +28,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from perdure.adapters.stores.attempts import Row
+from perdure.adapters.stores.attempts import StoredAttempt
 from perdure.adapters.stores.columns import UtcTime
 from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.tables import attempts, replies, runs, spend_totals, tombstones
@@ -129,13 +129,15 @@ class JournalTotals:
         still = select(*_KEY).where(tuple_(*_KEY).in_(keys), _gone(before))
         await connection.execute(delete(replies).where(own.in_(still)))
         gone = delete(attempts).where(tuple_(*_KEY).in_(keys), _gone(before)).returning(*attempts.c)
-        rows = [Row.of(row) for row in (await connection.execute(gone)).mappings()]
+        rows = [StoredAttempt.of(row) for row in (await connection.execute(gone)).mappings()]
         totals = await self._added_up(connection, rows)
         for total in totals:
             await self._add(connection, total)
         return len(rows)
 
-    async def _added_up(self, connection: AsyncConnection, rows: Sequence[Row]) -> list[_Total]:
+    async def _added_up(
+        self, connection: AsyncConnection, rows: Sequence[StoredAttempt]
+    ) -> list[_Total]:
         causes = {row.root: row.root.removeprefix(LEARNING) for row in rows}
         asked = {*causes, *causes.values()}
         query = select(tombstones).where(tombstones.c.run.in_(asked))
@@ -197,7 +199,7 @@ def _gone(before: datetime) -> ColumnElement[bool]:
     )
 
 
-def _of(row: Row) -> SpendLine:
+def _of(row: StoredAttempt) -> SpendLine:
     unconfirmed = row.at_estimate or row.state in ("lost", "duplicate")
     return SpendLine(
         calls=int(row.sent),

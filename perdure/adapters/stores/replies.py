@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, and_, bindparam, delete, insert, select, update
 
-from perdure.adapters.stores.attempts import Row, lose, numbered
+from perdure.adapters.stores.attempts import StoredAttempt, lose, numbered
 from perdure.adapters.stores.tables import attempts, replies
 from perdure.domain.budget.journal import Attempt
 
@@ -14,7 +14,7 @@ _TAKE = insert(replies)
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class StoredReply:
     """The reply of a key: its attempt, the hash of the request, and the text."""
 
     attempt: int
@@ -23,12 +23,12 @@ class Reply:
     text: str
 
 
-def reply_of(connection: Connection, key: str) -> Reply | None:
+def reply_of(connection: Connection, key: str) -> StoredReply | None:
     found = connection.execute(_REPLY, {"its_key": key}).mappings()
     row = found.first()
     if row is None:
         return None
-    return Reply(
+    return StoredReply(
         attempt=row["attempt"],
         opening=row["opening"],
         request_hash=row["request_hash"],
@@ -36,7 +36,9 @@ def reply_of(connection: Connection, key: str) -> Reply | None:
     )
 
 
-def for_this(connection: Connection, attempt: Attempt, reply: Reply | None) -> Reply | None:
+def for_this(
+    connection: Connection, attempt: Attempt, reply: StoredReply | None
+) -> StoredReply | None:
     """The reply of a key, unless it answers another request than this attempt's.
 
     Workers build the request, and another version may build it differently. Such a reply becomes a
@@ -56,7 +58,11 @@ def for_this(connection: Connection, attempt: Attempt, reply: Reply | None) -> R
 
 
 def take(
-    connection: Connection, attempt: Attempt, row: Row, reply: str, rows: Sequence[Row]
+    connection: Connection,
+    attempt: Attempt,
+    row: StoredAttempt,
+    reply: str,
+    rows: Sequence[StoredAttempt],
 ) -> None:
     """Make this the reply of its key, and book older attempts that are still open as lost."""
     taken = {

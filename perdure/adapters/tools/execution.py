@@ -28,7 +28,7 @@ FAILURE_CHARACTERS = 256 * 1024  # redacting more would block the event loop
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class CallReturned:
     """The function returned."""
 
     value: object
@@ -57,7 +57,7 @@ class Stop:
 
 async def run(
     function: Callable[[], object], *, timeout_s: float, stop: Stop, grace_s: float = GRACE_S
-) -> Finished | Late:
+) -> CallReturned | Late:
     """Call `function` and wait for it, at most `timeout_s` and the grace period.
 
     If the caller is cancelled, the function is cancelled first. Errors of the function are raised.
@@ -73,7 +73,7 @@ async def run(
             raise ToolFailure(
                 "The tool cancelled its own task; report this to its author.", reason="tool_failed"
             )
-        return Finished(task.result())
+        return CallReturned(task.result())
     return Late(type="late", abandoned=not await _end(task, stop, grace_s=grace_s))
 
 

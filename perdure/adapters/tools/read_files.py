@@ -10,7 +10,7 @@ from pydantic import Field
 from perdure.adapters.files.links import inside
 from perdure.adapters.files.measures import measured
 from perdure.adapters.files.paths import is_dotenv, parse, protected, shown
-from perdure.adapters.files.rooted_files import Entry, Parts, RootedDirectory
+from perdure.adapters.files.rooted_files import FolderEntry, Parts, RootedDirectory
 from perdure.adapters.tools.regex import Finder, finder, glob_matcher
 from perdure.domain.foundation.errors import ToolFailure
 from perdure.domain.llm.attachments import examined
@@ -235,7 +235,7 @@ def _footer(path: str, data: bytes, *, lines: int, start: int, count: int, cut: 
     return f"[{shown(path)}: {span}{long}{rest}; sha256 {content_hash(data)}]"
 
 
-def _listed(parts: Parts, entry: Entry) -> str:
+def _listed(parts: Parts, entry: FolderEntry) -> str:
     name = "/".join(parts).encode(errors="backslashreplace").decode()
     match entry.kind:
         case "folder":

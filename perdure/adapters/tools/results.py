@@ -9,7 +9,13 @@ from itertools import takewhile
 
 from pydantic import ConfigDict, TypeAdapter
 
-from perdure.adapters.tools.execution import HARD_CAP_BYTES, Stop, in_thread, tool_output, value_of
+from perdure.adapters.tools.execution import (
+    HARD_CAP_BYTES,
+    Stop,
+    in_thread,
+    tool_output,
+    value_of,
+)
 from perdure.domain.foundation.errors import ToolFailure
 from perdure.domain.tools.definitions import HeldBy, Showing, ToolOutput
 from perdure.extending.foreign_code import contained

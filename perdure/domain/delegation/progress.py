@@ -81,7 +81,7 @@ REASON_CHARACTERS = 300
 MOST_NOTES = 12
 
 
-class Answer(FrozenModel):
+class PersonsAnswer(FrozenModel):
     """What a person said to a question."""
 
     question: str
@@ -120,7 +120,7 @@ class ManagerProgress(FrozenModel):
     unrated: int = 0
     refused_plans: int = 0
     notes: tuple[str, ...] = ()
-    answers: tuple[Answer, ...] = ()
+    answers: tuple[PersonsAnswer, ...] = ()
     usable: bool = False
 
     def begun(self) -> "ManagerProgress":
@@ -147,7 +147,7 @@ class ManagerProgress(FrozenModel):
 
     def answered(self, question: str, answer: str) -> "ManagerProgress":
         """The progress with a person's answer, which later prompts show."""
-        said = Answer(question=shortened(question, 600), answer=answer[:4_000])
+        said = PersonsAnswer(question=shortened(question, 600), answer=answer[:4_000])
         return self.model_copy(update={"answers": (*self.answers, said)[-ANSWERS_KEPT:]})
 
     @property

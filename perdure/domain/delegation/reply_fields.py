@@ -42,7 +42,7 @@ _EMPTY: tuple[JsonValue, ...] = (None, "", [], {})
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class AnswerFields:
     """The object that a worker answered with, its names in the contract's spelling.
 
     `refused` says why nothing in it may be taken; `after` is the text behind it.
@@ -53,7 +53,7 @@ class Answer:
     after: str = ""
 
 
-def answer_in(text: str) -> Answer | None:
+def answer_in(text: str) -> AnswerFields | None:
     """The object that is a worker's answer; None if its reply has another shape.
 
     Of several the last counts that says how sure the worker is, or what is wrong, or how it ended;
@@ -117,16 +117,16 @@ def _is_failure(value: JsonValue) -> bool:
     return _FAILED.fullmatch(said) is not None
 
 
-def _answer(found: Found, text: str) -> Answer | None:
+def _answer(found: Found, text: str) -> AnswerFields | None:
     after = text[found.end :]
     if found.refused:
         written = text[found.start : found.end].casefold()
         mentioned = [key for key in (*RESULTS, *HONEST) if f'"{key}"' in written]
         counts = any(key in HONEST for key in mentioned) or _ends_reply(found, text)
-        return Answer({}, found.refused, after) if mentioned and counts else None
+        return AnswerFields({}, found.refused, after) if mentioned and counts else None
     for fields, problem in _unwrapped(found.fields):
         if _has_result(fields) or _is_honest(fields, found, text):
-            return Answer(fields, problem, after)
+            return AnswerFields(fields, problem, after)
     return None
 
 

@@ -194,7 +194,7 @@ class OfferSkillsReport(ActivityMessage):
 
 
 @dataclass(frozen=True, slots=True)
-class Resolved:
+class ResolvedReferences:
     """What references in an envelope stand for: known skills, Markdown given whole, and neither."""
 
     known: Mapping[str, str]
@@ -249,7 +249,7 @@ def named_skills(
     return tuple(saved)
 
 
-def resolve(asked: Sequence[str], shelf: SkillCatalog) -> Resolved:
+def resolve(asked: Sequence[str], shelf: SkillCatalog) -> ResolvedReferences:
     """What references stand for: names first, hyphens and underscores alike; else Markdown.
 
     A reference of one line that is no name of a skill is unknown: half a procedure is none.
@@ -268,7 +268,7 @@ def resolve(asked: Sequence[str], shelf: SkillCatalog) -> Resolved:
             written.append(reference)
         else:
             unknown.append(reference[:80])
-    return Resolved(known, tuple(dict.fromkeys(written)), tuple(dict.fromkeys(unknown)))
+    return ResolvedReferences(known, tuple(dict.fromkeys(written)), tuple(dict.fromkeys(unknown)))
 
 
 def is_skill_file(path: str) -> bool:

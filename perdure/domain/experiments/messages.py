@@ -145,7 +145,7 @@ class NoteExperimentRequest(ActivityMessage):
     reason: EndReason = ""
 
 
-class ExperimentReport(FrozenModel):
+class ExperimentEnded(FrozenModel):
     """How an experiment ended, as its workflow returns it."""
 
     id: str

@@ -20,13 +20,13 @@ from perdure.domain.llm.structured_replies import BadReply, read_shape
 
 
 @dataclass(frozen=True, slots=True)
-class Admitted:
+class ToolAdmitted:
     """The run may have the tool: what is left to look at is the code."""
 
 
 def check_admission(
     draft: ToolDraft, step: MakeToolRequest, *, catalog: Sequence[str], made: int = 0
-) -> ToolRefused | Admitted:
+) -> ToolRefused | ToolAdmitted:
     """Whether this run may have a tool of this name from this worker.
 
     These stages belong to the run, not to the code: they are passed anew on a hit in the cache.
@@ -45,9 +45,9 @@ def check_admission(
     if name is not None:
         return name
     if step.taken.get(draft.name) == draft.hash:
-        return Admitted()  # the run has it already: nothing more is made
+        return ToolAdmitted()  # the run has it already: nothing more is made
     limit = check_limits(step.settings, worker=step.worker, makers=step.makers, made=made)
-    return limit or Admitted()
+    return limit or ToolAdmitted()
 
 
 def check_text(draft: ToolDraft) -> Checked | ToolRefused:

@@ -36,7 +36,7 @@ _PREFACE = "Notes from earlier runs; hints, not part of the task."
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class MemoryBlock:
     """A block for the model; what it shows by group, and the titles of what was left out."""
 
     text: str
@@ -67,7 +67,7 @@ def group_of(entry: MemoryEntry) -> Group | None:
             return None
 
 
-def tell(ranked: Sequence[Ranked], *, limit: int, now: datetime) -> Told:
+def tell(ranked: Sequence[Ranked], *, limit: int, now: datetime) -> MemoryBlock:
     """The block of what may be told, in order of rank, within `limit` estimated tokens."""
     lines: dict[Group, list[str]] = {group: [] for group in _HEADINGS}
     shown: dict[Group, list[str]] = {group: [] for group in _HEADINGS}
@@ -85,7 +85,7 @@ def tell(ranked: Sequence[Ranked], *, limit: int, now: datetime) -> Told:
         free -= price
         lines[group].append(line)
         shown[group].append(entry.id)
-    return Told(
+    return MemoryBlock(
         text=_block(lines, left_out, free=free),
         shown={group: tuple(ids) for group, ids in shown.items()},
         left_out=tuple(left_out),

@@ -9,7 +9,7 @@ from perdure.domain.foundation.base import ActivityMessage
 from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.foundation.tokens import estimate
 from perdure.domain.memory.entries import Kind, Learning, Skill, may_enter
-from perdure.domain.memory.prompt_blocks import Told, one_line, tell
+from perdure.domain.memory.prompt_blocks import MemoryBlock, one_line, tell
 from perdure.domain.memory.ranking import rank
 from perdure.domain.memory.skills import ToldSkills, select_skills, tell_skills
 from perdure.domain.memory.store import Candidates
@@ -79,7 +79,7 @@ KNOWLEDGE_SHARE = 0.5
 class Recalled:
     """What one run is told."""
 
-    knowledge: Told
+    knowledge: MemoryBlock
     skills: ToldSkills
     missing: tuple[str, ...]
     avoid: str

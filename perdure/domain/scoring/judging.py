@@ -100,7 +100,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class JudgesVerdict:
     """What all judges of one output said together; `ending` says why one of them gave no verdict.
 
     `cached`: nobody was asked. `prompt_tokens` is what the judges were sent. `slips` are what was
@@ -119,9 +119,9 @@ class Verdict:
         """How many new findings there are."""
         return sum(len(item.findings) for item in self.scores)
 
-    def with_report(self, report: JudgeReport) -> "Verdict":
+    def with_report(self, report: JudgeReport) -> "JudgesVerdict":
         """With what one more judge said."""
-        return Verdict(
+        return JudgesVerdict(
             scores=(*self.scores, *report.scores),
             resolved=(*self.resolved, *report.resolved),
             cached=report.cached and (self.cached or not self.scores),

@@ -54,7 +54,7 @@ class ServerSpec(FrozenModel):
         return f"{PREFIX}{self.name}."
 
 
-class PinnedTool(FrozenModel):
+class PinnedServerTool(FrozenModel):
     """One tool of a server as it was when the run opened: its own name, and what it looked like."""
 
     name: str
@@ -65,7 +65,7 @@ class PinnedServer(FrozenModel):
     """A server as a run may use it; `tools` by the full name that the model uses."""
 
     spec: ServerSpec
-    tools: dict[str, PinnedTool] = {}
+    tools: dict[str, PinnedServerTool] = {}
 
 
 def appearance(name: str, description: str, parameters: dict[str, JsonValue]) -> str:

@@ -10,10 +10,10 @@ from perdure.domain.llm.errors import ModelError
 from perdure.domain.llm.usage import Usage
 from perdure.domain.run.spec import ROLES
 from perdure.domain.specs import RUN_SPEC, Spec
-from perdure.interfaces.services import ModelFacts
+from perdure.interfaces.services import ModelProfiles
 
 
-async def bounded(plan: Plan, first: Entry, models: ModelFacts, *, default_model: str) -> Plan:
+async def bounded(plan: Plan, first: Entry, models: ModelProfiles, *, default_model: str) -> Plan:
     """Add to each arm the most that one of its runs may cost, by its limits and prices.
 
     Raises:
@@ -37,7 +37,7 @@ async def bounded(plan: Plan, first: Entry, models: ModelFacts, *, default_model
     return plan.model_copy(update={"arms": tuple(arms)})
 
 
-async def _bounded(arm: Arm, first: Entry, models: ModelFacts, default_model: str) -> Arm:
+async def _bounded(arm: Arm, first: Entry, models: ModelProfiles, default_model: str) -> Arm:
     spec = RUN_SPEC.validate_python(trial_task(arm, first, label="experiment"))
     limits = [arm.most_usd] if arm.most_usd else []
     dearest = await _all_written(spec, models, default_model)
@@ -45,7 +45,7 @@ async def _bounded(arm: Arm, first: Entry, models: ModelFacts, default_model: st
     return arm.model_copy(update={"most_usd": min(limits, default=None)})
 
 
-async def _all_written(spec: Spec, models: ModelFacts, default_model: str) -> Decimal | None:
+async def _all_written(spec: Spec, models: ModelProfiles, default_model: str) -> Decimal | None:
     """The cost if the dearest model wrote all tokens of the limit; None without limit or price."""
     if not spec.budget.tokens:
         return None

@@ -16,7 +16,7 @@ from perdure.interfaces.mcp.server import build_server
 from perdure.interfaces.rest.auth_middleware import Rates
 from perdure.interfaces.rest.connections import address_of
 from perdure.interfaces.rest.server import serve
-from perdure.interfaces.tokens import Shown, caller_of
+from perdure.interfaces.tokens import ShownToken, caller_of
 
 HOST = "127.0.0.1"
 PATH = "/mcp"
@@ -98,7 +98,7 @@ class Guard:
         }
         return JSONResponse(refused, 429, {"retry-after": str(seconds)})
 
-    async def _known(self, scope: Scope, address: str) -> Shown:
+    async def _known(self, scope: Scope, address: str) -> ShownToken:
         given = Headers(scope=scope).get("authorization")
         async with self._site.opened(False) as services:
             shown = await caller_of(given, services.access, now=self._site.now())

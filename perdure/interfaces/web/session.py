@@ -95,7 +95,7 @@ class Session(Signed):
         return hmac.new(key, f"form {self.mark}".encode(), hashlib.sha256).hexdigest()
 
 
-class Outbound(Signed):
+class SignInUnderWay(Signed):
     """A sign-in in progress at the identity provider, kept in a cookie until the browser is back.
 
     Args:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pydantic import JsonValue
 
 from perdure.adapters.llm.call_failures import ProviderError, SaidError
-from perdure.adapters.llm.conversation import NO_OUTPUT, Turn, turns_of, wire_id, wire_name
+from perdure.adapters.llm.conversation import NO_OUTPUT, WireTurn, turns_of, wire_id, wire_name
 from perdure.adapters.llm.finish_reasons import stop_of
 from perdure.adapters.llm.openai_dialects.events import (
     ChatChunk,
@@ -108,7 +108,7 @@ def _tool(tool: ToolOffer) -> JsonValue:
     }
 
 
-def _said(turn: Turn, files: Files) -> Iterator[JsonValue]:
+def _said(turn: WireTurn, files: Files) -> Iterator[JsonValue]:
     text = "\n\n".join(block.text for block in turn.blocks if isinstance(block, TextBlock))
     if turn.role == "user":
         for block in turn.blocks:
@@ -136,7 +136,7 @@ def _said(turn: Turn, files: Files) -> Iterator[JsonValue]:
     yield message
 
 
-def _shown(turn: Turn, files: Files) -> list[JsonValue]:
+def _shown(turn: WireTurn, files: Files) -> list[JsonValue]:
     """The images and PDFs of a turn. Tool messages hold only text, so theirs follow here too."""
     of_tools: list[JsonValue] = [
         chat_part(one, files)

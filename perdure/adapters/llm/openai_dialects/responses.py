@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pydantic import JsonValue
 
 from perdure.adapters.llm.call_failures import ProviderError, SaidError
-from perdure.adapters.llm.conversation import Turn, turns_of, wire_id, wire_name
+from perdure.adapters.llm.conversation import WireTurn, turns_of, wire_id, wire_name
 from perdure.adapters.llm.error_kinds import refused
 from perdure.adapters.llm.finish_reasons import stop_of
 from perdure.adapters.llm.openai_dialects.chat import (
@@ -120,7 +120,7 @@ def _effort(request: ModelRequest) -> str | None:
             )
 
 
-def _items(turn: Turn, files: Files) -> Iterator[JsonValue]:
+def _items(turn: WireTurn, files: Files) -> Iterator[JsonValue]:
     for at, block in enumerate(turn.blocks):
         match block:
             case TextBlock():

@@ -6,7 +6,7 @@ from typing import Literal, cast
 
 import openai
 
-from perdure.adapters.llm.call_failures import Client, ProviderError
+from perdure.adapters.llm.call_failures import ClientErrors, ProviderError
 
 Feature = Literal["json_schema", "streaming"]
 FEATURES: tuple[Feature, ...] = ("json_schema", "streaming")
@@ -62,7 +62,7 @@ def _message(error: openai.APIStatusError) -> str:
     return error.message
 
 
-SDK = Client(
+SDK = ClientErrors(
     told=_told,
     timeouts=openai.APITimeoutError,
     connections=openai.APIConnectionError,

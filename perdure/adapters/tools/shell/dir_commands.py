@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from perdure.adapters.files.links import inside
 from perdure.adapters.files.paths import is_dotenv, protected, shown
-from perdure.adapters.files.rooted_files import Entry, Parts, kind_of
+from perdure.adapters.files.rooted_files import FolderEntry, Parts, kind_of
 from perdure.adapters.tools.regex import glob_matcher
 from perdure.adapters.tools.shell.grammar import (
     Grammar,
@@ -24,7 +24,7 @@ from perdure.adapters.tools.shell.io import Place, name_of
 LS = Grammar(flags=(*switches("laAh1tSrRd"), switch("--all"), switch("--recursive")))
 STAT = Grammar(flags=(), minimum=1)
 
-Test = Callable[[Parts, Entry, int], bool]
+Test = Callable[[Parts, FolderEntry, int], bool]
 
 _SIZE = matching(r"[+-]?[0-9]{1,9}[cbkMG]?")
 _UNITS = {"c": 1, "b": 512, "k": 1024, "M": 1024**2, "G": 1024**3}
@@ -66,7 +66,7 @@ def _folder(place: Place, folder: Parts, given: Parsed) -> None:
                 _folder(place, inner, given)
 
 
-def _row(name: str, entry: Entry, given: Parsed) -> str:
+def _row(name: str, entry: FolderEntry, given: Parsed) -> str:
     ending = {"folder": "/", "link": "@"}.get(entry.kind, "")
     if not given.has("l"):
         return f"{name}{ending}"
@@ -97,14 +97,14 @@ def stat(place: Place, given: Parsed) -> None:
         )
 
 
-def _entry(place: Place, parts: Parts) -> Entry:
+def _entry(place: Place, parts: Parts) -> FolderEntry:
     parts = inside(place.files, parts, last=False)
     place.is_folder(parts)
     status = place.files.status(parts)
     if status is None:
         raise refused(f"{shown(name_of(parts))} vanished meanwhile")
     name = parts[-1] if parts else "."
-    return Entry(name=name, kind=kind_of(status.st_mode), status=status)
+    return FolderEntry(name=name, kind=kind_of(status.st_mode), status=status)
 
 
 def find(place: Place, words: tuple[Word, ...]) -> None:
@@ -162,7 +162,7 @@ class _Tests:
             raise refused(f"find takes at most {_MAX_TESTS} tests")
         return found
 
-    def holds(self, sets: list[list[Test]], parts: Parts, entry: Entry, depth: int) -> bool:
+    def holds(self, sets: list[list[Test]], parts: Parts, entry: FolderEntry, depth: int) -> bool:
         return self._low <= depth <= self._high and any(
             all(test(parts, entry, depth) for test in tests) for tests in sets
         )
@@ -232,7 +232,7 @@ def _size_test(text: str) -> Test:
     number, unit = (text[:-1], text[-1]) if text[-1] in _UNITS else (text, "b")
     wanted = abs(int(number))
 
-    def holds(_parts: Parts, entry: Entry, _depth: int) -> bool:
+    def holds(_parts: Parts, entry: FolderEntry, _depth: int) -> bool:
         units = -(-entry.status.st_size // _UNITS[unit])  # rounded up, as find does
         if number.startswith("+"):
             return units > wanted

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from perdure.adapters.files.links import inside
 from perdure.adapters.files.paths import protected, shown
-from perdure.adapters.files.rooted_files import Entry, Parts, RootedDirectory
+from perdure.adapters.files.rooted_files import FolderEntry, Parts, RootedDirectory
 from perdure.adapters.tools.read_files import SKIPPED_FOLDERS, as_text
 from perdure.adapters.tools.shell.grammar import path_parts
 from perdure.domain.foundation.errors import ToolFailure
@@ -61,7 +61,7 @@ class Place:
         """The lines of a file, split at line feeds only, as the real commands do."""
         return text_lines(self.text(path))
 
-    def walk(self, parts: Parts) -> Iterator[tuple[Parts, Entry]]:
+    def walk(self, parts: Parts) -> Iterator[tuple[Parts, FolderEntry]]:
         """Everything below a folder that tools may see."""
         for count, (inner, entry) in enumerate(self.files.walk(parts, skip=SKIPPED_FOLDERS)):
             if count >= WALK_CAP:

@@ -29,7 +29,7 @@ NAMES: dict[str, dict[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownArgument:
     """An argument as a person reads it.
 
     Args:
@@ -46,7 +46,7 @@ class Shown:
     words: str = ""
 
 
-def in_words(tool: str, arguments: Sequence[Argument]) -> tuple[Shown, ...]:
+def in_words(tool: str, arguments: Sequence[Argument]) -> tuple[ShownArgument, ...]:
     """All arguments of a call, those of built-in tools in the order in which a person asks."""
     known = NAMES.get(tool, {})
     order = list(known)
@@ -56,16 +56,16 @@ def in_words(tool: str, arguments: Sequence[Argument]) -> tuple[Shown, ...]:
     return tuple(_shown(one, known.get(one.name)) for one in placed)
 
 
-def _shown(one: Argument, label: str | None) -> Shown:
+def _shown(one: Argument, label: str | None) -> ShownArgument:
     if label is None:
         plain = one.name.replace("_", " ").strip() or one.name
-        return Shown(plain[:1].upper() + plain[1:], one.name, one.value)
+        return ShownArgument(plain[:1].upper() + plain[1:], one.name, one.value)
     if one.name != "expected_hash":
-        return Shown(label, one.name, one.value)
+        return ShownArgument(label, one.name, one.value)
     if one.value == ABSENT:
-        return Shown(label, one.name, "", words="nothing: the file is new")
+        return ShownArgument(label, one.name, "", words="nothing: the file is new")
     if _FINGERPRINT.fullmatch(one.value.removeprefix("sha256:")):
         told = "only what the model has read: if the file changed since, nothing is written"
         short = f"{one.value.removeprefix('sha256:')[:_SHORT]}…"
-        return Shown(label, one.name, one.value, short=short, words=told)
-    return Shown(label, one.name, one.value)
+        return ShownArgument(label, one.name, one.value, short=short, words=told)
+    return ShownArgument(label, one.name, one.value)

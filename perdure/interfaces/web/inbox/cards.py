@@ -13,7 +13,7 @@ from perdure.gateway.types import OpenGate
 from perdure.interfaces.formatting import duration, money, one_line, plural, tokens
 from perdure.interfaces.rest.schemas import Best
 from perdure.interfaces.web.api_calls import Api, ApiProblem, at
-from perdure.interfaces.web.inbox.argument_words import Shown, in_words
+from perdure.interfaces.web.inbox.argument_words import ShownArgument, in_words
 from perdure.interfaces.web.inbox.call_view import CallView, call_view
 
 
@@ -60,7 +60,7 @@ class Card:
     gate: Gate
     asked: str
     call: CallView | None = None
-    arguments: tuple[Shown, ...] = ()
+    arguments: tuple[ShownArgument, ...] = ()
     draft: str | None = None
     score: float | None = None
     gaps: tuple[Gap, ...] = ()

@@ -11,7 +11,7 @@ SHOWN = ("severity", "title", "location", "detail", "fix")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class ShownFinding:
     """A finding as text, with its standing."""
 
     standing: Literal["new", "still open", "resolved"]
@@ -22,7 +22,7 @@ class Shown:
     fix: str
 
 
-def compared(now: Sequence[Written], before: Sequence[Written] | None) -> list[Shown]:
+def compared(now: Sequence[Written], before: Sequence[Written] | None) -> list[ShownFinding]:
     """The findings of an iteration: new ones first, resolved ones last.
 
     Args:
@@ -43,6 +43,6 @@ def _name(finding: Written) -> tuple[str, ...]:
     return (str(known),) if known else tuple(str(finding.get(part, "")) for part in SHOWN[:3])
 
 
-def _shown(finding: Written, standing: Literal["new", "still open", "resolved"]) -> Shown:
+def _shown(finding: Written, standing: Literal["new", "still open", "resolved"]) -> ShownFinding:
     texts = {name: str(finding.get(name) or "") for name in SHOWN}
-    return Shown(standing=standing, **texts)
+    return ShownFinding(standing=standing, **texts)

@@ -15,7 +15,7 @@ from perdure.interfaces.rest.settings import ApiSite
 from perdure.interfaces.web.cookies import drop_cookie, given_cookies, set_cookie
 from perdure.interfaces.web.entrance import SIGN_IN
 from perdure.interfaces.web.rendering import rendered
-from perdure.interfaces.web.session import SESSION_HOURS, Outbound
+from perdure.interfaces.web.session import SESSION_HOURS, SignInUnderWay
 from perdure.interfaces.web.sign_in.opening import opened, own, refused
 from perdure.interfaces.web.visit import SEE_OTHER, site_of
 
@@ -42,7 +42,7 @@ async def leave(request: Request, next: str = "/") -> Response:
     except PerdureError as error:
         return await refused(request, error.message, error.cure, next=own(next), status=503)
     led = own(next)
-    outbound = Outbound(
+    outbound = SignInUnderWay(
         attempt=attempt,
         next=led if len(led) <= LONGEST_NEXT else "/",
         until=site.now() + timedelta(minutes=MINUTES),
@@ -64,14 +64,14 @@ async def come_back(request: Request) -> Response:
         return HTMLResponse(rendered("layout/again.html", site.now()))
     key = await site.services.access.signing_key()
     given = given_cookies("sign_in", key, request.scope, site.rules.page_url)
-    outbound = Outbound.read(given[0], key, now=site.now()) if given else None
+    outbound = SignInUnderWay.read(given[0], key, now=site.now()) if given else None
     answer = await _arrived(request, site, sign_on, outbound)
     drop_cookie(answer, "sign_in", key=key)
     return answer
 
 
 async def _arrived(
-    request: Request, site: ApiSite, sign_on: SingleSignOn, outbound: Outbound | None
+    request: Request, site: ApiSite, sign_on: SingleSignOn, outbound: SignInUnderWay | None
 ) -> Response:
     if outbound is None:
         told = "This sign-in did not begin in this browser, or more than ten minutes ago."
