@@ -50,7 +50,9 @@ EVENTS = 2_000
 
 BY = "the experiment"
 LOOK_AGAIN = timedelta(seconds=10)
+# Patches. An experiment that begins again asks what it spent before it starts a trial.
 ASKS_FIRST = "asks-what-was-spent"
+# `resume` takes back a graceful stop; it was overlooked while the end was noted.
 RESUME_ENDS_STOP = "resume-ends-stop"
 
 

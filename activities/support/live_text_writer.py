@@ -16,6 +16,8 @@ from perdure.domain.ports import LiveTexts
 from perdure.domain.run.activity_messages import ModelCallRequest
 from perdure.domain.run.live_text import LiveCall, TextEnd, Watches, call_name
 
+# One commit holds all calls of the worker. While nobody watches there are only the looks, one small
+# read each.
 WRITE_EVERY_S = 0.25
 LOOK_EVERY_S = 1.0
 # Watchers say every ten seconds that they are still there.
@@ -114,6 +116,7 @@ class LiveTextWriter:
             last.cancel()
 
     async def _drop(self, shown: list[LiveCall]) -> None:
+        # Whatever is wrong with the store, the worker ends: a watcher prunes rows that are left.
         with contextlib.suppress(Exception):
             await self._texts.drop(shown)
 

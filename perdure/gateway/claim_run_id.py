@@ -105,7 +105,7 @@ class Claims:
         try:
             absent = await self.server.look(row.id) is None
         except PerdureError:
-            return
+            return  # not certain, so the row stays open
         if not absent:
             return
         status = read_stored(RunStatus, row.status or "", what=f"the status of {row.id}")

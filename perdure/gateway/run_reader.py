@@ -357,7 +357,7 @@ class Looking:
         try:
             return await self._blobs.get_text(address)
         except (NotFound, StoreError):
-            return None
+            return None  # the excerpt in the row is shown then
 
 
 def _ended_dispatch(status: RunStatus) -> RunStatus:

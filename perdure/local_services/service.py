@@ -24,6 +24,7 @@ FIRST_TRIES = 3
 PROBE_EVERY_S = 10.0
 PROBE_AGAIN_S = 2.0
 MISSED_PROBES = 3
+# While it makes progress (processor time, reads, log lines); an idle one is given up sooner.
 START_AT_MOST_S = 900.0
 READY_POLL_S = 0.05
 BACKOFF_FIRST_S = 0.1

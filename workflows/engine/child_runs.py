@@ -40,6 +40,7 @@ SUMMARY_CHARACTERS = 150
 # What each level of a tree needs to store its own end after the level below it ended.
 FINISH_S = 3.0
 BY_PARENT = "the run above it"
+# A patch: older histories cancel by handle.
 CANCELLED_BY_ID = "children are cancelled by id"
 
 

@@ -31,10 +31,16 @@ from perdure.workflows.engine.child_questions import ChildQuestions
 from perdure.workflows.engine.run import AnyRun
 from perdure.workflows.engine.stored_terms import StoredTerms
 
+# Patches: runs that had a message before these rules were there replay as they took it.
+# A raise at a spent budget was taken without a limit that lets the run go on.
 RAISE_NEEDS_ROOM = "raise needs room"
+# A run below another was given more than its share, and the tree spent beyond its budget.
 SHARES_STAY = "shares stay"
+# More wall time was accepted between the deadline and the end, without effect.
 NO_TIME_AFTER_THE_END = "no time after the deadline"
+# `amend` was answered before the store had it, and of two clients the slower one overwrote it.
 ANSWERED_STORED = "amend is answered when it is stored"
+# A run that was paused at a gate was listed as waiting until somebody answered.
 PAUSE_LISTED = "a pause at a gate is listed"
 
 

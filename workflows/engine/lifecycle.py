@@ -28,6 +28,8 @@ from perdure.workflows.engine.run import AnyRun
 from perdure.workflows.engine.search_attributes import upsert
 from perdure.workflows.engine.stored_terms import StoredTerms
 
+# A patch: a child that was reset after its end closed without the search attributes of an end, and
+# lists called it failed.
 LISTS_ITS_END = "lists its end after a reset"
 
 

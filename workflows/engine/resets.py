@@ -18,7 +18,9 @@ from perdure.workflows.engine.other_workflows import cancel
 from perdure.workflows.engine.run import AnyRun
 from perdure.workflows.engine.stored_terms import StoredTerms
 
+# Patches. A reset to the first task shows in the run id alone, not by a new random seed.
 FROM_THE_START = "reset-to-the-start"
+# Under a retry policy of the client, the server begins a run again with a copy of its input.
 TRIED_AGAIN = "tried-again-by-the-server"
 
 

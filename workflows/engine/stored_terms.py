@@ -13,7 +13,10 @@ from perdure.domain.run.bookkeeping_messages import KeepTermsRequest
 from perdure.workflows.engine import activity_options
 from perdure.workflows.engine.run import AnyRun
 
+# Patches. What a plain Temporal client amended was known to the run alone: a retry of one that the
+# server had lost began with the old limits.
 KEEPS_TERMS = "keeps terms"
+# After a reset that left amendments out the store kept them, and a retry or fork began from them.
 KEEPS_THEM_AFTER_A_RESET = "keeps terms after a reset"
 
 

@@ -228,7 +228,7 @@ class RootedDirectory:
                 with self.folder(parts[:-1]) as parent:
                     os.rmdir(parts[-1], dir_fd=parent)
             except (OSError, ToolFailure, StoreAway):
-                return
+                return  # it is not empty, so neither is any above it
             parts = parts[:-1]
 
     def remove_tree(self, parts: Parts) -> None:

@@ -1,6 +1,7 @@
 """Prices, windows and abilities of models: the bundled list, overridden by the operator's sheet.
 
-A model that is in neither has no profile: no price is ever guessed, or taken to be 0.
+A model that is in neither has no profile: no price is ever guessed, or taken to be 0. What a call
+costs by its price is computed in `perdure.domain.llm.requests` (`Price.cost`).
 """
 
 from collections.abc import Mapping

@@ -20,6 +20,7 @@ from sqlalchemy import Connection, Engine
 
 R = TypeVar("R")
 
+# Rows that come with the statement, which saves a trip to the thread for each of them.
 AHEAD = 256
 ITER_CHUNK = 64
 # One writer, since writers take turns, and three readers.

@@ -87,7 +87,7 @@ async def in_thread(function: Callable[[], R]) -> R:
     try:
         return await asyncio.shield(future)
     except asyncio.CancelledError:
-        with suppress(Exception):
+        with suppress(Exception):  # the cancellation is what the caller is told
             await future
         raise
 

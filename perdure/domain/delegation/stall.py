@@ -12,9 +12,12 @@ from perdure.domain.delegation.spec import StallSettings, StrategyName
 from perdure.domain.evaluation.trajectory import rounded
 from perdure.domain.foundation.base import FrozenModel
 
+# Work may get better in steps: while the best of so many readings beats the best before, it is no
+# stall.
 EXTENDED_WINDOW = 6
 DIRECTION_CHANGES = 3
 LOW_MEAN = 0.7
+# A best result this far above that of the last switch makes all strategies available again.
 REAL_PROGRESS = 0.1
 
 Signal = Literal["ok", "warn", "switch_strategy", "stop"]

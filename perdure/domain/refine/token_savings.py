@@ -71,6 +71,8 @@ def _sent(state: RefineState, phase: str) -> int:
     return (part.usage.prompt_tokens if part else 0) - state.draft.sent.get(phase, 0)
 
 
+# They close the conversation of an iteration with a text, never a draft: the only call of a draft
+# is limited by the whole budget.
 RECALL_SHARE = 0.10
 FIRST_SHARE = 0.30
 SECOND_SHARE = 0.35

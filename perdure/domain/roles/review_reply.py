@@ -214,6 +214,7 @@ FINDINGS_KEPT = 12
 TITLE_CHARACTERS = 160
 DETAIL_CHARACTERS = 400
 TOPIC_WORDS = 12
+# A rejection in plain text counts as one finding of this length.
 TEXT_CHARACTERS = 600
 # Of the shorter title's words: reviewers word the same finding anew in each round.
 SAME_SHARE = 0.6

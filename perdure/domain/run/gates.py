@@ -32,6 +32,7 @@ SAFE = "safe"
 END = "end"
 DEFAULT_PREFIX = "default:"
 NAMED_CHARACTERS = 4
+# A run that nobody looks after ends: its questions wait a week, and it lasts a month at most.
 WEEK_S = 7 * 86_400
 _BOUND = re.compile(rf"(?P<id>g[0-9]+)-(?P<begins>[0-9a-f]{{{NAMED_CHARACTERS},64}})")
 NO_SUCH_GATE = "there is no gate"

@@ -1,4 +1,7 @@
-"""The port of the text of model calls in flight."""
+"""The port of the text of model calls in flight, whose rules are in `live_text`.
+
+It is a module of its own, since the other ports name it: commands start without those rules.
+"""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol

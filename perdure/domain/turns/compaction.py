@@ -89,6 +89,7 @@ def _short(text: str, characters: int) -> str:
 
 
 PROTECTED_RESULT_TOKENS = 40_000
+# Compacted before the window is full: this far from its end, in a small one at three quarters.
 WINDOW_RESERVE_TOKENS = 20_000
 MOST_RESERVED_SHARE = 4
 # Less than there is room for: otherwise the next result would make it due again.
@@ -96,6 +97,8 @@ TARGET_SHARE = 0.6
 # For a conversation that fits by our count, but that the provider found too long.
 UNDERRATED_SHARE = 0.5
 LEAST_TARGET_TOKENS = 256
+# The summary quotes. One by a model would cost a call just when money and window are short, and
+# could leave out or invent things.
 SUMMARY_SHARE = 8
 MOST_SUMMARY_TOKENS = 4_000
 

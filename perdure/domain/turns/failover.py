@@ -6,6 +6,8 @@ from perdure.domain.budget.envelope import Budget
 from perdure.domain.llm.requests import ModelProfile
 
 OVERFLOW_CODE = "model_context_overflow"
+# New runs skip a model whose newest attempt failed this lately, if the chain has another. The
+# journal knows it, so no other table is needed.
 SKIPPED_AFTER_FAILURE_S = 60.0
 
 

@@ -17,6 +17,7 @@ from perdure.domain.llm.transcript import Message, ToolResultBlock, closed, user
 from perdure.domain.tools.definitions import ActivityTarget, arguments_hash
 from perdure.domain.turns.settings import ToolFilter, ToolLoopLevels
 
+# Repeats are counted over the newest calls: the state stays bounded however long a run lasts.
 SIGNATURES_KEPT = 320
 SIGNATURE_LENGTH = 12
 
