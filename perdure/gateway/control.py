@@ -64,7 +64,7 @@ def _topmost(looks: Sequence[ExecutionInfo]) -> list[ExecutionInfo]:
     return [look for look in looks if look.parent not in known]
 
 
-class Steering:
+class VerbSender:
     """Sends control verbs, and says in plain words why one was refused."""
 
     def __init__(

@@ -248,7 +248,7 @@ class Gateway:
 
     async def status(self, run: str) -> RunStatus:
         """The status of a run; `source` is `store` if its worker did not answer."""
-        return await self._parts.looking.status(run)
+        return await self._parts.reader.status(run)
 
     async def result(self, run: str, *, wait: bool = True) -> RunResult:
         """The result of a run, with all records and the whole output.
@@ -256,15 +256,15 @@ class Gateway:
         Raises:
             NotAllowed: it has not ended, and `wait` is off.
         """
-        return await self._parts.looking.result(run, wait=wait)
+        return await self._parts.reader.result(run, wait=wait)
 
     async def records(self, run: str) -> list[IterationRecord]:
         """The stored iterations, in order."""
-        return await self._parts.looking.records(run)
+        return await self._parts.reader.records(run)
 
     async def costs(self, run: str | None = None) -> CostReport:
         """Spend by phase, model and day, of one run or of the newest stored runs."""
-        return await self._parts.looking.costs(run)
+        return await self._parts.reader.costs(run)
 
     def events(
         self, run: str, *, since: int = 0, on_trouble: Callable[[str], None] | None = None
@@ -283,7 +283,7 @@ class Gateway:
             NotAllowed: the state of the run forbids it; the message is only the reason.
             NoReadyWorker: no worker took it in time.
         """
-        return await self._parts.steering.verb(run, message)
+        return await self._parts.verbs.verb(run, message)
 
     async def failing(self, *, limit: int) -> FailingRuns:
         """Open runs whose tasks keep failing, among those the server names and the newest."""
@@ -310,7 +310,7 @@ class Gateway:
         self, message: AnyMessage, *, kind: LoopKind | None = None, root: str | None = None
     ) -> BulkReport:
         """Send a verb to all open runs, or to those of one kind or tree."""
-        return await self._parts.steering.verb_all(message, kind=kind, root=root)
+        return await self._parts.verbs.verb_all(message, kind=kind, root=root)
 
     async def gates(self) -> OpenGates:
         """All open questions to people, oldest first."""
@@ -368,7 +368,7 @@ class Gateway:
         Raises:
             NotFound: the server never had it, or has deleted it.
         """
-        return await self._parts.looking.history(run)
+        return await self._parts.reader.history(run)
 
     def retained(self, runs: Collection[str] | None = None) -> AsyncIterator[Retained]:
         """What the server keeps of this installation's executions, or only of those of `runs`.
@@ -385,8 +385,8 @@ class Gateway:
     async def close_rows(
         self, *, before: datetime | None = None, runs: Collection[str] | None = None
     ) -> int:
-        """Close rows of runs that were ended from outside; see `Closing.close`."""
-        return await self._parts.closing.close(before=before, runs=runs)
+        """Close rows of runs that were ended from outside; see `TornRows.close`."""
+        return await self._parts.torn_rows.close(before=before, runs=runs)
 
     def web_url(self, run: str) -> str | None:
         """The URL of a run in Temporal's Web UI; None without a Web UI."""

@@ -23,7 +23,7 @@ from perdure.gateway.types import InstallationInfo, QueueState, ResolveModels, S
 if TYPE_CHECKING:
     from perdure.domain.experiments.store import ExperimentStore
     from perdure.domain.schedules.store import ScheduleStore
-    from perdure.gateway.control import Steering
+    from perdure.gateway.control import VerbSender
     from perdure.gateway.deployments import Deployments
     from perdure.gateway.event_follower import Follower
     from perdure.gateway.experiments import Experiments
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
     from perdure.gateway.retention import Deleting, Retaining
     from perdure.gateway.retry import Retrying
     from perdure.gateway.run_list import Listing
-    from perdure.gateway.run_reader import Looking
+    from perdure.gateway.run_reader import RunReader
     from perdure.gateway.saved_states import StoredStates
     from perdure.gateway.schedules import Schedules
     from perdure.gateway.server_load import LoadReader
     from perdure.gateway.start import Starter
-    from perdure.gateway.torn_rows import Closing
+    from perdure.gateway.torn_rows import TornRows
     from perdure.gateway.upkeep import Duty, Upkeep
     from perdure.gateway.visibility import Failing
 
@@ -142,11 +142,11 @@ class GatewayParts:
         return Forking(states=self.states, starter=self.starter, now=self.now)
 
     @cached_property
-    def looking(self) -> "Looking":
+    def reader(self) -> "RunReader":
         """Reads runs."""
-        from perdure.gateway.run_reader import Looking
+        from perdure.gateway.run_reader import RunReader
 
-        return Looking(
+        return RunReader(
             server=self.server,
             blobs=self.blobs,
             records=self.records,
@@ -157,11 +157,11 @@ class GatewayParts:
         )
 
     @cached_property
-    def steering(self) -> "Steering":
+    def verbs(self) -> "VerbSender":
         """Sends verbs."""
-        from perdure.gateway.control import Steering
+        from perdure.gateway.control import VerbSender
 
-        return Steering(
+        return VerbSender(
             server=self.server,
             blobs=self.blobs,
             records=self.records,
@@ -312,12 +312,12 @@ class GatewayParts:
         return Deleting(server=self.server, records=self.records)
 
     @cached_property
-    def closing(self) -> "Closing":
+    def torn_rows(self) -> "TornRows":
         """Closes rows of runs that were ended from outside."""
-        from perdure.gateway.torn_rows import Closing
+        from perdure.gateway.torn_rows import TornRows
 
-        result_of = partial(self.looking.result, wait=True)
-        return Closing(server=self.server, records=self.records, result_of=result_of)
+        result_of = partial(self.reader.result, wait=True)
+        return TornRows(server=self.server, records=self.records, result_of=result_of)
 
     @cached_property
     def retaining(self) -> "Retaining":
@@ -336,8 +336,8 @@ class GatewayParts:
             records=self.records,
             waits=self.waits,
             now=self.now,
-            known=self.looking.known,
-            unserved=self.looking.unserved,
+            known=self.reader.known,
+            unserved=self.reader.unserved,
             nudges=self.nudges,
             on_trouble=on_trouble,
         )

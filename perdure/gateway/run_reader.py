@@ -49,7 +49,7 @@ BEGINS_S = 1.0
 BEGINS = "The run is being started: its task is stored, and the server does not know it yet."
 
 
-class Looking:
+class RunReader:
     """Reads runs; falls back to the store if neither server nor worker answers."""
 
     def __init__(

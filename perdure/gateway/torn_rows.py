@@ -21,7 +21,7 @@ ResultOf = Callable[[str], Awaitable[RunResult]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Closing:
+class TornRows:
     """Closes rows on the server's word alone.
 
     A run that the server does not know may belong to another namespace with the same store.
