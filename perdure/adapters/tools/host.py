@@ -18,6 +18,7 @@ from perdure.adapters.tools.execution import Late, tool_output
 from perdure.adapters.tools.results import as_text, output_of
 from perdure.domain.foundation.errors import InvalidInput, PerdureError, StoreAway, ToolFailure
 from perdure.domain.llm.transcript import ToolOutcome
+from perdure.domain.ports import ToolHost
 from perdure.domain.tools.definitions import (
     HANDED_OVER_BYTES,
     UNKNOWN_TOOL,
@@ -283,20 +284,8 @@ class ToolSource(Protocol):
         ...
 
 
-class CataloguedTools(ToolSource, Protocol):
+class CataloguedTools(ToolHost, ToolSource, Protocol):
     """A source whose tools are the same for every run."""
-
-    async def catalog(self) -> tuple[ToolDefinition, ...]:
-        """All its tools, by fully qualified name."""
-        ...
-
-    def mended(self, name: str, given: dict[str, JsonValue]) -> dict[str, JsonValue]:
-        """The arguments of a call after the tool's own corrections."""
-        ...
-
-    def output_of(self, outcome: ToolOutcome, value: JsonValue) -> ToolOutput:
-        """The result of a foreign activity, in the form and limits of every tool."""
-        ...
 
 
 class ToolHosts:

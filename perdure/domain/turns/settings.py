@@ -6,6 +6,7 @@ from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
 from perdure.domain.budget.envelope import MOST_SECONDS
 from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.foundation.problems import repeated
 from perdure.domain.tools.definitions import AccessLevel
 from perdure.domain.tools.mcp_servers import ServerSpec
 
@@ -146,56 +147,36 @@ class ToolsSpec(FrozenModel):
     @field_validator("mcp", mode="after")
     @classmethod
     def _named_once(cls, servers: tuple[ServerSpec, ...]) -> tuple[ServerSpec, ...]:
-        names = [server.name for server in servers]
-        twice = sorted({name for name in names if names.count(name) > 1})
+        twice = repeated([server.name for server in servers])
         if twice:
             raise ValueError(f"each server once; named twice: {', '.join(twice)}")
         return servers
 
 
 class Turns(FrozenModel):
-    """Agent settings with every field resolved."""
+    """Agent settings with every field resolved; the defaults are the profile `agent`."""
 
-    max_iterations: int
-    max_illegal_strikes: int
-    max_tool_repeat: int
-    output_token_ceiling: int | None
-    defer_mixed_text: bool
-    nudge_on_empty: bool
-    nudge_prompt: str
-    fallback_text: str
-    parallel_tools: bool
-    tool_loop: ToolLoopLevels
-    active_time: float | None
-    tool_timeout: float | None
+    max_iterations: int = 50
+    max_illegal_strikes: int = 2
+    max_tool_repeat: int = 3
+    output_token_ceiling: int | None = None
+    defer_mixed_text: bool = True
+    nudge_on_empty: bool = True
+    nudge_prompt: str = NUDGE_PROMPT
+    fallback_text: str = FALLBACK_TEXT
+    parallel_tools: bool = True
+    tool_loop: ToolLoopLevels = ToolLoopLevels()
+    active_time: float | None = None
+    tool_timeout: float | None = None
 
 
 _PROFILES: dict[ProfileName, Turns] = {
-    "agent": Turns(
-        max_iterations=50,
-        max_illegal_strikes=2,
-        max_tool_repeat=3,
-        output_token_ceiling=None,
-        defer_mixed_text=True,
-        nudge_on_empty=True,
-        nudge_prompt=NUDGE_PROMPT,
-        fallback_text=FALLBACK_TEXT,
-        parallel_tools=True,
-        tool_loop=ToolLoopLevels(),
-        active_time=None,
-        tool_timeout=None,
-    ),
+    "agent": Turns(),
     "delegate": Turns(
         max_iterations=15,
-        max_illegal_strikes=2,
-        max_tool_repeat=3,
         output_token_ceiling=25_000,
         defer_mixed_text=False,
         nudge_on_empty=False,
-        nudge_prompt=NUDGE_PROMPT,
-        fallback_text=FALLBACK_TEXT,
-        parallel_tools=True,
-        tool_loop=ToolLoopLevels(),
         active_time=90.0,
         tool_timeout=30.0,
     ),
