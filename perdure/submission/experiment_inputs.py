@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 from perdure.domain.experiments.plan import INPUT, MOST_INPUTS, Entry, Fields
 from perdure.domain.foundation.errors import InvalidInput
-from perdure.domain.foundation.problems import shown
+from perdure.domain.foundation.problems import repeated, shown
 from perdure.strict_yaml import parse
 from perdure.submission.plain_values import unsound
 from perdure.text_files import read_text
@@ -204,7 +204,7 @@ def _delimiter(head: str) -> str:
 
 def _check_head(names: list[str], named: str) -> None:
     """Refuse columns that would be lost, or that nobody could name."""
-    twice = sorted({name for name in names if names.count(name) > 1})
+    twice = repeated(names)
     if twice and twice != [""]:
         raise InvalidInput(
             f"{named}, line 1, names the column {shown(twice[-1])} more than once.",

@@ -16,7 +16,7 @@ from uuid import UUID
 from pydantic import BaseModel, JsonValue
 
 from perdure.domain.foundation.errors import InvalidInput
-from perdure.domain.foundation.problems import Problem, path_of, shown
+from perdure.domain.foundation.problems import Problem, path_of, repeated, shown
 
 MOST_DEEP = 100
 Steps = tuple[int | str, ...]
@@ -104,7 +104,7 @@ def unsound(given: JsonValue, *, at: Steps = ()) -> tuple[Problem, ...]:
 def _records(frame: "Frame", problems: list[Problem]) -> list[dict[str, object]]:
     """The rows of a frame, whose empty cells are None."""
     names = [str(name) for name in frame.columns]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
+    if twice := repeated(names):
         allowed = "columns with a name of their own each"
         problems.append(_refused(("inputs",), ", ".join(twice), allowed))
         return []

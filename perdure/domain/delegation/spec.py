@@ -10,6 +10,7 @@ from perdure.domain.evaluation.judge_cache import JudgeSettings
 from perdure.domain.evaluation.program_checks import Argv
 from perdure.domain.evaluation.rubric import Rubric
 from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.foundation.problems import repeated
 from perdure.domain.foundation.size_limits import MAX_ITERATIONS, Count
 from perdure.domain.generated_tools.messages import ToolsFactorySettings
 from perdure.domain.run.spec import CommonSpec
@@ -110,7 +111,7 @@ class DelegationSettings(FrozenModel):
     @field_validator("strategies")
     @classmethod
     def _named_once(cls, value: tuple[StrategyName, ...]) -> tuple[StrategyName, ...]:
-        twice = sorted({name for name in value if value.count(name) > 1})
+        twice = repeated(value)
         if twice:
             raise ValueError(f"each strategy once (more than once: {', '.join(twice)})")
         return value

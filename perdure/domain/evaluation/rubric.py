@@ -24,7 +24,7 @@ from perdure.domain.evaluation.program_checks import (
     VerifiedCheck,
 )
 from perdure.domain.foundation.base import FrozenModel
-from perdure.domain.foundation.problems import Problem, nearest_name, shown
+from perdure.domain.foundation.problems import Problem, nearest_name, repeated, shown
 
 __all__ = [
     "Dimension",
@@ -159,7 +159,7 @@ class Rubric(RootModel[tuple[Dimension, ...]]):
         names = [dimension.name for dimension in self.root]
         if not names:
             raise ValueError("at least one dimension")
-        twice = sorted({name for name in names if names.count(name) > 1})
+        twice = repeated(names)
         if twice:
             raise ValueError(f"each name once (more than once: {', '.join(twice)})")
         return self

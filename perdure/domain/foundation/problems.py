@@ -196,6 +196,11 @@ class Problem(FrozenModel):
         return f"found {self.found}; allowed: {self.allowed}.{hint}"
 
 
+def repeated(names: Sequence[str]) -> list[str]:
+    """The names that come more than once, sorted."""
+    return sorted({name for name in names if names.count(name) > 1})
+
+
 def problems_of(
     error: ValidationError, value: object, *, root: str = "", names: Iterable[str] = ()
 ) -> tuple[Problem, ...]:

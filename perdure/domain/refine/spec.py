@@ -18,7 +18,7 @@ from perdure.domain.evaluation.judge_cache import JudgeSettings
 from perdure.domain.evaluation.rubric import Part, PartKind, Rubric
 from perdure.domain.evaluation.trajectory import CompareWith
 from perdure.domain.foundation.base import FrozenModel
-from perdure.domain.foundation.problems import Problem, shown
+from perdure.domain.foundation.problems import Problem, repeated, shown
 from perdure.domain.run.spec import CommonSpec
 from perdure.domain.turns.output_schema import OutputSchema
 
@@ -150,8 +150,7 @@ class RefineSettings(FrozenModel):
     @field_validator("strategies")
     @classmethod
     def _named_once(cls, value: tuple[Strategy, ...]) -> tuple[Strategy, ...]:
-        names = [strategy.name for strategy in value]
-        twice = sorted({name for name in names if names.count(name) > 1})
+        twice = repeated([strategy.name for strategy in value])
         if twice:
             raise ValueError(f"each name once (more than once: {', '.join(twice)})")
         return value

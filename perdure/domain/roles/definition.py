@@ -26,6 +26,7 @@ from perdure.domain.evaluation.conditions import (
     leaves,
 )
 from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.foundation.problems import repeated
 from perdure.domain.roles.short_form import REVIEW_CRITERIA, written_out
 from perdure.domain.tools.definitions import AccessLevel, ToolDefinition
 
@@ -271,7 +272,7 @@ class LoopDefinition(FrozenModel):
     @field_validator("parameters")
     @classmethod
     def _named_once(cls, value: tuple[Parameter, ...]) -> tuple[Parameter, ...]:
-        twice = _repeated([parameter.name for parameter in value])
+        twice = repeated([parameter.name for parameter in value])
         if twice:
             raise ValueError(f"each name once (more than once: {', '.join(twice)})")
         return value
@@ -314,14 +315,14 @@ def _order_faults(roles: Sequence[RoleDefinition]) -> list[str]:
     if given and len(given) < len(roles):
         without = ", ".join(role.name for role in roles if role.order is None)
         return [f"an order for every role or for none (missing: {without})"]
-    twice = _repeated([str(number) for number in given])
+    twice = repeated([str(number) for number in given])
     return [f"each order once (more than once: {', '.join(twice)})"] if twice else []
 
 
 def _stage_faults(roles: Sequence[RoleDefinition]) -> list[str]:
     wrong: list[str] = []
     # Prompts, scripts and records tell stages apart by their names.
-    twice = _repeated([role.name for role in roles])
+    twice = repeated([role.name for role in roles])
     if twice:
         wrong.append(f"each name once, set `name` (more than once: {', '.join(twice)})")
     gates = [role.name for role in roles if role.gate]
@@ -331,10 +332,6 @@ def _stage_faults(roles: Sequence[RoleDefinition]) -> list[str]:
     if shares > 1 + 1e-9:
         wrong.append(f"budget shares of at most 1 together (found: {shares:g})")
     return wrong
-
-
-def _repeated(names: Sequence[str]) -> list[str]:
-    return sorted({name for name in names if names.count(name) > 1})
 
 
 _TOOLS: Mapping[Capability, str] = {
