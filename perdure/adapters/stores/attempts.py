@@ -10,7 +10,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Literal, Self
 
-from pydantic import JsonValue, TypeAdapter
+from pydantic import JsonValue
 from sqlalchemy import (
     ColumnElement,
     Connection,
@@ -29,13 +29,12 @@ from sqlalchemy.engine import RowMapping
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from perdure.adapters.stores.tables import attempts
-from perdure.domain.budget.journal import Attempt, AttemptRow, AttemptState, CallProgress
+from perdure.domain.budget.journal import Attempt, AttemptRow, CallProgress
 from perdure.domain.foundation.tolerance import read
 from perdure.domain.llm.usage import AttemptTotals, Usage
 
 # The estimate of an attempt that was never sent; it also marks such a row (see `is_sent`).
 _NOTHING = Usage().model_dump_json()
-_STATE = TypeAdapter[AttemptState](AttemptState)
 ClosedState = Literal["answered", "failed", "duplicate"]
 
 
@@ -49,28 +48,12 @@ class Booking:
     confirmed: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class StoredAttempt:
-    """One attempt in the table."""
+class StoredAttempt(AttemptRow):
+    """One attempt as the table has it, with what only the journal itself looks at."""
 
-    key: str
-    attempt: int
     opening: int
-    run: str
-    root: str
-    phase: str
-    role: str
-    iteration: int
-    model: str
     request_hash: str
-    state: AttemptState
-    usage: Usage
-    cost_usd: Decimal | None
-    at_estimate: bool
     settled: bool
-    started_at: datetime
-    seconds: float
-    sent: bool
 
     @classmethod
     def of(cls, found: RowMapping) -> Self:
@@ -85,7 +68,7 @@ class StoredAttempt:
             iteration=found["iteration"],
             model=found["model"],
             request_hash=found["request_hash"],
-            state=_STATE.validate_python(found["state"]),
+            state=found["state"],
             usage=read(Usage, found["usage"]),
             cost_usd=found["cost_usd"],
             at_estimate=found["at_estimate"],
@@ -113,27 +96,6 @@ class StoredAttempt:
             )
         return AttemptTotals(
             attempts=int(self.sent), usage=self.usage, cost_usd=self.cost_usd, seconds=self.seconds
-        )
-
-    @property
-    def shown(self) -> AttemptRow:
-        """The row as the port shows it."""
-        return AttemptRow(
-            key=self.key,
-            attempt=self.attempt,
-            root=self.root,
-            run=self.run,
-            phase=self.phase,
-            role=self.role,
-            iteration=self.iteration,
-            model=self.model,
-            state=self.state,
-            usage=self.usage,
-            cost_usd=self.cost_usd,
-            started_at=self.started_at,
-            seconds=self.seconds,
-            sent=self.sent,
-            at_estimate=self.at_estimate,
         )
 
 

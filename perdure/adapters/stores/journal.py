@@ -203,7 +203,7 @@ class SqlJournal:
 
     async def unended(self, *, before: datetime) -> list[AttemptRow]:
         begun = and_(attempts.c.state == "started", attempts.c.started_at < before)
-        return [row.shown for row in await self._rows(begun)]
+        return [*await self._rows(begun)]
 
     async def seal_and_sum(self, execution: str) -> AttemptTotals:
         seal = self._database.insert(seals).values(execution=execution, sealed_at=self._now())
@@ -227,7 +227,7 @@ class SqlJournal:
             connection.execute(seal.on_conflict_do_nothing())
             lose(connection, its)
             settle(connection, its)
-            return [row.shown for row in find(connection, its)]
+            return [*find(connection, its)]
 
         return await self._database.write_whole(sealed)
 
@@ -251,10 +251,10 @@ class SqlJournal:
         await self._database.write_whole(sealed)
 
     async def tree(self, *, root: str, run: str) -> list[AttemptRow]:
-        return [row.shown for row in await self._rows(_of_tree(root, run))]
+        return [*await self._rows(_of_tree(root, run))]
 
     async def rows(self, run: str) -> list[AttemptRow]:
-        return [row.shown for row in await self._rows(attempts.c.run == run)]
+        return [*await self._rows(attempts.c.run == run)]
 
     async def progress(self, runs: Collection[str]) -> list[CallProgress]:
         async with self._database.read() as connection:
