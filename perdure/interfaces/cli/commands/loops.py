@@ -28,9 +28,14 @@ loops_app = App(name="loops", help="Start, inspect and steer loops of roles.", v
 
 
 def loops_over(
-    session: Session, services: Services, *, flags: Flags = NO_FLAGS, workspace: str | None = None
+    session: Session,
+    services: Services,
+    *,
+    by: str | None = None,
+    flags: Flags = NO_FLAGS,
+    workspace: str | None = None,
 ) -> LoopService:
-    """Control over the loops of an installation, in the name of the current user."""
+    """Control over the loops of an installation, by default in the name of the current user."""
     return LoopService(
         gateway=services.gateway,
         definitions_kept=services.definitions(),
@@ -38,7 +43,7 @@ def loops_over(
         blobs=services.blobs,
         journal=services.journal,
         surroundings=surroundings(session),
-        by=session.context.user,
+        by=session.context.user if by is None else by,
         workspace=workspace,
         flags=flags,
     )

@@ -4,9 +4,8 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 from perdure.domain.foundation.errors import RuntimeUnavailable
-from perdure.interfaces.cli.commands.load_task import surroundings
+from perdure.interfaces.cli.commands.loops import loops_over
 from perdure.interfaces.cli.commands.parameters import Given
-from perdure.interfaces.cli.session import Session
 from perdure.interfaces.cli.views.layout import line
 from perdure.interfaces.loop_service import LoopService
 from perdure.interfaces.services import Services
@@ -42,7 +41,7 @@ async def mcp(
         return context.connect(start=start, on_progress=session.output.note)
 
     def loops_of(services: Services, by: str) -> LoopService:
-        return _loops(session, services, by=by, workspace=folder)
+        return loops_over(session, services, by=by, workspace=folder)
 
     site = McpSite(
         opened=opened,
@@ -62,16 +61,3 @@ async def mcp(
         session.output.show(line(f"MCP server: {url}"), {"type": "mcp", "url": url})
 
     await serve_http(site, port=port, on_ready=tell)
-
-
-def _loops(session: Session, services: Services, *, by: str, workspace: str | None) -> LoopService:
-    return LoopService(
-        gateway=services.gateway,
-        definitions_kept=services.definitions(),
-        records=services.records,
-        blobs=services.blobs,
-        journal=services.journal,
-        surroundings=surroundings(session),
-        by=by,
-        workspace=workspace,
-    )
