@@ -8,6 +8,7 @@ from perdure.domain.budget.envelope import Budget
 from perdure.domain.evaluation.outcomes import Outcome, explain, with_cut_text, with_nothing_to_show
 from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.run.bookkeeping_messages import SnapshotReport
+from perdure.domain.run.control import texts_or_addresses
 from perdure.domain.run.result import Mark, RunResult
 from perdure.domain.run.result_parts import exhausted_by, tree_artifacts
 from perdure.domain.run.status_views import spend_report
@@ -91,10 +92,7 @@ def agent_result(
         exhausted=exhausted_by(end.outcome, end.reason, end.detail),
         skills=state.recalled_skills,
         transcript=state.turn.head.hash if state.turn.head else None,
-        unread_input=tuple(
-            given.text or (given.ref.hash if given.ref else "")
-            for given in (*state.turn.unread, *control.inputs)
-        ),
+        unread_input=texts_or_addresses((*state.turn.unread, *control.inputs)),
         models_used=tuple(state.models_used),
         truncated=end.truncated,
         error=end.detail or None if end.outcome == "failed" else None,

@@ -3,6 +3,7 @@
 from perdure.domain.evaluation.outcomes import explain, with_cut_text, with_nothing_to_show
 from perdure.domain.refine.state import BestDraft, RefineState
 from perdure.domain.run.bookkeeping_messages import SnapshotReport
+from perdure.domain.run.control import texts_or_addresses
 from perdure.domain.run.result import Mark, RunResult, Savings
 from perdure.domain.run.result_parts import exhausted_by, tree_artifacts
 from perdure.domain.run.status_views import spend_report
@@ -59,10 +60,7 @@ def refine_result(
         tools_used=dict(state.turn.tallies.used),
         exhausted=exhausted_by(outcome, reason, detail),
         transcript=state.turn.head.hash if state.turn.head else None,
-        unread_input=tuple(
-            given.text or (given.ref.hash if given.ref else "")
-            for given in (*state.turn.unread, *state.control.inputs)
-        ),
+        unread_input=texts_or_addresses((*state.turn.unread, *state.control.inputs)),
         models_used=tuple(state.models_used),
         error=detail or None if outcome == "failed" else None,
         forked_from=state.forked_from,

@@ -4,7 +4,7 @@ One state object; `refuse` tells why a verb is not allowed (updates reject with 
 it), `take` applies an allowed one. Nothing here waits or starts anything.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Literal, assert_never
 
@@ -65,6 +65,11 @@ class Amendment(FrozenModel):
     changes: Mapping[str, JsonValue]
 
 
+def texts_or_addresses(inputs: Iterable[PendingInput]) -> tuple[str, ...]:
+    """What was said, for a result: long texts by their address."""
+    return tuple(given.text or (given.ref.hash if given.ref else "") for given in inputs)
+
+
 class Control(BaseModel):
     """The control state of a run; it travels whole through continue-as-new."""
 
@@ -102,8 +107,8 @@ class Control(BaseModel):
 
     @property
     def unread_input(self) -> tuple[str, ...]:
-        """What was added and nobody read, for the result: long texts by their address."""
-        return tuple(given.text or (given.ref.hash if given.ref else "") for given in self.inputs)
+        """What was added and nobody read."""
+        return texts_or_addresses(self.inputs)
 
     @property
     def lifecycle(self) -> Lifecycle:
