@@ -19,6 +19,7 @@ from perdure.domain.budget.ledger import (
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.foundation.plain_text import folded
 from perdure.domain.run.cost_report import CostReport, report_of
+from perdure.interfaces.formatting import money
 
 USUAL_DAYS = 30
 MOST_LINES = 1_000
@@ -91,6 +92,14 @@ async def spending(
 async def everything(ledger: Ledger) -> CostReport:
     """What all runs ever spent, without naming them: one query for any number of runs."""
     return report_of((), await ledger.cells())
+
+
+def cost_words(line: SpendLine) -> str:
+    """What the calls cost; "at least" that, where the price of one is not known."""
+    known = money(line.known_cost_usd)
+    if not line.unpriced_calls:
+        return known
+    return f"at least {known}" if line.known_cost_usd else "unknown"
 
 
 def csv_text(table: Spending) -> str:

@@ -9,7 +9,7 @@ from perdure.domain.run.cost_report import CostLine, CostReport
 from perdure.interfaces.cli.views.layout import DIM, WARN, line, pairs, stack, table
 from perdure.interfaces.cli.views.status import spend_line
 from perdure.interfaces.formatting import duration, model_name, money, one_line, plural
-from perdure.interfaces.spending import UNNAMED, Spending
+from perdure.interfaces.spending import UNNAMED, Spending, cost_words
 
 ID = 200
 _COLUMNS = ("calls", "input", "cached", "written", "cost", "time")
@@ -55,14 +55,12 @@ def _name(found: Spending, item: SpendLine) -> str:
 
 def _spent(item: SpendLine) -> tuple[str, ...]:
     usage = item.usage
-    known = money(item.known_cost_usd)
-    least = f"at least {known}" if item.known_cost_usd else "unknown"
     return (
         str(item.calls),
         f"{usage.prompt_tokens - usage.cache_read_tokens:,}",
         f"{usage.cache_read_tokens:,}",
         f"{usage.output_tokens:,}",
-        least if item.unpriced_calls else known,
+        cost_words(item),
         duration(item.seconds),
     )
 

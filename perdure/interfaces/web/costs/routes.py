@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
-from decimal import Decimal
 from typing import Annotated, get_args
 from urllib.parse import quote, urlencode
 
@@ -18,9 +17,9 @@ from perdure.domain.budget.ledger import (
     SpendKey,
     SpendLine,
 )
-from perdure.interfaces.formatting import duration, model_name, money, one_line, plural
+from perdure.interfaces.formatting import duration, model_name, one_line, plural
 from perdure.interfaces.rest.costs import CSV, asked_calls
-from perdure.interfaces.spending import UNNAMED, Spending, csv_name, csv_text
+from perdure.interfaces.spending import UNNAMED, Spending, cost_words, csv_name, csv_text
 from perdure.interfaces.web.api_calls import ApiProblem
 from perdure.interfaces.web.visit import Here, Visit
 
@@ -171,7 +170,6 @@ async def _table(visit: Visit, by: str, since: str, until: str, only: SpendFilte
 
 def _row(line: SpendLine, share: float, name: str, address: str | None) -> Row:
     usage = line.usage
-    known = money(line.known_cost_usd)
     return Row(
         name=name,
         address=address,
@@ -179,14 +177,10 @@ def _row(line: SpendLine, share: float, name: str, address: str | None) -> Row:
         sent=f"{usage.prompt_tokens - usage.cache_read_tokens:,}",
         cached=f"{usage.cache_read_tokens:,}",
         written=f"{usage.output_tokens:,}",
-        cost=known if line.cost_usd is not None else _at_least(line.known_cost_usd),
+        cost=cost_words(line),
         time=duration(line.seconds),
         share=share,
     )
-
-
-def _at_least(known: Decimal) -> str:
-    return f"at least {money(known)}" if known else "unknown"
 
 
 def _named(by: SpendKey, line: SpendLine) -> str:
