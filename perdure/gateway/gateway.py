@@ -147,13 +147,7 @@ class Gateway:
     def opening(
         self, read: "ReadSpec", *, lacks: Callable[[], Mapping[str, str]], admit: "Admit"
     ) -> "TaskOpening":
-        """The service that opens runs which Temporal clients started with only a task.
-
-        Args:
-            read: makes a specification from the fields of a task.
-            lacks: families of models that this worker cannot call, with the reasons.
-            admit: says what a run of a schedule may spend.
-        """
+        """The service that opens runs which Temporal clients started with only a task."""
         return self._parts.opening(read, lacks=lacks, admit=admit)
 
     def deployments(self, name: str | None, own: str) -> "Deployments":

@@ -4,7 +4,7 @@ import base64
 import binascii
 import difflib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -178,7 +178,11 @@ class Listing:
         closed = [look.id for look in found if not look.open]
         if not closed:
             return []
-        names = ", ".join(quoted(name) for name in dict.fromkeys(closed))
+        return await self._executions_of(dict.fromkeys(closed))
+
+    async def _executions_of(self, ids: Iterable[str]) -> list[ExecutionInfo]:
+        """All executions of these runs that the server lists."""
+        names = ", ".join(quoted(name) for name in ids)
         looks, _ = await self.server.page(
             f"WorkflowId IN ({names}) AND {ONE_EACH}", limit=RUNS_OF_A_PAGE
         )
@@ -296,11 +300,8 @@ class Listing:
     async def _known(self, rows: Sequence[StoredRun]) -> dict[str, ExecutionInfo]:
         if not rows:
             return {}
-        names = ", ".join(quoted(row.id) for row in rows)
         try:
-            looks, _ = await self.server.page(
-                f"WorkflowId IN ({names}) AND {ONE_EACH}", limit=RUNS_OF_A_PAGE
-            )
+            looks = await self._executions_of(row.id for row in rows)
         except ServiceUnavailable:
             return {}
         oldest_first = sorted(looks, key=lambda look: look.started_at)

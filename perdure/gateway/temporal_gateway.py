@@ -4,7 +4,7 @@ It decides nothing: it adds time limits, typed answers and Perdure's errors to e
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -47,6 +47,7 @@ from perdure.gateway.worker_probe import Backlog, backlog, polled, probe
 T = TypeVar("T")
 Prepare = Callable[[Client], Awaitable[None]]
 
+LOOKS_AT_ONCE = 8
 ATTRIBUTE_TRIES = 12
 ATTRIBUTE_PAUSE_S = 1.0
 
@@ -129,6 +130,17 @@ class TemporalGateway:
             return await self.ask(described, run=run)
         except NotFound:
             return None
+
+    async def looks(self, runs: Sequence[str]) -> list[ExecutionInfo]:
+        """Those of these runs that the server knows, in order; it is asked for a few at once."""
+        room = asyncio.Semaphore(LOOKS_AT_ONCE)
+
+        async def look(run: str) -> ExecutionInfo | None:
+            async with room:
+                return await self.look(run)
+
+        found = await asyncio.gather(*(look(run) for run in runs))
+        return [one for one in found if one is not None]
 
     async def query(
         self, run: str, name: str, result_type: type[T], *, given: BaseModel | None = None

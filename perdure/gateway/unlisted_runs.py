@@ -4,8 +4,7 @@ The index is seconds behind at best, and longer on a loaded server. What is aske
 id is never behind. A run that a Temporal client started has no row until a worker has opened it.
 """
 
-import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -19,7 +18,6 @@ LATE = timedelta(minutes=2)
 """How far the index may be behind."""
 MOST = 200
 """How many of the newest rows are looked at."""
-AT_ONCE = 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +48,7 @@ class Unlisted:
             f"WorkflowId IN ({names}) AND {ONE_EACH}", limit=2 * MOST
         )
         known = {look.id for look in listed}
-        return await self._found([run for run in young if run not in known])
+        return await self.server.looks([run for run in young if run not in known])
 
     async def _young(self, root: str | None) -> list[str]:
         since = self.now() - LATE
@@ -60,13 +58,3 @@ class Unlisted:
             rows = await self.records.find_runs(prefix=root, limit=MOST)
             rows = [row for row in rows if row.id == root or is_below(row.id, root)]
         return [row.id for row in rows if row.started_at >= since]
-
-    async def _found(self, runs: Sequence[str]) -> list[ExecutionInfo]:
-        room = asyncio.Semaphore(AT_ONCE)
-
-        async def look(run: str) -> ExecutionInfo | None:
-            async with room:
-                return await self.server.look(run)
-
-        looks = await asyncio.gather(*(look(run) for run in runs))
-        return [found for found in looks if found is not None]

@@ -5,7 +5,6 @@ of them if the server lacks the attribute, are found by looking at each run. The
 bounded, and the answer says how many runs were looked at.
 """
 
-import asyncio
 import re
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
@@ -249,9 +248,6 @@ async def every(server: TemporalGateway, query: str) -> AsyncIterator[ExecutionI
             return
 
 
-AT_ONCE = 8
-
-
 @dataclass(frozen=True, kw_only=True)
 class Failing:
     """Finds runs whose workflow tasks fail, even those that never set a search attribute."""
@@ -270,7 +266,7 @@ class Failing:
         named = await self._named(unended, limit=limit)
         newest = await self._pages(unended, limit=limit)
         ids = list(dict.fromkeys(look.id for look in (*(named or ()), *newest)))
-        looks = [look for look in await self._looks(ids) if look.open]
+        looks = [look for look in await self.server.looks(ids) if look.open]
         return FailingRuns(
             runs=tuple(
                 FailingRun(run=look.id, found=look.trouble.found, cure=look.trouble.cure)
@@ -301,11 +297,4 @@ class Failing:
             found += page
             if cursor is None:
                 break
-        return found
-
-    async def _looks(self, runs: list[str]) -> list[ExecutionInfo]:
-        found: list[ExecutionInfo] = []
-        for start in range(0, len(runs), AT_ONCE):
-            some = (self.server.look(run) for run in runs[start : start + AT_ONCE])
-            found += [look for look in await asyncio.gather(*some) if look is not None]
         return found
