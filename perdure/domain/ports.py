@@ -20,7 +20,7 @@ from perdure.domain.projects.ports import ProjectStore as ProjectStore
 from perdure.domain.projects.ports import SessionStore as SessionStore
 from perdure.domain.projects.ports import TodoStore as TodoStore
 from perdure.domain.run.hooks import Adapted, EndFacts, IterationFacts, WantedHook
-from perdure.domain.run.live_texts import LiveTexts as LiveTexts
+from perdure.domain.run.live_text_port import LiveTexts as LiveTexts
 from perdure.domain.run.status import RunWords, StoredRun
 from perdure.domain.tools.definitions import (
     AccessClass,

@@ -25,7 +25,7 @@ from perdure.local_services.state import (
     write_state,
 )
 from perdure.local_services.ui_guard import UiGuard
-from perdure.local_services.watched import WatcherLink
+from perdure.local_services.watcher_link import WatcherLink
 
 OPTIONAL_WITHIN_S = 15.0
 OnChange = Callable[[RuntimeState], None]
