@@ -18,6 +18,7 @@ from perdure.interfaces.cli.views.layout import WARN, line
 from perdure.interfaces.cli.views.live import live_view
 from perdure.interfaces.cli.views.result import find_learned, result_view
 from perdure.interfaces.cli.views.status import moved_on
+from perdure.interfaces.cli.waits import questions_told
 from perdure.interfaces.gateways import RunGateway
 from perdure.interfaces.run_tree import Below, tree_below
 from perdure.interfaces.services import RuntimeView, Services
@@ -86,8 +87,9 @@ async def follow(session: Session, services: Services, run: str) -> RunResult:
     session.following = run
     gateway = services.gateway
     if session.output.as_json:
-        async for event in lasting_events(session, gateway, run, on_trouble=session.output.note):
-            session.output.emit(event)
+        async with questions_told(session, gateway, run, own=False):
+            async for event in _lasting(session, gateway, run):
+                session.output.emit(event)
     elif session.output.is_terminal:
         await _live(session, services, run)
     else:
@@ -95,6 +97,23 @@ async def follow(session: Session, services: Services, run: str) -> RunResult:
     result = await gateway.result(run, wait=True)
     session.following = None
     return result
+
+
+async def wait_for_end(session: Session, services: Services, run: str) -> RunResult:
+    """Wait for a run's end, and say only what keeps it: questions, and what is out of order."""
+    session.following = run
+    gateway = services.gateway
+    async with questions_told(session, gateway, run, own=True):
+        with suppress(NotFound):  # where the server has lost the run, the store has its result
+            async for _ in _lasting(session, gateway, run):
+                pass
+        result = await gateway.result(run, wait=True)
+    session.following = None
+    return result
+
+
+def _lasting(session: Session, gateway: RunGateway, run: str) -> AsyncGenerator[Event]:
+    return lasting_events(session, gateway, run, on_trouble=session.output.warn)
 
 
 async def follow_to_end(session: Session, services: Services, run: str) -> int:
@@ -113,10 +132,11 @@ async def show_result(session: Session, services: Services, result: RunResult) -
 
 async def _lines(session: Session, gateway: RunGateway, run: str) -> None:
     story = Story(await gateway.status(run))
-    async for event in lasting_events(session, gateway, run, on_trouble=session.output.note):
-        told = story.line(event)
-        if told is not None:
-            session.output.tell(told)
+    async with questions_told(session, gateway, run, own=False):
+        async for event in _lasting(session, gateway, run):
+            told = story.line(event)
+            if told is not None:
+                session.output.tell(told)
 
 
 async def _live(session: Session, services: Services, run: str) -> None:

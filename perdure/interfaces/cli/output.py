@@ -14,7 +14,7 @@ from rich.text import Text
 from perdure.domain.foundation.errors import PerdureError
 from perdure.domain.foundation.plain_text import printable, printable_json
 from perdure.interfaces.cli.console import console_on
-from perdure.interfaces.cli.views.layout import BAD, line, plain, stack
+from perdure.interfaces.cli.views.layout import BAD, WARN, line, plain, stack
 
 REFRESHES_PER_SECOND = 8
 
@@ -127,6 +127,13 @@ class Output:
         if not self.as_json:
             told = Text(text, style=style if self._err.is_terminal else "")
             self._err.print(told, soft_wrap=True)
+
+    def warn(self, text: str) -> None:
+        """Say on standard error what keeps the work from going on, also beside JSON output.
+
+        A program that waits in silence cannot tell a long run from one that waits for it.
+        """
+        self._err.print(Text(text, style=WARN if self._err.is_terminal else ""), soft_wrap=True)
 
     @contextmanager
     def working(self, what: str) -> Generator["Progress"]:

@@ -13,7 +13,7 @@ from perdure.domain.run.control import Phase
 from perdure.domain.run.result import exit_code
 from perdure.gateway.types import RunFilter, RunPage
 from perdure.interfaces.cli.commands.parameters import Given, Kind, Limit, OneRun
-from perdure.interfaces.cli.follow import show_result
+from perdure.interfaces.cli.follow import show_result, wait_for_end
 from perdure.interfaces.cli.session import LAST, Session
 from perdure.interfaces.cli.views.costs import costs_view, spending_view
 from perdure.interfaces.cli.views.gates import gates_view
@@ -77,11 +77,15 @@ async def result(run: OneRun = LAST, /, *, wait: bool = False, session: Given) -
 
     Args:
         run: A run id, a unique beginning of one, or @last.
-        wait: Wait until the run has ended.
+        wait: Wait until the run has ended; what keeps it is told on standard error.
     """
     async with session.connected() as services:
         resolved = await services.gateway.resolve(run)
-        found = await services.gateway.result(resolved, wait=wait)
+        found = (
+            await wait_for_end(session, services, resolved)
+            if wait
+            else await services.gateway.result(resolved, wait=False)
+        )
         await show_result(session, services, found)
     return exit_code(found.outcome)
 

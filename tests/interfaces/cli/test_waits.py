@@ -1,0 +1,106 @@
+"""A command without a terminal says what it waits for: a program cannot look elsewhere."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+
+import pytest
+from agent_runs import call, calls
+from delegating import completes, delegates, delegation, script, works
+from installation import Installation
+
+from tests.interfaces.cli.memory import Installation as Memory
+from tests.interfaces.cli.samples import RUN
+
+TEA = call("human.ask", question="Tea or coffee?", choices=["tea", "coffee"])
+ASKED = "the run waits for a person: Tea or coffee?"
+
+
+async def below(site: Installation) -> str:
+    """A run whose worker asks."""
+    replies = script(
+        delegates("w1"),
+        {**calls(TEA), "when": {"role": "worker", "worker": "w1"}},
+        works("w1", "tea"),
+        completes("tea"),
+    )
+    return await site.start(delegation(tools={"access": "readonly"}), replies)
+
+
+async def itself(site: Installation) -> str:
+    """A run that asks."""
+    spec = {"kind": "agent", "goal": "choose", "tools": {"access": "readonly"}}
+    return await site.start(spec, {"replies": [calls(TEA), {"text": "tea"}]})
+
+
+async def waiting(site: Installation, *words: str) -> asyncio.subprocess.Process:
+    """A command in a process of its own, without a terminal or any input."""
+    environment = {**os.environ, **site.settings.as_environment(), "TEMPORAL_ADDRESS": site.address}
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-P", "-m", "perdure", *words),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env=environment,
+    )
+
+
+async def said(process: asyncio.subprocess.Process) -> str:
+    """The line that says who is asked."""
+    assert process.stderr is not None
+    async for line in process.stderr:
+        if "waits for a person" in (text := line.decode()):
+            return text.strip()
+    raise AssertionError("it ended without a word")
+
+
+@pytest.mark.parametrize(
+    ("starts", "words"),
+    [
+        (itself, ("result", "--wait")),
+        (itself, ("result", "--wait", "--json")),
+        (below, ("watch",)),
+        (below, ("watch", "--json")),
+        (below, ("result", "--wait", "--json")),
+    ],
+)
+async def test_a_question_is_told_with_the_command_that_answers_it(
+    site: Installation, starts, words: tuple[str, ...]
+) -> None:
+    run = await starts(site)
+    process = await waiting(site, words[0], run, *words[1:])
+    told = await said(process)
+    assert told.startswith(ASKED)
+    name, answer = told.partition("perdure answer ")[2].split()
+    assert answer == "tea|coffee"
+    asker, _, gate = name.partition(":")
+    answering = await waiting(site, "answer", name, "tea", "--json")
+    assert await answering.wait() == 0, (asker, gate)
+    out, err = await process.communicate()
+    assert process.returncode == 0
+    assert "waits for a person" not in err.decode(), "it is told once"
+    if "--json" in words:
+        lines = [json.loads(line) for line in out.decode().splitlines()]
+        assert lines[-1]["outcome"] in {"accepted", "completed"}
+
+
+async def test_who_ends_the_wait_is_told_that_the_run_goes_on(site: Installation) -> None:
+    run = await itself(site)
+    process = await waiting(site, "result", run, "--wait")
+    await said(process)
+    process.send_signal(signal.SIGTERM)
+    _, err = await process.communicate()
+    assert process.returncode == 143
+    assert f"perdure watch {run}" in err.decode()
+    await site.handle(run).signal("stop", {"mode": "now"})
+    await site.gateway.result(run)
+
+
+@pytest.mark.parametrize("words", [("watch",), ("result", "--wait"), ("watch", "--json")])
+def test_what_is_out_of_order_is_told(perdure: Memory, words: tuple[str, ...]) -> None:
+    perdure.gateway.trouble = "no worker serves the queue"
+    assert perdure.run(words[0], RUN, *words[1:]) == 0
+    assert "no worker serves the queue" in perdure.err
+    assert "no worker serves the queue" not in perdure.out
