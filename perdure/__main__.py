@@ -8,7 +8,6 @@ from typing import TextIO
 
 from perdure.about import VERSION
 from perdure.domain.foundation.errors import PerdureError
-from perdure.domain.foundation.plain_text import printable
 
 
 def main() -> None:
@@ -33,8 +32,7 @@ def main() -> None:
         mends = sys.argv[1:2] == ["config"]
         context = bare_context() if mends else app_context()
     except PerdureError as error:
-        sys.stderr.write(f"{printable(str(error))}\n")
-        app.leave(error.exit_code)
+        app.leave(app.refuse(error, sys.argv[1:]))
     app.leave(app.main(context, sys.argv[1:]))
 
 

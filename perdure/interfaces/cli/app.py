@@ -167,6 +167,13 @@ def main(context: AppContext, argv: Sequence[str]) -> int:
         return os.EX_IOERR
 
 
+def refuse(error: PerdureError, argv: Sequence[str]) -> int:
+    """Tell why a command line cannot even begin (a wrong setting), and return its exit code."""
+    _, as_json = without_json(argv)
+    Output(sys.stdout, sys.stderr, as_json=as_json).error(error)
+    return error.exit_code
+
+
 def _lead_nowhere() -> None:
     """Send the rest of the output nowhere: Python would flush it at exit, and fail once more."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -63,7 +63,7 @@ def test_a_folder_that_is_gone_is_named_in_words(tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
     code = (
-        "import os, sys; os.rmdir(os.getcwd()); sys.argv = ['perdure', 'list'];"
+        "import os, sys; os.rmdir(os.getcwd()); sys.argv = ['perdure', 'list', '--json'];"
         "from perdure.__main__ import main; main()"
     )
     done = subprocess.run(
@@ -71,6 +71,18 @@ def test_a_folder_that_is_gone_is_named_in_words(tmp_path: Path) -> None:
     )
     assert b"Traceback" not in done.stderr
     assert b"The current folder cannot be used: No such file or directory." in done.stderr
+    assert done.returncode == json.loads(done.stdout)["exit_code"] == 2
+
+
+@pytest.mark.parametrize("words", [("list", "--json"), ("list",)])
+def test_a_wrong_setting_is_told_as_the_command_tells_everything(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    variables = {"PERDURE_MAX_OPEN_RUNS": "many"}
+    done = perdure(*words, folder=tmp_path, home=tmp_path / "home", variables=variables)
+    assert b"PERDURE_MAX_OPEN_RUNS" in done.stderr
+    told = json.loads(done.stdout)["message"] if "--json" in words else done.stdout.decode()
+    assert ("PERDURE_MAX_OPEN_RUNS" in told) == ("--json" in words)
     assert done.returncode == 2
 
 
