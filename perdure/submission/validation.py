@@ -10,7 +10,14 @@ from perdure.domain.agent.spec import AgentSpec
 from perdure.domain.delegation.spec import DelegationSpec
 from perdure.domain.evaluation.rubric import Rubric, RubricProblems, no_problems
 from perdure.domain.foundation.errors import InvalidInput
-from perdure.domain.foundation.problems import Problem, nearest_name, problems_of, shown
+from perdure.domain.foundation.problems import (
+    OBJECT,
+    OBJECT_TYPES,
+    Problem,
+    nearest_name,
+    problems_of,
+    shown,
+)
 from perdure.domain.refine.spec import RefineSpec, bound_to_parts, settings_problems
 from perdure.domain.roles.spec import RolesSpec
 from perdure.domain.specs import RUN_SPEC, Spec, rubric_of
@@ -280,10 +287,30 @@ def _in_words(detail: ErrorDetails, problem: Problem, whole: JsonValue) -> Probl
         return problem.model_copy(
             update={
                 "allowed": "one of " + ", ".join(names) if names else problem.allowed,
-                "nearest": nearest_name(str(steps[-1]), names) if steps else None,
+                "nearest": _meant(steps, names, whole) if steps else None,
             }
         )
+    if kind in OBJECT_TYPES and (names := field_names(whole, steps_of(problem.path))):
+        return problem.model_copy(update={"allowed": f"{OBJECT}: {', '.join(names)}"})
     return problem
+
+
+def _meant(steps: Sequence[str | int], names: Sequence[str], whole: JsonValue) -> str | None:
+    """Where a field that is unknown at its place most probably belongs.
+
+    Who knows a field but not its block writes it beside `goal`, as other tools have it. Where that
+    name is a field elsewhere, the place is wrong and not its spelling.
+    """
+    name = str(steps[-1])
+    kind = str(whole.get("kind")) if isinstance(whole, dict) else ""
+    blocks = [block for block in field_names(whole, ()) if block != steps[0]]
+    places = [block for block in blocks if name in field_names(whole, (block,))]
+    own = [block for block in places if block == kind]
+    if found := [f"{block}.{name}" for block in own or places]:
+        return " or ".join(found)
+    if len(steps) > 1 and name in field_names(whole, ()):
+        return f"{name} at the top level"
+    return nearest_name(name, names)
 
 
 def _with_source(problem: Problem, layers: Sequence[Layer]) -> Problem:

@@ -137,3 +137,27 @@ def test_an_unknown_kind_is_the_only_problem_of_what_some_kind_allows(kind: Any)
         "rubric",  # of a misspelt `refine`
         "roles",
     }
+
+
+@pytest.mark.parametrize(
+    ("fields", "place", "words"),
+    [
+        ({"max_iterations": 3}, "max_iterations", "Did you mean refine.max_iterations?"),
+        ({"quality_threshold": 0.8}, "quality_threshold", "refine.quality_threshold?"),
+        ({"cost_usd": 1}, "cost_usd", "Did you mean budget.cost_usd?"),
+        ({"executor": "local"}, "executor", "Did you mean models.executor?"),
+        ({"profile": "agent"}, "profile", "Did you mean agent.profile?"),
+        ({"refine": {"budget": {}}}, "refine.budget", "Did you mean budget at the top level?"),
+        ({"model": "local"}, "model", "Did you mean models?"),
+        ({"refine": {"patence": 3}}, "refine.patence", "Did you mean patience?"),
+        ({"tools": ["fs.read"]}, "tools", "an object with named fields: access, allow"),
+        ({"budget": 2}, "budget", "an object with named fields: active_time, cost_usd"),
+    ],
+)
+def test_what_stands_in_a_wrong_place_is_told_with_the_right_one(
+    fields: dict[str, Any], place: str, words: str
+) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        validated({**REFINE, **fields}, rubric_problems=check_problems)
+    (said,) = [said for path, said in refused.value.problems if path == place]
+    assert words in said
