@@ -157,7 +157,8 @@ def test_an_unknown_kind_is_the_only_problem_of_what_some_kind_allows(kind: Any)
 def test_what_stands_in_a_wrong_place_is_told_with_the_right_one(
     fields: dict[str, Any], place: str, words: str
 ) -> None:
+    task: dict[str, Any] = {**REFINE, **fields}
     with pytest.raises(InvalidInput) as refused:
-        validated({**REFINE, **fields}, rubric_problems=check_problems)
+        validated(task, rubric_problems=check_problems)
     (said,) = [said for path, said in refused.value.problems if path == place]
     assert words in said
