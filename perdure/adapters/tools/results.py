@@ -4,10 +4,12 @@ What it returned is code of others too: a generator that never ends, or a `__rep
 this runs within the time of the call, and outside of the event loop.
 """
 
+import re
 from collections.abc import AsyncIterator, Callable, Iterator
 from itertools import takewhile
 
 from pydantic import ConfigDict, TypeAdapter
+from pydantic_core import PydanticSerializationError
 
 from perdure.adapters.tools.execution import (
     HARD_CAP_BYTES,
@@ -22,6 +24,8 @@ from perdure.extending.foreign_code import contained
 
 # NaN and the infinities are no JSON; null would say "nothing".
 _VALUE: TypeAdapter[object] = TypeAdapter(object, config=ConfigDict(ser_json_inf_nan="strings"))
+# `<Page object at 0x7f0ab873acf0>`: an address in memory tells nothing, and looks like success.
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+>\Z")
 _AT_ONCE = str | int | float | None
 
 
@@ -39,13 +43,32 @@ async def output_of(function: Callable[[], object], stop: Stop) -> ToolOutput:
 
 
 def as_text(value: object) -> str:
-    """A text as it is, anything else as JSON."""
+    """A text as it is, anything else as JSON; raises `ToolFailure` for what neither can say."""
     if isinstance(value, str):
         return value
     if value is None:
         return "done"
+    nameless: list[object] = []
+
+    def words(inner: object) -> str:
+        said = repr(inner)
+        if _ADDRESS.search(said):
+            nameless.append(inner)
+            raise TypeError("it says nothing about itself")
+        return said
+
     with contained():
-        return _VALUE.dump_json(value, indent=2, fallback=repr).decode()
+        try:
+            return _VALUE.dump_json(value, indent=2, fallback=words).decode()
+        except PydanticSerializationError:
+            if not nameless:
+                raise
+    raise ToolFailure(
+        f"The tool returned a value of the type {type(nameless[0]).__name__}, which is neither a "
+        "text nor JSON; report this to its author, who can return what is in it. What the tool "
+        "did stays done.",
+        reason="tool_failed",
+    )
 
 
 def _output(value: object, stop: Stop) -> ToolOutput:

@@ -338,6 +338,10 @@ RETURNED: dict[str, tuple[Callable[[], object], str, str]] = {
     "one without an end": (lambda: {"rows": _endless()}, "ok", "[… cut at 5,242,880 of"),
     "one that waits": (_stuck, "error", "did not finish within 0.2 s"),
     "an asynchronous one": (_later, "error", "asynchronous generator, which nothing reads"),
+    "what says nothing": (object, "error", "a value of the type object, which is neither a text"),
+    "one inside a value": (lambda: {"page": [object()]}, "error", "of the type object"),
+    "a function": (lambda: _later, "error", "of the type function, which is neither"),
+    "what describes itself": (lambda: {"n": 3 + 2j}, "ok", "3+2j"),
     "what holds itself": (lambda: [(own := list[object]()), own.append(own)], "error", "Circular"),
 }
 
