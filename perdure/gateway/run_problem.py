@@ -84,6 +84,16 @@ def _of_lacking_attribute(namespace: str, name: str) -> RunProblem:
 
 
 def _of_mistyped_attribute(namespace: str, name: str, found: str) -> RunProblem:
+    if found == SEARCH_ATTRIBUTES[name]:
+        # Its type is right. To remove it would lose what all runs wrote there, and mend nothing.
+        return RunProblem(
+            mark=f"{FAILING}misvalued {name}",
+            found=f"the run waits: its worker writes what is no {found} into the search attribute "
+            f"{name} of the namespace {namespace}; the run is not lost. Something has changed how "
+            "that worker writes values, such as a plugin that replaces functions of `json`.",
+            cure="Take that plugin away and start the workers anew (`perdure down`, then `perdure "
+            "up --detach`); the run goes on by itself.",
+        )
     return RunProblem(
         mark=f"{FAILING}mistyped {name}",
         found=f"the run waits: the search attribute {name} of the namespace {namespace} is "
