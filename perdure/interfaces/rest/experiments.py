@@ -4,7 +4,7 @@ import uuid
 from collections.abc import Mapping
 from datetime import datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Header, Path, Response
 from pydantic import ConfigDict, Field, JsonValue
@@ -36,9 +36,6 @@ from perdure.submission.experiments import (
     more_entries,
     stored_plan,
 )
-
-if TYPE_CHECKING:
-    from perdure.gateway.experiments import Experiments as ExperimentGateway
 
 CSV, MARKDOWN, SVG = "text/csv", "text/markdown", "image/svg+xml"
 NDJSON = "application/x-ndjson"
@@ -86,7 +83,9 @@ async def list_experiments(
     """All experiments, the newest first; how many runs are open is told of one alone."""
     pages = await cursors(site, "experiments", "newest")
     # One more than the page holds, to know whether there is a next page.
-    found = await _experiments(site).list(limit=limit + 1, after=_place(pages.read(cursor)))
+    found = await site.services.experiments().list(
+        limit=limit + 1, after=_place(pages.read(cursor))
+    )
     last = found[limit - 1] if len(found) > limit else None
     return ExperimentPage(
         items=tuple(found[:limit]),
@@ -106,10 +105,10 @@ async def start_experiment(
     plan = await _bounded(site, submitted, await stored_plan(submitted, site.services.blobs))
     id = wanted or run_id("experiment", plan.name, uuid.uuid4().hex)
     await note_requester(site, caller, experiment_source(id))
-    await _experiments(site).start(plan, submitted.entries, id=id)
+    await site.services.experiments().start(plan, submitted.entries, id=id)
     await _decided(site, caller, "experiment_started", id)
     response.headers["location"] = f"/api/v1/experiments/{id}"
-    return await _experiments(site).status(id)
+    return await site.services.experiments().status(id)
 
 
 @router.post("/plan")
@@ -123,7 +122,7 @@ async def plan_experiment(site: Site, caller: Operator, experiment: Fields) -> P
 @router.get("/{experiment}")
 async def get_experiment(site: Site, _: Reader, experiment: Id) -> ExperimentStatus:
     """How far an experiment is, and what its runs have spent."""
-    return await _experiments(site).status(experiment)
+    return await site.services.experiments().status(experiment)
 
 
 @router.get(
@@ -148,7 +147,7 @@ async def get_experiment_report(
 
     The plot is there (404 otherwise) once an arm has scores.
     """
-    found = await read_report(_experiments(site), experiment)
+    found = await read_report(site.services.experiments(), experiment)
     form = next((form for form in FORMS if form in accept), None)
     if form is None:
         return found.report
@@ -159,9 +158,9 @@ async def get_experiment_report(
 @router.post("/{experiment}/pause")
 async def pause_experiment(site: Site, caller: Operator, experiment: Id) -> ExperimentStatus:
     """Start no further trial; open runs go on."""
-    await _experiments(site).pause(experiment)
+    await site.services.experiments().pause(experiment)
     await _decided(site, caller, "experiment_paused", experiment)
-    return await _experiments(site).status(experiment)
+    return await site.services.experiments().status(experiment)
 
 
 @router.post("/{experiment}/resume")
@@ -173,9 +172,11 @@ async def resume_experiment(
     A limit also counts for one that runs.
     """
     limits = body or ResumeBody()
-    await _experiments(site).resume(experiment, cost_usd=limits.cost_usd, tokens=limits.tokens)
+    await site.services.experiments().resume(
+        experiment, cost_usd=limits.cost_usd, tokens=limits.tokens
+    )
     await _decided(site, caller, "experiment_resumed", experiment)
-    return await _experiments(site).status(experiment)
+    return await site.services.experiments().status(experiment)
 
 
 @router.post("/{experiment}/stop")
@@ -184,9 +185,9 @@ async def stop_experiment(
 ) -> ExperimentStatus:
     """End after the open runs, or `now` with what they have."""
     now = (body or StopExperimentBody()).mode == "now"
-    await _experiments(site).stop(experiment, now=now)
+    await site.services.experiments().stop(experiment, now=now)
     await _decided(site, caller, "experiment_stopped", experiment)
-    return await _experiments(site).status(experiment)
+    return await site.services.experiments().status(experiment)
 
 
 @router.post("/{experiment}/inputs")
@@ -194,7 +195,7 @@ async def extend_experiment(
     site: Site, caller: Operator, experiment: Id, body: InputsBody
 ) -> ExperimentStatus:
     """Run further inputs too; an experiment that has ended goes on with them."""
-    experiments = _experiments(site)
+    experiments = site.services.experiments()
     plan, known = (await experiments.stored(experiment)).plan, await experiments.entries(experiment)
     entries = more_entries(body.inputs, plan, known, surroundings=site.surroundings)
     await _require_trust(site, caller, ExperimentSubmission(plan=plan, entries=tuple(entries)))
@@ -208,7 +209,7 @@ async def extend_experiment(
 @router.delete("/{experiment}", status_code=204)
 async def delete_experiment(site: Site, caller: Operator, experiment: Id) -> None:
     """Forget an experiment that has ended; its runs stay."""
-    await _experiments(site).delete(experiment)
+    await site.services.experiments().delete(experiment)
     await _decided(site, caller, "experiment_deleted", experiment)
 
 
@@ -264,7 +265,3 @@ async def _require_trust(site: ApiSite, caller: Caller, submitted: ExperimentSub
     for arm in submitted.plan.arms:
         for entry in telling:
             await require_trust(site, caller, trial_task(arm, entry, label=submitted.plan.name))
-
-
-def _experiments(site: ApiSite) -> "ExperimentGateway":
-    return site.services.experiments()

@@ -14,7 +14,6 @@ from perdure.domain.installation.access import IdempotencyRecord, schedule_sourc
 from perdure.domain.run.audit import Action
 from perdure.domain.schedules.plan import LONGEST_NAME, NAME, MonthlyBudget, Overlap, Times
 from perdure.domain.schedules.status import ScheduleStatus, Triggered
-from perdure.interfaces.gateways import ScheduleGateway
 from perdure.interfaces.rest.auth import Caller, Operator, Reader, Site, note_requester
 from perdure.interfaces.rest.idempotent_start import Starts
 from perdure.interfaces.rest.request_limits import BoundedRoute
@@ -66,7 +65,7 @@ class ScheduleNoteBody(FrozenModel):
 @router.get("")
 async def list_schedules(site: Site, _: Reader) -> Schedules:
     """All schedules with their next starts and what their month has cost."""
-    schedules = _schedules(site)
+    schedules = site.services.schedules()
     note = " ".join(one.why for one in await schedules.unreadable())
     return Schedules(items=tuple(await schedules.list()), note=note)
 
@@ -84,7 +83,7 @@ async def create_schedule(
     )
     options = body.model_dump(mode="json", exclude={"task", "paused", "replace"})
     plan = schedule_plan(await store(submission, site.services.blobs), options)
-    created = await _schedules(site).create(plan, paused=body.paused, replace=body.replace)
+    created = await site.services.schedules().create(plan, paused=body.paused, replace=body.replace)
     await note_requester(site, caller, schedule_source(body.name))
     await _audited(
         site, caller, "schedule_changed" if body.replace else "schedule_created", body.name
@@ -96,7 +95,7 @@ async def create_schedule(
 @router.get("/{schedule}")
 async def get_schedule(site: Site, _: Reader, schedule: Name) -> ScheduleStatus:
     """One schedule: its next starts, its month, and what came of its last starts."""
-    return await _schedules(site).status(schedule)
+    return await site.services.schedules().status(schedule)
 
 
 @router.post("/{schedule}/pause")
@@ -104,7 +103,7 @@ async def pause_schedule(
     site: Site, caller: Operator, schedule: Name, body: ScheduleNoteBody | None = None
 ) -> ScheduleStatus:
     """Start nothing until it is resumed; open runs go on."""
-    found = await _schedules(site).pause(schedule, note=(body or ScheduleNoteBody()).note)
+    found = await site.services.schedules().pause(schedule, note=(body or ScheduleNoteBody()).note)
     await _audited(site, caller, "schedule_paused", schedule)
     return found
 
@@ -114,7 +113,7 @@ async def resume_schedule(
     site: Site, caller: Operator, schedule: Name, body: ScheduleNoteBody | None = None
 ) -> ScheduleStatus:
     """Start its task by the clock again; what it missed is not made up for."""
-    found = await _schedules(site).resume(schedule, note=(body or ScheduleNoteBody()).note)
+    found = await site.services.schedules().resume(schedule, note=(body or ScheduleNoteBody()).note)
     await _audited(site, caller, "schedule_resumed", schedule)
     return found
 
@@ -133,7 +132,7 @@ async def trigger_schedule(
             claim = await _awaited(site, wanted)
         if (settled := _settled(claim, schedule)) is not None:
             return settled
-        found = await _schedules(site).trigger(schedule, request=_request_id(wanted))
+        found = await site.services.schedules().trigger(schedule, request=_request_id(wanted))
         if found.run is None:
             # A run that comes later is the caller's too.
             await note_requester(site, caller, schedule_source(schedule))
@@ -146,7 +145,7 @@ async def trigger_schedule(
 @router.delete("/{schedule}", status_code=204)
 async def delete_schedule(site: Site, caller: Operator, schedule: Name) -> None:
     """End a schedule; its runs stay, and those that are open go on."""
-    await _schedules(site).delete(schedule)
+    await site.services.schedules().delete(schedule)
     await _audited(site, caller, "schedule_deleted", schedule)
 
 
@@ -200,7 +199,3 @@ async def _audited(
     site: ApiSite, caller: Caller, action: Action, name: str, *, run: str | None = None
 ) -> None:
     await site.trail.decided(action, schedule_source(name), by=caller.name, run=run)
-
-
-def _schedules(site: ApiSite) -> ScheduleGateway:
-    return site.services.schedules()
