@@ -7,7 +7,7 @@ from decimal import Decimal
 from pydantic import JsonValue
 
 from perdure.domain.foundation.names import short_model_name
-from perdure.domain.foundation.plain_text import printable
+from perdure.domain.foundation.plain_text import clipped_line, printable
 from perdure.domain.run.result import Origin, ToolMetrics
 
 BARS = "▁▂▃▄▅▆▇█"
@@ -26,8 +26,7 @@ def origin_words(origin: Origin | None) -> str | None:
 
 def one_line(text: str, limit: int = 100) -> str:
     """Foreign text on one line, cut to `limit` characters."""
-    flat = " ".join(printable(text).split())
-    return flat if len(flat) <= limit else f"{flat[: limit - 1].rstrip()}…"
+    return clipped_line(printable(text), limit)
 
 
 def money(value: Decimal | None) -> str:

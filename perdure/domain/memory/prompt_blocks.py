@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
+from perdure.domain.foundation.plain_text import clipped_line
 from perdure.domain.foundation.tokens import estimate
 from perdure.domain.memory.entries import Episode, Learning, MemoryEntry, Remembered, may_enter
 from perdure.domain.memory.ranking import Ranked, confidence_left, is_faded
@@ -99,8 +100,7 @@ def title(entry: MemoryEntry) -> str:
 
 def one_line(text: str, limit: int) -> str:
     """Text without line ends or other control characters, cut with an ellipsis."""
-    joined = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    return joined if len(joined) <= limit else joined[: limit - 1].rstrip() + "…"
+    return clipped_line("".join(c if c.isprintable() else " " for c in text), limit)
 
 
 def provenance(entry: Remembered) -> str:
