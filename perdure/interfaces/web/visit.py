@@ -12,6 +12,7 @@ from starlette.types import ASGIApp
 
 from perdure.domain.foundation.errors import StoreAway
 from perdure.domain.installation.access import ApiToken, Scope
+from perdure.interfaces.rest.auth import site_of
 from perdure.interfaces.rest.schemas import Gates
 from perdure.interfaces.rest.settings import ApiSite
 from perdure.interfaces.web.api_calls import Api, ApiProblem, Shape
@@ -126,12 +127,6 @@ def api_of(request: Request) -> ASGIApp:
     """The REST application below the pages."""
     app: ASGIApp = request.app.state.api
     return app
-
-
-def site_of(request: Request) -> ApiSite:
-    site = request.app.state.site
-    assert isinstance(site, ApiSite)
-    return site
 
 
 def visit_of(request: Request) -> Visit:

@@ -11,13 +11,14 @@ from starlette.exceptions import HTTPException
 from perdure.domain.foundation.errors import NotAllowed, PerdureError, ServiceUnavailable
 from perdure.domain.installation.access import ApiToken
 from perdure.domain.installation.single_sign_on import Attempt, Person, SingleSignOn, renewed
+from perdure.interfaces.rest.auth import site_of
 from perdure.interfaces.rest.settings import ApiSite
 from perdure.interfaces.web.cookies import drop_cookie, given_cookies, set_cookie
 from perdure.interfaces.web.entrance import SIGN_IN
 from perdure.interfaces.web.rendering import rendered
 from perdure.interfaces.web.session import SESSION_HOURS, SignInUnderWay
 from perdure.interfaces.web.sign_in.opening import opened, own, refused
-from perdure.interfaces.web.visit import SEE_OTHER, site_of
+from perdure.interfaces.web.visit import SEE_OTHER
 
 PATH = f"{SIGN_IN}/provider"
 BACK = f"{PATH}/back"

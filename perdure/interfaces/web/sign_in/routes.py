@@ -7,12 +7,13 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from perdure.domain.installation.access import ApiToken
+from perdure.interfaces.rest.auth import site_of
 from perdure.interfaces.tokens import caller_of
 from perdure.interfaces.web.cookies import is_secure
 from perdure.interfaces.web.entrance import SIGN_IN
 from perdure.interfaces.web.session import SESSION_HOURS, Ticket
 from perdure.interfaces.web.sign_in.opening import closed, form, opened, own, refused
-from perdure.interfaces.web.visit import Fields, site_of
+from perdure.interfaces.web.visit import Fields
 
 router = APIRouter(prefix=SIGN_IN)
 
