@@ -8,6 +8,8 @@ from collections.abc import Callable
 from perdure.adapters.settings.variables import PREFIX, Settings
 from perdure.domain.foundation.errors import RuntimeUnavailable
 from perdure.domain.foundation.names import OPEN_EXECUTION
+from perdure.domain.foundation.progress import Standing
+from perdure.local_services.plugin_code import CODE_OF, code_digests
 from perdure.local_services.state import HomeFiles, RuntimeState
 from perdure.local_services.temporal_server import OPEN_OURS, connect, connect_named, count_open
 
@@ -23,7 +25,7 @@ IGNORED = frozenset(
 
 
 def digests(files: HomeFiles, settings: Settings) -> dict[str, str]:
-    """The digests by name of all variables and settings that a worker would see.
+    """The digests by name of all variables, settings and plugin files that a worker would see.
 
     Digests, because values may be secret and are written into the state file.
     """
@@ -46,10 +48,12 @@ def digests(files: HomeFiles, settings: Settings) -> dict[str, str]:
         f"{FILED}{name}": str(getattr(settings.layers.home, "values", {}).get(name))
         for name in settings.layers.of_home
     }
-    return {
-        name: hmac.new(salt, value.encode(), hashlib.sha256).hexdigest()[:16]
-        for name, value in sorted((named | of_home).items())
-    }
+
+    def digest(value: bytes) -> str:
+        return hmac.new(salt, value, hashlib.sha256).hexdigest()[:16]
+
+    values = {name: digest(value.encode()) for name, value in sorted((named | of_home).items())}
+    return values | code_digests(settings.plugins, digest)
 
 
 def changed(before: dict[str, str], now: dict[str, str]) -> tuple[str, ...]:
@@ -101,7 +105,8 @@ async def must_restart(
     if state.status != "ready" or not different:
         return False
     if state.detached and await _count(state, settings) == 0:
-        lost = ", ".join(sorted(gone(state.settings, wanted)))
+        left = sorted(gone(state.settings, wanted))
+        lost = ", ".join(name for name in left if not name.startswith(CODE_OF))
         told = "restarting the services with the new settings"
         on_progress(f"{told}, without {lost}" if lost else told)
         return True
@@ -112,7 +117,9 @@ async def must_restart(
             f"use; this command names {settings.temporal.address}.",
             cure="Run `perdure down` first, or set another PERDURE_HOME.",
         )
-    on_progress(f"the running services keep their settings; `perdure down` applies {names}")
+    on_progress(
+        Standing(f"the running services keep their settings; `perdure down` applies {names}")
+    )
     return False
 
 

@@ -19,6 +19,7 @@ from waiting import eventually
 from perdure.adapters.settings.variables import Settings
 from perdure.domain.foundation.errors import RuntimeUnavailable
 from perdure.domain.foundation.names import SEARCH_ATTRIBUTES
+from perdure.domain.foundation.progress import Standing
 from perdure.domain.ports import Endpoints
 from perdure.local_services import embedded
 from perdure.local_services.embedded import EmbeddedRuntime
@@ -257,6 +258,36 @@ async def test_other_settings_restart_unless_a_run_is_open(
     assert told == [
         "the running services keep their settings; `perdure down` applies ANTHROPIC_API_KEY"
     ]
+
+
+@pytest.mark.long
+async def test_a_plugin_that_was_edited_is_loaded_anew_unless_a_run_is_open(
+    runtime_of: MakeRuntime, tmp_path: Path
+) -> None:
+    plugin = tmp_path / "tools.py"
+    plugin.write_text("VERSION = 1\n")
+    runtime = runtime_of(plugins=(str(plugin),))
+    endpoints = await runtime.ensure()
+    first = await runtime.state()
+    told: list[str] = []
+    await runtime.ensure(told.append)
+    assert (await runtime.state(), told) == (first, [])
+
+    plugin.write_text("VERSION = 2\n")
+    await runtime.ensure(told.append)
+    second = await runtime.state()
+    assert first is not None and second is not None and second.supervisor != first.supervisor
+    assert told[0] == "restarting the services with the new settings"
+
+    await _start_run(endpoints, "open")
+    plugin.write_text("VERSION = 3\n")
+    told.clear()
+    await runtime.ensure(told.append)
+    last = await runtime.state()
+    assert last is not None and last.supervisor == second.supervisor
+    waits = f"`perdure down` applies the code of {plugin}"
+    assert told == [f"the running services keep their settings; {waits}"]
+    assert isinstance(told[0], Standing)
 
 
 @pytest.mark.long

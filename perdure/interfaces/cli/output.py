@@ -13,6 +13,7 @@ from rich.text import Text
 
 from perdure.domain.foundation.errors import PerdureError
 from perdure.domain.foundation.plain_text import printable, printable_json
+from perdure.domain.foundation.progress import Standing
 from perdure.interfaces.cli.console import console_on
 from perdure.interfaces.cli.views.layout import BAD, WARN, line, plain, stack
 
@@ -181,7 +182,9 @@ class Progress:
 
     def __call__(self, text: str) -> None:
         """Name the current step."""
-        if self._status is None:
+        if isinstance(text, Standing):
+            self._output.warn(text)
+        elif self._status is None:
             self._output.note(text)
         else:
             self._status.update(Text(text))

@@ -1,6 +1,7 @@
 """A command without a terminal says what it waits for: a program cannot look elsewhere."""
 
 import asyncio
+import io
 import json
 import os
 import signal
@@ -11,6 +12,8 @@ from agent_runs import call, calls
 from delegating import completes, delegates, delegation, script, works
 from installation import Installation
 
+from perdure.domain.foundation.progress import Standing
+from perdure.interfaces.cli.output import Output
 from tests.interfaces.cli.memory import Installation as Memory
 from tests.interfaces.cli.samples import RUN
 
@@ -104,3 +107,15 @@ def test_what_is_out_of_order_is_told(perdure: Memory, words: tuple[str, ...]) -
     assert perdure.run(words[0], RUN, *words[1:]) == 0
     assert "no worker serves the queue" in perdure.err
     assert "no worker serves the queue" not in perdure.out
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_what_stands_is_told_beside_json_too(as_json: bool) -> None:
+    out, err = io.StringIO(), io.StringIO()
+    output = Output(out, err, as_json=as_json)
+    with output.working("connecting") as progress:
+        progress("starting the services")
+        progress(Standing("the running services keep their settings"))
+    assert "the running services keep their settings" in err.getvalue()
+    assert ("starting the services" in err.getvalue()) != as_json
+    assert out.getvalue() == ""
