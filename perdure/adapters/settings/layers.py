@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from warnings import catch_warnings, simplefilter
 
 from perdure.adapters.settings.files import FILE, HOUSES, SettingsFile, is_trusted, read_settings
 from perdure.adapters.settings.secret_references import FILE as FILE_REFERENCE
@@ -92,16 +93,37 @@ def is_plugin_file(name: str) -> bool:
 
 
 def require_plugin_files(plugins: Iterable[str]) -> None:
-    """Require that the files among these plugins exist; whether they load, only a worker can say.
+    """Require that the files among these plugins exist and are Python.
+
+    Whether they load, only a worker can say, after most of a minute and a restart of all services.
 
     Raises:
-        InvalidInput: one is missing.
+        InvalidInput: one is missing, or does not parse.
     """
     for place in (Path(name) for name in plugins if is_plugin_file(name)):
-        if not place.is_file() and not (place / PACKAGE_START).is_file():
+        file = place / PACKAGE_START if place.is_dir() else place
+        if not file.is_file():
             raise InvalidInput(
                 f"The plugin {place} cannot be loaded: there is no such file.", cure=NAME_A_FILE
             )
+        _require_python(place, file)
+
+
+def _require_python(plugin: Path, file: Path) -> None:
+    try:
+        with catch_warnings():
+            simplefilter("ignore")  # the worker says them, once
+            compile(file.read_bytes(), str(file), "exec", dont_inherit=True)
+    except OSError:
+        return  # the services may run as another user; the worker says what it cannot read
+    except (SyntaxError, ValueError) as error:
+        where = f", line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
+        said = error.msg if isinstance(error, SyntaxError) else str(error)
+        raise InvalidInput(
+            f"The plugin {plugin} cannot be loaded: {type(error).__name__}: {said} "
+            f"({file.name}{where}).",
+            cure="Repair it, or take it out of the setting `plugins`.",
+        ) from None
 
 
 def names_in(value: object) -> Sequence[str]:

@@ -76,6 +76,27 @@ def test_a_plugin_whose_file_is_missing_is_told_before_anything_starts(
     assert not (folder / "home" / "temporal.sqlite").exists()
 
 
+@pytest.mark.parametrize("words", [("run", "Write a haiku"), ("validate", "task.yaml"), ("up",)])
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ("def broken(:\n", "SyntaxError: invalid syntax (broken.py, line 1)"),
+        ("  x = 1\n", "IndentationError: unexpected indent (broken.py, line 1)"),
+        ("x = '\0'\n", "(broken.py"),
+    ],
+)
+def test_a_plugin_that_is_no_python_is_told_before_anything_starts(
+    folder: Path, words: Sequence[str], code: str, told: str
+) -> None:
+    """A worker would say it after most of a minute, once the services that ran have ended."""
+    (folder / "task.yaml").write_text("kind: agent\ngoal: g\n")
+    (folder / "broken.py").write_text(code)
+    ended, output = said(folder, 1, (*words, "--plugin", "./broken.py"))
+    assert (ended, f"The plugin {folder / 'broken.py'} cannot be loaded" in output) == (2, True)
+    assert told in output
+    assert not (folder / "home" / "temporal.sqlite").exists()
+
+
 WRONG = "kind: refine\ngaol: x\n"
 GOOD = "kind: agent\ngoal: g\n"
 
