@@ -89,6 +89,7 @@ class EmbeddedRuntime:
         if self._settings.temporal.address is not None:
             await temporal_server.connect_named(self._settings)
         deadline = time.monotonic() + STARTED_BY_OTHERS_S
+        waits = False
         while True:
             with try_lock(self._files.start_lock) as mine:
                 if mine:
@@ -99,6 +100,9 @@ class EmbeddedRuntime:
                     f"{STARTED_BY_OTHERS_S:.0f} s.",
                     cure="Look at `perdure logs supervisor`, or `perdure down` and try again.",
                 )
+            if not waits:
+                waits = True
+                on_progress("another command is starting the services")
             await asyncio.sleep(POLL_S)
 
     async def state(self) -> RuntimeState | None:

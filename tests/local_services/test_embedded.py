@@ -185,6 +185,15 @@ async def test_two_commands_at_once_start_one_supervisor(
 
 
 @pytest.mark.long
+async def test_who_waits_for_the_start_of_another_command_is_told(runtime: EmbeddedRuntime) -> None:
+    told: list[str] = []
+    both = [asyncio.create_task(runtime.ensure(told.append)) for _ in range(2)]
+    assert len({(await one).model_dump_json() for one in both}) == 1
+    assert told.count("another command is starting the services") == 1
+    assert told.count("starting the services") == 1
+
+
+@pytest.mark.long
 async def test_a_worker_that_fails_is_named_with_its_last_words(runtime_of: MakeRuntime) -> None:
     broken = runtime_of(worker_command=python("import sys; sys.exit('no such plugin: foo')"))
     with pytest.raises(RuntimeUnavailable, match=r"(?s)'worker' does not start.*no such plugin"):
