@@ -77,7 +77,7 @@ async def result(run: OneRun = LAST, /, *, wait: bool = False, session: Given) -
 
     Args:
         run: A run id, a unique beginning of one, or @last.
-        wait: Wait until the run has ended; what keeps it is told on standard error.
+        wait: Wait until the run has ended.
     """
     async with session.connected() as services:
         resolved = await services.gateway.resolve(run)
