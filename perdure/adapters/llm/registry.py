@@ -288,5 +288,5 @@ class ModelCatalog:
         return InvalidInput(
             f"No model is called {model}.{hint}",
             cure="Name a Claude model, one with its provider in front (`openai:…`, "
-            "`compat:NAME/…`), `local`, or add it to the price sheet.",
+            "`compat:NAME/…`), `local` for the embedded model, or add it to the price sheet.",
         )
