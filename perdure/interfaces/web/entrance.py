@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from perdure.domain.foundation.errors import PerdureError, StoreAway
 from perdure.interfaces.rest.auth_middleware import Rates
 from perdure.interfaces.rest.connections import address_of
+from perdure.interfaces.rest.error_responses import DESCRIBED, Refused, document
 from perdure.interfaces.rest.request_limits import WITHIN_S
 from perdure.interfaces.rest.settings import ApiSite
 from perdure.interfaces.web.api_calls import ApiProblem
@@ -43,6 +44,15 @@ _HEADERS = (
         b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
         b"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
     ),
+)
+
+
+# A program that guesses `/loops` or `/openapi.json` would be sent to a form, and read HTML.
+_NOT_FOR_PROGRAMS = Refused(
+    404,
+    "not_found",
+    "The API answers below /api/v1, and pages for people at all other paths.",
+    cure=f"{DESCRIBED} names every path, with the token of the same header.",
 )
 
 
@@ -92,6 +102,8 @@ class Entrance:
             scope[VISITOR] = visitor
             self._site.in_use()
             return self._hurried(f"token {visitor.token.id}")
+        if _is_a_program(headers):
+            return self._hurried(address_of(scope)) or document(_NOT_FOR_PROGRAMS, instance=path)
         asked = path + (
             f"?{scope['query_string'].decode('latin-1')}" if scope["query_string"] else ""
         )
@@ -221,3 +233,14 @@ def _with_headers(send: Send) -> Send:
         await send(message)
 
     return sending
+
+
+def _is_a_program(headers: Headers) -> bool:
+    """Whether no person waits for a page.
+
+    A proxy may give every request of a browser an `authorization`; browsers say `sec-fetch-mode`.
+    """
+    accepted = headers.get("accept", "")
+    if "html" in accepted or "sec-fetch-mode" in headers:
+        return False
+    return "authorization" in headers or "json" in accepted

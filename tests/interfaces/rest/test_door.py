@@ -45,6 +45,20 @@ async def test_without_a_token_nothing_answers(door: Rest, path: str) -> None:
         assert answer.headers["www-authenticate"].startswith("Bearer")
 
 
+@pytest.mark.parametrize("path", ["/openapi.json", "/loops", "/"])
+async def test_a_program_at_a_page_is_told_where_the_api_is(door: Rest, path: str) -> None:
+    async with door.caller() as nobody:
+        json = await nobody.get(path, headers={"accept": "application/json"})
+    async with door.caller("read") as behind_a_proxy:
+        person = await behind_a_proxy.get(path, headers={"accept": "text/html, */*"})
+        part = await behind_a_proxy.get(path, headers={"sec-fetch-mode": "cors"})
+    for answer in (json, await door.client.get(path), await door.client.post(path, json={})):
+        told = problem(answer)
+        assert refusal(answer) == (404, "not_found")
+        assert "GET /api/v1/openapi.json" in str(told["cure"])
+    assert (person.status_code, part.status_code) == (303, 303)
+
+
 @pytest.mark.long
 async def test_health_answers_everybody_and_tells_little(door: Rest) -> None:
     async with door.caller() as nobody:
