@@ -274,7 +274,7 @@ async def test_it_dies_with_its_parent(tmp_path: Path) -> None:
         parent.kill()
         parent.wait()
         parent.stdout.close()
-        with contextlib.suppress(ProcessLookupError):
+        with contextlib.suppress(ProcessLookupError, psutil.NoSuchProcess):
             if psutil.pid_exists(pid) and MODULE in " ".join(psutil.Process(pid).cmdline()):
                 os.kill(pid, signal.SIGKILL)
 
