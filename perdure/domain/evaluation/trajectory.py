@@ -42,6 +42,9 @@ class Point(FrozenModel):
 
     iteration: int
     score: Score | None = None
+    # Nothing sets it any more. Histories have it, and a state with an unknown field is read, and so
+    # continued as new, in another way.
+    dimensions: dict[str, float] = {}
 
 
 class Trajectory(FrozenModel):
