@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Generator
 from pathlib import Path
 
 import pytest
+import structlog
 from _pytest.tmpdir import TempPathFactory
 from hypothesis import settings
 from installation import IN_VAIN, Installation, dev_server, installation
@@ -85,6 +86,12 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None]:
         told = "\n".join(f"    {one}" for one in left)
         sys.stderr.write(f"\nprocesses that tests left running, killed now:\n{told}\n")
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.fixture(autouse=True)
+def _log_as_a_program_has_it() -> None:
+    """No test sees the log as a command set it up that ran in this process before."""
+    structlog.reset_defaults()
 
 
 @pytest.fixture(scope="session")
