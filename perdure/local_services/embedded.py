@@ -6,7 +6,6 @@ import shutil
 import sys
 import time
 
-from perdure.adapters.settings.layers import require_plugin_files
 from perdure.adapters.settings.variables import Settings
 from perdure.domain.foundation.errors import RuntimeUnavailable
 from perdure.domain.ports import Endpoints
@@ -14,6 +13,7 @@ from perdure.local_services import temporal_server
 from perdure.local_services.apply_settings import OnProgress, must_restart
 from perdure.local_services.idle_shutdown import touch
 from perdure.local_services.logs import last_words, log_end
+from perdure.local_services.plugin_trial import require_plugins
 from perdure.local_services.processes import (
     POLL_S,
     ProcessRef,
@@ -82,7 +82,7 @@ class EmbeddedRuntime:
 
         Raises:
             RuntimeUnavailable: a service does not start, or the named server does not answer.
-            InvalidInput: the file of a plugin is missing.
+            InvalidInput: a plugin does not load; what runs goes on.
         """
         self._files.make()
         touch(self._files)
@@ -132,19 +132,16 @@ class EmbeddedRuntime:
 
     async def _ensure(self, on_progress: OnProgress, *, exactly: bool) -> Endpoints:
         state = await self.state()
-        if state is not None and await must_restart(
+        restarts = state is not None and await must_restart(
             state, self._files, self._settings, on_progress, exactly=exactly
-        ):
-            # Before anything is ended or started: the worker would say it after a minute.
-            require_plugin_files(self._settings.plugins)
-            await self.down()
-            state = None
-        if state is not None and state.status in ("stopping", "stopped", "failed"):
+        )
+        if state is not None and not restarts:
+            if state.status not in ("stopping", "stopped", "failed"):
+                return await self._ready(state.supervisor, on_progress)
             await gone(state.supervisor, within_s=STOP_WITHIN_S)
-            state = None
-        if state is not None:
-            return await self._ready(state.supervisor, on_progress)
-        require_plugin_files(self._settings.plugins)
+        await require_plugins(self._settings, self._files, on_progress)
+        if restarts:
+            await self.down()
         await self._end_watcher()
         on_progress("starting the services")
         log = self._files.log("supervisor")

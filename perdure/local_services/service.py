@@ -4,7 +4,7 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -185,7 +185,7 @@ class Service:
             self.launch = self._plan()
         self._said_from = log_end(self.launch.log)
         try:
-            child = await _spawn(self.launch)
+            child = await spawn(self.launch.command, self.launch.environment, self.launch.log)
         except OSError as error:  # no room for the log, or no more processes; may pass
             return f"it cannot be started: {error.strerror}"
         self.process = process_ref(child.pid)
@@ -219,14 +219,14 @@ class Service:
                 return why
             await asyncio.wait({exited}, timeout=READY_POLL_S)
         self._refused = exited.result() == launch.refuses_with
-        return f"ended with {_exit_words(exited.result())}"
+        return f"ended with {exit_words(exited.result())}"
 
     async def _until_down(self, launch: ServiceCommand, pid: int, exited: asyncio.Task[int]) -> str:
         missed = 0
         while missed < MISSED_PROBES:
             await asyncio.wait({exited}, timeout=PROBE_AGAIN_S if missed else PROBE_EVERY_S)
             if exited.done():
-                return f"ended with {_exit_words(exited.result())}"
+                return f"ended with {exit_words(exited.result())}"
             missed = 0 if await self._serves(launch.answers or launch.ready, pid) else missed + 1
         return f"did not answer {MISSED_PROBES} times"
 
@@ -251,19 +251,28 @@ class Service:
         )
 
 
-async def _spawn(launch: ServiceCommand) -> asyncio.subprocess.Process:
-    """Start the command, tied to our life, in its own group, so that Ctrl-C does not reach it."""
-    tied = (sys.executable, "-I", "-S", str(TETHER), str(os.getpid()), *launch.command)
-    with launch.log.open("ab") as log:
+async def spawn(
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    log: Path,
+    *,
+    answers: bool = False,
+) -> asyncio.subprocess.Process:
+    """Start a command, tied to our life, in its own group, so that Ctrl-C does not reach it.
+
+    What it writes goes to the log; with `answers`, standard output is left for the caller to read.
+    """
+    tied = (sys.executable, "-I", "-S", str(TETHER), str(os.getpid()), *command)
+    with log.open("ab") as file:
         return await asyncio.create_subprocess_exec(
             *tied,
             stdin=asyncio.subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            env=dict(launch.environment),
+            stdout=asyncio.subprocess.PIPE if answers else file,
+            stderr=file,
+            env=dict(environment),
             process_group=0,
         )
 
 
-def _exit_words(code: int) -> str:
+def exit_words(code: int) -> str:
     return f"signal {-code}" if code < 0 else f"exit code {code}"

@@ -7,13 +7,13 @@ from datetime import UTC, datetime, timedelta
 
 from temporalio.client import Client
 
-from perdure.adapters.settings.layers import require_plugin_files
 from perdure.adapters.settings.variables import Settings
 from perdure.domain.foundation.errors import NotAllowed, PerdureError, RuntimeUnavailable
 from perdure.event_log import get_logger
 from perdure.local_services import service_commands, temporal_server
 from perdure.local_services.apply_settings import digests
 from perdure.local_services.idle_shutdown import until_idle
+from perdure.local_services.plugin_trial import require_plugins
 from perdure.local_services.processes import end, process_ref, signals_set, try_lock
 from perdure.local_services.service import Service, ServiceCommand
 from perdure.local_services.service_plan import Plans
@@ -268,9 +268,11 @@ async def up(settings: Settings, on_change: OnChange) -> None:
     Raises:
         NotAllowed: the services of this home folder run already.
         RuntimeUnavailable: a service does not start, or the named server does not answer.
-        InvalidInput: the file of a plugin is missing.
+        InvalidInput: a plugin does not load.
     """
-    require_plugin_files(settings.plugins)
+    files = HomeFiles(settings.home)
+    files.make()
+    await require_plugins(settings, files)
     if not await supervise(settings, on_change=on_change):
         raise NotAllowed(
             f"The services of {settings.home} run already.",

@@ -17,6 +17,7 @@ NAME_A_FILE = (
     "Name a file that exists; a relative one is looked for where the command is given, or beside "
     "the `perdure.yaml` that names it."
 )
+REPAIR_IT = "Repair it, or take it out of the setting `plugins`."
 # Settings whose values are paths.
 PLACES = frozenset({"mcp_file", "sandbox_paths"})
 
@@ -122,7 +123,7 @@ def _require_python(plugin: Path, file: Path) -> None:
         raise InvalidInput(
             f"The plugin {plugin} cannot be loaded: {type(error).__name__}: {said} "
             f"({file.name}{where}).",
-            cure="Repair it, or take it out of the setting `plugins`.",
+            cure=REPAIR_IT,
         ) from None
 
 

@@ -97,6 +97,17 @@ def test_a_plugin_that_is_no_python_is_told_before_anything_starts(
     assert not (folder / "home" / "temporal.sqlite").exists()
 
 
+@pytest.mark.parametrize("words", [("run", "Write a haiku"), ("up",)])
+def test_a_plugin_that_does_not_load_is_told_before_anything_starts(
+    folder: Path, words: Sequence[str]
+) -> None:
+    (folder / "broken.py").write_text("import json\n\nLIMIT = limit_of_mine\n")
+    ended, output = said(folder, 1, (*words, "--plugin", "./broken.py"))
+    assert (ended, f"The plugin {folder / 'broken.py'} cannot be loaded" in output) == (2, True)
+    assert "NameError: name 'limit_of_mine' is not defined (broken.py, line 3" in output
+    assert not (folder / "home" / "temporal.sqlite").exists()
+
+
 WRONG = "kind: refine\ngaol: x\n"
 GOOD = "kind: agent\ngoal: g\n"
 

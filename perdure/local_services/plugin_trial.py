@@ -1,0 +1,141 @@
+"""Loads plugins in a process of their own, before services end or start for them.
+
+A worker would tell a plugin that does not load only after half a minute, with all services gone.
+`python -P -m perdure.local_services.plugin_trial` is that process.
+"""
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from perdure.adapters.logging.setup import configure_logging
+from perdure.adapters.plugin_modules import plugin_module
+from perdure.adapters.plugins import plugin_checks, plugin_hooks, plugin_tools
+from perdure.adapters.settings.layers import REPAIR_IT, require_plugin_files
+from perdure.adapters.settings.variables import Settings
+from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.foundation.errors import InvalidInput, PerdureError
+from perdure.local_services.logs import last_words, log_end
+from perdure.local_services.processes import POLL_S, end, process_ref
+from perdure.local_services.service import Progress, exit_words, spawn
+from perdure.local_services.state import HomeFiles
+
+COMMAND = (sys.executable, "-P", "-m", "perdure.local_services.plugin_trial")
+LOG = "plugins"
+IDLE_WITHIN_S = 30.0  # as long as a worker may be idle while it starts
+AT_MOST_S = 600.0
+QUIET_S = 3.0
+READ_WITHIN_S = 1.0
+Report = Callable[["Word"], None]
+
+
+class Word(FrozenModel):
+    """What the process says on a line of its own: what it loads next, or how it ended."""
+
+    loading: str = "of the settings"
+    loaded: bool = False
+    message: str = ""
+    cure: str = ""
+
+
+async def require_plugins(
+    settings: Settings, files: HomeFiles, on_progress: Callable[[str], None] = lambda _: None
+) -> None:
+    """Require that the plugins of these settings load.
+
+    With a worker command of one's own only their files are looked at: it may be another Python.
+
+    Raises:
+        InvalidInput: one is missing, does not load, ends its process, or waits for something.
+    """
+    require_plugin_files(settings.plugins)
+    if settings.plugins and settings.worker_command is None:
+        await _load_aside(settings, files, on_progress)
+
+
+async def _load_aside(
+    settings: Settings, files: HomeFiles, on_progress: Callable[[str], None]
+) -> None:
+    environment = settings.for_services() | {"PERDURE_HOME": str(settings.home)}
+    log = files.log(LOG)
+    said_from = log_end(log)
+    child = await spawn(COMMAND, environment, log, answers=True)
+    words = [Word()]
+    reading = asyncio.create_task(_read(child.stdout, words))
+    ended = asyncio.create_task(child.wait())
+    try:
+        stalled = await _stalled(child.pid, log, ended, on_progress)
+    finally:
+        if reference := process_ref(child.pid):
+            await end(reference, grace_s=0)
+        # A process that the plugin left behind may hold the stream open.
+        await asyncio.wait({reading}, timeout=READ_WITHIN_S)
+        reading.cancel()
+    last = words[-1]
+    if last.message:
+        raise InvalidInput(last.message, cure=last.cure)
+    if not last.loaded:
+        why = stalled or f"it ended its process with {exit_words(await ended)}"
+        said = last_words(log, since=said_from)
+        raise InvalidInput(
+            f"The plugin {last.loading} cannot be loaded: {why}." + (f"\n{said}\n" if said else ""),
+            cure=REPAIR_IT,
+        )
+
+
+async def _stalled(
+    pid: int, log: Path, ended: asyncio.Task[int], on_progress: Callable[[str], None]
+) -> str:
+    """Wait for the end of the process; why not to wait any longer, if it does not come."""
+    progress = Progress(pid, log, patience_s=IDLE_WITHIN_S, at_most_s=AT_MOST_S)
+    await asyncio.wait({ended}, timeout=QUIET_S)
+    if not ended.done():
+        on_progress("loading the plugins")
+    while not ended.done():
+        if why := progress.stalled():
+            return why
+        await asyncio.wait({ended}, timeout=POLL_S)
+    return ""
+
+
+async def _read(stream: asyncio.StreamReader | None, words: list[Word]) -> None:
+    while stream is not None and (line := await stream.readline()):
+        words.append(Word.model_validate_json(line))
+
+
+def load(settings: Settings, report: Report) -> None:
+    """Load all that a worker would, and report each step."""
+    try:
+        for name in settings.plugins:
+            report(Word(loading=name))
+            plugin_module(name)
+        for kind in (plugin_tools, plugin_checks, plugin_hooks):
+            kind(settings.plugins)
+    except PerdureError as error:
+        report(Word(message=error.message, cure=error.cure))
+    else:
+        report(Word(loaded=True))
+
+
+def main() -> None:
+    # What a plugin prints goes to the log, like that of the worker.
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+
+    def report(word: Word) -> None:
+        answers.write(word.model_dump_json() + "\n")
+        answers.flush()
+
+    configure_logging(json=True)
+    load(Settings.load(), report)
+    with suppress(OSError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(0)  # threads that a plugin started do not hold it up
+
+
+if __name__ == "__main__":
+    main()
