@@ -3,8 +3,10 @@
 import hashlib
 import hmac
 import secrets
+import sys
 from collections.abc import Callable
 
+from perdure.about import VERSION
 from perdure.adapters.settings.variables import PREFIX, Settings
 from perdure.domain.foundation.errors import RuntimeUnavailable
 from perdure.domain.foundation.names import OPEN_EXECUTION
@@ -25,7 +27,7 @@ IGNORED = frozenset(
 
 
 def digests(files: HomeFiles, settings: Settings) -> dict[str, str]:
-    """The digests by name of all variables, settings and plugin files that a worker would see.
+    """The digests by name of all that makes a worker: variables, settings, plugins and program.
 
     Digests, because values may be secret and are written into the state file.
     """
@@ -52,7 +54,10 @@ def digests(files: HomeFiles, settings: Settings) -> dict[str, str]:
     def digest(value: bytes) -> str:
         return hmac.new(salt, value, hashlib.sha256).hexdigest()[:16]
 
-    values = {name: digest(value.encode()) for name, value in sorted((named | of_home).items())}
+    # Who upgrades, or comes from another virtual environment, would run the old code otherwise.
+    program = {"the version of Perdure": VERSION, "the Python environment": sys.prefix}
+    every = named | of_home | program
+    values = {name: digest(value.encode()) for name, value in sorted(every.items())}
     return values | code_digests(settings.plugins, digest)
 
 

@@ -3,6 +3,7 @@
 import os
 import socket
 import subprocess
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,6 +14,7 @@ from perdure.adapters.http_server import choose, is_free
 from perdure.adapters.settings.variables import Settings
 from perdure.domain.foundation.errors import NotFound, RuntimeUnavailable
 from perdure.domain.ports import Endpoints
+from perdure.local_services import apply_settings
 from perdure.local_services.apply_settings import changed, digests
 from perdure.local_services.logs import read_logs
 from perdure.local_services.processes import listens, process_ref, try_lock
@@ -95,6 +97,19 @@ def test_digests_name_what_changed_and_hide_values(
     now = digests(files, settings_of())
     assert changed(before, now) == ("ANTHROPIC_API_KEY",)
     assert not any("two" in value for value in now.values())
+
+
+def test_another_version_or_environment_of_python_is_another_worker(
+    home: Path, settings_of: MakeSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = HomeFiles(home)
+    files.make()
+    before = digests(files, settings_of())
+    monkeypatch.setattr(apply_settings, "VERSION", "99.0.0")
+    assert changed(before, digests(files, settings_of())) == ("the version of Perdure",)
+    monkeypatch.undo()
+    monkeypatch.setattr(sys, "prefix", "/another/venv")
+    assert changed(before, digests(files, settings_of())) == ("the Python environment",)
 
 
 def test_a_worker_announces_itself(home: Path, settings_of: MakeSettings) -> None:
