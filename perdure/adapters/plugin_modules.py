@@ -16,6 +16,10 @@ from perdure.adapters.settings.layers import NAME_A_FILE, PACKAGE_START, is_plug
 from perdure.domain.foundation.errors import InvalidInput, PerdureError
 from perdure.extending.foreign_code import contained, named
 
+CHECK_GROUP = "perdure.checks"
+HOOK_GROUP = "perdure.hooks"
+TOOL_GROUP = "perdure.tools"
+GROUPS = (CHECK_GROUP, HOOK_GROUP, TOOL_GROUP)
 MADE = "perdure_plugin_"
 OURS = Path(str(files("perdure")))
 LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))

@@ -5,7 +5,14 @@ from dataclasses import replace
 from types import ModuleType
 from typing import TypeVar
 
-from perdure.adapters.plugin_modules import broken_plugin, installed_plugins, plugin_module
+from perdure.adapters.plugin_modules import (
+    CHECK_GROUP,
+    HOOK_GROUP,
+    TOOL_GROUP,
+    broken_plugin,
+    installed_plugins,
+    plugin_module,
+)
 from perdure.adapters.tools.host import AnyTool
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.event_log import get_logger
@@ -16,9 +23,6 @@ from perdure.extending.tool_decorator import Tool
 
 _log = get_logger(__name__)
 
-CHECK_GROUP = "perdure.checks"
-HOOK_GROUP = "perdure.hooks"
-TOOL_GROUP = "perdure.tools"
 Named = TypeVar("Named", CustomCheck, Hook)
 
 

@@ -1,4 +1,4 @@
-"""The code of plugin files, by digest: a worker that runs has loaded what was there when it began.
+"""The code of plugins, by digest: a worker that runs has loaded what was there when it began.
 
 Who edits a plugin and runs a task again would otherwise run the old code, and not be told.
 """
@@ -6,9 +6,11 @@ Who edits a plugin and runs a task again would otherwise run the old code, and n
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 
+from perdure.adapters.plugin_modules import GROUPS, installed_plugins
 from perdure.adapters.settings.layers import is_plugin_file
 
 CODE_OF = "the code of "
@@ -18,23 +20,42 @@ _IMPORTS = re.compile(r"^\s*(?:from\s+(\w+)[\w.]*\s+import|import\s+([\w., \t]+)
 
 
 def code_digests(plugins: Iterable[str], digest: Callable[[bytes], str]) -> dict[str, str]:
-    """A digest for each plugin that is a file or a folder; installed modules have none."""
+    """A digest for each plugin, and for each installed package that brings some by entry point."""
+    pointed = {point.module for group in GROUPS for point in installed_plugins(group=group)}
+    # Whole packages: to find a module inside of one, Python would have to import the package.
+    packages = {name.partition(".")[0] for name in pointed}
+    files = {name: _files(name) for name in (*plugins, *sorted(packages))}
     return {
-        f"{CODE_OF}{name}": digest(b"\0".join(_contents(Path(name))))
-        for name in plugins
-        if is_plugin_file(name)
+        f"{CODE_OF}{name}": digest(b"\0".join(_contents(found)))
+        for name, found in files.items()
+        if found is not None
     }
 
 
-def _contents(plugin: Path) -> Iterator[bytes]:
-    for file in files_of(plugin):
+def _files(plugin: str) -> list[Path] | None:
+    """The files of a plugin; None for a module that this process cannot find."""
+    if is_plugin_file(plugin):
+        return files_of(Path(plugin))
+    try:
+        spec = find_spec(plugin.partition(".")[0])
+    except ValueError:  # a module that something else than an import has made
+        return None
+    if spec is None:
+        return None
+    if spec.submodule_search_locations is not None:
+        return [file for place in spec.submodule_search_locations for file in _inside(Path(place))]
+    return [Path(spec.origin)] if spec.has_location and spec.origin else None
+
+
+def _contents(files: Iterable[Path]) -> Iterator[bytes]:
+    for file in files:
         with suppress(OSError):  # one that is missing or cannot be read is told where it is loaded
             yield str(file).encode(errors="surrogateescape")
             yield file.read_bytes()
 
 
 def files_of(plugin: Path) -> list[Path]:
-    """The files of a plugin: its own, and those beside it that they import."""
+    """The files of a plugin that is a file: its own, and those beside it that they import."""
     start = _inside(plugin) if plugin.is_dir() else [plugin]
     beside = plugin.parent
     found, waiting = list[Path](), start

@@ -1,39 +1,33 @@
 """Loads plugins in a process of their own, before services end or start for them.
 
 A worker would tell a plugin that does not load only after half a minute, with all services gone.
-`python -P -m perdure.local_services.plugin_trial` is that process.
 """
 
 import asyncio
-import os
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
-from perdure.adapters.logging.setup import configure_logging
-from perdure.adapters.plugin_modules import plugin_module
-from perdure.adapters.plugins import plugin_checks, plugin_hooks, plugin_tools
+from perdure.adapters.plugin_modules import GROUPS, installed_plugins
 from perdure.adapters.settings.layers import REPAIR_IT, require_plugin_files
 from perdure.adapters.settings.variables import Settings
 from perdure.domain.foundation.base import FrozenModel
-from perdure.domain.foundation.errors import InvalidInput, PerdureError
+from perdure.domain.foundation.errors import InvalidInput
 from perdure.local_services.logs import last_words, log_end
 from perdure.local_services.processes import POLL_S, end, process_ref
 from perdure.local_services.service import Progress, exit_words, spawn
 from perdure.local_services.state import HomeFiles
 
-COMMAND = (sys.executable, "-P", "-m", "perdure.local_services.plugin_trial")
+COMMAND = (sys.executable, "-P", "-m", "perdure.local_services.load_plugins")
 LOG = "plugins"
 IDLE_WITHIN_S = 30.0  # as long as a worker may be idle while it starts
 AT_MOST_S = 600.0
 QUIET_S = 3.0
 READ_WITHIN_S = 1.0
-Report = Callable[["Word"], None]
 
 
 class Word(FrozenModel):
-    """What the process says on a line of its own: what it loads next, or how it ended."""
+    """What `load_plugins` says on a line of its own: what it loads next, or how it ended."""
 
     loading: str = "of the settings"
     loaded: bool = False
@@ -52,7 +46,8 @@ async def require_plugins(
         InvalidInput: one is missing, does not load, ends its process, or waits for something.
     """
     require_plugin_files(settings.plugins)
-    if settings.plugins and settings.worker_command is None:
+    some = settings.plugins or any(installed_plugins(group=group) for group in GROUPS)
+    if some and settings.worker_command is None:
         await _load_aside(settings, files, on_progress)
 
 
@@ -104,38 +99,3 @@ async def _stalled(
 async def _read(stream: asyncio.StreamReader | None, words: list[Word]) -> None:
     while stream is not None and (line := await stream.readline()):
         words.append(Word.model_validate_json(line))
-
-
-def load(settings: Settings, report: Report) -> None:
-    """Load all that a worker would, and report each step."""
-    try:
-        for name in settings.plugins:
-            report(Word(loading=name))
-            plugin_module(name)
-        for kind in (plugin_tools, plugin_checks, plugin_hooks):
-            kind(settings.plugins)
-    except PerdureError as error:
-        report(Word(message=error.message, cure=error.cure))
-    else:
-        report(Word(loaded=True))
-
-
-def main() -> None:
-    # What a plugin prints goes to the log, like that of the worker.
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-
-    def report(word: Word) -> None:
-        answers.write(word.model_dump_json() + "\n")
-        answers.flush()
-
-    configure_logging(json=True)
-    load(Settings.load(), report)
-    with suppress(OSError):
-        sys.stdout.flush()
-        sys.stderr.flush()
-    os._exit(0)  # threads that a plugin started do not hold it up
-
-
-if __name__ == "__main__":
-    main()

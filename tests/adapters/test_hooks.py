@@ -12,6 +12,7 @@ import pytest
 from perdure import EndFacts, IterationFacts, adapt, on_end, on_iteration
 from perdure.adapters import plugins
 from perdure.adapters.hooks import ServedHooks, relevance_minimum, with_built_in
+from perdure.adapters.plugin_modules import HOOK_GROUP
 from perdure.adapters.plugins_aside import hooks_aside
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.run.hooks import Adapted, HookFailed, HookKind, WantedHook
@@ -165,7 +166,7 @@ def test_what_plugins_bring(
     module = ModuleType("acme_hooks")
     vars(module).update(widen=adapt(name="acme.widen")(lambda facts: {}), LEAST=4)
     monkeypatch.setitem(sys.modules, "acme_hooks", module)
-    points = [] if value is None else [EntryPoint("acme.point", value, plugins.HOOK_GROUP)]
+    points = [] if value is None else [EntryPoint("acme.point", value, HOOK_GROUP)]
     monkeypatch.setattr(plugins, "installed_plugins", lambda group: points)
     if isinstance(found, str):
         with pytest.raises(InvalidInput, match=found):

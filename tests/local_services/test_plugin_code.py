@@ -1,9 +1,13 @@
 """Which files a plugin consists of: its own, and what it imports from beside it."""
 
+import sys
+from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 
 import pytest
 
+from perdure.adapters.plugin_modules import TOOL_GROUP
+from perdure.local_services import plugin_code
 from perdure.local_services.plugin_code import code_digests, files_of
 
 FILES = {
@@ -57,6 +61,39 @@ def test_an_edit_counts_where_the_plugin_would_load_it(
     assert hashes(folder, "tools.py") == before
     (folder / edited).write_text("changed = True\n")
     assert (hashes(folder, "tools.py") != before) == counts
+
+
+def test_the_code_of_an_installed_plugin_is_its_whole_package(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def now(name: str) -> dict[str, str]:
+        return code_digests([name], lambda data: str(hash(data)))
+
+    monkeypatch.setattr(sys, "path", [*sys.path, str(folder)])
+    before = {name: now(name) for name in ("pack", "pack.inner", "deep", "no_such_module")}
+    assert [list(one) for one in before.values()] == [
+        ["the code of pack"],
+        ["the code of pack.inner"],
+        ["the code of deep"],
+        [],
+    ]
+    (folder / "pack" / "inner.py").write_text("changed = True\n")
+    (folder / "tools.py").write_text("changed = True\n")
+    assert {name for name in before if now(name) != before[name]} == {"pack", "pack.inner"}
+    assert "pack" not in sys.modules, "it was imported"
+
+
+def test_the_code_behind_an_entry_point_counts(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    point = EntryPoint("greet", "pack.inner:greet", TOOL_GROUP)
+    monkeypatch.setattr(sys, "path", [*sys.path, str(folder)])
+    monkeypatch.setattr(
+        plugin_code,
+        "installed_plugins",
+        lambda *, group: EntryPoints([point] if group == TOOL_GROUP else []),
+    )
+    assert list(code_digests([], lambda data: str(hash(data)))) == ["the code of pack"]
 
 
 def test_a_file_that_is_gone_is_no_error_here(folder: Path) -> None:

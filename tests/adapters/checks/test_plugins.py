@@ -9,6 +9,7 @@ import pytest
 
 from perdure import CheckResult, check
 from perdure.adapters import plugins
+from perdure.adapters.plugin_modules import CHECK_GROUP
 from perdure.domain.foundation.errors import InvalidInput
 
 
@@ -45,7 +46,7 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     monkeypatch.setitem(sys.modules, "acme_checks", module)
 
     def points(**named: str) -> None:
-        found = [EntryPoint(name, value, plugins.CHECK_GROUP) for name, value in named.items()]
+        found = [EntryPoint(name, value, CHECK_GROUP) for name, value in named.items()]
         monkeypatch.setattr(plugins, "installed_plugins", lambda group: found)
 
     points()
