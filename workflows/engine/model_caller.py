@@ -48,6 +48,9 @@ REPLY_TRIES = 2
 REFUSED = "refusal"
 MODEL_REFUSED = "the model refused to answer"
 CUT_REPLY = "it was cut off at its output limit: say it in fewer words"
+# Patch: a run that was stopped while its provider was left alone asked on at once, until its tries
+# were used up.
+NO_RETRY_AFTER_A_STOP = "no retry after a stop"
 
 
 Performed = Completed[ModelCallReport] | Completed[StructuredReport] | StepFailed
@@ -192,6 +195,8 @@ class ModelCaller:
                 return ended
             if tries.pause_s is not None:
                 await self._pause(tries.pause_s)
+                if self.run.told_to_end() and workflow.patched(NO_RETRY_AFTER_A_STOP):
+                    return self._given_up(ask, tries)
             if tries.lost >= LOST_WORKERS:
                 if not await self.retries.wanted_again(ask.summary):
                     return StepFailed("", LOST, f"{tries.lost} workers were lost over this call")
@@ -210,6 +215,13 @@ class ModelCaller:
                 timeout=seconds,
                 timeout_summary="the provider is asked again",
             )
+
+    def _given_up(self, ask: ModelCallSpec, tries: ModelAttempts) -> StepFailed:
+        """How a failed call ends in a run that must end: its provider wanted to be left alone."""
+        # A closing text may still come from another model, which then gets a single try too.
+        if ask.wrap_up and tries.cause is not None and self.run.interruption is None:
+            return tries.cause
+        return StepFailed("", "interrupted", "the run was stopped while its provider was failing")
 
     async def _reserved(
         self, ask: ModelCallSpec, model: str, *, compact: bool, tries: ModelAttempts
