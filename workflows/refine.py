@@ -41,6 +41,8 @@ from perdure.workflows.refine_parts.policies import StrategyModels
 from perdure.workflows.refine_parts.run import RefineRequirements, RefineRun, RefineScoring
 
 NOT_EVALUATED = frozenset({"stopped", "unanswered"})
+# Patch: a run that continued as new inside a draft, and was to end then, lost the draft's text.
+ENDS_OPEN_DRAFTS = "open drafts are ended by their turns"
 
 
 @workflow.defn(name="RefineLoop")
@@ -79,11 +81,19 @@ class RefineLoop(ControlHandlers):
         while True:
             # The one place between stages where the run pauses, ends or continues as new.
             ending = await self.engine.life.checkpoint()
-            if ending is not None:
+            if ending is not None and not self._ends_its_draft():
                 return await self._cut_short(ending)
             result = await self._step()
             if result is not None:
                 return result
+
+    def _ends_its_draft(self) -> bool:
+        """Whether a draft is open from before continue-as-new, which its own turns must end.
+
+        They alone settle its open tool calls, and take or ask for its closing text.
+        """
+        state = self.run.state
+        return state.stage == "execute" and state.turning and workflow.patched(ENDS_OPEN_DRAFTS)
 
     async def _step(self) -> RunResult | None:
         """Run one stage. `state.stage` says where a run that continued as new goes on."""
@@ -251,7 +261,8 @@ class RefineLoop(ControlHandlers):
     async def _adopt_rubric(self) -> None:
         """Adopt an amended goal or rubric: write a new frame, and score the best draft again."""
         state, given = self.run.state, self.run.state.control.rubric
-        if given is None and state.control.goal is None:
+        # Nothing is scored anew in a run that ends here.
+        if (given is None and state.control.goal is None) or self.run.ending() is not None:
             return
         # Taken out first: an amendment that arrives during the step below is another one, and must
         # not be lost by clearing it afterwards.
