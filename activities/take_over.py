@@ -43,7 +43,7 @@ class ChildSettling:
         found = await self._records.find_runs(prefix=step.child, limit=MOST_RUNS_BELOW)
         runs = [run for run in found if run.id == step.child or is_below(run.id, step.child)]
         records = [record for run in runs for record in await records_of(self._records, run.id)]
-        spend = booked_report(booked(rows))
+        spend = booked_report(booked(rows), count_cache_reads=step.count_cache_reads)
         below = [run for run in runs if run.id != step.child]
         return SettleChildReport(
             spend=spend.model_copy(
@@ -185,7 +185,11 @@ class TakeOver:
     async def _orphan(
         self, child: str, kind: str, step: TakeOverRequest, *, is_open: bool
     ) -> Orphan:
-        settled = await self._settling.settle(SettleChildRequest(child=child, root=step.root))
+        settled = await self._settling.settle(
+            SettleChildRequest(
+                child=child, root=step.root, count_cache_reads=step.count_cache_reads
+            )
+        )
         return Orphan(
             id=child, name=child_name(child, step.run), kind=kind, open=is_open, spend=settled.spend
         )

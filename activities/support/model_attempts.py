@@ -144,6 +144,7 @@ def attempt_of(
         reservation_cost_usd=step.allowance.cost_usd,
         reservation_attempts=step.allowance.attempts,
         reservation_output_tokens=step.allowance.output_tokens,
+        count_cache_reads=step.allowance.count_cache_reads,
     )
 
 

@@ -33,6 +33,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "patience_s": None,
             "waited_s": 0.0,
             "least": 16,
+            "count_cache_reads": False,
         },
         "CheckCallReport": {"left_out": 0, "ref": None, "refused": None, "shown": ""},
         "CollectReport": {
@@ -256,7 +257,11 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
         "ServedModels": {"default": "", "names": [], "any": False},
         "ServedPlugins": {"tools": [], "checks": [], "hooks": []},
         "SettleChildReport": {"spend": "required"},
-        "SettleChildRequest": {"child": "required", "root": "required"},
+        "SettleChildRequest": {
+            "child": "required",
+            "root": "required",
+            "count_cache_reads": False,
+        },
         "ShelveReport": {"values": "required", "shown": {}},
         "SettleTrialReport": {
             "cost_usd": "0",
@@ -322,6 +327,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "children": 0,
             "records": 0,
             "held": [],
+            "count_cache_reads": False,
         },
         "KeepResultRequest": {
             "name": "required",

@@ -27,6 +27,7 @@ class Changes(TypedDict, total=False):
     reservation_cost_usd: Decimal | None
     reservation_attempts: int | None
     reservation_output_tokens: int | None
+    count_cache_reads: bool
 
 
 def attempt(number: int = 1, **changes: Unpack[Changes]) -> Attempt:

@@ -362,3 +362,17 @@ async def test_a_transcript_that_ends_by_a_limit_pairs_calls_and_results(
     uses, found = await pairs(probe, result)
     assert uses == found
     assert len(uses) >= 2
+
+
+@pytest.mark.long
+async def test_counted_cache_reads_bound_the_retries_and_are_in_every_split(
+    site: Installation,
+) -> None:
+    read = {"usage": {"input_tokens": 0, "output_tokens": 0, "cache_read_tokens": 8_000}}
+    fails = {"error": {"status": 529, "retry_after": 0.01}, **read, "times": 6}
+    budget = {"tokens": 20_000, "count_cache_reads": True, "wrap_up": 0}
+    result = await site.run(task(budget=budget), script(fails, {**DONE, **read}))
+    assert (result.outcome, result.reason) == ("out_of_budget", "tokens")
+    assert exceeded(result, {"tokens": 20_000}) == []
+    for split in (result.spend.by_phase, result.spend.by_model):
+        assert sum(int(str(line["tokens"])) for line in split.values()) == result.spend.tokens

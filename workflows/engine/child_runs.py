@@ -324,7 +324,11 @@ class ChildRuns:
             spend = (
                 await workflow.execute_activity_method(
                     SettleChild.settle_child,
-                    SettleChildRequest(child=one.run, root=self.run.site.root or self.run.id),
+                    SettleChildRequest(
+                        child=one.run,
+                        root=self.run.site.root or self.run.id,
+                        count_cache_reads=self.run.state.budget.limits.count_cache_reads,
+                    ),
                     **activity_options.store_step(self.run.site, summary=f"settle {one.run}"),
                 )
             ).spend

@@ -299,6 +299,7 @@ class ModelCaller:
             typical_output=typical_output(replies=replies, tokens=tokens),
             first_step=tries.first_step,
             least=min(fit.max_tokens, self.fitting.least_reply(ask)),
+            count_cache_reads=state.budget.limits.count_cache_reads,
         )
 
     async def _perform(

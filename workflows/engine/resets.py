@@ -88,6 +88,7 @@ class Resets:
                 children=state.children_started,
                 records=state.record_count,
                 held=tuple(state.budget.reserved),
+                count_cache_reads=state.budget.limits.count_cache_reads,
             ),
             **activity_options.store_step(run.site, summary="take over after a reset"),
         )

@@ -40,7 +40,7 @@ class Allowance(ActivityMessage):
     reservation, by `first_step` (empty: this is the first), `waited_s` ago the first of them. It is
     waited for `patience_s` in all (None: as long as it has tries). `typical_output` is the length
     to expect by the run's replies in this role; with less room than `least` for it the call is not
-    sent.
+    sent. With `count_cache_reads`, tokens read from a provider's cache count as the others do.
     """
 
     max_tokens: int
@@ -57,6 +57,7 @@ class Allowance(ActivityMessage):
     patience_s: float | None = None
     waited_s: float = 0.0
     least: int = MIN_OUTPUT_TOKENS
+    count_cache_reads: bool = False
 
 
 # Twice what was streamed, or the usual length. With half as much again, the books lay below the

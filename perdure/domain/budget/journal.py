@@ -17,7 +17,8 @@ class Attempt(FrozenModel):
     `key` is `workflow_run_id/activity_id`; `execution` the workflow run id; `estimate` what it may
     use at most; `expected` what is booked if it is lost (None: all of that); `reservation_tokens`,
     `reservation_output_tokens` and `reservation_cost_usd` what all attempts of the key may use
-    together, `reservation_attempts` how many there may be (None: no limit).
+    together, `reservation_attempts` how many there may be (None: no limit). With
+    `count_cache_reads`, tokens that a provider reads from its cache are some of those tokens.
     """
 
     key: str
@@ -38,6 +39,7 @@ class Attempt(FrozenModel):
     reservation_cost_usd: Decimal | None = None
     reservation_attempts: int | None = None
     reservation_output_tokens: int | None = None
+    count_cache_reads: bool = False
 
 
 class Proceed(FrozenModel):
@@ -114,8 +116,9 @@ def fits(attempt: Attempt, account: AttemptTotals) -> bool:
     budget's decision, made before.
     """
     if attempt.reservation_tokens is not None:
-        used = account.total_usage.counted_tokens() + attempt.estimate.counted_tokens()
-        if used > attempt.reservation_tokens:
+        used = account.total_usage + attempt.estimate
+        tokens = used.counted_tokens(count_cache_reads=attempt.count_cache_reads)
+        if tokens > attempt.reservation_tokens:
             return False
     output = account.total_usage.output_tokens + attempt.estimate.output_tokens
     if attempt.reservation_output_tokens is not None and output > attempt.reservation_output_tokens:

@@ -373,6 +373,7 @@ class SettleChildRequest(ActivityMessage):
 
     child: str
     root: str
+    count_cache_reads: bool = False  # as the budget does on which it is booked
 
 
 class SettleChildReport(ActivityMessage):

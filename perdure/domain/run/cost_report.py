@@ -48,11 +48,13 @@ def with_child(state: LoopState, child: str, spend: SpendReport) -> None:
     state.by_child = named
 
 
-def slices(split: Mapping[str, SpendSlice]) -> dict[str, dict[str, JsonValue]]:
-    """A split of spend as results show it."""
+def slices(
+    split: Mapping[str, SpendSlice], *, count_cache_reads: bool
+) -> dict[str, dict[str, JsonValue]]:
+    """A split of spend as results show it; its tokens are counted as the budget counts them."""
     return {
         name: {
-            "tokens": part.usage.counted_tokens(),
+            "tokens": part.usage.counted_tokens(count_cache_reads=count_cache_reads),
             "input_tokens": part.usage.prompt_tokens,
             "output_tokens": part.usage.output_tokens,
             "cost_usd": money(part.cost_usd),

@@ -206,21 +206,21 @@ def booked(rows: Iterable[AttemptRow]) -> Booked:
     return found
 
 
-def booked_report(found: Booked) -> SpendReport:
+def booked_report(found: Booked, *, count_cache_reads: bool = False) -> SpendReport:
     """The same as a run reports it itself; its active time is that of its calls, one by one."""
     account = found.account
     total = account.total_usage
     return SpendReport(
-        tokens=total.counted_tokens(),
+        tokens=total.counted_tokens(count_cache_reads=count_cache_reads),
         output_tokens=total.output_tokens,
         cost_usd=account.total_cost_usd,
         model_calls=account.attempts,
         active_time_s=round(account.seconds, 3),
         usage=account.usage,
-        by_phase=slices(found.by_phase),
-        by_model=slices(found.by_model),
+        by_phase=slices(found.by_phase, count_cache_reads=count_cache_reads),
+        by_model=slices(found.by_model, count_cache_reads=count_cache_reads),
         unconfirmed={
-            "tokens": account.unconfirmed.counted_tokens(),
+            "tokens": account.unconfirmed.counted_tokens(count_cache_reads=count_cache_reads),
             "cost_usd": money(account.unconfirmed_cost_usd),
         },
         unconfirmed_usage=account.unconfirmed,

@@ -183,7 +183,7 @@ def budget_status(budget: Budget, *, wall_time: float) -> BudgetStatus:
 
 def spend_report(state: LoopState, *, wall_time: float) -> SpendReport:
     """Spend so far, by phase and by model."""
-    spent = state.budget.spent
+    spent, reads = state.budget.spent, state.budget.limits.count_cache_reads
     return SpendReport(
         tokens=spent.tokens,
         output_tokens=spent.output_tokens,
@@ -196,11 +196,11 @@ def spend_report(state: LoopState, *, wall_time: float) -> SpendReport:
         wall_time_s=round(wall_time, 3),
         active_time_s=round(spent.active_time, 3),
         usage=spent.usage,
-        by_phase=slices(state.by_phase),
-        by_model=slices(state.by_model),
-        by_child=slices(state.by_child),
+        by_phase=slices(state.by_phase, count_cache_reads=reads),
+        by_model=slices(state.by_model, count_cache_reads=reads),
+        by_child=slices(state.by_child, count_cache_reads=reads),
         unconfirmed={
-            "tokens": spent.unconfirmed.counted_tokens(),
+            "tokens": spent.unconfirmed.counted_tokens(count_cache_reads=reads),
             "cost_usd": money(spent.unconfirmed_cost_usd),
         },
         unconfirmed_usage=spent.unconfirmed,

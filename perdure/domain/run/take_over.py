@@ -32,6 +32,7 @@ class TakeOverRequest(ActivityMessage):
         children: the number of the newest child that this life knows.
         records: the index of the newest record that this life knows.
         held: keys of reservations: steps in flight and open children, which are settled later.
+        count_cache_reads: how the budget of the run counts tokens.
     """
 
     run: str
@@ -40,6 +41,7 @@ class TakeOverRequest(ActivityMessage):
     children: int = 0
     records: int = 0
     held: tuple[str, ...] = ()
+    count_cache_reads: bool = False
 
 
 class Orphan(FrozenModel):

@@ -233,10 +233,16 @@ async def test_what_was_refused_and_reported_stays(journal: SqlJournal) -> None:
     assert await journal.account(attempt().key) == refused.account == LOST
 
 
-async def test_cache_reads_are_paid_in_money_only(journal: SqlJournal) -> None:
-    cached = Usage(input_tokens=10, cache_read_tokens=1_000_000)
-    begun = await journal.begin(attempt(1, estimate=cached, reservation_tokens=10))
-    assert isinstance(begun, Proceed)
+@pytest.mark.parametrize(("counted", "begins"), [(False, Proceed), (True, DoesNotFit)])
+async def test_cache_reads_are_paid_in_money_only_unless_they_are_counted(
+    journal: SqlJournal, counted: bool, begins: type
+) -> None:
+    limits: Changes = {"reservation_tokens": 300, "count_cache_reads": counted}
+    first, second = (attempt(number, **limits) for number in (1, 2))
+    assert isinstance(await journal.begin(first), Proceed)
+    read = Usage(input_tokens=10, cache_read_tokens=1_000_000)
+    await journal.fail(first, usage=read, cost_usd=Decimal(0), seconds=1.0)
+    assert isinstance(await journal.begin(second), begins)
 
 
 async def test_an_unknown_price_is_not_compared_and_not_zero(journal: SqlJournal) -> None:

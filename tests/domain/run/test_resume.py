@@ -24,6 +24,7 @@ from perdure.domain.run.result import Origin
 from perdure.domain.run.resume import (
     as_stored,
     booked,
+    booked_report,
     fork_of,
     inherited,
     retry_of,
@@ -197,3 +198,12 @@ def test_it_is_the_models_turn_in_a_conversation_that_goes_on() -> None:
     assert resumable(said[:1]) == said[:1]
     cut = (user_text("go"), _used(1)[0])
     assert [message.role for message in resumable(cut)] == ["user", "assistant", "user"]
+
+
+def test_a_report_of_the_journal_counts_tokens_like_its_budget() -> None:
+    read = _row("answered", 10, "0.1").model_copy(
+        update={"usage": Usage(input_tokens=10, output_tokens=1, cache_read_tokens=500)}
+    )
+    for counts, tokens in ((False, 11), (True, 511)):
+        report = booked_report(booked([read]), count_cache_reads=counts)
+        assert report.tokens == report.by_phase["p"]["tokens"] == tokens
