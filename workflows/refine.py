@@ -17,6 +17,7 @@ from perdure.domain.refine.iteration_rules import (
     quality_met,
     record_of,
     rescored,
+    scored_anew,
 )
 from perdure.domain.refine.planning import refined
 from perdure.domain.refine.result import refine_result
@@ -43,6 +44,9 @@ from perdure.workflows.refine_parts.run import RefineRequirements, RefineRun, Re
 NOT_EVALUATED = frozenset({"stopped", "unanswered"})
 # Patch: a run that continued as new inside a draft, and was to end then, lost the draft's text.
 ENDS_OPEN_DRAFTS = "open drafts are ended by their turns"
+# Patch: a draft was accepted without what was amended while it was evaluated.
+HEEDS_LATE_AMENDMENTS = "late amendments are heeded"
+ACCEPTS = frozenset({"accept", "accept_best"})
 
 
 @workflow.defn(name="RefineLoop")
@@ -161,7 +165,8 @@ class RefineLoop(ControlHandlers):
         # run.
         if await self._raised(facts):
             facts = self._facts()
-        decision = self._unless_told_more(decide(facts))
+        facts, decision = await self._by_current_rubric(facts, decide(facts))
+        decision = self._unless_told_more(decision)
         told = self.run.told_to_end()
         if told is not None and decision.row == "budget":
             decision = cut_decision(told)  # whoever stops a run that asks for money ended it
@@ -217,11 +222,45 @@ class RefineLoop(ControlHandlers):
             replace(facts, exhausted=None)
         ).ends and await self.engine.limits.budget_raised(spent)
 
+    async def _by_current_rubric(self, facts: Facts, decision: Decision) -> tuple[Facts, Decision]:
+        """Accept nothing by a rubric that was replaced meanwhile: score the best, decide anew."""
+        state = self.run.state
+        accepts = decision.decision in ACCEPTS and state.answer_only is None
+        if not accepts or state.control.rubric is None or self.run.ending() is not None:
+            return facts, decision
+        # No draft was written for a new goal yet: it is adopted with the next one, if there is one.
+        if (state.control.goal is not None and self._iterations_left) or not workflow.patched(
+            HEEDS_LATE_AMENDMENTS
+        ):
+            return facts, decision
+        await self._adopt_rubric()
+        facts = facts_of(
+            scored_anew(state),
+            settings=self.run.spec.refine,
+            rubric=self.run.rubric,
+            now=workflow.now(),
+        )
+        decision = decide(facts)
+        if decision.decision == "accept_best" and self._iterations_left:
+            # How the scores moved by the old rubric says nothing of the new one.
+            decision = Decision("continue", "input", "No iteration was written for the new rubric.")
+        return facts, decision
+
+    @property
+    def _iterations_left(self) -> bool:
+        return self.run.state.trajectory.completed < self.run.spec.refine.hard_limit
+
     def _unless_told_more(self, decision: Decision) -> Decision:
         """Iterate once more instead of accepting, if something people said is unread."""
-        waiting = bool(self.run.state.control.inputs or self.run.state.turn.unread)
-        left = self.run.state.trajectory.completed < self.run.spec.refine.hard_limit
-        if decision.decision in {"accept", "accept_best"} and waiting and left:
+        if decision.decision not in ACCEPTS or not self._iterations_left:
+            return decision
+        control = self.run.state.control
+        amended = control.guidance or control.goal is not None or control.rubric is not None
+        if (
+            control.inputs
+            or self.run.state.turn.unread
+            or (amended and workflow.patched(HEEDS_LATE_AMENDMENTS))
+        ):
             return Decision("continue", "input", "Input arrived that no iteration has read yet.")
         return decision
 

@@ -270,6 +270,23 @@ def rescored(state: RefineState, evaluation: Evaluation | None, rubric: Rubric) 
     )
 
 
+def scored_anew(state: RefineState) -> RefineState:
+    """The state in which a decision is made by an amended rubric: on its score of the best output.
+
+    A newest draft that is the best one takes that score for good, another one keeps its own.
+    """
+    kept = state.kept
+    if kept is None:
+        return state
+    draft = state.draft.model_copy(update={"evaluation": kept.evaluation})
+    # A score by the older rubric is nothing that this one could have fallen from.
+    rescored_now = {"current": kept.score, "previous": None}
+    trajectory = state.trajectory.model_copy(update=rescored_now)
+    if kept.iteration == state.iteration:
+        state.draft, state.trajectory, state.last = draft, trajectory, state.best
+    return state.model_copy(update={"draft": draft, "trajectory": trajectory})
+
+
 def _goal_achieved(
     settings: RefineSettings, rubric: Rubric, evaluation: Evaluation | None
 ) -> bool | None:

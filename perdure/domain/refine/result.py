@@ -60,7 +60,7 @@ def refine_result(
         tools_used=dict(state.turn.tallies.used),
         exhausted=exhausted_by(outcome, reason, detail),
         transcript=state.turn.head.hash if state.turn.head else None,
-        unread_input=texts_or_addresses((*state.turn.unread, *state.control.inputs)),
+        unread_input=_unread(state),
         models_used=tuple(state.models_used),
         error=detail or None if outcome == "failed" else None,
         forked_from=state.forked_from,
@@ -80,6 +80,14 @@ def savings_of(state: RefineState, *, evaluator_share: float = 1.0) -> Savings:
         evaluator_tokens=evaluator_tokens(state),
         evaluator_limit=evaluator_limit(state, evaluator_share),
     )
+
+
+def _unread(state: RefineState) -> tuple[str, ...]:
+    """What people said and no draft was written with; amendments as well as input."""
+    control = state.control
+    goal = () if control.goal is None else (control.goal,)
+    inputs = texts_or_addresses((*state.turn.unread, *control.inputs))
+    return (*inputs, *control.guidance, *goal)
 
 
 def _mark(version: BestDraft | None) -> Mark | None:
