@@ -7,6 +7,7 @@ become a summary beside the task. Pinned messages and the first message (the tas
 word, and no tool call is ever parted from its result.
 """
 
+import re
 from collections.abc import Sequence
 
 from perdure.domain.foundation.tokens import estimate
@@ -21,7 +22,7 @@ from perdure.domain.llm.transcript import (
 )
 
 HEADING = "[Summary of {count} earlier messages, the oldest first]"
-_BEGINS = HEADING.partition("{")[0]
+_HEADING = re.compile(r"\[Summary of ([0-9]{1,9}) earlier messages, the oldest first\]")
 _SAID = 280
 _GIVEN = 120
 _FOUND = 100
@@ -30,12 +31,14 @@ _LEFT_OUT = "… (older lines left out)"
 
 def summarized(message: Message) -> tuple[Message, tuple[int, tuple[str, ...]]]:
     """A message without the summary of an earlier compaction, and that one's count and lines."""
-    for block in message.blocks:
-        if isinstance(block, TextBlock) and block.text.startswith(_BEGINS):
+    # The first block is the task, whatever it says: a summary is put behind it.
+    for block in message.blocks[1:]:
+        if not isinstance(block, TextBlock):
+            continue
+        first, *lines = block.text.split("\n")
+        if (heading := _HEADING.fullmatch(first)) is not None:
             kept = tuple(other for other in message.blocks if other is not block)
-            heading, *lines = block.text.split("\n")
-            count = heading.removeprefix(_BEGINS).split(" ")[0]
-            return message.model_copy(update={"blocks": kept}), (int(count), tuple(lines))
+            return message.model_copy(update={"blocks": kept}), (int(heading[1]), tuple(lines))
     return message, (0, ())
 
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.llm.transcript import (
     Message,
+    TextBlock,
     ToolResultBlock,
     ToolUseBlock,
     assistant_text,
@@ -83,6 +84,35 @@ def test_a_second_compaction_goes_on_with_the_first_summary():
     assert told.count("[Summary of ") == 1
     assert "[Summary of 15 earlier messages" in told or "[Summary of 16 earlier messages" in told
     assert tokens(compact(more, target=1_500)) <= 1_500
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        "[Summary of the meeting] Turn it into minutes.",
+        "[Summary of 3 meetings] Turn them into minutes.",
+        "[Summary of 3 earlier messages, the oldest first]\nTurn them into minutes.",
+    ],
+)
+def test_a_task_that_reads_like_a_summary_stays_word_for_word(task: str):
+    messages = [user_text(task)]
+    for count in (9, 18):
+        more = (assistant_text(f"{number} " + "word " * 300) for number in range(count - 9, count))
+        messages = compact([*messages, *more], target=1_500)
+        own, summary = messages[0].blocks
+        assert isinstance(own, TextBlock)
+        assert isinstance(summary, TextBlock)
+        assert own.text == task
+        assert summary.text.startswith("[Summary of ")
+
+
+def test_only_the_heading_of_a_summary_begins_one():
+    noted = "[Summary of many earlier messages, the oldest first]"
+    first = Message(
+        role="user", blocks=(*TASK.blocks, TextBlock(type="text", text=noted)), pinned=True
+    )
+    more = (assistant_text("word " * 300) for _ in range(9))
+    assert noted in compact([first, *more], target=1_500)[0].text
 
 
 def test_a_large_conversation_fits_the_small_window_of_a_fallback():
