@@ -6,8 +6,9 @@ BIN := .venv/bin
 PYTEST := $(BIN)/python -P -m pytest
 # Tests wait for servers more than they compute: three at once on two cores, each with whole modules as long as there are any.
 PARALLEL := -n 3 --dist worksteal
-# The slow ones compute: one for each core, with whole files, as several start one browser or model for all their tests.
-SLOWLY := -n 2 --dist loadfile
+# Of the slow ones whole files, as several start one browser or model for all their tests. The page's tests compute.
+SLOWLY := -n 3 --dist loadgroup --no-loadscope-reorder
+PAGES := -n 2 --dist loadfile
 unexport PYTHONDONTWRITEBYTECODE  # tests start hundreds of processes, each of which would compile the product anew
 QUICK := not slow and not browser and not model
 SOURCES := perdure workflows activities benchmarks worker.py starter.py
@@ -84,7 +85,7 @@ drills: .venv/.model  ## the life of an installation: upgrades, outages, collect
 	@$(PYTEST) $(PARALLEL) -m "not browser" tests/drills $(ARGS)
 
 test-page: .venv/.installed  ## the page in a real browser (needs browser-setup): views, keyboard, phone, hostile texts
-	@$(PYTEST) $(SLOWLY) -m browser tests/browser/test_page_*.py tests/browser/test_single_sign_on.py $(ARGS)
+	@$(PYTEST) $(PAGES) -m browser tests/browser/test_page_*.py tests/browser/test_single_sign_on.py $(ARGS)
 
 test-slow: .venv/.model  ## the slow tests: real model, browser, failure injection
 	@$(PYTEST) $(SLOWLY) -m "slow or browser or model" $(ARGS)

@@ -19,9 +19,11 @@ SERVERS = frozenset({"server", "s3_server", "postgresql_server"})
 STARTERS = tuple(  # of git, sandboxes, servers of tools and bounded processes
     f"tests/adapters/{folder}/" for folder in ("bounded_process", "git", "mcp", "sandbox")
 )
+GROUP = "xdist_group"
 SELDOM = ("long", "slow", "browser", "model")
 # A limit is there to end a test that hangs, however busy the machine is.
-PATIENT, PATIENCE_S = ("slow", "browser", "model"), 900
+PATIENT, PATIENCE_S = ("long", "slow", "browser", "model"), 900
+
 
 # Pictures and colours are tested as on any terminal, whichever this one is.
 os.environ["TERM"] = "xterm-256color"
@@ -34,7 +36,7 @@ settings.load_profile("unhurried")
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` selects by the marks
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Of the tests that need a server or programs the quick suite runs one for each promise."""
     costly = [item for item in items if _is_costly(item)]
     brief = [item for item in costly if not any(map(item.get_closest_marker, SELDOM))]
@@ -46,6 +48,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         patient = any(map(item.get_closest_marker, PATIENT))
         if patient and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(PATIENCE_S))
+        # Files stay whole, as several start one browser or model, unless a test says otherwise.
+        if config.getoption("dist", "no") == "loadgroup" and not item.get_closest_marker(GROUP):
+            item.add_marker(pytest.mark.xdist_group(item.location[0]))
 
 
 def _is_costly(item: pytest.Item) -> bool:

@@ -112,10 +112,14 @@ async def fragile(
 
 
 def drill(outage: Callable[[str, Path], Opened], seconds: int, *, of_each: int = 5) -> object:
-    """One row of the table; long ones run with `make drills` alone."""
-    marks = [pytest.mark.slow, pytest.mark.timeout(10 * seconds + 600)] if of_each > 1 else []
-    name = outage.__name__.replace("_", " ")
-    return pytest.param(outage, seconds, of_each, id=f"{name} {seconds} s", marks=marks)
+    """One row of the table; long ones run with `make drills` alone, and beside each other."""
+    name = f"{outage.__name__.replace('_', ' ')} {seconds} s"
+    slow = [
+        pytest.mark.slow,
+        pytest.mark.timeout(10 * seconds + 600),
+        pytest.mark.xdist_group(name),
+    ]
+    return pytest.param(outage, seconds, of_each, id=name, marks=slow if of_each > 1 else [])
 
 
 @pytest.mark.long

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from installation import Installation
 from provider import Line
-from temporalio.api.enums.v1 import EventType, WorkflowTaskFailedCause
+from temporalio.api.enums.v1 import EventType, TimeoutType, WorkflowTaskFailedCause
 from temporalio.client import WorkflowExecutionStatus, WorkflowHistory
 from waiting import eventually
 
@@ -23,6 +23,7 @@ from perdure.domain.run.result import RunResult
 from perdure.operations.replay import replay
 
 MOST_EVENTS = 4_096
+WAITED = TimeoutType.TIMEOUT_TYPE_SCHEDULE_TO_START
 MOST_BYTES = 4 * 1024 * 1024
 
 
@@ -168,7 +169,10 @@ async def control_in_order(site: Installation, run: str) -> None:
 
 
 def healthy(histories: Sequence[WorkflowHistory], injected: Injected) -> None:
-    """I7: no failed workflow task, and no execution above the caps."""
+    """I7: no failed workflow task, and no execution above the caps.
+
+    A task that waited too long in its worker's own queue was not even begun: the machine is busy.
+    """
     bad = (EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED, EventType.EVENT_TYPE_WORKFLOW_TASK_TIMED_OUT)
     # A signal that meets a roll sends the task back once; that is the server's ordinary way.
     raced = WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_UNHANDLED_COMMAND
@@ -176,7 +180,9 @@ def healthy(histories: Sequence[WorkflowHistory], injected: Injected) -> None:
         event
         for history in histories
         for event in history.events
-        if event.event_type in bad and event.workflow_task_failed_event_attributes.cause != raced
+        if event.event_type in bad
+        and event.workflow_task_failed_event_attributes.cause != raced
+        and event.workflow_task_timed_out_event_attributes.timeout_type != WAITED
     ]
     # A killed worker may time out a task that it held, and the sticky queue of its successor.
     allowed = injected.failed_tasks + 3 * injected.kills
