@@ -37,7 +37,7 @@ from perdure.workflows.engine.model_attempts import AllModelsFailed, Called
 from perdure.workflows.engine.model_call_spec import ModelCallSpec
 from perdure.workflows.engine.step_runner import StepFailed
 from perdure.workflows.engine.tool_calls import ToolCalls
-from perdure.workflows.engine.turn_policy import TurnPolicy
+from perdure.workflows.engine.turn_policy import TurnPolicy, last_call
 
 
 class AgentTurns:
@@ -87,9 +87,7 @@ class AgentTurns:
         spent = await self.limits.spent()
         if spent is not None:
             return await self.answers.end(state, spent, role=role)
-        budget = self.run.state.budget
-        last_call = budget.limits.on_exhausted == "abort" and budget.remaining("model_calls") == 1
-        if state.awaiting_results and last_call:
+        if state.awaiting_results and last_call(self.policy.budget_of(self.run.state.budget)):
             # The last permitted call must answer: nobody could read results of more tool calls.
             ending = Ending(outcome="out_of_budget", reason="model_calls")
             return ForceText(type="force_text", ending=ending)

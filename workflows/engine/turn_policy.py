@@ -2,9 +2,15 @@
 
 from typing import Protocol
 
+from perdure.domain.budget.envelope import Budget
 from perdure.domain.turns.settings import Turns
 from perdure.domain.turns.tool_call_rules import VolumeLevel
 from perdure.domain.turns.turn import Ending, Limits, TurnState
+
+
+def last_call(budget: Budget) -> bool:
+    """Whether a budget has a single model call left, and nobody is asked for more."""
+    return budget.limits.on_exhausted == "abort" and budget.remaining("model_calls") == 1
 
 
 class TurnPolicy(Protocol):
@@ -37,6 +43,10 @@ class TurnPolicy(Protocol):
     def offered(self, names: tuple[str, ...]) -> tuple[str, ...]:
         """The tools that a call may use, of those that the grant offers."""
         return names
+
+    def budget_of(self, whole: Budget) -> Budget:
+        """What the turns may spend of a run's budget."""
+        return whole
 
     def turn_limit(self, turns: Turns) -> int:
         """The permitted turns, as they stand now."""

@@ -48,7 +48,8 @@ class Drafting:
         self.limits = engine.limits
         self.snapshots = engine.snapshots
         self.selection = selection
-        self.turns = AgentTurns(engine, DraftTurns(run, selection))
+        policy = DraftTurns(run, selection, left=reserve.left_for_draft)
+        self.turns = AgentTurns(engine, policy)
         self.answers = self.turns.answers
 
     async def execute(self) -> None:

@@ -1,12 +1,15 @@
 """How drafting differs from a plain conversation: its models and its turns."""
 
+from collections.abc import Callable
+
+from perdure.domain.budget.envelope import Budget
 from perdure.domain.outputs.parts import draft_tokens
 from perdure.domain.refine.spec import Strategy, strategy_of
 from perdure.domain.refine.token_savings import share_used
 from perdure.domain.turns.tool_call_rules import VolumeLevel
 from perdure.domain.turns.turn import Ending, Limits
 from perdure.workflows.engine.model_selection import ModelSelection
-from perdure.workflows.engine.turn_policy import InnerTurns
+from perdure.workflows.engine.turn_policy import InnerTurns, last_call
 from perdure.workflows.refine_parts.run import RefineRun
 
 
@@ -35,11 +38,21 @@ class StrategyModels(ModelSelection[RefineRun]):
 
 
 class DraftTurns(InnerTurns):
-    """Turns inside a draft; the refine loop counts and records the iterations."""
+    """Turns inside a draft; the refine loop counts and records the iterations.
 
-    def __init__(self, run: RefineRun, selection: StrategyModels) -> None:
+    `left` says what they may spend.
+    """
+
+    def __init__(
+        self, run: RefineRun, selection: StrategyModels, *, left: Callable[[], Budget]
+    ) -> None:
         self.run = run
         self.selection = selection
+        self.left = left
+
+    def budget_of(self, whole: Budget) -> Budget:
+        """The budget without what judging the draft takes."""
+        return self.left()
 
     def on_critical_loop(self, level: VolumeLevel) -> Ending | None:
         """End the turns with a closing text; the decision table then asks a person."""
@@ -52,7 +65,12 @@ class DraftTurns(InnerTurns):
         return False
 
     def offered(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        """The tools on offer: narrowed by the strategy, none if the model cannot use tools."""
+        """The tools on offer: narrowed by the strategy, none if the model cannot use tools.
+
+        None either in a draft's only call: nobody could read their results.
+        """
+        if last_call(self.left()):
+            return ()
         strategy = self.selection.strategy
         if strategy is None:
             return names

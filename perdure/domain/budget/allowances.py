@@ -242,5 +242,6 @@ def judging(judges: Sequence[tuple[Price | None, int]], *, prompt_tokens: int) -
     return Reservation(
         tokens=sum(usage.input_tokens + usage.output_tokens for _, usage in used),
         output_tokens=sum(usage.output_tokens for _, usage in used),
+        model_calls=len(used),
         cost_usd=sum((worst_cost(price, usage) for price, usage in used), Decimal(0)),
     )
