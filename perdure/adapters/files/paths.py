@@ -8,6 +8,7 @@ from perdure.domain.foundation.errors import ToolFailure
 
 MAX_PATH_BYTES = 4_096
 MAX_NAME_BYTES = 255
+MAX_NAMES = 100
 
 Use = Literal["read", "write"]
 
@@ -40,11 +41,17 @@ def parse(path: str, *, use: Use) -> tuple[str, ...]:
     """The components of a path inside the workspace; `()` is the workspace itself.
 
     Raises:
-        ToolFailure: the path is absolute, leaves the workspace, holds control characters, or is
-            protected.
+        ToolFailure: the path is absolute, leaves the workspace, holds control characters, is too
+            deep, or is protected.
     """
     _check_text(path)
     parts = tuple(part for part in path.split("/") if part not in {"", "."})
+    if len(parts) > MAX_NAMES:
+        raise ToolFailure(
+            f"The path {shown(path)} has {len(parts):,} names, and may have {MAX_NAMES}. "
+            "Use fewer folders inside each other.",
+            reason="path",
+        )
     for part in parts:
         if part == "..":
             raise ToolFailure(

@@ -21,6 +21,8 @@ from perdure.domain.foundation.errors import StoreAway, ToolFailure
 READ_CAP = 10 * 1024 * 1024
 WRITE_CAP = 5 * 1024 * 1024
 TEMPORARY_PREFIX = ".perdure-"
+# Opening a folder costs a call for each level, so a program could make a tree that takes hours.
+MOST_LEVELS = 200
 
 Kind = Literal["file", "folder", "link", "other"]
 Parts = tuple[str, ...]
@@ -177,17 +179,23 @@ class RootedDirectory:
             return found
 
     def walk(
-        self, parts: Parts = (), *, skip: frozenset[str] = frozenset()
+        self, parts: Parts = (), *, skip: frozenset[str] = frozenset(), levels: int = MOST_LEVELS
     ) -> Iterator[tuple[Parts, FolderEntry]]:
-        """All entries below a folder in a stable order; folders named in `skip` are left out."""
-        for entry in self.entries(parts):
+        """All entries below a folder in a stable order; folders named in `skip` are left out.
+
+        A folder whose path has `levels` names is returned, but what is in it is not.
+        """
+        # Without recursion, which would fail in folders that a program made deep enough.
+        waiting = [((*parts, entry.name), entry) for entry in reversed(self.entries(parts))]
+        while waiting:
+            path, entry = waiting.pop()
             if entry.kind == "folder" and entry.name in skip:
                 continue
-            path = (*parts, entry.name)
             yield path, entry
-            if entry.kind == "folder":
+            if entry.kind == "folder" and len(path) < levels:
                 with suppress(ToolFailure):  # swapped just now, perhaps for a link
-                    yield from self.walk(path, skip=skip)
+                    inner = reversed(self.entries(path))
+                    waiting += [((*path, entry.name), entry) for entry in inner]
 
     @contextmanager
     def locked(self, parts: Parts, *, create: bool = False) -> Generator[int]:
@@ -233,16 +241,53 @@ class RootedDirectory:
 
     def remove_tree(self, parts: Parts) -> None:
         """Remove a folder below the root and everything in it, without following links."""
-        for entry in self.entries(parts):
-            path = (*parts, entry.name)
-            if entry.kind == "folder":
-                self.remove_tree(path)
-            else:
-                with self.folder(parts) as parent:
-                    os.unlink(entry.name, dir_fd=parent)
+        with self.folder(parts) as top, _told(parts):
+            waiting = _emptied(top, into=top)
+            while waiting:
+                name = waiting.pop()
+                inner = os.open(name, _FOLDER_FLAGS, dir_fd=top)
+                try:
+                    waiting += _emptied(inner, into=top)
+                finally:
+                    os.close(inner)
+                os.rmdir(name, dir_fd=top)
         if parts:
             with self.folder(parts[:-1]) as parent:
                 os.rmdir(parts[-1], dir_fd=parent)
+
+
+def remove_folder(path: str | os.PathLike[str]) -> None:
+    """Remove a folder with everything in it; it is no error if it is gone already.
+
+    Unlike `shutil.rmtree` this also removes folders that are thousands of levels deep.
+
+    Raises:
+        ToolFailure: it may not be removed.
+    """
+    above, name = os.path.split(os.path.abspath(path))
+    with RootedDirectory(above) as files:
+        files.remove((name,))
+
+
+def _emptied(folder: int, *, into: int) -> list[str]:
+    """Remove the files of a folder and move its folders into another; returns their names there.
+
+    So a deep tree becomes flat, and removing it takes neither recursion nor long paths.
+    """
+    moved: list[str] = []
+    for name in os.listdir(folder):
+        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        if kind_of(status.st_mode) != "folder":
+            os.unlink(name, dir_fd=folder)
+            continue
+        inner = os.open(name, _FOLDER_FLAGS, dir_fd=folder)
+        try:
+            os.fchmod(inner, 0o700)  # a read-only folder can neither be moved nor emptied
+        finally:
+            os.close(inner)
+        moved.append(temporary_name())
+        os.rename(name, moved[-1], src_dir_fd=folder, dst_dir_fd=into)
+    return moved
 
 
 def stage(parent: int, data: bytes, *, mode: int) -> str:

@@ -5,9 +5,11 @@
 
 import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
-from perdure.domain.foundation.errors import NotAllowed
+from perdure.adapters.files.rooted_files import RootedDirectory
+from perdure.domain.foundation.errors import NotAllowed, ToolFailure
 from perdure.event_log import get_logger
 
 # Neither distributions nor systemd assign this id, and it is below 65,536, so containers map it.
@@ -68,14 +70,12 @@ def hand_over(folder: str) -> None:
     user = separate_user()
     if user is None:
         return
-    for _, folders, files, descriptor in os.fwalk(folder, follow_symlinks=False):
-        if os.fstat(descriptor).st_uid != user:
-            os.fchown(descriptor, user, user)
-        for name in (*files, *folders):
-            try:
-                status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
-            except FileNotFoundError:
+    with RootedDirectory(folder) as files:
+        with files.folder(()) as top:
+            os.fchown(top, user, user)
+        for path, entry in files.walk():
+            single = entry.kind == "folder" or entry.status.st_nlink == 1
+            if entry.status.st_uid == user or not single:
                 continue
-            is_folder = name in folders
-            if status.st_uid != user and (is_folder or status.st_nlink == 1):
-                os.chown(name, user, user, dir_fd=descriptor, follow_symlinks=False)
+            with suppress(FileNotFoundError, ToolFailure), files.folder(path[:-1]) as parent:
+                os.chown(path[-1], user, user, dir_fd=parent, follow_symlinks=False)

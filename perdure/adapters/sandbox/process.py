@@ -17,10 +17,12 @@ from pathlib import Path
 
 import psutil
 
+from perdure.adapters.files.rooted_files import RootedDirectory
 from perdure.adapters.sandbox.bubblewrap import FILTER
 from perdure.adapters.sandbox.identity import LAUNCHER, hand_over, separate_user
 from perdure.adapters.sandbox.syscalls import filter_for
 from perdure.domain.evaluation.program_checks import Ran
+from perdure.domain.foundation.errors import ToolFailure
 
 EVERY_S = 0.1
 _COUNTED = ("Pss_Anon", "Pss_Shmem")
@@ -105,12 +107,11 @@ def _room(folder: str) -> int:
 
 def _size(folder: str) -> int:
     size, late = 0, time.monotonic() + COUNTING_S
-    for path, _, names in os.walk(folder):
-        for name in names:
-            with contextlib.suppress(OSError):
-                size += os.lstat(os.path.join(path, name)).st_blocks * 512
-        if time.monotonic() > late:
-            break
+    with contextlib.suppress(ToolFailure), RootedDirectory(folder) as files:
+        for _, entry in files.walk(levels=sys.maxsize):
+            size += 0 if entry.kind == "folder" else entry.status.st_blocks * 512
+            if time.monotonic() > late:
+                break
     return size
 
 

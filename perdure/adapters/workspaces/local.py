@@ -9,15 +9,15 @@ import hashlib
 import os
 import re
 import secrets
-import shutil
 import tempfile
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Literal
 
 from pydantic import ValidationError
 
+from perdure.adapters.files.rooted_files import remove_folder
 from perdure.adapters.git.safe_repository import find_repository
 from perdure.adapters.workspaces import working_copies
 from perdure.adapters.workspaces.apply_changes import Change, apply_changes
@@ -40,6 +40,7 @@ from perdure.domain.foundation.errors import (
     NotAllowed,
     NotFound,
     StoreAway,
+    ToolFailure,
 )
 from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.ports import BlobStore
@@ -154,7 +155,9 @@ class LocalWorkspaces:
             await restore(self._blobs, root=root, tree=wanted, present=())
             yield root
         finally:
-            await asyncio.to_thread(shutil.rmtree, root, ignore_errors=True)
+            # A folder that is left over must not fail a step whose work is done.
+            with suppress(OSError, ToolFailure, StoreAway):
+                await asyncio.to_thread(remove_folder, root)
 
     async def patch(self, *, base: str, tree: str) -> str:
         return await unified_patch(
@@ -236,7 +239,7 @@ class LocalWorkspaces:
             await asyncio.to_thread(working_copies.copy_files, source, root, paths)
             return "worktree"
         await asyncio.to_thread(working_copies.require_size, source, paths)
-        shutil.rmtree(root, ignore_errors=True)
+        await asyncio.to_thread(remove_folder, root)
         os.mkdir(root, 0o700)
         await asyncio.to_thread(working_copies.copy_files, source, root, paths)
         return "copy"
@@ -250,7 +253,7 @@ class LocalWorkspaces:
         if origin.is_file():
             await working_copies.remove_worktree(origin.read_text(encoding="utf-8"), root)
         self._snapshots.forget(root)
-        await asyncio.to_thread(shutil.rmtree, place, ignore_errors=True)
+        await asyncio.to_thread(remove_folder, place)
 
     async def _content(self, leaf: Leaf | None) -> tuple[Mode, bytes] | None:
         return None if leaf is None else (leaf.mode, await self._blobs.get(leaf.blob))

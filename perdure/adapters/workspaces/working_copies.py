@@ -9,7 +9,7 @@ from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
-from perdure.adapters.files.rooted_files import Parts, RootedDirectory
+from perdure.adapters.files.rooted_files import Parts, RootedDirectory, remove_folder
 from perdure.adapters.git.run_git import run_git
 from perdure.adapters.git.safe_repository import (
     MARKER,
@@ -95,7 +95,7 @@ async def add_worktree(repository: Repository, root: str) -> bool:
 
 async def remove_worktree(source: str, root: str) -> None:
     """Remove a worktree and its registration; it is no error if they are gone already."""
-    await asyncio.to_thread(shutil.rmtree, root, ignore_errors=True)
+    await asyncio.to_thread(remove_folder, root)
     repository = await asyncio.to_thread(find_repository, source)
     if repository is not None:
         await asyncio.to_thread(_forget_registration, repository.common, root)

@@ -24,6 +24,7 @@ REFUSED_ALWAYS = {
     "lone surrogate": "a\udc80b",
     "long name": "a" * 256,
     "long path": "/".join(["a" * 100] * 50),
+    "deep": "a/" * 100 + "f.txt",
     "git": ".git/config",
     "git alone": ".git",
     "git deep": "sub/.git/hooks/post-checkout",

@@ -6,8 +6,9 @@ from contextlib import suppress
 from itertools import count
 
 import pytest
+from deep_folders import LEVELS, deepen, removed_again
 
-from perdure.adapters.files.rooted_files import RootedDirectory
+from perdure.adapters.files.rooted_files import MOST_LEVELS, RootedDirectory, remove_folder
 from perdure.domain.foundation.errors import ToolFailure
 
 SECRET = b"the secret outside"
@@ -175,3 +176,35 @@ def test_swap_race(root, outside):
 def test_swap_race_ten_thousand_times(root, outside):
     assert swap_race(root, outside, 10_000) > 0
     assert untouched(outside)
+
+
+@pytest.fixture
+def deep(tmp_path):
+    with removed_again(tmp_path / "deep") as folder:
+        deepen(folder)
+        yield folder
+
+
+def test_a_deep_folder_is_walked_as_far_as_it_may_cost(deep):
+    (deep / "b").write_bytes(b"next to it")
+    with RootedDirectory(deep) as files:
+        walked = [parts for parts, _ in files.walk()]
+        whole = [parts for parts, _ in files.walk(levels=LEVELS + 1)]
+    assert (len(walked), len(walked[-2]), walked[-1]) == (MOST_LEVELS + 1, MOST_LEVELS, ("b",))
+    assert len(whole) == LEVELS + 2
+
+
+def test_a_deep_folder_is_removed_with_what_is_read_only_and_no_link_is_followed(deep, outside):
+    (deep / "a" / "link").symlink_to(outside)
+    (deep / "a" / "closed" / "inner").mkdir(parents=True)
+    (deep / "a" / "closed").chmod(0o555)
+    with RootedDirectory(deep) as files:
+        files.remove(("a",))
+    assert os.listdir(deep) == []
+    assert (outside / "file").read_bytes() == SECRET
+
+
+def test_a_folder_is_removed_by_its_path_and_one_that_is_gone_is_no_error(deep):
+    remove_folder(deep)
+    remove_folder(deep)
+    assert not deep.exists()

@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from deep_folders import deepen, removed_again
 
 from perdure.adapters.workspaces import snapshots, working_copies
 from perdure.adapters.workspaces.local import LocalWorkspaces
@@ -262,3 +263,16 @@ async def test_other_blobs_are_no_trees(workspaces, blobs, folder, text):
         await workspaces.patch(base=base, tree=bad)
     with pytest.raises(StoreError):
         await workspaces.apply(base=base, tree=bad, target=str(folder))
+
+
+async def test_a_folder_that_a_program_made_deep_is_stored_and_released(tmp_path, blobs):
+    with removed_again(tmp_path / "home") as home:
+        workspaces = LocalWorkspaces(home, blobs)
+        root = await workspaces.prepare(run="r1", source=None, writable=True)
+        deepen(root)
+        (Path(root) / "work.txt").write_text("work")
+        tree = await manifest(blobs, await workspaces.snapshot(run="r1", root=root))
+        assert set(tree) == {"work.txt"}
+        await workspaces.release(run="r1")
+        assert await workspaces.runs() == []
+        assert not Path(root).exists()

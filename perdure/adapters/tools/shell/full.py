@@ -6,13 +6,12 @@ the file tools.
 """
 
 import asyncio
-import os
 from typing import Annotated
 
 from pydantic import Field
 
-from perdure.adapters.files.paths import protected
-from perdure.adapters.files.rooted_files import RootedDirectory
+from perdure.adapters.files.paths import protected, shown
+from perdure.adapters.files.rooted_files import MOST_LEVELS, RootedDirectory
 from perdure.adapters.sandbox.commands import LocalCommands, Script
 from perdure.adapters.tools.host import AnyTool
 from perdure.domain.evaluation.program_checks import Ran
@@ -54,13 +53,18 @@ def shell_full(commands: LocalCommands, *, timeout_s: float) -> AnyTool:
 def _withheld(root: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The paths of the workspace that the shell may not change, and those it may not read."""
     hidden: list[str] = []
-    for folder, folders, names in os.walk(root):
-        # Folders of packages and virtual environments too, since the shell can read them.
-        folders[:] = [name for name in folders if name != VERSION_CONTROL]
-        secret = [name for name in names if protected((name,), use="read")]
-        places = [os.path.join(folder, name) for name in secret if name != VERSION_CONTROL]
-        hidden += [os.path.relpath(place, root) for place in places if not os.path.islink(place)]
     with RootedDirectory(root) as files:
+        # Folders of packages and virtual environments too, since the shell can read them.
+        for parts, entry in files.walk(skip=frozenset({VERSION_CONTROL})):
+            if entry.kind == "folder" and len(parts) == MOST_LEVELS:
+                raise ToolFailure(
+                    f"The folder {shown('/'.join(parts))} is {MOST_LEVELS} levels deep, and below "
+                    "it dotenv files cannot be withheld from a shell. Remove it.",
+                    reason="refused",
+                )
+            secret = entry.kind not in {"folder", "link"} and protected(parts[-1:], use="read")
+            if secret and entry.name != VERSION_CONTROL:
+                hidden.append("/".join(parts))
         marker = files.entry((VERSION_CONTROL,))
     if len(hidden) > HIDDEN_FILES:
         raise ToolFailure(
