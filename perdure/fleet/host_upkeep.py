@@ -9,6 +9,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from perdure.adapters.workspaces.local import LocalWorkspaces
+from perdure.adapters.workspaces.release import released
 from perdure.domain.foundation.errors import StoreError
 from perdure.domain.ports import RecordStore
 from perdure.event_log import get_logger
@@ -24,16 +25,17 @@ async def release_ended(
 ) -> list[str]:
     """Remove folders of runs that ended at least `KEPT` ago; returns these runs.
 
-    The files are in the store too, so a run that is retried makes its folder again.
+    The files are in the store too, so a run that is retried makes its folder again. A folder that
+    cannot be removed stays, and is tried again the next time.
     """
-    released: list[str] = []
+    gone: list[str] = []
     for run in await workspaces.runs():
         row = await records.run(run)
         # A deleted run has no row.
-        if row is None or (row.ended_at is not None and row.ended_at <= now - KEPT):
-            await workspaces.release(run=run)
-            released.append(run)
-    return released
+        due = row is None or (row.ended_at is not None and row.ended_at <= now - KEPT)
+        if due and await released(workspaces, run):
+            gone.append(run)
+    return gone
 
 
 async def look_after_folders(
@@ -56,9 +58,9 @@ async def look_after_folders(
 
 async def _release(workspaces: LocalWorkspaces, records: RecordStore, now: datetime) -> None:
     try:
-        released = await release_ended(workspaces, records, now=now)
+        gone = await release_ended(workspaces, records, now=now)
     except (StoreError, OSError) as error:
         _log.warning("folders_not_released", why=str(error))
         return
-    if released:
-        _log.info("folders_released", count=len(released))
+    if gone:
+        _log.info("folders_released", count=len(gone))

@@ -16,6 +16,7 @@ from datetime import datetime, timedelta
 
 from perdure.adapters.stores.maintenance import named_by_rows
 from perdure.adapters.stores.open_stores import Stores
+from perdure.adapters.workspaces.release import released
 from perdure.domain.foundation.errors import NotFound, StoreAway
 from perdure.domain.foundation.refs import addresses_in
 from perdure.domain.ports import BlobStore
@@ -287,7 +288,7 @@ async def _release_ended(stores: Stores, workspaces: Workspaces, *, open_runs: s
         row = await stores.records.run(run)
         # A run that was reset is open again, whatever its row says. A deleted run has no row.
         if run not in open_runs and (row is None or row.ended_at is not None):
-            await workspaces.release(run=run)
+            await released(workspaces, run)
 
 
 async def _is_payload(blobs: BlobStore, address: str, age: timedelta) -> bool:

@@ -84,6 +84,21 @@ async def test_a_store_that_is_away_is_asked_again(
     await serving
 
 
+async def test_a_folder_that_cannot_be_removed_does_not_keep_the_next(
+    stores: Stores, workspaces: LocalWorkspaces, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = workspaces.release
+
+    async def fails(*, run: str) -> None:
+        if run == "deleted":
+            raise RecursionError("too deep")
+        await known(run=run)
+
+    monkeypatch.setattr(workspaces, "release", fails)
+    assert await release_ended(workspaces, stores.records, now=NOW) == ["ended"]
+    assert sorted(await workspaces.runs()) == ["deleted", "ended-just-now", "open"]
+
+
 def test_a_host_keeps_its_id_and_no_two_have_one(tmp_path: Path) -> None:
     ours = host_id(tmp_path / "a")
     assert host_id(tmp_path / "a") == ours

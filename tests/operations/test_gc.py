@@ -223,6 +223,7 @@ async def test_the_working_folder_of_a_run_that_was_reset_stays(site: Installati
 
     async def release(*, run: str) -> None:
         released.append(run)
+        raise RecursionError("what keeps one folder keeps no other, and no collection")
 
     held = await site.start({"kind": "agent", "goal": "look"}, SCRIPT)
     await site.gateway.result(held)
