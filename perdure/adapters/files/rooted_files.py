@@ -113,12 +113,10 @@ class RootedDirectory:
             if not parts:
                 return os.fstat(self._root)
             _require_names(parts)
-            with self.folder(parts[:-1]) as parent:
+            with self.folder(parts[:-1]) as parent, _told(parts):
                 return os.stat(parts[-1], dir_fd=parent, follow_symlinks=False)
-        except FileNotFoundError:
-            return None
         except ToolFailure as failure:
-            if failure.reason in {"not_found", "not_a_folder"}:
+            if failure.reason in {"not_found", "not_a_folder", "no_name"}:
                 return None
             raise
 
@@ -372,6 +370,12 @@ def _told(parts: Parts) -> Generator[None]:
 
 def _failure(path: str, error: OSError) -> ToolFailure:
     match error.errno:
+        case errno.ENAMETOOLONG | errno.EINVAL:
+            return ToolFailure(
+                f"{path} cannot be there: the file system refuses the name ({error.strerror}). "
+                "Use a shorter, plain one.",
+                reason="no_name",
+            )
         case errno.ELOOP | errno.EMLINK:
             return ToolFailure(
                 f"{path} leads through a symbolic link, which tools do not follow. "

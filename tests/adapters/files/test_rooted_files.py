@@ -208,3 +208,12 @@ def test_a_folder_is_removed_by_its_path_and_one_that_is_gone_is_no_error(deep):
     remove_folder(deep)
     remove_folder(deep)
     assert not deep.exists()
+
+
+@pytest.mark.parametrize("parts", [("n" * 256,), ("dir", "n" * 300), ("n" * 256, "file")])
+def test_nothing_is_at_a_name_that_the_file_system_refuses(root, parts):
+    with RootedDirectory(root) as files:
+        assert files.status(parts) is None
+        assert files.entry(parts) is None
+        with pytest.raises(ToolFailure, match="refuses the name"):
+            files.read(parts)

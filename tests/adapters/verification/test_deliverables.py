@@ -31,3 +31,12 @@ async def test_honest_files_are_read(root):
     assert await inspector.texts(str(root), ["note.txt", "none.txt"]) == {"note.txt": "a note"}
     here, gone = await inspector.facts(str(root), ["note.txt", "none.txt"])
     assert (here.exists, here.problem, gone.exists) == (True, "", False)
+
+
+@pytest.mark.parametrize("name", ["n" * 300, "docs/" + "é" * 130, "a/" * 2_000 + "f"])
+async def test_a_name_that_no_file_can_have_is_a_file_that_is_not_there(root, name):
+    (root / "links.md").write_text(f"see [it]({name})\n")
+    missing, linking = await Deliverables().facts(str(root), [name, "links.md"])
+    assert not missing.exists
+    assert linking.problem.startswith("links to what is not there")
+    assert await Deliverables().texts(str(root), [name]) == {}
