@@ -12,8 +12,10 @@ MAX_NAMES = 100
 
 Use = Literal["read", "write"]
 
+VERSION_CONTROL = frozenset({".git", ".hg", ".svn", ".jj", ".sl", ".bzr"})
 # `git~1` is the short name of `.git` on Windows file systems.
-_NEVER = frozenset({".git", "git~1"})
+_GIT = frozenset({".git", "git~1"})
+_NEVER = VERSION_CONTROL | _GIT
 _DOTENV_SAMPLES = frozenset({".env.example", ".env.sample", ".env.template", ".env.dist"})
 # Files that a build server, an editor or a hook would execute after the run.
 _RUN_LATER = frozenset(
@@ -27,6 +29,8 @@ _RUN_LATER = frozenset(
         ".continue", ".mcp.json", ".npmrc", ".pnpmfile.cjs", ".yarnrc", ".yarnrc.yml", ".bazelrc",
         ".mise.toml", "mise.toml", ".lfsconfig", "lefthook.yml", "lefthook.yaml", "lefthook.toml",
         "lefthook.json", ".lefthook.yml", ".lefthook.yaml", "lefthook-local.yml", ".lefthook",
+        ".githooks", ".git-hooks", ".exrc", ".vimrc", ".gvimrc", ".nvimrc", ".nvim.lua", ".yarn",
+        ".pnp.cjs", ".pnp.loader.mjs",
         "perdure.yaml",  # our settings: which plugins a worker loads, which programs may run
     }
 )  # fmt: skip
@@ -79,7 +83,7 @@ def protected(parts: tuple[str, ...], *, use: Use) -> str | None:
         return "run by build servers, editors or hooks later, so tools do not write it"
     for name in names:
         if name in _NEVER:
-            return "inside the version control folder, which tools do not touch"
+            return "inside a version control folder, which tools do not touch"
         if is_dotenv(name) and name not in _DOTENV_SAMPLES:
             return "a file of secrets (dotenv), which tools neither read nor write"
         if use == "write" and name in _RUN_LATER:
@@ -105,8 +109,13 @@ def is_safe_tree_path(path: str) -> bool:
     """
     parts = path.split("/")
     return "\0" not in path and all(
-        part not in {"", ".", ".."} and _folded(part) not in _NEVER for part in parts
+        part not in {"", ".", ".."} and _folded(part) not in _GIT for part in parts
     )
+
+
+def is_version_control(path: str) -> bool:
+    """Whether a path is one of version control, or below one."""
+    return any(_folded(part) in _NEVER for part in path.split("/"))
 
 
 def _check_text(path: str) -> None:

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from perdure.adapters.files.links import inside
 from perdure.adapters.files.measures import measured
-from perdure.adapters.files.paths import is_dotenv, parse, protected, shown
+from perdure.adapters.files.paths import VERSION_CONTROL, is_dotenv, parse, protected, shown
 from perdure.adapters.files.rooted_files import FolderEntry, Parts, RootedDirectory
 from perdure.adapters.tools.regex import Finder, finder, glob_matcher
 from perdure.domain.foundation.errors import ToolFailure
@@ -19,9 +19,9 @@ from perdure.domain.tools.definitions import OUTPUT_CAP_BYTES, OUTPUT_CAP_LINES,
 from perdure.extending.tool_decorator import ToolContext, tool
 
 # Their many files would hide those of the workspace itself.
-SKIPPED_FOLDERS = frozenset(
-    {".git", ".hg", ".svn", "node_modules", ".venv", "venv", "__pycache__", ".tox", ".mypy_cache"}
-)
+SKIPPED_FOLDERS = VERSION_CONTROL | {
+    "node_modules", ".venv", "venv", "__pycache__", ".tox", ".mypy_cache",
+}  # fmt: skip
 SEARCH_FILE_CAP = 2 * 1024 * 1024
 SEARCH_FILES = 20_000
 MATCHES = 200

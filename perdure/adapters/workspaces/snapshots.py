@@ -10,7 +10,12 @@ from typing import Literal
 
 from pydantic import TypeAdapter, ValidationError
 
-from perdure.adapters.files.paths import is_safe_tree_path, shown
+from perdure.adapters.files.paths import (
+    VERSION_CONTROL,
+    is_safe_tree_path,
+    is_version_control,
+    shown,
+)
 from perdure.adapters.files.rooted_files import TEMPORARY_PREFIX, Parts, RootedDirectory
 from perdure.adapters.git.run_git import run_git
 from perdure.adapters.git.safe_repository import find_repository, read_settings, shadow
@@ -26,8 +31,7 @@ _BATCH = 64
 # A file may change twice within one tick of the file system's clock. So a file that has changed
 # within this time is read again at the next snapshot.
 _SETTLED_NS = 2_000_000_000
-_CLOSED = frozenset({".git"})
-_CACHES = frozenset({".git", "__pycache__", ".pytest_cache", ".ruff_cache", ".mypy_cache"})
+_CACHES = frozenset({"__pycache__", ".pytest_cache", ".ruff_cache", ".mypy_cache"})
 
 
 async def list_files(root: str, *, also: Iterable[str] = ()) -> list[str]:
@@ -57,11 +61,12 @@ async def list_files(root: str, *, also: Iterable[str] = ()) -> list[str]:
             )
         names = {os.fsdecode(name) for name in listed.stdout.split(b"\0") if name}
     with RootedDirectory(root) as files:
-        found = (
-            set(_walked(files, (), _CACHES))
+        present = (
+            _walked(files, (), VERSION_CONTROL | _CACHES)
             if names is None
-            else set(_existing(files, names, folders=True))
+            else _existing(files, names, folders=True)
         )
+        found = {path for path in present if not is_version_control(path)}
         found.update(_existing(files, also, folders=False))
     return sorted(path for path in found if is_safe_tree_path(path))
 
@@ -78,7 +83,7 @@ def _existing(files: RootedDirectory, names: Iterable[str], *, folders: bool) ->
         if entry.kind in {"file", "link"}:
             yield "/".join(parts)
         elif entry.kind == "folder" and folders:
-            yield from _walked(files, parts, _CLOSED)
+            yield from _walked(files, parts, VERSION_CONTROL)
 
 
 def _walked(files: RootedDirectory, top: Parts, closed: frozenset[str]) -> Iterator[str]:

@@ -34,6 +34,11 @@ REFUSED_ALWAYS = {
     "git zero width": ".g\u200cit/config",
     "git full width": ".\uff47it/config",
     "git short name": "GIT~1/config",
+    "mercurial": ".hg/hgrc",
+    "subversion": "sub/.svn/wc.db",
+    "jujutsu": ".jj/repo/config.toml",
+    "sapling": ".SL/config",
+    "bazaar": ".bzr/branch/branch.conf",
     "dotenv": ".env",
     "dotenv deep": "app/.env",
     "dotenv local": ".env.local",
@@ -59,6 +64,11 @@ REFUSED_FOR_WRITES = {
     "hooks of a manager": "lefthook.yml",
     "editor": ".vscode/tasks.json",
     "modules": ".gitmodules",
+    "hooks by a setting": ".githooks/pre-commit",
+    "an editor's script": ".exrc",
+    "another editor's script": "src/.nvim.lua",
+    "a package manager itself": ".yarn/releases/yarn-4.cjs",
+    "a loader of packages": ".pnp.cjs",
 }
 ALLOWED = {
     "plain": ("a.txt", ("a.txt",)),

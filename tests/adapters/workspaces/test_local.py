@@ -276,3 +276,17 @@ async def test_a_folder_that_a_program_made_deep_is_stored_and_released(tmp_path
         await workspaces.release(run="r1")
         assert await workspaces.runs() == []
         assert not Path(root).exists()
+
+
+async def test_folders_of_other_version_controls_are_neither_copied_nor_stored(
+    workspaces, folder, blobs
+):
+    for name in (".hg", ".svn", "sub/.jj"):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "config").write_text("theirs")
+    root = await workspaces.prepare(run="r1", source=str(folder), writable=True)
+    assert set(files(root)) == {"link", "readme.md", "run.sh", "src/main.py"}
+    (Path(root) / ".hg").mkdir()
+    (Path(root) / ".hg" / "hgrc").write_text("[hooks]")
+    ref = await workspaces.snapshot(run="r1", root=root)
+    assert ref == await workspaces.base(run="r1")
