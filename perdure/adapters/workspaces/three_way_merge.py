@@ -24,7 +24,8 @@ async def merge_trees(
     merged = dict(ours)
     changed: list[str] = []
     conflicts: list[str] = []
-    for path in changed_paths(base, theirs):
+    # Deletions first: a folder that became a file is in its way, and the reverse.
+    for path in sorted(changed_paths(base, theirs), key=lambda path: path in theirs):
         old, mine, new = base.get(path), ours.get(path), theirs.get(path)
         if mine == new:
             continue
@@ -34,13 +35,17 @@ async def merge_trees(
             leaf = await _merged(blobs, old, mine, new)
             if leaf is None:
                 conflicts.append(path)
+                # Of a folder that became a file, what is in it stays with it.
+                kept = [other for other in changed if other.startswith(f"{path}/")]
+                merged.update((other, ours[other]) for other in kept)
+                changed = [other for other in changed if other not in kept]
                 continue
         changed.append(path)
         if leaf is None:
             merged.pop(path, None)
         else:
             merged[path] = leaf
-    return merged, tuple(changed), tuple(conflicts)
+    return merged, tuple(sorted(changed)), tuple(sorted(conflicts))
 
 
 def merge_lines(base: Lines, ours: Lines, theirs: Lines) -> Lines | None:
@@ -51,12 +56,12 @@ def merge_lines(base: Lines, ours: Lines, theirs: Lines) -> Lines | None:
     """
     mine, new = _edits(base, ours), _edits(base, theirs)
     result: Lines = []
-    at = 0
+    at, edited = 0, False
     for start, end, lines in sorted([*mine, *(edit for edit in new if edit not in mine)]):
-        if start < at or (start == at and result and _touches(mine, new, start)):
+        if start < at or (start == at and edited and _touches(mine, new, start)):
             return None
         result += base[at:start] + lines
-        at = end
+        at, edited = end, True
     return result + base[at:]
 
 
