@@ -6,7 +6,6 @@ repeating the command finishes the work.
 """
 
 import os
-import posixpath
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -92,9 +91,13 @@ def _require_permitted(changes: list[Change]) -> None:
 def _reason(change: Change) -> str | None:
     if change.after is not None and change.after[0] == LINK:
         goal = os.fsdecode(change.after[1])
-        inside = posixpath.normpath(posixpath.join(posixpath.dirname(change.path), goal))
-        if goal.startswith("/") or inside == ".." or inside.startswith("../"):
+        names = [name for name in goal.split("/") if name not in {"", "."}]
+        upwards = next((place for place, name in enumerate(names) if name != ".."), len(names))
+        if goal.startswith("/") or upwards >= len(change.parts):
             return "a link that leads outside"
+        # The name before it may be another link, and then `..` leads to wherever that leads.
+        if ".." in names[upwards:]:
+            return "a link with `..` after a name, which may lead outside"
     return protected(change.parts, use="write")
 
 

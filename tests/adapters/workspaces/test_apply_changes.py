@@ -97,8 +97,11 @@ def test_conflicts_are_named_and_nothing_is_written(target, spoil, named):
         change(".envrc", None, "rm"),
         change("link", None, "/etc/passwd", mode="120000"),
         change("sub/link", None, "../../outside", mode="120000"),
+        change("sub/link", None, "x/../../outside", mode="120000"),
+        change(".hg/hgrc", None, "[hooks]"),
+        change(".githooks/pre-commit", None, "#!/bin/sh"),
     ],
-    ids=["ci", "dotenv", "direnv", "absolute link", "escaping link"],
+    ids=["ci", "dotenv", "direnv", "absolute link", "escaping link", "after a name", "hg", "hooks"],
 )
 def test_protected_files_are_never_taken_over(target, bad):
     before = contents(target)
@@ -184,3 +187,19 @@ async def test_from_copy_to_patch_to_folder(workspaces, repository, git):
     (repository / "src" / "main.py").write_text("mine")
     with pytest.raises(NotAllowed, match=r"src/main\.py"):
         await workspaces.apply(base=base, tree=tree, target=str(repository))
+
+
+def test_no_link_leads_outside_through_another(target):
+    (target.parent / "secret").write_text("canary")
+    with pytest.raises(NotAllowed, match=r"notes \(a link with `\.\.` after a name"):
+        apply_changes(
+            str(target),
+            [
+                change("x", None, ".", mode="120000"),
+                change("notes", None, "x/x/../../secret", mode="120000"),
+            ],
+        )
+    assert not os.path.lexists(target / "notes")
+    goal = "./.././sub/b"
+    apply_changes(str(target), [change("new/link", None, goal, mode="120000")])
+    assert (target / "new" / "link").read_text() == "b1"
