@@ -198,7 +198,7 @@ class Verify:
         tree = step.tree
         if tree is None:
             # A run without write access has no snapshot yet: copy the folder as it is now.
-            tree = (await self.workspaces.snapshot(run=run, root=root)).hash
+            tree = (await self.workspaces.snapshot(run=run, root=root)).tree.hash
         async with self.workspaces.checkout(tree=tree) as folder:
             return await self.verifier.verify(rubric, folder=folder, output=output)
 

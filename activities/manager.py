@@ -229,7 +229,7 @@ class InspectWork:
 
     async def _smoke(self, step: InspectRequest, final: str) -> str:
         """Run the smoke test; empty if it succeeded, else its last output."""
-        tree = (await self.workspaces.snapshot(run=step.run, root=step.root)).hash
+        tree = (await self.workspaces.snapshot(run=step.run, root=step.root)).tree.hash
         async with self.workspaces.checkout(tree=tree) as folder:
             command = Command(argv=tuple(step.smoke_test or ()), folder=folder, output=final)
             try:

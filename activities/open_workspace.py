@@ -141,7 +141,7 @@ class OpenWorkspace:
         programs = step.needs.programs
         if any(named_program(check) is None for check in programs.values()):
             # Without a named program the files decide which one runs: ask those that are judged.
-            judged = tree or (await self.workspaces.snapshot(run=step.run, root=root)).hash
+            judged = tree or (await self.workspaces.snapshot(run=step.run, root=root)).tree.hash
             async with self.workspaces.checkout(tree=judged) as folder:
                 lacking |= await self.verifier.obstacles(programs, folder=folder)
         else:

@@ -186,13 +186,15 @@ class Snapshot:
     async def snapshot(self, step: SnapshotRequest) -> SnapshotReport:
         """Store the tree and, if a base is given, the patch from it."""
         watch = Stopwatch()
-        tree = await self._workspaces.snapshot(run=step.run, root=step.root)
+        stored = await self._workspaces.snapshot(run=step.run, root=step.root)
         patch = None
         if step.patch_from is not None:
-            best = step.patch_to or tree.hash
+            best = step.patch_to or stored.tree.hash
             text = await self._workspaces.patch(base=step.patch_from, tree=best)
             patch = await self._blobs.put_text(text) if text else None
-        return SnapshotReport(tree=tree, patch=patch, seconds=watch.seconds)
+        return SnapshotReport(
+            tree=stored.tree, patch=patch, seconds=watch.seconds, left_out=stored.left_out
+        )
 
 
 class Notify:

@@ -181,8 +181,8 @@ class CallTool:
         removed the folder, the next step notices that before it begins.
         """
         try:
-            return (await self.workspaces.snapshot(run=run, root=root)).hash
-        except (PerdureError, OSError) as error:
+            return (await self.workspaces.snapshot(run=run, root=root)).tree.hash
+        except Exception as error:
             if isinstance(error, StoreAway) and cancelled_by_shutdown():
                 raise  # the worker stops: an idempotent call is then made again
             activity.logger.warning("The files were not stored after %s: %s", name, error)

@@ -277,7 +277,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "judge": None,
         },
         "ShelveRequest": {"values": "required"},
-        "SnapshotReport": {"tree": "required", "patch": None, "seconds": 0.0},
+        "SnapshotReport": {"tree": "required", "patch": None, "seconds": 0.0, "left_out": []},
         "SnapshotRequest": {
             "run": "required",
             "root": "required",

@@ -154,6 +154,7 @@ class Lifecycle:
     async def finish(self, result: RunResult, records: tuple[IterationRecord, ...]) -> RunResult:
         """Store the result, show it, and return it; a failed root run fails its execution."""
         run, state = self.run, self.run.state
+        result = result.model_copy(update={"unsaved_files": run.unsaved_files})
         # While the run is still open, so that the stored result says which of them failed.
         result = await self.hooks.at_end(result)
         # The end replaces the whole row, so nothing may be written beside it.

@@ -65,6 +65,7 @@ class Run(Generic[SpecT, StateT]):
         self.in_one_piece = False
         self.deadline_passed = False
         self.shown: RunResult | None = None
+        self.unsaved_files: tuple[str, ...] = ()
         # Not in the state: search attributes survive continue-as-new, and setting them once more in
         # the next execution costs a single event.
         self._published: dict[str, object] = {}

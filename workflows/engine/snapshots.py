@@ -7,6 +7,8 @@ from perdure.workflows.engine.run import AnyRun
 from perdure.workflows.engine.step_runner import Completed
 
 DELIVERY_S = 60.0
+EVERYTHING = "all files"
+WHY_CHARACTERS = 1_000
 
 
 class Snapshots:
@@ -17,7 +19,10 @@ class Snapshots:
         self.retries = retries
 
     async def take(self, *, patch_to: str | None = None) -> SnapshotReport | None:
-        """Store the working folder; None if the run does not write or the step failed."""
+        """Store the working folder; None if the run does not write or the step failed.
+
+        An event tells what is not stored, and why.
+        """
         run = self.run
         # Only a run that may write has a working copy with a tree to start from.
         if run.state.base_tree is None:
@@ -35,10 +40,18 @@ class Snapshots:
             patience=DELIVERY_S if patch_to is not None else 0.0,
         )
         if not isinstance(outcome, Completed):
+            self._not_stored((f"{EVERYTHING}: {outcome.message}"[:WHY_CHARACTERS],))
             return None
+        self._not_stored(outcome.report.left_out)
         run.folder_holds(outcome.report.tree.hash)
         return outcome.report
 
     async def deliver(self, tree: str | None) -> SnapshotReport | None:
         """Store the folder, and the patch from its first state to `tree` (by default, to now)."""
         return await self.take(patch_to=tree or "")
+
+    def _not_stored(self, files: tuple[str, ...]) -> None:
+        """Tell which files are not stored, once until that changes; the result names the last."""
+        if files and files != self.run.unsaved_files:
+            self.run.record_event("files_unsaved", why="; ".join(files)[:WHY_CHARACTERS])
+        self.run.unsaved_files = files

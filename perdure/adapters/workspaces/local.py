@@ -10,7 +10,7 @@ import os
 import re
 import secrets
 import tempfile
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Literal
@@ -27,8 +27,10 @@ from perdure.adapters.workspaces.snapshots import (
     Mode,
     Snapshots,
     changed_paths,
+    left_out,
     list_files,
     load_tree,
+    look,
     restore,
     store_tree,
 )
@@ -44,7 +46,7 @@ from perdure.domain.foundation.errors import (
 )
 from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.ports import BlobStore
-from perdure.domain.tools.workspaces import Merged
+from perdure.domain.tools.workspaces import Merged, StoredFiles
 
 LOCK_POLL_S = 0.05
 # The folder below the home folder that has all working folders of a host.
@@ -114,8 +116,8 @@ class LocalWorkspaces:
                 cure="The run makes it anew from its newest snapshot.",
             )
 
-    async def snapshot(self, *, run: str, root: str) -> BlobRef:
-        """Store the tree (path to blob and mode) and return the reference of its manifest.
+    async def snapshot(self, *, run: str, root: str) -> StoredFiles:
+        """Store the tree (path to blob and mode); what is too large or too deep is left out.
 
         Raises:
             FolderGone: the folder does not exist.
@@ -123,7 +125,8 @@ class LocalWorkspaces:
         await self.require(root=root)
         note = self._note(run)
         known = await load_tree(self._blobs, note.base.hash) if note else {}
-        return await store_tree(self._blobs, await self._snapshots.take(root, also=known))
+        tree, missing = await self._snapshots.take(root, also=known)
+        return StoredFiles(tree=await store_tree(self._blobs, tree), left_out=missing)
 
     async def restore(self, *, run: str, root: str, tree: str, base: str | None = None) -> None:
         """Make the working folder equal to a stored tree; ignored files stay.
@@ -170,7 +173,7 @@ class LocalWorkspaces:
         Raises:
             NotAllowed: `root` is not the working folder of this run.
         """
-        ours = await self.snapshot(run=run, root=root)
+        ours = (await self.snapshot(run=run, root=root)).tree
         merged, changed, conflicts = await merge_trees(
             self._blobs,
             base=await load_tree(self._blobs, base),
@@ -219,7 +222,8 @@ class LocalWorkspaces:
             # after a crash can remove it again.
             (place / "source").write_text(source, encoding="utf-8")
             kind = await self._copy(source, root)
-        tree = await self._snapshots.take(root)
+        tree, missing = await self._snapshots.take(root)
+        _require_all(source, missing)
         base = await store_tree(self._blobs, tree)
         note = WorkingFolder(run=run, kind=kind, source=source, root=root, base=base)
         self._keep(note)
@@ -233,7 +237,9 @@ class LocalWorkspaces:
         draft.replace(place / NOTE)
 
     async def _copy(self, source: str, root: str) -> Kind:
-        paths = await list_files(source)
+        listed = await look(source)
+        _require_all(source, left_out((), listed.too_deep))
+        paths = listed.paths
         repository = await asyncio.to_thread(find_repository, source)
         if repository is not None and await working_copies.add_worktree(repository, root):
             await asyncio.to_thread(working_copies.copy_files, source, root, paths)
@@ -326,6 +332,15 @@ def _read(note: Path) -> WorkingFolder | None:
         return WorkingFolder.model_validate_json(note.read_text(encoding="utf-8"))
     except (FileNotFoundError, ValidationError):
         return None
+
+
+def _require_all(source: str | None, missing: Sequence[str]) -> None:
+    """Refuse a folder of a user that a run could not work on as a whole."""
+    if missing:
+        raise InvalidInput(
+            f"The workspace {source} holds files that cannot be stored: {', '.join(missing)}.",
+            cure="Keep such files out of the workspace, or let git ignore them.",
+        )
 
 
 def _try_lock(descriptor: int) -> bool:

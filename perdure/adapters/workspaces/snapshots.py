@@ -6,6 +6,8 @@ import os
 import stat
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Literal
 
 from pydantic import TypeAdapter, ValidationError
@@ -16,7 +18,12 @@ from perdure.adapters.files.paths import (
     is_version_control,
     shown,
 )
-from perdure.adapters.files.rooted_files import TEMPORARY_PREFIX, Parts, RootedDirectory
+from perdure.adapters.files.rooted_files import (
+    MOST_LEVELS,
+    TEMPORARY_PREFIX,
+    Parts,
+    RootedDirectory,
+)
 from perdure.adapters.git.run_git import run_git
 from perdure.adapters.git.safe_repository import find_repository, read_settings, shadow
 from perdure.domain.foundation.base import FrozenModel
@@ -28,6 +35,7 @@ LIST_CAP = 64 * 1024 * 1024
 TREE_CAP = 2 * 1024**3
 FILE_CAP = 200 * 1024**2
 _BATCH = 64
+_NAMED = 20
 # A file may change twice within one tick of the file system's clock. So a file that has changed
 # within this time is read again at the next snapshot.
 _SETTLED_NS = 2_000_000_000
@@ -35,7 +43,20 @@ _CACHES = frozenset({"__pycache__", ".pytest_cache", ".ruff_cache", ".mypy_cache
 
 
 async def list_files(root: str, *, also: Iterable[str] = ()) -> list[str]:
-    """The sorted paths of the files and links that belong to the work.
+    """The sorted paths of the files and links that belong to the work, as `look` finds them."""
+    return (await look(root, also=also)).paths
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """The files that belong to the work, and those (or their folders) that are too deep for it."""
+
+    paths: list[str]
+    too_deep: list[str]
+
+
+async def look(root: str, *, also: Iterable[str] = ()) -> Listed:
+    """Find the files and links that belong to the work.
 
     Args:
         root: the folder; if it is the top of a repository, ignored files are left out.
@@ -68,7 +89,11 @@ async def list_files(root: str, *, also: Iterable[str] = ()) -> list[str]:
         )
         found = {path for path in present if not is_version_control(path)}
         found.update(_existing(files, also, folders=False))
-    return sorted(path for path in found if is_safe_tree_path(path))
+    listed = Listed([], [])
+    for path in sorted(path for path in found if is_safe_tree_path(path)):
+        is_deep = path.count("/") + 1 >= MOST_LEVELS
+        (listed.too_deep if is_deep else listed.paths).append(path)
+    return listed
 
 
 def _existing(files: RootedDirectory, names: Iterable[str], *, folders: bool) -> Iterator[str]:
@@ -88,7 +113,10 @@ def _existing(files: RootedDirectory, names: Iterable[str], *, folders: bool) ->
 
 def _walked(files: RootedDirectory, top: Parts, closed: frozenset[str]) -> Iterator[str]:
     for parts, entry in files.walk(top, skip=closed):
-        if entry.kind in {"file", "link"} and not entry.name.startswith(TEMPORARY_PREFIX):
+        # Of a folder that is too deep to be looked into, its name stands for what is in it.
+        shut = entry.kind == "folder" and len(parts) >= MOST_LEVELS
+        kept = entry.kind in {"file", "link"} and not entry.name.startswith(TEMPORARY_PREFIX)
+        if kept or shut:
             yield "/".join(parts)
 
 
@@ -144,6 +172,7 @@ def changed_paths(base: Tree, tree: Tree) -> list[str]:
     return sorted(path for path in {*base, *tree} if base.get(path) != tree.get(path))
 
 
+NO_FILES: Tree = MappingProxyType({})
 Signature = tuple[int, int, int, int, int]
 
 
@@ -154,9 +183,17 @@ class Snapshots:
         self._blobs = blobs
         self._known: dict[str, dict[str, tuple[Signature, Leaf]]] = {}
 
-    async def take(self, root: str, *, also: Iterable[str] = ()) -> dict[str, Leaf]:
-        """The current tree of a folder; contents are put into the blob store."""
-        paths = await list_files(root, also=also)
+    async def take(
+        self, root: str, *, also: Tree = NO_FILES
+    ) -> tuple[dict[str, Leaf], tuple[str, ...]]:
+        """The current tree of a folder, and what is left out of it, each with why.
+
+        Contents are put into the blob store. What has become too large stays as it is in `also`,
+        since a file must not look deleted because of that.
+        """
+        listed = await look(root, also=also)
+        large = await asyncio.to_thread(_large, root, listed.paths)
+        paths = [path for path in listed.paths if path not in large]
         known = self._known.setdefault(root, {})
         tree: dict[str, Leaf] = {}
         total = 0
@@ -171,7 +208,8 @@ class Snapshots:
                     cure="Point `workspace` at a smaller folder, or ignore what is generated.",
                 )
         self._known[root] = {path: entry for path, entry in known.items() if path in tree}
-        return tree
+        tree.update((path, also[path]) for path in large if path in also)
+        return tree, left_out(large, listed.too_deep)
 
     def forget(self, root: str) -> None:
         """Drop what is remembered of a folder that is gone."""
@@ -197,6 +235,24 @@ async def restore(blobs: BlobStore, *, root: str, tree: Tree, present: Sequence[
     for path, leaf in sorted(tree.items()):
         data = await blobs.get(leaf.blob)
         await asyncio.to_thread(_restore_one, root, path, leaf, data)
+
+
+def left_out(large: Iterable[str], deep: Iterable[str]) -> tuple[str, ...]:
+    """What a snapshot cannot have, in words; of many files the first are named."""
+    named = [f"{shown(path)} (larger than {FILE_CAP:,} bytes)" for path in sorted(large)]
+    named += [f"{shown(path)} ({MOST_LEVELS} or more levels deep)" for path in deep]
+    more = len(named) - _NAMED
+    return (*named[:_NAMED], *([f"and {more:,} more"] if more > 0 else []))
+
+
+def _large(root: str, paths: Iterable[str]) -> set[str]:
+    with RootedDirectory(root) as files:
+        return {path for path in paths if _too_large(files, tuple(path.split("/")))}
+
+
+def _too_large(files: RootedDirectory, parts: Parts) -> bool:
+    entry = files.entry(parts)
+    return entry is not None and entry.kind == "file" and entry.status.st_size > FILE_CAP
 
 
 def leaf_mode(mode: int) -> Mode:
@@ -256,8 +312,9 @@ def _signature(status: os.stat_result) -> Signature:
 def _remove_others(root: str, tree: Tree, present: Sequence[str]) -> None:
     with RootedDirectory(root) as files:
         for path in present:
-            if path not in tree:
-                parts = tuple(path.split("/"))
+            parts = tuple(path.split("/"))
+            # No tree has a file that is too large, so it stays, like one that is ignored.
+            if path not in tree and not _too_large(files, parts):
                 files.remove(parts)
                 files.prune(parts[:-1])
 
@@ -265,7 +322,7 @@ def _remove_others(root: str, tree: Tree, present: Sequence[str]) -> None:
 def _restore_one(root: str, path: str, leaf: Leaf, data: bytes) -> None:
     parts = tuple(path.split("/"))
     with RootedDirectory(root) as files:
-        if content(files, parts) == (leaf.mode, data):
+        if _too_large(files, parts) or content(files, parts) == (leaf.mode, data):
             return
         # Remove files where the path needs folders, and a folder where the file goes.
         for depth in range(1, len(parts)):

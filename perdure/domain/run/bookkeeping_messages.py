@@ -20,11 +20,15 @@ class SnapshotRequest(ActivityMessage):
 
 
 class SnapshotReport(ActivityMessage):
-    """The tree's manifest, and the deliverable where one was asked for."""
+    """The tree's manifest, and the deliverable where one was asked for.
+
+    `left_out` names the files that are not in the tree, each with why.
+    """
 
     tree: BlobRef
     patch: BlobRef | None = None
     seconds: float = 0.0
+    left_out: tuple[str, ...] = ()
 
 
 class ReconcileRequest(ActivityMessage):

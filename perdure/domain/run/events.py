@@ -11,6 +11,7 @@ EventType = Literal[
     "run_started",
     "run_reset",
     "workspace_moved",
+    "files_unsaved",
     "servers_asked",
     "recalled",
     "planned",

@@ -150,7 +150,8 @@ class RunResult(FrozenModel):
     of what `output_ref` holds. With an output schema `value` is the answer as a value, where it is
     here whole; `fits_schema` whether it fits (None without a schema), `misfits` what is wrong.
     `model` and `request_id` are those of the reply that the output is from, or else of the last.
-    `tool_metrics` count what became of the tools that the run wanted made.
+    `tool_metrics` count what became of the tools that the run wanted made. `unsaved_files` are
+    files of the working copy that `artifacts` lack, each with why.
     """
 
     type: Literal["result"] = "result"
@@ -175,6 +176,7 @@ class RunResult(FrozenModel):
     savings: Savings = Savings()
     open_findings: tuple[dict[str, JsonValue], ...] = ()
     artifacts: tuple[Artifact, ...] = ()
+    unsaved_files: tuple[str, ...] = ()
     tools_used: dict[str, int] = {}
     tool_successes: int = 0
     exhausted: Exhausted | None = None

@@ -35,6 +35,13 @@ class HostedFolder(FrozenModel):
         return self.model_copy(update={"wait_s": longer})
 
 
+class StoredFiles(FrozenModel):
+    """A stored working folder; `left_out` names the files that are not in it, each with why."""
+
+    tree: BlobRef
+    left_out: tuple[str, ...] = ()
+
+
 class Merged(FrozenModel):
     """What a merge did: paths taken over, and paths that both sides had changed differently."""
 
@@ -58,8 +65,8 @@ class Workspaces(Protocol):
         """Raise `FolderGone` for a working folder that is not there."""
         ...
 
-    async def snapshot(self, *, run: str, root: str) -> BlobRef:
-        """Store the tree (path → blob) and return the reference of its manifest.
+    async def snapshot(self, *, run: str, root: str) -> StoredFiles:
+        """Store the tree (path → blob), whose manifest is referred to; too large files stay out.
 
         Raises `FolderGone` where there is no such folder.
         """

@@ -171,14 +171,14 @@ async def test_snapshot_and_restore(workspaces, repository):
     (work / "run.sh").chmod(0o644)
     (work / "new.txt").unlink()
     (work / "noise.log").write_text("ignored")
-    second = await workspaces.snapshot(run="r1", root=root)
+    second = (await workspaces.snapshot(run="r1", root=root)).tree
     wanted = files(root)
     base = await workspaces.base(run="r1")
     await workspaces.restore(run="r1", root=root, tree=base.hash)
     assert set(files(root)) == KEPT | {"noise.log"}
     assert os.access(work / "run.sh", os.X_OK)
     assert not (work / "added").exists()
-    assert await workspaces.snapshot(run="r1", root=root) == base
+    assert (await workspaces.snapshot(run="r1", root=root)).tree == base
     await workspaces.restore(run="r1", root=root, tree=second.hash)
     assert files(root) == wanted
     assert not os.access(work / "run.sh", os.X_OK)
@@ -196,7 +196,7 @@ async def test_restore_swaps_files_and_folders(workspaces, folder, tmp_path):
     outside = tmp_path / "outside"
     outside.mkdir()
     (work / "src").symlink_to(outside)
-    other = (await workspaces.snapshot(run="r1", root=root)).hash
+    other = (await workspaces.snapshot(run="r1", root=root)).tree.hash
     await workspaces.restore(run="r1", root=root, tree=base)
     assert files(root) == files(folder)
     assert list(outside.iterdir()) == []
@@ -215,7 +215,7 @@ async def test_restore_only_touches_the_runs_own_folder(workspaces, folder):
 async def test_a_file_is_not_lost_by_being_ignored_later(workspaces, repository, blobs):
     root = await workspaces.prepare(run="r1", source=str(repository), writable=True)
     (Path(root) / ".gitignore").write_text("*\n")
-    tree = await manifest(blobs, await workspaces.snapshot(run="r1", root=root))
+    tree = await manifest(blobs, (await workspaces.snapshot(run="r1", root=root)).tree)
     assert set(tree) == KEPT
 
 
@@ -224,7 +224,7 @@ async def test_snapshots_read_unchanged_files_once(workspaces, folder, blobs, mo
     root = await workspaces.prepare(run="r1", source=str(folder), writable=True)
     before = blobs.puts
     (Path(root) / "readme.md").write_text("changed")
-    ref = await workspaces.snapshot(run="r1", root=root)
+    ref = (await workspaces.snapshot(run="r1", root=root)).tree
     changed = await manifest(blobs, ref)
     content = await blobs.get(changed["readme.md"]["blob"])
     assert content == b"changed"
@@ -271,7 +271,7 @@ async def test_a_folder_that_a_program_made_deep_is_stored_and_released(tmp_path
         root = await workspaces.prepare(run="r1", source=None, writable=True)
         deepen(root)
         (Path(root) / "work.txt").write_text("work")
-        tree = await manifest(blobs, await workspaces.snapshot(run="r1", root=root))
+        tree = await manifest(blobs, (await workspaces.snapshot(run="r1", root=root)).tree)
         assert set(tree) == {"work.txt"}
         await workspaces.release(run="r1")
         assert await workspaces.runs() == []
@@ -288,5 +288,40 @@ async def test_folders_of_other_version_controls_are_neither_copied_nor_stored(
     assert set(files(root)) == {"link", "readme.md", "run.sh", "src/main.py"}
     (Path(root) / ".hg").mkdir()
     (Path(root) / ".hg" / "hgrc").write_text("[hooks]")
-    ref = await workspaces.snapshot(run="r1", root=root)
+    ref = (await workspaces.snapshot(run="r1", root=root)).tree
     assert ref == await workspaces.base(run="r1")
+
+
+async def test_files_that_are_too_large_are_named_and_left_where_they_are(
+    workspaces, folder, blobs, monkeypatch
+):
+    root = await workspaces.prepare(run="r1", source=str(folder), writable=True)
+    base = await workspaces.base(run="r1")
+    monkeypatch.setattr(snapshots, "FILE_CAP", 1_000)
+    (Path(root) / "build.bin").write_bytes(bytes(2_000))
+    (Path(root) / "readme.md").write_bytes(bytes(2_000))
+    (Path(root) / "work.txt").write_text("work")
+    stored = await workspaces.snapshot(run="r1", root=root)
+    assert stored.left_out == tuple(
+        f"{name} (larger than 1,000 bytes)" for name in ("build.bin", "readme.md")
+    )
+    tree, before = await manifest(blobs, stored.tree), await manifest(blobs, base)
+    assert set(tree) == {*before, "work.txt"}
+    assert tree["readme.md"] == before["readme.md"], "it must not look deleted"
+    await workspaces.restore(run="r1", root=root, tree=base.hash)
+    assert not (Path(root) / "work.txt").exists()
+    assert [(Path(root) / name).stat().st_size for name in ("build.bin", "readme.md")] == [
+        2_000
+    ] * 2
+
+
+async def test_a_workspace_that_cannot_be_stored_as_a_whole_is_refused(
+    workspaces, folder, monkeypatch
+):
+    deepen(folder, levels=210)
+    with pytest.raises(InvalidInput, match="or more levels deep"):
+        await workspaces.prepare(run="r1", source=str(folder), writable=True)
+    shutil.rmtree(folder / "a")
+    monkeypatch.setattr(snapshots, "FILE_CAP", 5)
+    with pytest.raises(InvalidInput, match=r"main\.py \(larger than 5 bytes\)"):
+        await workspaces.prepare(run="r1", source=str(folder), writable=True)

@@ -216,6 +216,7 @@ _TELLERS: Mapping[EventType, Teller] = {
     "run_started": _named("start", "goal", "model", "executor"),
     "run_reset": _reset,
     "workspace_moved": _named("files", "how", style=WARN),
+    "files_unsaved": _named("files not stored", "why", style=WARN),
     "recalled": _recalled,
     "planned": _planned,
     "iteration_completed": _completed,

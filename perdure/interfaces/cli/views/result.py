@@ -93,6 +93,7 @@ def result_view(
         ("limit", result.exhausted.figures if result.exhausted else None),
         ("files", _files(result)),
         ("artifacts", _artifacts(result)),
+        ("not stored", "; ".join(one_line(text, 200) for text in result.unsaved_files)),
         ("unread", "; ".join(one_line(text) for text in result.unread_input)),
         ("hooks", "; ".join(one_line(failure_line(one), 200) for one in result.hook_failures)),
         ("error", _error(result)),
