@@ -8,16 +8,18 @@ from pathlib import Path
 
 from perdure.adapters.files.rooted_files import RootedDirectory
 
-LEVELS = 1_500
+LEVELS = 1_100
 
 
-def deepen(folder: str | os.PathLike[str], *, levels: int = LEVELS) -> None:
+def deepen(
+    folder: str | os.PathLike[str], *, levels: int = LEVELS, content: bytes = b"deep"
+) -> None:
     """Make folders inside each other, with a file in the last."""
     with (
         RootedDirectory(folder) as files,
         files.folder(("a",) * levels, create=True) as last,
     ):
-        files.replace(last, "f.txt", b"deep")
+        files.replace(last, "f.txt", content)
 
 
 @contextmanager

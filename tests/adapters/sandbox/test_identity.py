@@ -1,12 +1,15 @@
 """Who programs are in the sandbox: never root, each guard also with the other one switched off."""
 
+import math
 import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from deep_folders import deepen, removed_again
 from enclosure import needs_bubblewrap
 
+from perdure.adapters.files.rooted_files import MOST_LEVELS
 from perdure.adapters.sandbox import bubblewrap, identity, process
 from perdure.adapters.sandbox.commands import SYSTEM_PATH, Allowance, LocalCommands
 from perdure.domain.evaluation.program_checks import Command, Ran
@@ -117,3 +120,16 @@ def test_only_the_copy_is_handed_over(tmp_path: Path) -> None:
     owners = {path.name: path.stat().st_uid for path in (copy, copy / "deep", copy / "deep/file")}
     assert set(owners.values()) == {identity.STRANGER}
     assert {beside.stat().st_uid, (beside / "mine").stat().st_uid} == {0}
+
+
+def test_a_deep_copy_is_handed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(identity, "separate_user", os.geteuid)
+    with removed_again(tmp_path / "copy") as folder:
+        deepen(folder)
+        identity.hand_over(str(folder))
+
+
+def test_a_file_counts_however_deep_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "COUNTING_S", math.inf)
+    deepen(tmp_path, levels=MOST_LEVELS + 2, content=bytes(1 << 20))
+    assert process._size(str(tmp_path)) >= 1 << 20

@@ -5,13 +5,16 @@ import sys
 from pathlib import Path
 
 import pytest
+from deep_folders import deepen
 from enclosure import left, listening, needs_bubblewrap
 from pydantic import JsonValue
 
+from perdure.adapters.files.rooted_files import MOST_LEVELS
 from perdure.adapters.sandbox.commands import SYSTEM_PATH, Allowance, LocalCommands
 from perdure.adapters.sandbox.process import Caps
 from perdure.adapters.tools.host import LocalToolHost
-from perdure.adapters.tools.shell.full import shell_full
+from perdure.adapters.tools.shell.full import _withheld, shell_full
+from perdure.domain.foundation.errors import ToolFailure
 from perdure.domain.tools.definitions import ToolGrant, ToolInvocation, ToolOutput
 from perdure.domain.tools.selection import select
 
@@ -265,3 +268,9 @@ async def test_where_it_cannot_be_had_the_reason_is_told(
     assert select(catalog, level="full").names == ()
     (problem,) = select(catalog, level="full", allow=["shell.full"]).problems
     assert said in problem
+
+
+def test_it_is_refused_where_files_are_too_deep_to_be_withheld(folder: Path) -> None:
+    deepen(folder, levels=MOST_LEVELS)
+    with pytest.raises(ToolFailure, match="dotenv files cannot be withheld"):
+        _withheld(str(folder))
