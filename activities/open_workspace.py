@@ -22,7 +22,6 @@ from perdure.domain.tools.definitions import ToolDefinition, ToolGrant
 from perdure.domain.tools.mcp_servers import PinnedServer
 from perdure.domain.tools.selection import (
     Selection,
-    changes_files,
     may_change_files,
     offers,
     select,
@@ -170,11 +169,14 @@ def _seat(seat: StageTools, tools: tuple[ToolDefinition, ...], grant: ToolGrant)
     `loop:` stages, which are limited in depth and budget.
     """
     possible = [tool for tool in tools if not steers_loops(tool.name)]
-    offered = select(possible, level=seat.level, allow=seat.allow or (), belongs=True)
-    names = offered.names if seat.allow is None or seat.allow else ()
-    writes = any(changes_files(tool) for tool in offered.tools if tool.name in names)
+    offered = select(possible, level=seat.level, allow=seat.allow, belongs=True)
     return grant.model_copy(
-        update={"level": seat.level, "allowed": names, "writable": writes, "orchestrates": False}
+        update={
+            "level": seat.level,
+            "allowed": offered.names,
+            "writable": offered.writes,
+            "orchestrates": False,
+        }
     )
 
 
@@ -182,12 +184,12 @@ def _selected(
     step: OpenWorkspaceRequest, catalog: Sequence[ToolDefinition], *, later: Sequence[str] = ()
 ) -> Selection:
     """The tools of the run; raises `InvalidInput` if the task asks for impossible ones."""
-    wanted = step.tools.allow or ()
+    wanted = step.tools.allow
     selection = select(
         catalog,
         level=step.tools.access or "minimal",
         # A generated tool is asked for by its hash, which is its permission.
-        allow=(*wanted, *step.tools.generated) if wanted else (),
+        allow=None if wanted is None else (*wanted, *step.tools.generated),
         deny=step.tools.deny,
         approve=step.tools.approve,
         timeouts=step.tools.timeouts,

@@ -143,7 +143,7 @@ class Resolver:
             # Only the worker, maybe on another host, knows whether a tool is available.
             [fact.model_copy(update={"unavailable": ""}) for fact in catalog],
             level=access,
-            allow=tools.allow or (),
+            allow=tools.allow,
             deny=tools.deny,
             approve=tools.approve,
             timeouts=tools.timeouts,

@@ -115,11 +115,12 @@ def tools_for(
     """The run's tools, narrowed to those that were asked for, and the names that are unknown.
 
     Who asks for nothing gets all of them. Tools that were `made`, name to hash, are always offered.
+    Each is named: a worker of a run without tools, or one that asked for no known tool, has none.
     """
     have = tuple(term.name for term in terms if term.name not in made)
     asked = tuple(name for name in envelope.tools if name in have)
     unknown = tuple(name for name in envelope.tools if name not in have and name not in made)
-    tools = {"allow": asked or have or None, "generated": dict(made)}
+    tools = {"allow": asked if envelope.tools else have, "generated": dict(made)}
     return spec.tools.model_copy(update=tools), unknown
 
 

@@ -104,7 +104,7 @@ def select(
     catalog: Sequence[ToolDefinition],
     *,
     level: AccessLevel,
-    allow: Sequence[str] = (),
+    allow: Sequence[str] | None = None,
     deny: Sequence[str] = (),
     approve: Sequence[str] = (),
     timeouts: Mapping[str, float] | None = None,
@@ -117,7 +117,7 @@ def select(
     Args:
         catalog: every tool of the hosts.
         level: the access level of the task or role.
-        allow: names to keep; empty keeps all that the level offers.
+        allow: names to keep; None keeps all that the level offers, an empty list nothing.
         deny: names to leave out, whatever `allow` says.
         approve: names whose calls a person approves first.
         timeouts: seconds per tool name, in place of the tool's own.
@@ -125,18 +125,19 @@ def select(
         later: what the names of tools begin with that only the worker knows; they are no problem.
         orchestrates: whether the run may start and steer loops, where it names those tools.
     """
+    asked = () if allow is None else allow
     # A run that stands alone has nobody to share with, and would pay for the descriptions in every
     # prompt.
     here = [fact for fact in catalog if belongs or not fact.shared]
-    here = [fact for fact in here if not fact.on_request or (orchestrates and _named(allow, fact))]
+    here = [fact for fact in here if not fact.on_request or (orchestrates and _named(asked, fact))]
     possible = [fact for fact in here if offers(level, fact) and not fact.unavailable]
-    kept = [fact for fact in possible if not allow or _any(allow, fact.name)]
+    kept = [fact for fact in possible if allow is None or _any(allow, fact.name)]
     kept = [fact for fact in kept if not _any(deny, fact.name)]
     tools = tuple(
         _adjusted(fact, approve=approve, timeouts=timeouts or {})
         for fact in sorted(kept, key=lambda fact: fact.name)
     )
-    wishes = {"allow": allow, "deny": deny, "approve": approve, "timeouts": tuple(timeouts or ())}
+    wishes = {"allow": asked, "deny": deny, "approve": approve, "timeouts": tuple(timeouts or ())}
     return Selection(
         tools=tools,
         problems=tuple(

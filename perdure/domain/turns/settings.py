@@ -128,6 +128,7 @@ MadeHash = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 class ToolsSpec(FrozenModel):
     """The `tools:` block: a level, narrowed by names; names may end in `*`.
 
+    Without `allow` a run has all that its level offers; with an empty list it has none.
     `filter` is one rule or several: on offer is what all those in force let by.
     `generated` adds tools that earlier work made and a person approved, by name and hash.
 

@@ -46,8 +46,10 @@ def test_levels(level, names):
         ({"allow": ["fs.*"]}, ("fs.edit", "fs.read", "fs.search", "fs.write")),
         ({"allow": ["fs.*"], "deny": ["fs.write"]}, ("fs.edit", "fs.read", "fs.search")),
         ({"deny": ["*"]}, ()),
+        ({"allow": []}, ()),
+        ({"allow": None, "deny": ["fs.*", "web.*"]}, ("human.ask", "shell.readonly")),
     ],
-    ids=["exact", "prefix", "deny wins", "deny all"],
+    ids=["exact", "prefix", "deny wins", "deny all", "an empty list", "no list"],
 )
 def test_wishes_narrow(wishes, names):
     selection = select(CATALOG, level="full", **wishes)
