@@ -10,7 +10,7 @@ from temporalio import activity
 from perdure.activities.support.error_mapping import translated
 from perdure.activities.support.run_storage import Frames
 from perdure.domain.budget.journal import Journal
-from perdure.domain.foundation.errors import AlreadyBegun, InvalidInput
+from perdure.domain.foundation.errors import AlreadyBegun, InvalidInput, Unreadable
 from perdure.domain.foundation.tokens import estimate
 from perdure.domain.installation.model_rates import QueuesOf, no_queues
 from perdure.domain.llm.attachments import (
@@ -48,6 +48,8 @@ from perdure.domain.turns.failover import SKIPPED_AFTER_FAILURE_S
 from perdure.domain.turns.output_schema import schema_prompt
 from perdure.domain.turns.prompts import SYSTEM_PROMPT, input_address, input_text, task_text
 from perdure.domain.turns.tool_call_rules import ToolCounters, recounted, resumable
+
+GIVE_TEXT = "Give text, or an image or PDF as a file."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,11 +223,14 @@ class OpenRun:
                 inputs[name] = attachments[name].words
                 continue
             address = input_address(value)
-            inputs[name] = input_text(value) if address is None else await self._read(address)
+            inputs[name] = input_text(value) if address is None else await self._read(name, address)
         return inputs
 
-    async def _read(self, address: str) -> str:
-        return await self.blobs.get_text(address)
+    async def _read(self, name: str, address: str) -> str:
+        try:
+            return await self.blobs.get_text(address)
+        except InvalidInput as error:
+            raise InvalidInput(f"context.{name}: {error.message}", cure=GIVE_TEXT) from error
 
     async def _conversation(
         self, step: OpenRunRequest, frame: Frame
@@ -252,17 +257,24 @@ class OpenRun:
             head = await self.transcripts.append(None, ready)
         return head, recounted(ready)
 
+    async def _given(self, head: str) -> tuple[Message, ...]:
+        try:
+            return await self.transcripts.load(head)
+        except Unreadable as error:
+            # The task named it, so this is no damage that a retry would wait for.
+            raise InvalidInput(f"agent.transcript: {error.message}", cure=error.cure) from error
+
     async def _opening(self, step: OpenRunRequest, frame: Frame) -> TranscriptRef:
         head: TranscriptRef | None = None
         if step.transcript is not None:
-            given_before = await self.transcripts.load(step.transcript)
+            given_before = await self._given(step.transcript)
             head = await self.transcripts.append(None, closed(given_before))
         given = [
             Message(role=message.role, blocks=(TextBlock(type="text", text=message.text),))
             for message in step.messages
         ]
         briefing = step.commission.briefing if step.commission else None
-        told = step.goal if briefing is None else await self._read(briefing)
+        told = step.goal if briefing is None else await self.blobs.get_text(briefing)
         task = user_text(task_text(told, frame.inputs), pinned=True)
         shown = with_attachments(task, frame.attachments)
         return await self.transcripts.append(head, [*given, shown])

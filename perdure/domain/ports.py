@@ -52,7 +52,7 @@ class BlobStore(Protocol):
         ...
 
     async def get_text(self, address: str) -> str:
-        """Return UTF-8 text."""
+        """Return UTF-8 text; raises like `get`, and `InvalidInput` if it is none."""
         ...
 
     async def exists(self, address: str) -> bool:

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from perdure.domain.budget.journal import AttemptRow, Journal
 from perdure.domain.foundation.errors import (
+    InvalidInput,
     NoReadyWorker,
     NotAllowed,
     NotFound,
@@ -356,7 +357,7 @@ class RunReader:
     async def _text(self, address: str) -> str | None:
         try:
             return await self._blobs.get_text(address)
-        except (NotFound, StoreError):
+        except (InvalidInput, NotFound, StoreError):
             return None  # the excerpt in the row is shown then
 
 

@@ -3,7 +3,13 @@
 from collections.abc import Sequence
 from contextlib import suppress
 
-from perdure.domain.foundation.errors import NotFound, PerdureError, ServiceUnavailable, StoreError
+from perdure.domain.foundation.errors import (
+    InvalidInput,
+    NotFound,
+    PerdureError,
+    ServiceUnavailable,
+    StoreError,
+)
 from perdure.domain.llm.requests import ModelProfile
 from perdure.domain.specs import Spec
 from perdure.domain.turns.prompts import input_address
@@ -46,7 +52,7 @@ async def _texts(services: Services, spec: Spec) -> dict[str, str]:
     for value in spec.context.values():
         address = input_address(value)
         if address is not None:
-            with suppress(NotFound, StoreError):
+            with suppress(InvalidInput, NotFound, StoreError):
                 found[address] = await services.blobs.get_text(address)
     return found
 

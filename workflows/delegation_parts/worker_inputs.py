@@ -2,7 +2,7 @@
 
 from perdure.domain.agent.state import AgentInput
 from perdure.domain.budget.envelope import BudgetLimits
-from perdure.domain.delegation.decisions import Envelope, inherited
+from perdure.domain.delegation.decisions import Envelope, inherited, inputs_written
 from perdure.domain.delegation.messages import Assignment
 from perdure.domain.delegation.plan import acceptance_of
 from perdure.domain.delegation.skills import resolve
@@ -70,7 +70,7 @@ class WorkerInputs:
                     spec,
                     tools=tools,
                     limits=limits,
-                    inputs={**given.inherited, **envelope.inputs},
+                    inputs={**given.inherited, **inputs_written(envelope)},
                     sub_managers=sub_managers,
                     acceptance=given.acceptance,
                     skills=tuple(given.skills),

@@ -7,7 +7,7 @@ from functools import partial
 from typing import ParamSpec, Protocol, TypeVar
 
 from perdure.adapters.stores.encryption import Vault, kind
-from perdure.domain.foundation.errors import InvalidInput, NotFound, StoreError
+from perdure.domain.foundation.errors import InvalidInput, NotFound
 from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.foundation.tokens import TokenSizes, estimate
 
@@ -94,7 +94,8 @@ class VerifiedBlobStore:
         try:
             return data.decode()
         except UnicodeDecodeError as error:
-            raise StoreError(
+            # No retry helps: the content of an address never changes.
+            raise InvalidInput(
                 f"The blob {address} is not UTF-8 text.", cure="Read it as bytes instead."
             ) from error
 

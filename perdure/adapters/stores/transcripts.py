@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pydantic import ValidationError
 
 from perdure.adapters.stores.blobs import encode
-from perdure.domain.foundation.errors import InvalidInput, StoreError
+from perdure.domain.foundation.errors import InvalidInput, Unreadable
 from perdure.domain.foundation.tokens import TokenSizes
 from perdure.domain.foundation.tolerance import read
 from perdure.domain.llm.transcript import Link, Message, TranscriptRef, message_tokens
@@ -110,7 +110,7 @@ class LinkedTranscripts:
         try:
             link = read(Link, data)
         except ValidationError as error:
-            raise StoreError(
+            raise Unreadable(
                 f"The blob {address} is not a link of a transcript.",
                 cure="Name the head of a transcript, as a record or a result shows it.",
             ) from error

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, JsonValue, TypeAdapter
 
 from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.foundation.json_extraction import as_text
 
 DecisionName = Literal["delegate", "plan", "diagnose", "complete", "escalate", "fail"]
 DECISION_NAMES: tuple[DecisionName, ...] = (
@@ -94,6 +95,11 @@ def inherited(envelope: Envelope, inputs: Mapping[str, JsonValue]) -> dict[str, 
         for name in envelope.inherit
         if name in inputs and name not in CONTROL_KEYS
     }
+
+
+def inputs_written(envelope: Envelope) -> dict[str, str]:
+    """The inputs that a manager wrote itself, as texts: its model names no blob of the store."""
+    return {name: as_text(value) for name, value in envelope.inputs.items()}
 
 
 class Subtask(FrozenModel):

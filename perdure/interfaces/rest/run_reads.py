@@ -7,7 +7,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Response
 
-from perdure.domain.foundation.errors import NotAllowed, NotFound, StoreError
+from perdure.domain.foundation.errors import InvalidInput, NotAllowed, NotFound, StoreError
 from perdure.domain.foundation.tolerance import read_as
 from perdure.domain.run.cost_report import CostReport
 from perdure.domain.run.events import Event
@@ -222,7 +222,7 @@ async def _record(site: ApiSite, run: str, index: int) -> IterationRecord:
 async def _text(site: ApiSite, address: str | None) -> str | None:
     try:
         return None if address is None else await site.services.blobs.get_text(address)
-    except (NotFound, StoreError):
+    except (InvalidInput, NotFound, StoreError):
         return None
 
 

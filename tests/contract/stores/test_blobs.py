@@ -120,7 +120,7 @@ async def test_text_that_utf8_cannot_write_is_refused(blobs: VerifiedBlobStore) 
 
 
 async def test_bytes_are_not_given_out_as_text(blobs: VerifiedBlobStore) -> None:
-    with pytest.raises(StoreError, match="not UTF-8"):
+    with pytest.raises(InvalidInput, match="not UTF-8"):
         await blobs.get_text(await blobs.put(b"\xff\xfe"))
 
 
