@@ -63,14 +63,23 @@ def same(one: JsonValue, other: JsonValue) -> bool:
             return one is other
         case _, bool():
             return False
+        case int(), int():
+            return one == other
         case ((int() | float()), (int() | float())):
-            return math.isclose(one, other, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
+            return _close(one, other)
         case list(), list():
             return len(one) == len(other) and all(map(same, one, other))
         case dict(), dict():
             return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
         case _:
             return one == other
+
+
+def _close(one: float, other: float) -> bool:
+    try:
+        return math.isclose(one, other, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
+    except OverflowError:  # a whole number that is larger than every float
+        return False
 
 
 def _object(

@@ -109,6 +109,10 @@ def test_a_tuple_is_a_list() -> None:
         ([1, 2], [2, 1], False),
         ("1", 1, False),
         (None, None, True),
+        (2**1024 - 1, 1, False),
+        (2**1024 - 1, 2**1024 - 1, True),
+        (2**1024 - 1, 1.0, False),
+        (2**60, 2**60 + 1, False),
     ],
 )
 def test_results_are_equal_but_for_rounding(one: JsonValue, other: JsonValue, equal: bool) -> None:
