@@ -15,7 +15,7 @@ from perdure.domain.experiments.status import ExperimentStatus
 from perdure.domain.foundation.names import run_id
 from perdure.domain.run.audit import Action
 from perdure.interfaces.audit_trail import AuditTrail
-from perdure.interfaces.experiments.bounds import bounded
+from perdure.interfaces.experiments.bounds import bounded, check_added
 from perdure.interfaces.experiments.reading import read_report
 from perdure.interfaces.experiments.report import ExperimentReport
 from perdure.interfaces.experiments.trial_rows import TrialRow, trial_rows
@@ -56,7 +56,7 @@ class Experiments:
             NotAllowed: the id belongs to another experiment.
         """
         text_or_none("id", id)
-        default = await self.services.gateway.default_model() or self.surroundings.default_model
+        default = await self.default_model()
         here = replace(self.surroundings, default_model=default)
         match cast("object", experiment):
             case str() | PurePath() as path:
@@ -68,7 +68,7 @@ class Experiments:
                 raise wrong("experiment", other, "the path of its file, or its fields")
         plan = await bounded(
             await stored_plan(submitted, self.services.blobs),
-            submitted.entries[0],
+            submitted.entries,
             self.services.models(),
             default_model=default,
         )
@@ -86,6 +86,10 @@ class Experiments:
     async def list(self, *, limit: int = 100) -> Sequence[ExperimentStatus]:
         """The newest experiments first."""
         return await self.gateway.list(limit=limit)
+
+    async def default_model(self) -> str:
+        """The model of runs that name none."""
+        return await self.services.gateway.default_model() or self.surroundings.default_model
 
     @property
     def gateway(self) -> "ExperimentGateway":
@@ -159,6 +163,8 @@ class ExperimentHandle:
         plan, known = (await gateway.stored(self.id)).plan, await gateway.entries(self.id)
         around = self._experiments.surroundings
         entries = more_entries(given, plan, known, surroundings=around)
+        models, default = self._experiments.services.models, await self._experiments.default_model()
+        await check_added(plan, entries, models(), default_model=default)
         found = await gateway.extend(self.id, entries, after=len(known))
         await self._experiments.decided("experiment_extended", self.id)
         return found

@@ -54,6 +54,8 @@ LOOK_AGAIN = timedelta(seconds=10)
 ASKS_FIRST = "asks-what-was-spent"
 # `resume` takes back a graceful stop; it was overlooked while the end was noted.
 RESUME_ENDS_STOP = "resume-ends-stop"
+# A judge starts only where the budget pays for it.
+HOLDS_JUDGES = "holds-judges"
 
 
 @workflow.defn(name=EXPERIMENT_WORKFLOW)
@@ -197,9 +199,8 @@ class Experiment(Given):
             return
         while len(self.running) < self.given.parallel and self.state.following < self.trials:
             number = self.state.following
-            if not self._fits(number):
+            if not self._hold(number, self._shape(number)):
                 return
-            self.reserved[number] = self._shape(number)
             self.running[number] = asyncio.create_task(self._trial(number))
             self.state = self.state.model_copy(update={"following": number + 1})
 
@@ -210,22 +211,29 @@ class Experiment(Given):
         if self.state.stopping == "now":
             return "stopped"
         if self.state.following >= self.trials:
-            return "completed"
+            return "budget" if self.state.unpaid else "completed"
         if self.state.stopping:
             return "stopped"
-        if not self.state.paused and not self._fits(self.state.following):
+        following = self.state.following
+        if not self.state.paused and not self._fits(following, self._shape(following)):
             return "budget"
         return None
 
     def _shape(self, number: int) -> TrialShape:
         return self.given.per_input[number % len(self.given.per_input)]
 
-    def _fits(self, number: int) -> bool:
-        """Whether the budget pays for one more run of a trial, whatever all open runs may spend.
+    def _hold(self, number: int, shape: TrialShape) -> bool:
+        """Set aside what a trial may spend from here on; False where the budget lacks it."""
+        if not self._fits(number, shape):
+            return False
+        self.reserved[number] = shape
+        return True
+
+    def _fits(self, number: int, shape: TrialShape) -> bool:
+        """Whether the budget pays for what a trial may spend, whatever all open runs may spend.
 
         A run without a limit of its own fits while anything is left.
         """
-        shape = self._shape(number)
         budget, held = self.budget, (self.reserved | {number: shape}).values()
         usd = sum((one.most_usd or Decimal(0) for one in held), self.state.spent_usd)
         tokens = sum(one.most_tokens or 0 for one in held) + self.state.spent_tokens
@@ -249,14 +257,24 @@ class Experiment(Given):
                 await self._run(number, opened)
                 settled = await self._settle(number, opened.run)
                 if settled.judge is not None and settled.judge.run is not None:
+                    judge = self._shape(number).judge
+                    if workflow.patched(HOLDS_JUDGES) and not self._hold(number, judge):
+                        self._leave_open()
+                        break
                     await self._run(number, settled.judge)
                     settled = await self._settle(number, opened.run, judge=settled.judge.run)
-                # Without the budget for another try the trial stays open, and reports leave it out.
-                more = settled.more and self.state.stopping != "now" and self._fits(number)
+                more = settled.more and self.state.stopping != "now"
+                if more and not self._hold(number, self._shape(number)):
+                    self._leave_open()
+                    break
         except ActivityError as error:
             cause = error.cause
             told = str(cause if cause is not None else error)[:400]
             self.state = self.state.model_copy(update={"problem": f"trial {number + 1}: {told}"})
+
+    def _leave_open(self) -> None:
+        """Without the budget for its next run a trial stays open, and reports leave it out."""
+        self.state = self.state.model_copy(update={"unpaid": True})
 
     async def _open(self, number: int) -> OpenTrialReport:
         return await workflow.execute_activity_method(

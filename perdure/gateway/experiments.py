@@ -366,14 +366,18 @@ def _resumption(stored: StoredExperiment) -> Resumption:
 
 def _shapes(plan: Plan) -> tuple[TrialShape, ...]:
     """The facts about the trials of one input that scheduling needs, in order."""
+    judge = plan.scoring.judge
+    judging = ExperimentBudget() if judge is None else judge.held
     found: list[TrialShape] = []
     for number in range(plan.trials_per_input):
-        arm, beside = plan.arm(plan.position(number).arm), plan.beside(number)
+        held, beside = plan.held(plan.arm(plan.position(number).arm)), plan.beside(number)
         found.append(
             TrialShape(
                 waits=None if beside is None else number - beside,
-                most_usd=arm.most_usd or None,
-                most_tokens=arm.most_tokens or None,
+                most_usd=held.cost_usd,
+                most_tokens=held.tokens,
+                judge_usd=judging.cost_usd,
+                judge_tokens=judging.tokens,
             )
         )
     return tuple(found)

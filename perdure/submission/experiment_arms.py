@@ -174,8 +174,8 @@ def _stored(arm: WrittenArm, spec: Spec, all_arms: Sequence[WrittenArm], first: 
         name=arm.name,
         task=task,
         tries=_tries(arm, all_arms),
-        most_usd=spec.budget.cost_usd,
-        most_tokens=spec.budget.tokens,
+        most_usd=spec.budget.cost_usd or None,
+        most_tokens=spec.budget.tokens or None,
     )
 
 

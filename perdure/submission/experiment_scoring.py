@@ -5,7 +5,14 @@ from collections.abc import Sequence
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from perdure.domain.evaluation.rubric import Rubric
-from perdure.domain.experiments.plan import Entry, Fields, JudgeScore, Scoring
+from perdure.domain.experiments.plan import (
+    JUDGE_BUDGET,
+    Entry,
+    ExperimentBudget,
+    Fields,
+    JudgeScore,
+    Scoring,
+)
 from perdure.domain.foundation.problems import Problem, problems_of, shown
 from perdure.domain.refine.spec import RefineSpec
 from perdure.domain.specs import Spec
@@ -14,8 +21,10 @@ from perdure.submission.types import Surroundings
 
 JUDGE_PASSES = 0.8
 FORMS = (
-    "rubric, labels, {check: …}, {rubric: […]} or {judge: criteria, model: name}, each with passes"
+    "rubric, labels, {check: …}, {rubric: […]} or {judge: criteria, model: name, budget: {…}}, "
+    "each with passes"
 )
+JUDGE_FIELDS = frozenset({"judge", "model", "budget"})
 _EVALUATORS: TypeAdapter[Rubric] = TypeAdapter(Rubric)
 
 
@@ -66,18 +75,33 @@ def scoring_of(
     return scoring
 
 
+def budget_of(given: JsonValue, *, path: str) -> ExperimentBudget:
+    """Limits as written in a file: a number is USD.
+
+    Raises:
+        InvalidInput: it is neither that nor `cost_usd` and `tokens`.
+    """
+    fields = {"cost_usd": given} if isinstance(given, int | float) else given or {}
+    try:
+        return ExperimentBudget.model_validate(fields)
+    except ValidationError as error:
+        raise refused(problems_of(error, given, root=path)) from None
+
+
 def _of_known_form(fields: Fields, surroundings: Surroundings) -> Scoring | None:
     match fields:
         case {"rubric": True} if len(fields) == 1:
             return Scoring()
         case {"labels": _} if len(fields) == 1:
             return Scoring(by="labels")
-        case {"judge": str() as criteria}:
+        case {"judge": str() as criteria} if fields.keys() <= JUDGE_FIELDS:
             model = fields.get("model", surroundings.default_model)
             if not isinstance(model, str) or not surroundings.judges(model):
                 allowed = "a model that may judge"
                 raise refused([Problem(path="score.model", found=shown(model), allowed=allowed)])
-            judge = JudgeScore(criteria=criteria, model=model)
+            limits = budget_of(fields.get("budget"), path="score.budget").over(JUDGE_BUDGET)
+            most = limits.cost_usd or None
+            judge = JudgeScore(criteria=criteria, model=model, budget=limits, most_usd=most)
             return Scoring(by="judge", judge=judge, passes=JUDGE_PASSES)
         case {"check": _}:
             rubric: JsonValue = [{"name": "held out", "evaluator": fields}]

@@ -12,10 +12,10 @@ from pydantic import JsonValue, ValidationError
 from perdure.domain.experiments.plan import (
     Arm,
     Entry,
-    ExperimentBudget,
     Fields,
     Plan,
     Scoring,
+    highest,
     trial_task,
 )
 from perdure.domain.foundation.base import FrozenModel
@@ -24,7 +24,7 @@ from perdure.domain.foundation.problems import problems_of
 from perdure.domain.ports import BlobStore
 from perdure.submission.experiment_arms import stored_arms, submitted_arms, written_arms
 from perdure.submission.experiment_inputs import entries_of, read_inputs
-from perdure.submission.experiment_scoring import scoring_of
+from perdure.submission.experiment_scoring import budget_of, scoring_of
 from perdure.submission.file_references import with_addresses
 from perdure.submission.findings import Findings, refused
 from perdure.submission.loading import load_data
@@ -92,16 +92,19 @@ def experiment_of(
     arms = stored_arms(written, specs, first, found) if first is not None else ()
     spec = next(iter(specs.values()), None)
     scoring = found.part(lambda: scoring_of(given.score, spec, entries or (), surroundings))
-    budget = found.part(lambda: _budget(given))
+    budget = found.part(lambda: budget_of(given.budget, path="budget"))
     plan = found.part(lambda: _plan(given, name, arms, scoring or Scoring()))
-    if plan is not None and entries is not None:
-        found.part(lambda: _check_entries(plan, entries, surroundings))
+    whole = (
+        found.part(lambda: _with_entries(plan, entries, surroundings))
+        if plan is not None and entries is not None
+        else None
+    )
     found.settle()
-    assert plan is not None
+    assert whole is not None
     assert budget is not None
     assert entries is not None
     return ExperimentSubmission(
-        plan=plan.model_copy(update={"budget": budget}),
+        plan=whole.model_copy(update={"budget": budget}),
         entries=tuple(entries),
         blobs={key: data for one in submitted.values() for key, data in one.blobs.items()},
         notes=tuple(dict.fromkeys(note for one in submitted.values() for note in one.notes)),
@@ -134,7 +137,7 @@ def more_entries(
         InvalidInput: they have other fields, or the name of an existing input.
     """
     entries = entries_of(read_inputs(inputs, folder=surroundings.folder), after=known)
-    _check_entries(plan, entries, surroundings)
+    _with_entries(plan, entries, surroundings)
     return entries
 
 
@@ -156,15 +159,6 @@ def _file(fields: Fields, found: Findings) -> ExperimentFile:
     )
 
 
-def _budget(given: ExperimentFile) -> ExperimentBudget:
-    whole = given.budget
-    fields = {"cost_usd": whole} if isinstance(whole, int | float) else whole or {}
-    try:
-        return ExperimentBudget.model_validate(fields)
-    except ValidationError as error:
-        raise refused(problems_of(error, whole, root="budget")) from None
-
-
 def _plan(given: ExperimentFile, name: str, arms: tuple[Arm, ...], scoring: Scoring) -> Plan | None:
     """The plan, whose budget is read apart; None without arms, which were refused before."""
     fields = {
@@ -183,15 +177,26 @@ def _plan(given: ExperimentFile, name: str, arms: tuple[Arm, ...], scoring: Scor
     return None
 
 
-def _check_entries(plan: Plan, entries: Sequence[Entry], surroundings: Surroundings) -> None:
-    """Check inputs that change fields of the task by reading them with each arm."""
-    # Others need no check: the first was read with each arm, and they differ from it only in texts.
+def _with_entries(plan: Plan, entries: Sequence[Entry], surroundings: Surroundings) -> Plan:
+    """The plan with the most that a run of each arm may spend over these inputs.
+
+    Raises:
+        InvalidInput: an input changes fields of the task to what cannot be run.
+    """
+    return plan.model_copy(
+        update={"arms": tuple(_with_limits(arm, plan, entries, surroundings) for arm in plan.arms)}
+    )
+
+
+def _with_limits(arm: Arm, plan: Plan, entries: Sequence[Entry], surroundings: Surroundings) -> Arm:
+    usd, tokens = [arm.most_usd], [arm.most_tokens]
+    # Others need no look: the first was read with each arm, and they differ from it only in texts.
     for entry in (entry for entry in entries if entry.fields):
-        for arm in plan.arms:
-            task = trial_task(arm, entry, label=plan.name)
-            try:
-                load_data(task, surroundings=replace(surroundings, folder=None))
-            except InvalidInput as error:
-                raise InvalidInput(
-                    f"inputs.{entry.name}: {error.message}", cure=error.cure
-                ) from None
+        task = trial_task(arm, entry, label=plan.name)
+        try:
+            spec = load_data(task, surroundings=replace(surroundings, folder=None)).spec
+        except InvalidInput as error:
+            raise InvalidInput(f"inputs.{entry.name}: {error.message}", cure=error.cure) from None
+        usd.append(spec.budget.cost_usd or None)
+        tokens.append(spec.budget.tokens or None)
+    return arm.model_copy(update={"most_usd": highest(usd), "most_tokens": highest(tokens)})

@@ -1,6 +1,7 @@
 """Experiment files: what is read, what is refused and in what words, before anything starts."""
 
 import json
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,7 @@ TASK: dict[str, JsonValue] = {
     "budget": {"cost_usd": 0.2, "tokens": 1_000},
 }
 INPUTS: list[JsonValue] = [{"product": "bottle"}, {"product": "kettle"}]
+JUDGE: dict[str, JsonValue] = {"judge": "Is it true?", "model": "claude-sonnet-5"}
 
 
 def around(folder: Path | None) -> Surroundings:
@@ -128,6 +130,9 @@ def test_a_dotted_field_and_a_block_say_the_same() -> None:
         ({"score": {"check": "length"}}, "score"),
         ({"score": {"check": "regex", "pattern": "("}}, "pattern"),
         ({"score": {"judge": "is it good?", "model": "local"}}, "score.model"),
+        ({"score": {**JUDGE, "budget": {"usd": 1}}}, "score.budget.usd"),
+        ({"score": {**JUDGE, "budget": -1}}, "score.budget"),
+        ({"score": {**JUDGE, "bugdet": 1}}, "budget: {…}"),
         ({"score": {"rubric": "x"}}, "score: found"),
         ({"score": {"check": "contains", "all": ["x"], "passes": 7}}, "passes"),
         ({"task": {"kind": "agent", "goal": "g"}, "inputs": ["a"], "arms": {"a": {}}}, "score"),
@@ -175,12 +180,28 @@ def test_held_out_scores() -> None:
     check: JsonValue = {"check": "contains", "all": ["steel"], "passes": 0.5}
     scoring = made(score=check).plan.scoring
     assert (scoring.by, scoring.passes, scoring.held_out) == ("check", 0.5, True)
-    judge: JsonValue = {"judge": "Is it true?", "model": "claude-sonnet-5"}
-    scoring = made(score=judge).plan.scoring
+    scoring = made(score=JUDGE).plan.scoring
     assert scoring.judge is not None
     assert (scoring.by, scoring.judge.model, scoring.passes) == ("judge", "claude-sonnet-5", 0.8)
     labelled: JsonValue = [{"product": "a", "expected": "b"}, {"product": "c", "expected": "d"}]
     assert made(inputs=labelled, score="labels").plan.scoring.by == "labels"
+
+
+def test_what_is_set_aside_is_the_most_over_all_inputs_with_the_judge() -> None:
+    inputs: JsonValue = [
+        {"product": "a"},
+        {"product": "b", "set": {"budget": {"cost_usd": 3}}},
+        {"product": "c", "set": {"budget": {"tokens": 7_000}}},
+    ]
+    plan = made(inputs=inputs, score={**JUDGE, "budget": {"cost_usd": 0.5}}).plan
+    held = plan.held(plan.arms[0])
+    assert (held.cost_usd, held.tokens) == (Decimal("3.5"), 107_000)
+    unlimited: JsonValue = [{"product": "a"}, {"product": "b", "set": {"budget": {"tokens": 0}}}]
+    plan = made(inputs=unlimited, score=JUDGE).plan
+    assert (plan.held(plan.arms[0]).cost_usd, plan.held(plan.arms[0]).tokens) == (
+        Decimal("0.45"),
+        None,
+    )
 
 
 def test_an_agent_runs_with_a_held_out_score() -> None:

@@ -45,6 +45,7 @@ def task(plan: Plan, entry: Entry, output: str, *, label: str) -> Fields:
         "models": {"executor": judge.model},
         "tools": {"allow": []},
         "output_schema": SCHEMA,
+        "budget": judge.budget.model_dump(mode="json"),
         "recall": False,
         "learn": False,
         "metadata": {"label": label},

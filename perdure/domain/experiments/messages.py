@@ -15,16 +15,27 @@ class TrialShape(FrozenModel):
     """What scheduling needs to know of an arm.
 
     `waits` is how many trials before it stands the one whose spend it may use; `most_usd` and
-    `most_tokens` are what one of its runs may spend, None where that is unlimited.
+    `most_tokens` are what one of its runs may spend with its judge, `judge_usd` and `judge_tokens`
+    the judge's part, None where that is unlimited.
     """
 
     waits: int | None = None
     most_usd: Decimal | None = None
     most_tokens: int | None = None
+    judge_usd: Decimal | None = None
+    judge_tokens: int | None = None
+
+    @property
+    def judge(self) -> "TrialShape":
+        """What is left to hold once the run has ended, and its judge has not."""
+        return TrialShape(most_usd=self.judge_usd, most_tokens=self.judge_tokens)
 
 
 class Progress(FrozenModel):
-    """How far an experiment is; `following` is the first trial that has not begun."""
+    """How far an experiment is; `following` is the first trial that has not begun.
+
+    `unpaid` says that a trial stayed open, because the budget did not pay for all of its runs.
+    """
 
     following: int = 0
     ended: int = 0
@@ -34,6 +45,7 @@ class Progress(FrozenModel):
     paused: bool = False
     stopping: Literal["", "graceful", "now"] = ""
     problem: str = ""
+    unpaid: bool = False
 
 
 class ExperimentInput(WorkflowInput):

@@ -4,8 +4,9 @@ Every combination of an input, a repeat and an arm is one *trial*. Trials are nu
 input, so that all arms of an input run close to each other and inputs can be added at the end.
 """
 
+from collections.abc import Iterable
 from decimal import Decimal
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
 from pydantic import Field, JsonValue
 
@@ -23,6 +24,7 @@ INPUT = "input"
 
 Fields = dict[str, JsonValue]
 Spend = Literal["same_tokens", "same_calls"]
+Limit = TypeVar("Limit", int, Decimal)
 
 
 class Tries(FrozenModel):
@@ -44,7 +46,7 @@ class Arm(FrozenModel):
     """One way of working: a whole task, and whether the best of several tries counts.
 
     `task` holds all fields of a specification without the input's. `most_usd` and `most_tokens` are
-    what one run of it may spend at most, where that is limited.
+    what one run of it may spend at most over any input, where that is limited.
     """
 
     name: str
@@ -54,11 +56,36 @@ class Arm(FrozenModel):
     most_tokens: int | None = None
 
 
+class ExperimentBudget(FrozenModel):
+    """What all runs of an experiment may spend together; None means unlimited."""
+
+    cost_usd: Money | None = None
+    tokens: Count | None = None
+
+    def over(self, other: "ExperimentBudget") -> "ExperimentBudget":
+        """These limits, and those of another where none is given here."""
+        given = self.model_dump(include={"cost_usd", "tokens"}, exclude_none=True)
+        return other.model_copy(update=given)
+
+
+JUDGE_BUDGET = ExperimentBudget(cost_usd=Decimal("0.25"), tokens=100_000)
+
+
 class JudgeScore(FrozenModel):
-    """A judge that no loop sees: what it looks for, and the model that judges."""
+    """A judge that no loop sees: what it looks for, the model, and the limits of each of its runs.
+
+    `most_usd` is what one of them may cost, where that is limited: the limit, or less by prices.
+    """
 
     criteria: str = Field(min_length=1)
     model: str = Field(min_length=1)
+    budget: ExperimentBudget = JUDGE_BUDGET
+    most_usd: Decimal | None = JUDGE_BUDGET.cost_usd
+
+    @property
+    def held(self) -> ExperimentBudget:
+        """What is set aside for one of its runs; None where that is unlimited."""
+        return ExperimentBudget(cost_usd=self.most_usd, tokens=self.budget.tokens or None)
 
 
 class Scoring(FrozenModel):
@@ -77,18 +104,6 @@ class Scoring(FrozenModel):
     def held_out(self) -> bool:
         """Whether the loops do not see it."""
         return self.by != "rubric"
-
-
-class ExperimentBudget(FrozenModel):
-    """What all runs of an experiment may spend together; None means unlimited."""
-
-    cost_usd: Money | None = None
-    tokens: Count | None = None
-
-    def over(self, other: "ExperimentBudget") -> "ExperimentBudget":
-        """These limits, and those of another where none is given here."""
-        given = self.model_dump(include={"cost_usd", "tokens"}, exclude_none=True)
-        return other.model_copy(update=given)
 
 
 class Plan(FrozenModel):
@@ -115,6 +130,17 @@ class Plan(FrozenModel):
     def arm(self, name: str) -> Arm:
         """An arm by its name; raises `KeyError` for an unknown one."""
         return next(arm for arm in self.arms if arm.name == name)
+
+    def held(self, arm: Arm) -> ExperimentBudget:
+        """What is set aside for one run of an arm with its judge; None where that is unlimited."""
+        limits = [ExperimentBudget(cost_usd=arm.most_usd, tokens=arm.most_tokens)]
+        if self.scoring.judge is not None:
+            limits.append(self.scoring.judge.held)
+        usd, tokens = [one.cost_usd for one in limits], [one.tokens for one in limits]
+        return ExperimentBudget(
+            cost_usd=None if None in usd else sum(filter(None, usd), Decimal(0)),
+            tokens=None if None in tokens else sum(filter(None, tokens)),
+        )
 
     def beside(self, number: int) -> int | None:
         """The trial of the same input and repeat whose spend this one may use; None for none."""
@@ -171,6 +197,13 @@ def over(low: Fields, high: Fields) -> Fields:
         both = isinstance(below, dict) and isinstance(value, dict)
         whole[name] = over(below, value) if both else value  # type: ignore[arg-type]
     return whole
+
+
+def highest(limits: Iterable[Limit | None]) -> Limit | None:
+    """The highest of some limits; None where one of them is none."""
+    given = list(limits)
+    known = [limit for limit in given if limit is not None]
+    return max(known) if len(known) == len(given) else None
 
 
 def trial_run_id(experiment: str, position: Position, attempt: int) -> str:

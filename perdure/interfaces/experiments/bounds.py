@@ -1,66 +1,144 @@
 """The most that one run of each arm may spend; the experiment reserves it before a run starts."""
 
+import json
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from decimal import Decimal
 
 from perdure.domain.budget.envelope import worst_cost
-from perdure.domain.experiments.plan import Arm, Entry, Plan, trial_task
+from perdure.domain.experiments.plan import (
+    Arm,
+    Entry,
+    Plan,
+    highest,
+    trial_task,
+)
 from perdure.domain.foundation.errors import InvalidInput, ModelUnavailable
 from perdure.domain.llm.errors import ModelError
+from perdure.domain.llm.requests import Price
 from perdure.domain.llm.usage import Usage
 from perdure.domain.run.spec import ROLES
 from perdure.domain.specs import RUN_SPEC, Spec
 from perdure.interfaces.services import ModelProfiles
 
 
-async def bounded(plan: Plan, first: Entry, models: ModelProfiles, *, default_model: str) -> Plan:
-    """Add to each arm the most that one of its runs may cost, by its limits and prices.
+async def bounded(
+    plan: Plan, entries: Sequence[Entry], models: ModelProfiles, *, default_model: str
+) -> Plan:
+    """Add to each arm and to the judge what a run may cost, by its limits and prices.
 
     Raises:
         InvalidInput: the budget does not pay for one run of some arm.
     """
-    arms = [await _bounded(arm, first, models, default_model) for arm in plan.arms]
-    budget = plan.budget
+    prices = _Prices(models, default_model)
+    scoring = plan.scoring
+    if scoring.judge is not None:
+        budget = scoring.judge.budget
+        most = await prices.most_usd([scoring.judge.model], budget.cost_usd, budget.tokens)
+        judge = scoring.judge.model_copy(update={"most_usd": most})
+        scoring = scoring.model_copy(update={"judge": judge})
+    arms = tuple([await _bounded(arm, entries, prices) for arm in plan.arms])
+    whole = plan.model_copy(update={"arms": arms, "scoring": scoring})
+    with_judge = " with its judge" if scoring.judge is not None else ""
     for arm in arms:
-        if budget.cost_usd and arm.most_usd is not None and arm.most_usd > budget.cost_usd:
+        budget, held = plan.budget, whole.held(arm)
+        if budget.cost_usd and held.cost_usd is not None and held.cost_usd > budget.cost_usd:
             raise InvalidInput(
-                f"budget.cost_usd: found {budget.cost_usd}; one run of {arm.name} may spend "
-                f"{arm.most_usd:.2f} USD.",
+                f"budget.cost_usd: found {budget.cost_usd}; one run of {arm.name}{with_judge} may "
+                f"spend {held.cost_usd:.2f} USD.",
                 cure="Raise it, or give the task a lower `budget: {cost_usd: …, tokens: …}`.",
             )
-        if budget.tokens and arm.most_tokens is not None and arm.most_tokens > budget.tokens:
+        if budget.tokens and held.tokens is not None and held.tokens > budget.tokens:
             raise InvalidInput(
-                f"budget.tokens: found {budget.tokens}; one run of {arm.name} may use "
-                f"{arm.most_tokens}.",
+                f"budget.tokens: found {budget.tokens}; one run of {arm.name}{with_judge} may use "
+                f"{held.tokens}.",
                 cure="Raise it, or give the task a lower `budget: {tokens: …}`.",
             )
-    return plan.model_copy(update={"arms": tuple(arms)})
+    return whole
 
 
-async def _bounded(arm: Arm, first: Entry, models: ModelProfiles, default_model: str) -> Arm:
-    spec = RUN_SPEC.validate_python(trial_task(arm, first, label="experiment"))
-    limits = [arm.most_usd] if arm.most_usd else []
-    dearest = await _all_written(spec, models, default_model)
-    limits += [dearest] if dearest is not None else []
-    return arm.model_copy(update={"most_usd": min(limits, default=None)})
+async def check_added(
+    plan: Plan, entries: Sequence[Entry], models: ModelProfiles, *, default_model: str
+) -> None:
+    """Check inputs that are added to an experiment, whose arms are bounded already.
+
+    Raises:
+        InvalidInput: a run over one of them might spend more than is set aside for it.
+    """
+    prices = _Prices(models, default_model)
+    for entry in (entry for entry in entries if entry.fields):
+        for arm in plan.arms:
+            spec = _spec(arm, entry)
+            usd, tokens = await prices.most_of(spec), spec.budget.tokens or None
+            for name, found, most in (
+                ("cost_usd", usd, arm.most_usd),
+                ("tokens", tokens, arm.most_tokens),
+            ):
+                if most is None or (found is not None and found <= most):
+                    continue
+                raise InvalidInput(
+                    f"inputs.{entry.name}: found {'no limit' if found is None else found} for "
+                    f"{name} of a run of {arm.name}; the experiment sets aside {most}.",
+                    cure=f"Give it `budget: {{{name}: {most}}}` in its `set`, or start another "
+                    "experiment.",
+                )
 
 
-async def _all_written(spec: Spec, models: ModelProfiles, default_model: str) -> Decimal | None:
-    """The cost if the dearest model wrote all tokens of the limit; None without limit or price."""
-    if not spec.budget.tokens:
-        return None
-    usage, costs = Usage(output_tokens=spec.budget.tokens), list[Decimal]()
-    for name in _named(spec, default_model):
-        try:
-            price = (await models.card(name)).price
-        except (InvalidInput, ModelError, ModelUnavailable):
+async def _bounded(arm: Arm, entries: Sequence[Entry], prices: "_Prices") -> Arm:
+    # Inputs that change nothing but texts have the bounds of the first.
+    telling = {json.dumps(entry.fields, sort_keys=True): entry for entry in reversed(entries)}
+    specs = [_spec(arm, entry) for entry in telling.values()]
+    return arm.model_copy(
+        update={
+            "most_usd": highest([await prices.most_of(spec) for spec in specs]),
+            "most_tokens": highest(spec.budget.tokens or None for spec in specs),
+        }
+    )
+
+
+def _spec(arm: Arm, entry: Entry) -> Spec:
+    return RUN_SPEC.validate_python(trial_task(arm, entry, label="experiment"))
+
+
+@dataclass(frozen=True)
+class _Prices:
+    """What models cost; each is asked for once."""
+
+    models: ModelProfiles
+    default_model: str
+    known: dict[str, Price | None] = field(default_factory=dict)
+
+    async def most_of(self, spec: Spec) -> Decimal | None:
+        """The most that a run of a task may cost; None where nothing limits it."""
+        budget = spec.budget
+        return await self.most_usd(self._named(spec), budget.cost_usd, budget.tokens)
+
+    async def most_usd(
+        self, names: Sequence[str], cost_usd: Decimal | None, tokens: int | None
+    ) -> Decimal | None:
+        """The most that a run of these models may cost within its limits."""
+        dearest = await self._all_written(names, tokens)
+        limits = [cost_usd] if cost_usd else []
+        limits += [dearest] if dearest is not None else []
+        return min(limits, default=None)
+
+    async def _all_written(self, names: Sequence[str], tokens: int | None) -> Decimal | None:
+        """The cost if the dearest model wrote all tokens; None without limit or price."""
+        if not tokens:
             return None
-        if price is None:
-            return None
-        costs.append(worst_cost(price, usage))
-    return max(costs)
+        prices = [await self._price(name) for name in names]
+        known = [worst_cost(one, Usage(output_tokens=tokens)) for one in prices if one is not None]
+        return max(known) if len(known) == len(prices) else None
 
+    async def _price(self, name: str) -> Price | None:
+        if name not in self.known:
+            try:
+                self.known[name] = (await self.models.card(name)).price
+            except (InvalidInput, ModelError, ModelUnavailable):
+                self.known[name] = None
+        return self.known[name]
 
-def _named(spec: Spec, default_model: str) -> Sequence[str]:
-    named = [name for role in ROLES for name in spec.models.chain(role)]
-    return tuple(dict.fromkeys([*named, *(spec.models.chain("executor") or (default_model,))]))
+    def _named(self, spec: Spec) -> Sequence[str]:
+        named = [name for role in ROLES for name in spec.models.chain(role)]
+        executor = spec.models.chain("executor") or (self.default_model,)
+        return tuple(dict.fromkeys([*named, *executor]))

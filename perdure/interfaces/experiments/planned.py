@@ -21,6 +21,7 @@ class PlannedArm(FrozenModel):
 class PlannedExperiment(FrozenModel):
     """An experiment that was looked over and not started.
 
+    `judge` is what each run of a judge may spend, one for each run of an arm.
     `fields` are the named inputs of the task that each input fills, `names` those of the first
     inputs. `most_usd` is what all runs may spend together; None where nothing limits that.
     """
@@ -34,6 +35,7 @@ class PlannedExperiment(FrozenModel):
     parallel: int
     trials: int
     arms: tuple[PlannedArm, ...]
+    judge: PlannedArm | None = None
     scored_by: str
     budget: ExperimentBudget
     most_usd: Decimal | None = None
@@ -51,9 +53,10 @@ def planned(plan: Plan, entries: Sequence[Entry], *, notes: Sequence[str]) -> Pl
         parallel=plan.parallel,
         trials=len(entries) * plan.trials_per_input,
         arms=tuple(_arm(arm) for arm in plan.arms),
+        judge=_judge(plan),
         scored_by=plan.scoring.by,
         budget=plan.budget,
-        most_usd=most_usd(plan, len(entries)),
+        most_usd=_most_usd(plan, len(entries)),
         notes=tuple(notes),
     )
 
@@ -65,13 +68,26 @@ def _arm(arm: Arm) -> PlannedArm:
     )
 
 
-def most_usd(plan: Plan, inputs: int) -> Decimal | None:
+def _judge(plan: Plan) -> PlannedArm | None:
+    if plan.scoring.judge is None:
+        return None
+    held = plan.scoring.judge.held
+    return PlannedArm(
+        name="judge",
+        about="once for each run",
+        most_usd=held.cost_usd,
+        most_tokens=held.tokens,
+    )
+
+
+def _most_usd(plan: Plan, inputs: int) -> Decimal | None:
     """The budget, or the sum over all runs if that is less; None where nothing limits that."""
-    runs = [(arm.most_usd, 1 if arm.tries is None else arm.tries.count) for arm in plan.arms]
+    runs = [
+        (plan.held(arm).cost_usd, 1 if arm.tries is None else arm.tries.count) for arm in plan.arms
+    ]
     known = [most * count for most, count in runs if most is not None and count is not None]
     limits = [] if plan.budget.cost_usd is None else [plan.budget.cost_usd]
-    # This sum leaves out judges, which are runs of their own. And an arm that may spend what
-    # another arm spent has no fixed number of tries.
-    if len(known) == len(runs) and plan.scoring.by != "judge":
+    # An arm that may spend what another arm spent has no fixed number of tries.
+    if len(known) == len(runs):
         limits.append(sum(known, Decimal(0)) * inputs * plan.repeats)
     return min(limits, default=None)

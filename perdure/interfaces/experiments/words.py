@@ -89,8 +89,9 @@ def heading_words(report: ExperimentReport) -> str:
 
 
 def planned_rows(plan: PlannedExperiment) -> list[tuple[str, str, str]]:
-    """A row for each arm of a planned experiment: its name, its tries, what a run may spend."""
-    return [(arm.name, arm.about or "one run", _most(arm)) for arm in plan.arms]
+    """A row for each arm of a planned experiment, and its judge: what a run of it may spend."""
+    shown = [*plan.arms, *([plan.judge] if plan.judge is not None else [])]
+    return [(arm.name, arm.about or "one run", _most(arm)) for arm in shown]
 
 
 def _most(arm: PlannedArm) -> str:

@@ -18,7 +18,7 @@ from perdure.domain.foundation.names import run_id
 from perdure.domain.foundation.problems import shown
 from perdure.domain.installation.access import experiment_source
 from perdure.domain.run.audit import Action
-from perdure.interfaces.experiments.bounds import bounded
+from perdure.interfaces.experiments.bounds import bounded, check_added
 from perdure.interfaces.experiments.export import csv_of, json_lines_of, markdown, svg
 from perdure.interfaces.experiments.planned import PlannedExperiment, planned
 from perdure.interfaces.experiments.reading import Found, read_report
@@ -199,6 +199,8 @@ async def extend_experiment(
     plan, known = (await experiments.stored(experiment)).plan, await experiments.entries(experiment)
     entries = more_entries(body.inputs, plan, known, surroundings=site.surroundings)
     await _require_trust(site, caller, ExperimentSubmission(plan=plan, entries=tuple(entries)))
+    default = await _default_model(site)
+    await check_added(plan, entries, site.services.models(), default_model=default)
     await note_requester(site, caller, experiment_source(experiment))
     after = len(known) if body.after is None else body.after
     found = await experiments.extend(experiment, entries, after=after)
@@ -240,9 +242,12 @@ async def _submitted(
 
 
 async def _bounded(site: ApiSite, submitted: ExperimentSubmission, plan: Plan) -> Plan:
-    default = await site.services.gateway.default_model() or site.surroundings.default_model
-    first = submitted.entries[0]
-    return await bounded(plan, first, site.services.models(), default_model=default)
+    default = await _default_model(site)
+    return await bounded(plan, submitted.entries, site.services.models(), default_model=default)
+
+
+async def _default_model(site: ApiSite) -> str:
+    return await site.services.gateway.default_model() or site.surroundings.default_model
 
 
 def _written(found: Found, form: str) -> str:

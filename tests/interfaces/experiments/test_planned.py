@@ -38,7 +38,8 @@ def arm(most: str | None, **tries: object) -> Arm:
         ((arm(None),), "9", Scoring(), "9"),
         ((arm(None),), None, Scoring(), None),
         ((arm("0.5"), arm("0.1", spend="same_tokens", of="arm0.5")), None, Scoring(), None),
-        ((arm("0.5"),), None, JUDGED, None),
+        ((arm("0.5"),), None, JUDGED, "4.5"),
+        ((arm(None),), None, JUDGED, None),
     ],
 )
 def test_the_most_that_it_may_cost(
@@ -48,4 +49,6 @@ def test_the_most_that_it_may_cost(
     plan = Plan(name="n", arms=arms, repeats=3, budget=limit, scoring=scoring)
     found = planned(plan, ENTRIES, notes=["told"])
     assert found.most_usd == (None if most is None else Decimal(most))
+    judge = Decimal("0.25") if scoring is JUDGED else None
+    assert (None if found.judge is None else found.judge.most_usd) == judge
     assert (found.trials, found.fields, found.notes) == (6 * len(arms), ("x",), ("told",))

@@ -23,9 +23,9 @@ from perdure.interfaces.cli.views.experiments import (
     status_view,
 )
 from perdure.interfaces.cli.views.layout import GOOD, line
-from perdure.interfaces.experiments.bounds import bounded
+from perdure.interfaces.experiments.bounds import bounded, check_added
 from perdure.interfaces.experiments.export import csv_of, json_lines_of, markdown, svg
-from perdure.interfaces.experiments.planned import most_usd
+from perdure.interfaces.experiments.planned import planned
 from perdure.interfaces.experiments.reading import read_report
 from perdure.interfaces.services import Services
 from perdure.submission.experiments import (
@@ -74,8 +74,8 @@ async def run(
             "inputs": len(submitted.entries),
             "plan": submitted.plan.model_dump(mode="json", by_alias=True),
         }
-        most = most_usd(submitted.plan, len(submitted.entries))
-        session.output.show(plan_view(submitted.plan, len(submitted.entries), most=most), data)
+        shown = planned(submitted.plan, submitted.entries, notes=submitted.notes)
+        session.output.show(plan_view(shown), data)
         return 0
     # Read before anything starts; which model judges, the workers may know better.
     load_experiment(file, surroundings=replace(surroundings(session), judges=lambda _: True))
@@ -85,7 +85,7 @@ async def run(
         default = await services.gateway.default_model() or session.context.default_model
         plan = await bounded(
             await stored_plan(submitted, services.blobs),
-            submitted.entries[0],
+            submitted.entries,
             services.models(),
             default_model=default,
         )
@@ -212,6 +212,8 @@ async def extend(
         id = await experiments.resolve(name)
         plan, known = (await experiments.stored(id)).plan, await experiments.entries(id)
         entries = more_entries(inputs, plan, known, surroundings=surroundings(session))
+        default = await services.gateway.default_model() or session.context.default_model
+        await check_added(plan, entries, services.models(), default_model=default)
         found = await experiments.extend(id, entries, after=len(known))
         await _decided(session, services, "experiment_extended", id)
         session.output.show(status_view(found), found)

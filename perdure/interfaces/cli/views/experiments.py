@@ -1,13 +1,12 @@
 """Experiments on a terminal: the list, the status, the report."""
 
 from collections.abc import Sequence
-from decimal import Decimal
 
 from rich.console import RenderableType
 
-from perdure.domain.experiments.plan import Plan
 from perdure.domain.experiments.status import ExperimentStatus
 from perdure.interfaces.cli.views.layout import DIM, WARN, heading, line, pairs, stack, table
+from perdure.interfaces.experiments.planned import PlannedExperiment
 from perdure.interfaces.experiments.report import ExperimentReport
 from perdure.interfaces.experiments.words import (
     COLUMNS,
@@ -18,6 +17,7 @@ from perdure.interfaces.experiments.words import (
     estimate_cells,
     heading_words,
     judge_words,
+    planned_rows,
     progress_words,
     resume_command,
     state_words,
@@ -58,21 +58,13 @@ def status_view(status: ExperimentStatus) -> RenderableType:
     ])  # fmt: skip
 
 
-def plan_view(plan: Plan, inputs: int, *, most: Decimal | None) -> RenderableType:
-    """What an experiment would run, and what it could cost at `most`; None if nothing limits it."""
-    trials = inputs * plan.trials_per_input
-    rows = [
-        (
-            arm.name,
-            "" if arm.tries is None else arm.tries.in_words,
-            "unlimited" if arm.most_usd is None else money(arm.most_usd),
-        )
-        for arm in plan.arms
-    ]
+def plan_view(plan: PlannedExperiment) -> RenderableType:
+    """What an experiment would run, and what it could cost."""
+    most = plan.most_usd
     limit = f"All runs together may spend {money(most)}." if most else "No budget limits them."
     return stack(
-        heading(f"{plan.name}: {plural(inputs, 'input')}, {plural(trials, 'trial')}"),
-        table(("arm", "tries", "each run at most"), rows),
+        heading(f"{plan.name}: {plural(plan.inputs, 'input')}, {plural(plan.trials, 'trial')}"),
+        table(("arm", "tries", "each run at most"), planned_rows(plan)),
         line((f"{limit} Nothing was started.", DIM)),
     )
 
