@@ -13,8 +13,14 @@ from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.service import RPCError, RPCStatusCode
 
 from perdure.domain.budget.envelope import Money
-from perdure.domain.experiments.messages import ExperimentInput, Progress, Resumption, TrialShape
-from perdure.domain.experiments.plan import Entry, ExperimentBudget, Plan, trial_task
+from perdure.domain.experiments.messages import ExperimentInput, Progress, Resumption, shapes_of
+from perdure.domain.experiments.plan import (
+    Entry,
+    ExperimentBudget,
+    Plan,
+    is_trial_run,
+    trial_task,
+)
 from perdure.domain.experiments.status import ExperimentStatus
 from perdure.domain.experiments.store import (
     ExperimentStore,
@@ -80,13 +86,14 @@ class Experiments:
         Raises:
             InvalidInput: an arm cannot be run here.
             NoReadyWorker: a queue that an arm needs has no worker; nothing was started.
-            NotAllowed: the id belongs to another experiment.
+            NotAllowed: the id belongs to another experiment, or to the runs of a deleted one.
         """
         checked_id(id)
         text = plan.model_dump_json() + "".join(entry.model_dump_json() for entry in entries)
         digest = hashlib.sha256(text.encode()).hexdigest()
         known = await self.store.get(id)
         if known is None:
+            await self._without_runs(id)
             await self._ready(plan, entries[0])
             new = StoredExperiment(
                 id=id, plan=plan, inputs=len(entries), digest=digest, created_at=self.now()
@@ -224,6 +231,19 @@ class Experiments:
             )
         await self.store.delete(id)
 
+    async def _without_runs(self, id: str) -> None:
+        """Refuse an id under which a deleted experiment left runs: they would count as new ones."""
+        offset = 0
+        while found := await self.records.find_runs(prefix=f"{id}-", limit=KNOWN, offset=offset):
+            left = next((run.id for run in found if is_trial_run(run.id, id)), None)
+            # Somebody else may have started the same one meanwhile, whose runs these are.
+            if left is not None and await self.store.get(id) is None:
+                raise NotAllowed(
+                    f"Runs of another experiment {id} are still here, such as {left}.",
+                    cure="Choose another id.",
+                )
+            offset += len(found)
+
     async def _ready(self, plan: Plan, first: Entry) -> None:
         """Check that every arm can run: its models are known, and its queues have workers."""
         served = await self.starter.served()
@@ -270,7 +290,7 @@ class Experiments:
         given = ExperimentInput(
             id=stored.id,
             site=Placement(loops=queue, models="", tools=""),
-            per_input=_shapes(stored.plan),
+            per_input=shapes_of(stored.plan),
             trials=stored.trials,
             parallel=stored.plan.parallel,
             budget=stored.plan.budget,
@@ -362,22 +382,3 @@ def _limits(*, cost_usd: Money | None, tokens: int | None) -> ExperimentBudget:
 def _resumption(stored: StoredExperiment) -> Resumption:
     budget = stored.plan.budget
     return Resumption(cost_usd=budget.cost_usd, tokens=budget.tokens, trials=stored.trials)
-
-
-def _shapes(plan: Plan) -> tuple[TrialShape, ...]:
-    """The facts about the trials of one input that scheduling needs, in order."""
-    judge = plan.scoring.judge
-    judging = ExperimentBudget() if judge is None else judge.held
-    found: list[TrialShape] = []
-    for number in range(plan.trials_per_input):
-        held, beside = plan.held(plan.arm(plan.position(number).arm)), plan.beside(number)
-        found.append(
-            TrialShape(
-                waits=None if beside is None else number - beside,
-                most_usd=held.cost_usd,
-                most_tokens=held.tokens,
-                judge_usd=judging.cost_usd,
-                judge_tokens=judging.tokens,
-            )
-        )
-    return tuple(found)

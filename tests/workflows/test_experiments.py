@@ -55,6 +55,21 @@ async def test_the_same_id_is_the_same_experiment(lab: Lab) -> None:
         await lab.start("exp-same", "b", arms=arms)
 
 
+async def test_the_id_of_a_deleted_experiment_is_not_used_again(lab: Lab) -> None:
+    arms: JsonValue = {"single": {"refine.max_iterations": 1}}
+    await lab.start("exp-gone-1", "a", arms=arms)
+    await lab.ended("exp-gone-1")
+    await lab.experiments.delete("exp-gone-1")
+    with pytest.raises(NotAllowed, match="such as exp-gone-1-00001-1-single") as refused:
+        await lab.start("exp-gone-1", "x", arms=arms, task={"goal": "Something else."})
+    assert refused.value.cure == "Choose another id."
+    with pytest.raises(NotFound):
+        await lab.experiments.status("exp-gone-1")
+    # Its runs are not those of an experiment whose id is a beginning of that one.
+    await lab.start("exp-gone", "x", arms=arms)
+    assert (await lab.ended("exp-gone")).ended == 1
+
+
 async def test_an_input_with_an_empty_field_runs(lab: Lab) -> None:
     id = await lab.start("exp-empty", None, "a", None, arms={"a": {}})
     await lab.ended(id)

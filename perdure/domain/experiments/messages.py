@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import ConfigDict, JsonValue, ValidationError
 
-from perdure.domain.experiments.plan import ExperimentBudget
+from perdure.domain.experiments.plan import ExperimentBudget, Plan
 from perdure.domain.experiments.store import EndReason
 from perdure.domain.foundation.base import ActivityMessage, FrozenModel, WorkflowInput
 from perdure.domain.run.spec import Placement
@@ -29,6 +29,25 @@ class TrialShape(FrozenModel):
     def judge(self) -> "TrialShape":
         """What is left to hold once the run has ended, and its judge has not."""
         return TrialShape(most_usd=self.judge_usd, most_tokens=self.judge_tokens)
+
+
+def shapes_of(plan: Plan) -> tuple[TrialShape, ...]:
+    """The facts about the trials of one input that scheduling needs, in order."""
+    judge = plan.scoring.judge
+    judging = ExperimentBudget() if judge is None else judge.held
+    found: list[TrialShape] = []
+    for number in range(plan.trials_per_input):
+        held, beside = plan.held(plan.arm(plan.position(number).arm)), plan.beside(number)
+        found.append(
+            TrialShape(
+                waits=None if beside is None else number - beside,
+                most_usd=held.cost_usd,
+                most_tokens=held.tokens,
+                judge_usd=judging.cost_usd,
+                judge_tokens=judging.tokens,
+            )
+        )
+    return tuple(found)
 
 
 class Progress(FrozenModel):

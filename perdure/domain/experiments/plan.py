@@ -4,6 +4,7 @@ Every combination of an input, a repeat and an arm is one *trial*. Trials are nu
 input, so that all arms of an input run close to each other and inputs can be added at the end.
 """
 
+import re
 from collections.abc import Iterable
 from decimal import Decimal
 from typing import Literal, NamedTuple, TypeVar
@@ -210,3 +211,9 @@ def trial_run_id(experiment: str, position: Position, attempt: int) -> str:
     """The id of a trial's run: the experiment, the input and repeat from 1, the arm, the try."""
     name = f"{experiment}-{position.entry + 1:05d}-{position.repeat + 1}-{position.arm}"
     return name if attempt == 0 else f"{name}-{attempt + 1}"
+
+
+def is_trial_run(run: str, experiment: str) -> bool:
+    """Whether an id is one that runs of an experiment's trials have, or their judges."""
+    beginning = rf"{re.escape(experiment)}-\d{{5,}}-[1-9]\d*-"
+    return re.match(beginning, run) is not None
