@@ -14,6 +14,7 @@ from perdure.domain.delegation.spec import DelegationSpec
 from perdure.domain.delegation.state import DelegationState
 from perdure.domain.delegation.state import cleared as cleared_course
 from perdure.domain.foundation.errors import NotAllowed, NotFound, PerdureError
+from perdure.domain.foundation.names import EXPERIMENT_WORKFLOW
 from perdure.domain.foundation.tolerance import read_stored
 from perdure.domain.ports import BlobStore, RecordStore
 from perdure.domain.refine.resume import cleared, forgiving
@@ -72,12 +73,32 @@ class Retrying:
             if why := reused(state.control, message):
                 raise NotAllowed(f"retry: {why}")
             return Receipt(verb="retry", lifecycle=row.lifecycle, note=HAD_EFFECT)
+        parent = row.parent if look is None else look.parent
+        if parent is not None:
+            raise await self._decided_by(parent, row)
         _require_failed(row, look)
         away = None if look is not None else await elsewhere(self.server, row)
         if away is not None and await known_there(self.server, run, away):
             raise not_here(run, away)
         await self._start_again(row, look, message, state)
         return Receipt(verb="retry", lifecycle="running")
+
+    async def _decided_by(self, parent: str, row: StoredRun) -> NotAllowed:
+        """The refusal of a retry of what another workflow has started."""
+        cure = f"Retry that one: perdure retry {parent}"
+        # The store says it as well, once the server has forgotten the run.
+        if row.parent is None and await self.records.run(parent) is None:
+            above = await self.server.look(parent)
+            experiment = above is not None and above.kind == EXPERIMENT_WORKFLOW
+            cure = (
+                f"See what it made of it: perdure experiment report {parent}. For another try, "
+                "start another experiment."
+                if experiment
+                else "Start it again from there."
+            )
+        return NotAllowed(
+            f"{row.id} works for {parent}, which decides what happens after it.", cure=cure
+        )
 
     async def _start_again(
         self, row: StoredRun, look: ExecutionInfo | None, message: Retry, state: LoopState | None
@@ -171,13 +192,6 @@ def _as_amended(budget: Budget, spec: Spec, row: StoredRun) -> Budget:
 
 
 def _require_failed(row: StoredRun, look: ExecutionInfo | None) -> None:
-    # The row says it as well, once the server has forgotten the run.
-    parent = row.parent if look is None else look.parent
-    if parent is not None:
-        raise NotAllowed(
-            f"{row.id} works for {parent}, which decides what happens after it.",
-            cure=f"Retry that one: perdure retry {parent}",
-        )
     stands = row.lifecycle
     if row.ended_at is None:
         stands = torn_lifecycle(look.ending) if look is not None and look.ending else "failed"

@@ -14,6 +14,7 @@ from waiting import eventually
 from perdure.adapters.stores.experiments import SqlExperiments
 from perdure.domain.experiments.store import ExperimentState
 from perdure.domain.foundation.errors import InvalidInput, NotAllowed, NotFound
+from perdure.domain.run.messages import Retry
 from perdure.interfaces.experiments.reading import Found
 from perdure.submission.experiments import more_entries
 
@@ -333,6 +334,9 @@ async def test_a_run_that_is_terminated_at_the_server_counts_as_failed(lab: Lab)
     assert (await lab.ended(id)).reason == "completed"
     (trial,) = await lab.trials(id)
     assert (trial.tries[0].outcome, trial.tries[0].reason) == ("failed", "terminated")
+    with pytest.raises(NotAllowed, match=f"works for {id}") as refused:
+        await lab.site.gateway.verb(run, Retry(by="me"))
+    assert f"perdure experiment report {id}." in refused.value.cure
 
 
 async def _one_is_open(lab: Lab, id: str) -> bool:
