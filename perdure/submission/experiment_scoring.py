@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from perdure.domain.evaluation.rubric import Rubric
+from perdure.domain.experiments import judging
 from perdure.domain.experiments.plan import (
     JUDGE_BUDGET,
     Entry,
@@ -69,6 +70,17 @@ def scoring_of(
                     found="nothing",
                     allowed="the right answer, for `score: labels`",
                 )
+            ])  # fmt: skip
+    if scoring.by == "judge" and entries:
+        taken = sorted(judging.OWN_NAMES & entries[0].context.keys())
+        if taken:
+            raise refused([
+                Problem(
+                    path=f"inputs.{name}",
+                    found="a field that would hide what the judge is told under this name",
+                    allowed="a field of another name, in all inputs and in the task",
+                )
+                for name in taken
             ])  # fmt: skip
     if scoring.rubric is not None and (wrong := surroundings.rubric_problems(scoring.rubric)):
         raise refused(wrong)

@@ -132,6 +132,14 @@ def test_a_dotted_field_and_a_block_say_the_same() -> None:
         ({"score": {"judge": "is it good?", "model": "local"}}, "score.model"),
         ({"score": {**JUDGE, "budget": {"usd": 1}}}, "score.budget.usd"),
         ({"score": {**JUDGE, "budget": -1}}, "score.budget"),
+        (
+            {
+                "score": JUDGE,
+                "task": {**TASK, "context": {"product": None, "criteria": "c"}},
+                "inputs": [{"product": "a", "criteria": "mine"}],
+            },
+            "inputs.criteria",
+        ),
         ({"score": {**JUDGE, "bugdet": 1}}, "budget: {…}"),
         ({"score": {"rubric": "x"}}, "score: found"),
         ({"score": {"check": "contains", "all": ["x"], "passes": 7}}, "passes"),

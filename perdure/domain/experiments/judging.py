@@ -19,6 +19,9 @@ SCHEMA: Fields = {
     },
     "required": ["score", "reason"],
 }
+# Under these names a judge is told its own, and no field of an input. It is also told `goal` and
+# `expected`, which mean the same in every input.
+OWN_NAMES = frozenset({"criteria", "output"})
 UNREAD = "the judge gave no score"
 WHY_CHARACTERS = 400
 
@@ -33,7 +36,8 @@ def task(plan: Plan, entry: Entry, output: str, *, label: str) -> Fields:
     judge = plan.scoring.judge
     if judge is None:
         raise InvalidInput("the plan scores by a judge and names none")
-    given: Fields = {"criteria": judge.criteria, **entry.context, "output": output}
+    # Its own last: no input may replace what it looks for, or what it looks at.
+    given: Fields = {**entry.named_inputs, "criteria": judge.criteria, "output": output}
     if entry.goal is not None:
         given["goal"] = entry.goal
     if entry.expected is not None:

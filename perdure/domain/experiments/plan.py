@@ -172,19 +172,21 @@ class Entry(FrozenModel):
     fields: Fields = {}
     expected: JsonValue = None
 
+    @property
+    def named_inputs(self) -> Fields:
+        """Its named inputs: a null is empty here and missing in a task, so that has a text."""
+        return {name: "" if value is None else value for name, value in self.context.items()}
+
 
 def trial_task(arm: Arm, entry: Entry, *, label: str) -> Fields:
-    """The whole task of one run: the arm's, with the input in it, labelled by its experiment.
-
-    A null is empty in an input, and missing in a task, so the task has an empty text.
-    """
+    """The whole task of one run: the arm's, with the input in it, labelled by its experiment."""
     task = over(arm.task, entry.fields)
     if entry.goal is not None:
         task["goal"] = entry.goal
     if entry.context:
         given = task.get("context")
-        own = {name: "" if value is None else value for name, value in entry.context.items()}
-        task["context"] = {**(given if isinstance(given, dict) else {}), **own}
+        own = given if isinstance(given, dict) else {}
+        task["context"] = {**own, **entry.named_inputs}
     told = task.get("metadata")
     task["metadata"] = {**(told if isinstance(told, dict) else {}), "label": label}
     return task
