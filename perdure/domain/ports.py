@@ -168,7 +168,7 @@ class RecordStore(Protocol):
         ...
 
     async def delete_run(self, run: str, *, stone: "Tombstone | None" = None) -> None:
-        """Drop a run's row, records, artifacts and own todos.
+        """Drop a run's row, records, artifacts, own todos and the key of its start.
 
         Its tombstone, if given, comes with the same transaction. What it spent stays in the
         journal, and what is to do for its project on the list.

@@ -20,6 +20,7 @@ from perdure.adapters.stores.memory import (
     unnoted,
 )
 from perdure.adapters.stores.tables import (
+    api_starts,
     artifacts,
     attempts,
     erased_blobs,
@@ -61,6 +62,7 @@ COUNTED = {
 # Tables with rows of one run. The journal and the savings are kept: they hold figures only.
 OF_A_RUN = (
     iterations, live_texts, live_watches, script_entries, sprints, artifacts, todos, notices,
+    api_starts,
 )  # fmt: skip
 
 

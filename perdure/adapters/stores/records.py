@@ -24,6 +24,7 @@ from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.dialect import Upsert
 from perdure.adapters.stores.tables import (
+    api_starts,
     artifacts,
     installation,
     iterations,
@@ -202,6 +203,8 @@ class SqlRecords:
             await connection.execute(delete(iterations).where(iterations.c.run == run))
             await connection.execute(delete(live_texts).where(live_texts.c.run == run))
             await connection.execute(delete(script_entries).where(script_entries.c.run == run))
+            # With its idempotency key: a key without a run would answer for nothing.
+            await connection.execute(delete(api_starts).where(api_starts.c.run == run))
             await connection.execute(delete(sprints).where(sprints.c.run == run))
             # Artifacts go with their run; todos that belong to a project stay.
             await connection.execute(delete(artifacts).where(artifacts.c.run == run))

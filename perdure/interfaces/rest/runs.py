@@ -233,7 +233,6 @@ async def delete(
     if if_match is not None:
         require_match(if_match, edit_tag(await site.services.gateway.status(run)))
     await site.services.gateway.delete(run)
-    await site.services.access.forget_start(run)
 
 
 def edit_tag(status: RunStatus) -> str:

@@ -8,6 +8,8 @@ from sqlalchemy import select
 
 from perdure.adapters.stores.access import SqlAccess
 from perdure.adapters.stores.database import Database
+from perdure.adapters.stores.erasure import SqlErasure
+from perdure.adapters.stores.records import SqlRecords
 from perdure.adapters.stores.tables import ended_sessions
 from perdure.domain.installation.access import ApiToken, IdempotencyRecord, digest_of
 
@@ -142,6 +144,18 @@ async def test_a_forgotten_start_frees_its_key(access: SqlAccess) -> None:
     await access.forget_start("r1")
     assert await access.started_by("r1") is None
     assert (await access.claim_start(start("r2"))).run == "r2"
+
+
+async def test_a_start_goes_with_its_run_however_that_goes(database: Database) -> None:
+    access = SqlAccess(database)
+    for run in ("deleted", "erased", "stays"):
+        await access.claim_start(start(run, key=run))
+    await SqlRecords(database).delete_run("deleted")
+    await SqlErasure(database).drop(["erased"])
+    assert await access.started_by("deleted") is None
+    assert await access.started_by("erased") is None
+    assert (await access.claim_start(start("r2", key="deleted"))).run == "r2"
+    assert (await access.claim_start(start("r3", key="stays"))).run == "stays"
 
 
 async def test_the_signing_key_is_made_once(access: SqlAccess) -> None:
