@@ -70,6 +70,8 @@ class Claims:
         if look is not None:
             if row is None:
                 await self._require_ours(look)
+                if not look.open:  # the server deletes a moment after it was told to
+                    await self.require_unused(run)
             return ClaimState(done=same(look, asked.digest))
         if row is None:
             return ClaimState()
@@ -91,6 +93,19 @@ class Claims:
             raise NotAllowed(
                 f"The id {look.id} belongs to a run of another installation in this namespace.",
                 cure="Use another id. To steer that run, use its installation's store.",
+            )
+
+    async def require_unused(self, run: str) -> None:
+        """Raise `NotAllowed` for the id of a run that is gone but for what the books have of it.
+
+        A run of the same id would be refused by its own first step, and be charged what the former
+        one spent.
+        """
+        # The books first: a run that another start has just begun has a row before it spends.
+        if await self.journal.is_used(run) and await self.records.run(run) is None:
+            raise NotAllowed(
+                f"The id {run} was used: that run is gone, and what it spent stays in the books.",
+                cure="Use another id or idempotency key.",
             )
 
     async def claim(self, row: StoredRun, *, seen: StoredRun | None) -> bool:

@@ -138,7 +138,7 @@ class Gateway:
         Raises:
             InvalidInput: the specification cannot be run here.
             NoReadyWorker: a queue that it needs has no worker; nothing was started.
-            NotAllowed: the id or key belongs to another specification.
+            NotAllowed: the id or key belongs to another specification, or to a run that is gone.
         """
         named = checked_id(run_id) if run_id is not None else None
         starting = self._parts.starter.start(spec, run=named, key=idempotency_key)

@@ -111,6 +111,8 @@ class TaskOpening:
             row = await self.records.run(run)
             if row is not None and await self._is_over_or_at_work(row, asked):
                 return OpenTaskReport(result=result_of_same(row, asked))
+            if row is None:
+                await self.starter.claims.require_unused(run)
             ready = await self.resolve(spec, None)
             site = _by_step(await self.starter.site(ready))
             if without := unserved(ready, self.lacks()):
@@ -175,8 +177,9 @@ class TaskOpening:
             ended_at=now,
             result=told,
         )
-        # If another run has this id already, its row stays as it is.
-        await self.records.claim_run(row, seen=None)
+        # If another run has this id already, its row stays as it is; one that is gone gets none.
+        if not await self.starter.claims.journal.is_used(run):
+            await self.records.claim_run(row, seen=None)
         return OpenTaskReport(result=told)
 
 

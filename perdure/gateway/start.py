@@ -144,8 +144,8 @@ class Starter:
             InvalidInput: no loop of this kind, or an unknown model.
             NoReadyWorker: a queue that the run needs has no worker; nothing was started.
             ModelUnavailable: its workers cannot call a model of the run.
-            NotAllowed: the id or key belongs to another specification, the session is closed, or
-                the limit of open runs is reached.
+            NotAllowed: the id or key belongs to another specification or to a run that is gone,
+                the session is closed, or the limit of open runs is reached.
             NotFound: the session or project is unknown.
         """
         asked = Wish(
@@ -162,6 +162,8 @@ class Starter:
         # and find its run.
         for _ in range(TRIES):
             chosen = await self._id_of(spec, asked, standing)
+            if standing.row is None:
+                await self.claims.require_unused(chosen)
             # This needs the id: a new project is named after its run, so that a repeat finds it.
             settled = await self._settle(ready, chosen)
             state = _state_of(beginning)

@@ -61,6 +61,37 @@ async def test_an_order_is_carried_out_once_also_after_its_history_is_gone(
     assert len(drill.provider.lines()) == 1
 
 
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "chosen", [{"run_id": "order-20"}, {"idempotency_key": "order-20"}], ids=["id", "key"]
+)
+async def test_the_order_of_a_run_that_was_deleted_is_refused_before_it_starts(
+    drill: Ground, chosen: dict[str, str]
+) -> None:
+    gateway = drill.site.gateway
+    server = gateway._parts.server
+
+    async def ended() -> bool:
+        look = await server.look(run)
+        return look is None or not look.open
+
+    async def gone() -> bool:
+        return await server.look(run) is None
+
+    async with drill.site.worker():
+        run = await gateway.start(_order(), **chosen)
+        await gateway.result(run)
+        await eventually(ended)
+        await gateway.delete(run)
+        # The server deletes a moment later than it says; the answer is the same.
+        for _ in range(2):
+            with pytest.raises(NotAllowed, match="was used: that run is gone"):
+                await gateway.start(_order(), **chosen)
+            assert await drill.site.parts.stores.records.run(run) is None
+            await eventually(gone)
+    assert len(drill.provider.lines()) == 1
+
+
 @pytest.mark.slow
 async def test_a_terminated_order_that_paid_is_not_started_again(drill: Ground) -> None:
     gateway = drill.site.gateway

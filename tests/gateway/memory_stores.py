@@ -154,6 +154,9 @@ class MemoryJournal:
     async def has_spent(self, run: str) -> bool:
         return bool(await self.rows(run))
 
+    async def is_used(self, run: str) -> bool:
+        return any(run in (row.run, row.root) for row in self.kept)
+
     async def progress(self, runs: Collection[str]) -> list[CallProgress]:
         return []
 

@@ -162,6 +162,20 @@ async def test_the_same_task_under_the_same_id_is_one_run(
     assert (await site.gateway.result(first.id)).output == "An apple."
 
 
+@pytest.mark.long
+async def test_the_id_of_a_run_that_was_deleted_is_refused_and_gets_no_row(
+    site: Installation, plain: Client
+) -> None:
+    task = await _agent(site, "An apple.")
+    run = await _started(site, plain, task)
+    await run.result()
+    await site.gateway.delete(run.id)
+    error, result = await _refused(site, plain, task, name=run.id)
+    assert "was used: that run is gone" in error.message
+    assert result.spend.tokens == 0
+    assert await site.parts.stores.records.run(run.id) is None
+
+
 async def test_a_reset_to_before_the_task_was_read_pays_nothing_again(
     site: Installation, plain: Client
 ) -> None:

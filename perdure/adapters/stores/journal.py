@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import partial
 
-from sqlalchemy import ColumnElement, Connection, and_, bindparam, func, or_, select
+from sqlalchemy import ColumnElement, Connection, and_, bindparam, exists, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from perdure.adapters.stores.attempts import (
@@ -37,7 +37,7 @@ from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.dialect import R, Work
 from perdure.adapters.stores.replies import StoredReply, for_this, reply_of, take
-from perdure.adapters.stores.tables import attempts, replies, seals, tree_seals
+from perdure.adapters.stores.tables import attempts, replies, seals, tombstones, tree_seals
 from perdure.domain.budget.journal import (
     Attempt,
     AttemptRow,
@@ -267,6 +267,11 @@ class SqlJournal:
     async def has_spent(self, run: str) -> bool:
         any_of_it = select(attempts.c.key).where(attempts.c.run == run).limit(1)
         return await self._database.value(any_of_it) is not None
+
+    async def is_used(self, run: str) -> bool:
+        named = (attempts.c.run, attempts.c.root, tree_seals.c.root, tombstones.c.run)
+        query = select(or_(*(exists().where(column == run) for column in named)))
+        return bool(await self._database.value(query))
 
     async def failing_models(self, models: Collection[str], *, since: datetime) -> set[str]:
         async with self._database.read() as connection:

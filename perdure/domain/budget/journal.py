@@ -256,6 +256,10 @@ class Journal(Protocol):
         """Whether a model was ever called for this run."""
         ...
 
+    async def is_used(self, run: str) -> bool:
+        """Whether the books name a run, or one of its tree: with a call, a seal or a tombstone."""
+        ...
+
     async def failing_models(self, models: Collection[str], *, since: datetime) -> set[str]:
         """Models whose newest attempt of any run began after `since` and failed."""
         ...

@@ -9,6 +9,7 @@ from perdure.adapters.stores.journal import SqlJournal
 from perdure.adapters.stores.records import SqlRecords
 from perdure.domain.budget.journal import Attempt, Proceed, RunClosed
 from perdure.domain.llm.usage import Usage
+from perdure.domain.retention.erasure import Tombstone
 from perdure.domain.run.status import StoredRun
 
 START = datetime(2026, 1, 2, tzinfo=UTC)
@@ -52,6 +53,20 @@ async def test_a_tree_is_a_run_and_all_below_it(journal: SqlJournal) -> None:
     rows = await journal.tree(root="r", run="r.w1-a")
     assert [row.run for row in rows] == ["r.w1-a", "r.w1-a.w2-b"]
     assert len(await journal.tree(root="r", run="r")) == 5
+
+
+async def test_an_id_is_used_once_its_books_name_it(
+    database: Database, journal: SqlJournal
+) -> None:
+    await spend(journal, "r.w1-a")
+    await journal.seal_tree(root="sealed", run="sealed.w1")
+    stone = Tombstone(
+        run="dropped", root="dropped", kind="agent", started_at=START, at=START, why="expired"
+    )
+    await SqlRecords(database).delete_run("dropped", stone=stone)
+    for run in ("r", "r.w1-a", "sealed", "dropped"):
+        assert await journal.is_used(run)
+    assert not await journal.is_used("r.w1")
 
 
 async def test_a_sealed_tree_spends_no_more(journal: SqlJournal) -> None:
