@@ -19,7 +19,7 @@ from perdure.adapters.stores.tables import (
     ended_sessions,
     signing_keys,
 )
-from perdure.domain.installation.access import ApiToken, IdempotencyRecord, scopes_of
+from perdure.domain.installation.access import ApiToken, IdempotencyRecord, digest_of, scopes_of
 from perdure.domain.run.audit import AuditEntry, AuditFilter
 
 KEY_BYTES = 32
@@ -78,8 +78,10 @@ class SqlAccess:
         await self._database.change(change)
 
     async def claim_start(self, wanted: IdempotencyRecord) -> IdempotencyRecord:
-        new = self._database.insert(api_starts).values(wanted.model_dump())
-        same = (api_starts.c.token == wanted.token, api_starts.c.key == wanted.key)
+        # A key may be words of a customer, and is only compared: its digest is enough.
+        key = None if wanted.key is None else digest_of(wanted.key)
+        new = self._database.insert(api_starts).values(wanted.model_dump() | {"key": key})
+        same = (api_starts.c.token == wanted.token, api_starts.c.key == key)
         async with self._database.write() as connection:
             # NULL keys never conflict. Of several inserts with one key, the first row counts.
             await connection.execute(new.on_conflict_do_nothing())

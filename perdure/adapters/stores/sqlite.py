@@ -31,6 +31,7 @@ from perdure.adapters.stores.columns import UtcTime
 from perdure.adapters.stores.dialect import R, Work
 from perdure.adapters.stores.sqlite_connections import THREADS, WholeTransactions, connect
 from perdure.domain.foundation.errors import InvalidInput, StoreAway, StoreError
+from perdure.domain.installation.access import digest_of
 
 BUSY_TIMEOUT_MS = 10_000
 # Small, since each of a dozen connections has its own cache, and the system caches the file too.
@@ -199,6 +200,8 @@ def _set_up(connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
     cursor.execute("PRAGMA synchronous=FULL")
     cursor.execute("PRAGMA foreign_keys=ON")
     cursor.close()
+    # For migrations: SQLite has no such function of its own.
+    connection.create_function("sha256_hex", 1, digest_of, deterministic=True)
 
 
 def _begin(connection: Connection) -> None:

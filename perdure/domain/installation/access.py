@@ -220,7 +220,8 @@ class IdempotencyRecord(FrozenModel):
     """A request that started a run, with its token, idempotency key and run.
 
     `body_hash` and `key` are None where no idempotency key came with it. Until the id of the run is
-    known, `run` is a stand-in; `why` says why there is no run yet.
+    known, `run` is a stand-in; `why` says why there is no run yet. A store keeps and returns the
+    digest of the key.
     """
 
     run: str

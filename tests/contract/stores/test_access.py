@@ -4,14 +4,15 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import insert, select, text
 
 from perdure.adapters.stores.access import SqlAccess
 from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.erasure import SqlErasure
 from perdure.adapters.stores.records import SqlRecords
-from perdure.adapters.stores.tables import ended_sessions
+from perdure.adapters.stores.tables import api_starts, ended_sessions
 from perdure.domain.installation.access import ApiToken, IdempotencyRecord, digest_of
+from perdure.domain.retention.erasure import Tombstone
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, UTC)
 
@@ -156,6 +157,38 @@ async def test_a_start_goes_with_its_run_however_that_goes(database: Database) -
     assert await access.started_by("erased") is None
     assert (await access.claim_start(start("r2", key="deleted"))).run == "r2"
     assert (await access.claim_start(start("r3", key="stays"))).run == "stays"
+
+
+async def stored_keys(database: Database) -> set[str]:
+    return set(await database.values(select(api_starts.c.key)))
+
+
+async def test_of_a_key_the_digest_is_stored(database: Database, access: SqlAccess) -> None:
+    key = "order of ada@example.org"
+    first = await access.claim_start(start("r1", key=key))
+    assert await access.claim_start(start("r2", key=key)) == first
+    assert await stored_keys(database) == {digest_of(key)}
+
+
+async def test_keys_of_an_earlier_version_are_made_digests_and_dead_ones_go(
+    database_url: str,
+) -> None:
+    old = await Database.open(database_url)
+    stone = Tombstone(run="gone", root="gone", kind="agent", started_at=NOW, at=NOW, why="expired")
+    await SqlRecords(old).delete_run("gone", stone=stone)
+    async with old.write() as connection:
+        for run in ("gone", "begins"):
+            row = start(run, key=f"Zoë's {run}").model_dump()
+            await connection.execute(insert(api_starts).values(row))
+        await connection.execute(text("DELETE FROM schema_versions WHERE number = 46"))
+    await old.close()
+    new = await Database.open(database_url)
+    try:
+        assert await stored_keys(new) == {digest_of("Zoë's begins")}
+        again = await SqlAccess(new).claim_start(start("another", key="Zoë's begins"))
+        assert again.run == "begins"
+    finally:
+        await new.close()
 
 
 async def test_the_signing_key_is_made_once(access: SqlAccess) -> None:
