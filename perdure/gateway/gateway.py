@@ -319,10 +319,12 @@ class Gateway:
         return await self._parts.listing.count(wanted)
 
     async def delete(self, run: str) -> None:
-        """Delete what server and store keep of an ended run; its spend stays in the journal.
+        """Delete what server and store keep of an ended run and of those below it.
+
+        What they spent stays in the journal.
 
         Raises:
-            NotAllowed: it has not ended.
+            NotAllowed: one of them has not ended; nothing was deleted.
         """
         await self._parts.deleting.delete(run)
 

@@ -19,7 +19,8 @@ from temporalio.service import RPCError, RPCStatusCode
 from perdure.domain.foundation.errors import NotAllowed, NotFound
 from perdure.domain.foundation.names import COLLECTION_WORKFLOW, MINING_WORKFLOW, loops_queue
 from perdure.domain.ports import RecordStore
-from perdure.domain.retention.erasure import Tombstone
+from perdure.domain.retention.erasure import Tombstone, of_tree
+from perdure.domain.run.status import StoredRun
 from perdure.gateway.clock_difference import server_ahead
 from perdure.gateway.error_mapping import unknown_run
 from perdure.gateway.execution_info import ExecutionInfo
@@ -246,21 +247,34 @@ class Deleting:
         look = await self._ended(run)
         if look is None and await self._records.run(run) is None:
             raise unknown_run(run)
-        await self._drop(run, look, [found async for found in every(self._server, _all_of(run))])
+        # The run itself goes last: after an interruption, a repeat finds the rest through it.
+        looks = {one: await self._ended(one) for one in await self._below(run)} | {run: look}
+        for one, known in looks.items():
+            listed = [found async for found in every(self._server, _all_of(one))]
+            await self._drop(one, known, listed)
 
     async def expire(self, stones: Sequence[Tombstone], *, dry_run: bool) -> None:
         """Delete a tree of ended runs; see `Gateway.expire`."""
         looks = {stone.run: await self._ended(stone.run) for stone in stones}
         if dry_run:
             return
-        # The root goes last: an interrupted collection finds the rest of the tree through it.
-        for stone in sorted(stones, key=lambda stone: stone.run == stone.root):
+        # The root goes last: an interrupted collection finds the rest of the tree through it. No
+        # run goes before those below it: without a parent they would be trees of their own.
+        deepest = sorted(stones, key=lambda stone: stone.run, reverse=True)
+        for stone in sorted(deepest, key=lambda stone: stone.run == stone.root):
             look = looks[stone.run]
             listed = [found async for found in every(self._server, _all_of(stone.run))]
             # The run ended days ago, so an execution that is listed as open has begun since then.
             if any(found.open and found.execution != (look and look.execution) for found in listed):
                 raise _not_ended(stone.run)
             await self._drop(stone.run, look, listed, stone)
+
+    async def _below(self, run: str) -> list[str]:
+        """The runs below a run, each before those that it works for."""
+        found: list[StoredRun] = []
+        while page := await self._records.find_runs(prefix=f"{run}.", offset=len(found)):
+            found += page
+        return sorted((row.id for row in of_tree(run, found)), reverse=True)
 
     async def _ended(self, run: str) -> ExecutionInfo | None:
         look = await self._server.look(run)

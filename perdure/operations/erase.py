@@ -62,6 +62,7 @@ class Eraser:
                 f"{subject!r} is too short a text to look for.",
                 cure=f"Give {SHORTEST_SUBJECT} characters at least.",
             )
+        await self._rows.adopt()
         found: list[str] = []
         looked_at = 0
         async for row in self._roots():

@@ -61,7 +61,7 @@ class TreeEraser:
         await self._rows.mark(stones, sorted(going), root=root, at=now)
         # Delete at the server first: without the rows, nobody would know what to delete there.
         executions = 0
-        for name in names:
+        for name in reversed(names):  # those below a run first, as it would go with all of them
             try:
                 await self._gateway.delete(name)
             except NotFound:
@@ -91,7 +91,7 @@ class TreeEraser:
         if still := [row.id for row in rows if row.ended_at is None]:
             await self._gateway.close_rows(runs=still)
             rows = await self._rows.tree(root)
-        _require(root, rows, stones)
+        await self._require(root, rows, stones)
         if still := [row.id for row in rows if row.ended_at is None]:
             known = (await self._gateway.status(still[0])).lifecycle in OPEN_LIFECYCLES
             raise NotAllowed(
@@ -99,6 +99,17 @@ class TreeEraser:
                 cure=_STOP.format(run=still[0]) if known else _TAKE_UP.format(run=still[0]),
             )
         return rows, stones
+
+    async def _require(
+        self, root: str, rows: Sequence[StoredRun], stones: Sequence[Tombstone]
+    ) -> None:
+        if not rows and not stones:
+            raise NotFound(f"There is no run {root}.", cure="`perdure list` lists all runs.")
+        parent = next((row.parent for row in rows if row.id == root), None)
+        if parent is not None and await self._stores.records.run(parent) is not None:
+            raise NotAllowed(
+                f"The run {root} works for {parent}.", cure=f"Erase that one: {parent}"
+            )
 
 
 async def go_on(stores: Stores, gateway: RunGateway, *, now: datetime) -> list[tuple[str, str]]:
@@ -118,13 +129,3 @@ async def go_on(stores: Stores, gateway: RunGateway, *, now: datetime) -> list[t
         except NotAllowed as error:
             left.append((root, error.message))
     return left
-
-
-def _require(root: str, rows: Sequence[StoredRun], stones: Sequence[Tombstone]) -> None:
-    if not rows and not stones:
-        raise NotFound(f"There is no run {root}.", cure="`perdure list` lists all runs.")
-    own = next((row for row in rows if row.id == root), None)
-    if own is not None and own.parent is not None:
-        raise NotAllowed(
-            f"The run {root} works for {own.parent}.", cure=f"Erase that one: {own.parent}"
-        )

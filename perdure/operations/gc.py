@@ -249,6 +249,8 @@ async def _expire(
     expired: Expired,
 ) -> None:
     """Delete expired runs, complete interrupted erasures, and count both."""
+    if not dry_run:
+        await stores.erasure().adopt()
     await expire(stores, gateway, rules, now=now, dry_run=dry_run, found=expired)
     if not dry_run:
         for run, why in await go_on(stores, gateway, now=now):

@@ -4,7 +4,18 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 
-from sqlalchemy import Executable, Text, delete, func, literal, select, tuple_, update
+from sqlalchemy import (
+    Executable,
+    Text,
+    and_,
+    delete,
+    exists,
+    func,
+    literal,
+    select,
+    tuple_,
+    update,
+)
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from perdure.adapters.stores.columns import UtcTime
@@ -51,7 +62,13 @@ from perdure.domain.evaluation.judge_cache import kept
 from perdure.domain.foundation.names import learn_run_id
 from perdure.domain.foundation.refs import addresses_in
 from perdure.domain.memory.entries import MemoryEntry, Skill
-from perdure.domain.retention.erasure import ForgottenEntries, Pending, RootRun, Tombstone
+from perdure.domain.retention.erasure import (
+    ForgottenEntries,
+    Pending,
+    RootRun,
+    Tombstone,
+    of_tree,
+)
 from perdure.domain.run.status import StoredRun
 
 PAGE = 400
@@ -96,6 +113,15 @@ class SqlErasure:
     async def _roots(self, query: Executable) -> list[RootRun]:
         return [RootRun.model_validate(dict(row)) for row in await self._database.rows(query)]
 
+    async def adopt(self) -> None:
+        above = run_rows.alias("above")
+        left = and_(
+            run_rows.c.parent.is_not(None),
+            run_rows.c.ended_at.is_not(None),
+            ~exists().where(above.c.id == run_rows.c.parent),
+        )
+        await self._database.change(update(run_rows).where(left).values(parent=None))
+
     async def tree(self, root: str) -> Sequence[StoredRun]:
         named = select(run_rows).where(run_rows.c.id.in_((root, learn_run_id(root))))
         # Separate queries, since each has an index of its own. Look for ids, not for `parent`: an
@@ -106,7 +132,7 @@ class SqlErasure:
             for query in (named, below):
                 rows = (await connection.execute(query)).mappings()
                 found += [StoredRun.model_validate(dict(row)) for row in rows]
-        return sorted(found, key=lambda run: run.id)
+        return sorted(of_tree(root, found), key=lambda run: run.id)
 
     async def tombstones(self, root: str) -> Sequence[Tombstone]:
         query = select(tombstones).where(tombstones.c.root == root).order_by(tombstones.c.run)

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Literal, Protocol
 
 from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.run.child_runs import is_below, lineage
 from perdure.domain.run.status import StoredRun
 
 COUNTS = ("learnings", "episodes", "skills", "patterns", "events", "tools")
@@ -111,6 +112,12 @@ class Pending(FrozenModel):
     blobs_since: datetime | None = None
 
 
+def of_tree(root: str, rows: Sequence[StoredRun]) -> list[StoredRun]:
+    """Of runs whose ids begin like a root's, those of its tree: others may be named like that."""
+    others = {row.id for row in rows if row.parent is None and is_below(row.id, root)}
+    return [row for row in rows if others.isdisjoint(lineage(row.id))]
+
+
 class ErasureStore(Protocol):
     """Rows of runs that are to go. Every write may be repeated."""
 
@@ -122,6 +129,13 @@ class ErasureStore(Protocol):
 
     async def roots(self, *, after: str = "", limit: int = 500) -> Sequence[RootRun]:
         """A page of all root runs by id; the next is `after` the last id."""
+        ...
+
+    async def adopt(self) -> None:
+        """Make roots of ended runs whose parent has no row, so that rules and searches find them.
+
+        Earlier versions deleted runs without those below them.
+        """
         ...
 
     async def tree(self, root: str) -> Sequence[StoredRun]:

@@ -56,6 +56,23 @@ async def test_all_roots_are_read_in_pages(database: Database) -> None:
     assert found == ["a", "b", "c", "d"]
 
 
+async def test_ended_runs_whose_parent_is_gone_become_roots(database: Database) -> None:
+    await put(database, row("a"), row("a.w1", parent="a"), row("b.w1", parent="b"))
+    await put(database, row("b.w1.w2", parent="b.w1"), row("c.w1", parent="c", ended=None))
+    erasure = SqlErasure(database)
+    await erasure.adopt()
+    assert [one.id for one in await erasure.roots()] == ["a", "b.w1"]
+    assert [one.id for one in await erasure.ended(by=START)] == ["a", "b.w1"]
+    assert [one.id for one in await erasure.tree("b.w1")] == ["b.w1", "b.w1.w2"]
+
+
+async def test_a_root_that_is_named_like_a_child_is_no_part_of_a_tree(database: Database) -> None:
+    await put(database, row("a"), row("a.w1", parent="a"), row("a.b"), row("a.b.w1", parent="a.b"))
+    erasure = SqlErasure(database)
+    assert [one.id for one in await erasure.tree("a")] == ["a", "a.w1"]
+    assert [one.id for one in await erasure.tree("a.b")] == ["a.b", "a.b.w1"]
+
+
 async def test_open_runs_are_known_by_id(database: Database) -> None:
     await put(database, row("a"), row("b", ended=None), row("b.w1", ended=None, parent="b"))
     assert sorted(await SqlRecords(database).open_runs()) == ["b", "b.w1"]
@@ -72,7 +89,8 @@ async def test_a_tree_has_what_is_below_and_nothing_that_only_looks_like_it(
         f"{root.swapcase()}.w1", f"{root.replace('_', 'x').replace('%', 'yy')}0.w1",
     ]  # fmt: skip
     learned = learn_run_id(root)
-    await put(database, *(row(name) for name in {root, learned, *below, *others}))
+    await put(database, *(row(name) for name in {root, learned, *others}))
+    await put(database, *(row(name, parent=root) for name in below))
     found = [run.id for run in await SqlErasure(database).tree(root)]
     assert found == sorted({root, learned, *below})
 
