@@ -22,6 +22,7 @@ from perdure.domain.foundation.names import (
 from perdure.domain.foundation.tolerance import read_stored
 from perdure.domain.ports import RecordStore
 from perdure.domain.run.status import RunStatus, StoredRun
+from perdure.domain.turns.records import IterationRecord
 from perdure.gateway.execution_info import ExecutionInfo
 from perdure.gateway.namespaces import elsewhere
 from perdure.gateway.temporal_gateway import TemporalGateway
@@ -139,7 +140,19 @@ class Claims:
         """Whether a run had an effect: it has a result, a model call or an iteration."""
         if row.result is not None or await self.journal.has_spent(row.id):
             return True
-        return bool(await self.records.records(row.id))
+        records = await self.records.records(row.id)
+        if not records:
+            return False
+        last = read_stored(IterationRecord, records[-1], what=f"the last record of {row.id}")
+        return last.index > _inherited(row)
+
+
+def _inherited(row: StoredRun) -> int:
+    """The last iteration that a fork has from the run before it; 0 for any other run."""
+    if not row.status:
+        return 0
+    origin = read_stored(RunStatus, row.status, what=f"the status of {row.id}").forked_from
+    return 0 if origin is None else origin.iteration
 
 
 def key_digest(key: str) -> str:

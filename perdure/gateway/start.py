@@ -3,7 +3,7 @@
 import hashlib
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from perdure.domain.agent.spec import AgentSpec
@@ -179,7 +179,8 @@ class Starter:
                 row, order, beginning
             ):
                 return chosen
-            standing = await self.claims.standing(asked)
+            # By the id too: the row of a refused start has released its key.
+            standing = await self.claims.standing(replace(asked, run=chosen))
             if standing.done is not None:
                 return standing.done
         raise NotAllowed(

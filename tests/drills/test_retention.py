@@ -111,19 +111,19 @@ async def test_a_terminated_order_that_paid_is_not_started_again(drill: Ground) 
     assert len(drill.provider.lines()) == 1
 
 
-@pytest.mark.parametrize(
-    "chosen", [{"run_id": "order-19"}, {"idempotency_key": "order-19"}], ids=["id", "key"]
-)
+@pytest.mark.parametrize("former", ["another order", "look"], ids=["another", "the same"])
+@pytest.mark.parametrize("by", ["run_id", "idempotency_key"])
 async def test_what_was_refused_is_started_later_and_shown_as_it_is(
-    drill: Ground, chosen: dict[str, str]
+    drill: Ground, by: str, former: str
 ) -> None:
     """A refused start leaves a row that says `failed`; the next one takes it over."""
+    chosen = {by: f"order-19-{former[:4]}"}
     gateway = drill.site.gateway
     server = gateway._parts.server
     real, server.start = server.start, _refusing  # type: ignore[method-assign]
     async with drill.site.worker():
         with pytest.raises(NoReadyWorker):
-            await gateway.start(_order("another order"), **chosen)
+            await gateway.start(_order(former), **chosen)
         server.start = real  # type: ignore[method-assign]
         run = await gateway.start(_order(), **chosen)
         assert (await gateway.status(run)).lifecycle in {"running", "completed"}
@@ -131,6 +131,28 @@ async def test_what_was_refused_is_started_later_and_shown_as_it_is(
         row = await drill.site.parts.stores.records.run(run)
         assert row is not None and (row.goal, row.lifecycle) == ("look", "completed")
     assert len(drill.provider.lines()) == 1
+
+
+@pytest.mark.long
+async def test_a_fork_that_was_refused_is_started_later(drill: Ground) -> None:
+    """Its row has the records of the run that it goes on from, and nothing of its own."""
+    gateway = drill.site.gateway
+    server = gateway._parts.server
+    async with drill.site.worker():
+        run = await gateway.start(_order())
+        await gateway.result(run)
+        spec = (await gateway.fork_spec(run, 1)).model_copy(update={"goal": "look again"})
+        real, server.start = server.start, _refusing  # type: ignore[method-assign]
+        with pytest.raises(NoReadyWorker):
+            await gateway.fork(run, 1, spec, run_id="fork-of-19")
+        server.start = real  # type: ignore[method-assign]
+        fork = await gateway.fork(run, 1, spec, run_id="fork-of-19")
+        assert await server.look(fork) is not None
+        assert (await gateway.result(fork)).outcome == "accepted"
+        # Once it has worked, its history may go: the same fork is not made again.
+        await _forget(drill, fork)
+        assert await gateway.fork(run, 1, spec, run_id="fork-of-19") == fork
+        assert await server.look(fork) is None
 
 
 async def _refusing(order: object) -> bool:
