@@ -1,9 +1,12 @@
 """Translates our schedules to Temporal's, and reads the server's description of a schedule."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
+from temporalio.api.common.v1 import Payload
 from temporalio.client import (
+    Client,
     Schedule,
     ScheduleActionExecutionStartWorkflow,
     ScheduleActionStartWorkflow,
@@ -15,6 +18,7 @@ from temporalio.client import (
     ScheduleState,
 )
 from temporalio.common import Priority
+from temporalio.converter import WorkflowSerializationContext
 
 from perdure.domain.foundation.names import MEMO_GOAL_CHARACTERS, WORKFLOW_TYPES
 from perdure.domain.run.fairness import Turn
@@ -32,13 +36,25 @@ OVERLAPS: dict[Overlap, ScheduleOverlapPolicy] = {
 }
 
 
+async def task_payload(plan: SchedulePlan, client: Client) -> Payload:
+    """The task as the server keeps it, encoded by the client's codec, and always whole.
+
+    A blob of it would be named by the server's schedule only: garbage collection does not see that.
+    """
+    whole = replace(client.data_converter, external_storage=None)
+    place = WorkflowSerializationContext(namespace=client.namespace, workflow_id=plan.name)
+    (payload,) = await whole.with_context(place).encode([plan.task])
+    return payload
+
+
 def temporal_schedule(
-    plan: SchedulePlan, *, task_queue: str, turn: Turn, state: ScheduleState
+    plan: SchedulePlan, task: Payload, *, task_queue: str, turn: Turn, state: ScheduleState
 ) -> Schedule:
     """The Temporal schedule of a plan; it starts the task as any Temporal client would.
 
     Args:
         plan: the schedule.
+        task: its task, encoded.
         task_queue: the queue on which runs are started with only a task.
         turn: priority and fairness of the workflow tasks of its runs; their steps set their own.
         state: whether it is paused, and why.
@@ -56,7 +72,7 @@ def temporal_schedule(
     return Schedule(
         action=ScheduleActionStartWorkflow(
             WORKFLOW_TYPES[plan.kind],
-            plan.task,
+            task,
             # The server appends the time, so that each start has an id of its own.
             id=plan.name,
             task_queue=task_queue,

@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import TypeVar
 from uuid import uuid4
 
+from temporalio.api.common.v1 import Payload
 from temporalio.api.schedule.v1 import SchedulePatch, TriggerImmediatelyRequest
 from temporalio.api.workflowservice.v1 import PatchScheduleRequest
 from temporalio.client import (
@@ -45,6 +46,7 @@ from perdure.gateway.schedule_spec import (
     next_starts,
     open_runs,
     recent_runs,
+    task_payload,
     temporal_schedule,
     with_recent,
 )
@@ -52,8 +54,7 @@ from perdure.gateway.start import Starter
 from perdure.gateway.temporal_gateway import TemporalGateway
 
 T = TypeVar("T")
-# A longer task would be kept as a blob, which only the server's schedule would name: garbage
-# collection would not see that.
+# In bytes, as the server keeps it: whole, so well below the 2 MiB that it takes.
 LONGEST_TASK = 200_000
 LOOKS, LOOK_PAUSE_S = 40, 0.25
 OWN_SECOND_LOOKS, OWN_SECOND_PAUSE_S = 24, 0.05
@@ -99,8 +100,8 @@ class Schedules:
             Conflict: there is another schedule of that name.
         """
         unreserved(plan.name)
-        size = len(plan.model_dump_json())
-        if size > LONGEST_TASK:
+        task = await task_payload(plan, await self.server.client())
+        if (size := task.ByteSize()) > LONGEST_TASK:
             raise InvalidInput(
                 f"The task of a schedule has {size} bytes; {LONGEST_TASK} are allowed.",
                 cure="Put long texts into files that the task names.",
@@ -114,7 +115,8 @@ class Schedules:
                 f"There is another schedule {plan.name}.",
                 cure="Choose another name, or change it with --replace.",
             )
-        await self._at_server(plan, turn=self.starter.turn(spec) or Turn(), paused=paused)
+        turn = self.starter.turn(spec) or Turn()
+        await self._at_server(plan, task, turn=turn, paused=paused)
         # Write the row after the server has accepted the schedule, so that bad times leave no row.
         # After a crash in between, the same command completes it.
         if not await self.store.put(plan, at=self.now(), replace=replace):
@@ -202,10 +204,13 @@ class Schedules:
                     raise
         await self.store.mark_deleted(name, at=self.now())
 
-    async def _at_server(self, plan: SchedulePlan, *, turn: Turn, paused: bool) -> None:
+    async def _at_server(
+        self, plan: SchedulePlan, task: Payload, *, turn: Turn, paused: bool
+    ) -> None:
         """Make or change the server's schedule; undo it if its times never come."""
         new = temporal_schedule(
             plan,
+            task,
             task_queue=self.task_queue,
             turn=turn,
             state=ScheduleState(paused=paused, note=_PAUSE_NOTE if paused else None),

@@ -177,6 +177,7 @@ async def test_another_schedule_of_that_name_is_refused(bare: Installation) -> N
 
 UNFIT: dict[str, tuple[dict[str, object], str]] = {
     "too long": ({"context": {"text": "x" * 200_000}}, "200000 are allowed"),
+    "too long in bytes, not in characters": ({"goal": "水" * 70_000}, "200000 are allowed"),
     "an unknown model": ({"models": {"executor": "gpt-0"}}, "gpt-0"),
 }
 
