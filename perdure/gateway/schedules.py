@@ -13,10 +13,10 @@ from datetime import datetime
 from typing import TypeVar
 from uuid import uuid4
 
-from temporalio.api.common.v1 import Payload
 from temporalio.api.schedule.v1 import SchedulePatch, TriggerImmediatelyRequest
 from temporalio.api.workflowservice.v1 import PatchScheduleRequest
 from temporalio.client import (
+    Schedule,
     ScheduleAlreadyRunningError,
     ScheduleDescription,
     ScheduleHandle,
@@ -97,33 +97,32 @@ class Schedules:
 
         Raises:
             InvalidInput: the task cannot be run here, or the times never come.
-            Conflict: there is another schedule of that name.
+            Conflict: there is another schedule of that name, or somebody else changed it meanwhile.
+            NotFound: somebody else deleted it meanwhile.
         """
         unreserved(plan.name)
-        task = await task_payload(plan, await self.server.client())
-        if (size := task.ByteSize()) > LONGEST_TASK:
-            raise InvalidInput(
-                f"The task of a schedule has {size} bytes; {LONGEST_TASK} are allowed.",
-                cure="Put long texts into files that the task names.",
-            )
-        spec = await self.starter.resolved(
-            RUN_SPEC.validate_python(plan.task), await self.starter.served(ask=False)
-        )
+        new = await self._made(plan, paused=paused)
         known = await self.store.get(plan.name)
         if known is not None and known.deleted_at is None and not replace and known.plan != plan:
             raise Conflict(
                 f"There is another schedule {plan.name}.",
                 cure="Choose another name, or change it with --replace.",
             )
-        turn = self.starter.turn(spec) or Turn()
-        await self._at_server(plan, task, turn=turn, paused=paused)
-        # Write the row after the server has accepted the schedule, so that bad times leave no row.
-        # After a crash in between, the same command completes it.
+        former = await self._at_server(plan.name)
+        # Write the row first: of several at once, it says whose schedule the server is to have.
+        # After a crash in between, the list tells what the server lacks; the same command makes it.
         if not await self.store.put(plan, at=self.now(), replace=replace):
             raise Conflict(
                 f"Somebody else has just made a schedule {plan.name}.",
                 cure="Look at it: `perdure schedule list`.",
             )
+        try:
+            await self._send(plan.name, new)
+            await self._require_times(plan, former=former)
+        except InvalidInput:
+            await self.store.take_back(plan, former=known)
+            raise
+        await self._as_its_row(plan)
         return await self.status(plan.name)
 
     async def list(self) -> Sequence[ScheduleStatus]:
@@ -195,41 +194,68 @@ class Schedules:
         """Delete a schedule, also one that cannot be read; its runs stay, and open ones go on."""
         with suppress(Unreadable):
             await self._stored(name)
-        handle = await self._handle(name)
-        with self.server.translated():
-            try:
-                await handle.delete()
-            except RPCError as error:
-                if error.status != RPCStatusCode.NOT_FOUND:
-                    raise
+        await self._drop(name)
         await self.store.mark_deleted(name, at=self.now())
 
-    async def _at_server(
-        self, plan: SchedulePlan, task: Payload, *, turn: Turn, paused: bool
-    ) -> None:
-        """Make or change the server's schedule; undo it if its times never come."""
-        new = temporal_schedule(
+    async def _made(self, plan: SchedulePlan, *, paused: bool = False) -> Schedule:
+        """What the server is to have of a plan.
+
+        Raises:
+            InvalidInput: the task is too long, or cannot be run here.
+        """
+        task = await task_payload(plan, await self.server.client())
+        if (size := task.ByteSize()) > LONGEST_TASK:
+            raise InvalidInput(
+                f"The task of a schedule has {size} bytes; {LONGEST_TASK} are allowed.",
+                cure="Put long texts into files that the task names.",
+            )
+        spec = await self.starter.resolved(
+            RUN_SPEC.validate_python(plan.task), await self.starter.served(ask=False)
+        )
+        return temporal_schedule(
             plan,
             task,
             task_queue=self.task_queue,
-            turn=turn,
+            turn=self.starter.turn(spec) or Turn(),
             state=ScheduleState(paused=paused, note=_PAUSE_NOTE if paused else None),
         )
-        handle, former = await self._handle(plan.name), None
+
+    async def _at_server(self, name: str) -> Schedule | None:
+        """The server's schedule of that name."""
+        handle = await self._handle(name)
+        with self.server.translated():
+            try:
+                return (await handle.describe()).schedule
+            except RPCError as error:
+                if error.status != RPCStatusCode.NOT_FOUND:
+                    raise
+        return None
+
+    async def _send(self, name: str, new: Schedule) -> None:
+        """Make or change the server's schedule; one that is paused stays so."""
+        handle = await self._handle(name)
+
+        def changed(seen: ScheduleUpdateInput) -> ScheduleUpdate:
+            paused = new.state.paused
+            new.state = seen.description.schedule.state
+            new.state.paused = paused or new.state.paused
+            return ScheduleUpdate(schedule=new)
+
         with self.server.translated():
             client = await self.server.client()
             try:
                 await client.create_schedule(handle.id, new)
             except ScheduleAlreadyRunningError:
-                former = (await handle.describe()).schedule
-
-                def changed(seen: ScheduleUpdateInput) -> ScheduleUpdate:
-                    new.state = seen.description.schedule.state
-                    if paused:
-                        new.state.paused = True
-                    return ScheduleUpdate(schedule=new)
-
                 await handle.update(changed)
+
+    async def _require_times(self, plan: SchedulePlan, *, former: Schedule | None) -> None:
+        """Bring the server's schedule back to what it was if its times never come.
+
+        Raises:
+            InvalidInput: they never come.
+        """
+        handle = await self._handle(plan.name)
+        with self.server.translated():
             if next_starts(await handle.describe()):
                 return
             if former is None:
@@ -240,6 +266,33 @@ class Schedules:
         raise InvalidInput(
             f"The times {', '.join(plan.times.cron)} never come.", cure="Correct the expression."
         )
+
+    async def _as_its_row(self, plan: SchedulePlan) -> None:
+        """Give the server what the row says now, if somebody else changed the row meanwhile.
+
+        Raises:
+            Conflict: it is another schedule now.
+            NotFound: it was deleted.
+        """
+        row = await self.store.get(plan.name)
+        if row is None or row.deleted_at is not None:
+            await self._drop(plan.name)
+        elif row.plan != plan:
+            await self._send(plan.name, await self._made(row.plan))
+            raise Conflict(
+                f"Somebody else has just changed the schedule {plan.name}.",
+                cure=f"Look at it: `perdure schedule show {plan.name}`.",
+            )
+
+    async def _drop(self, name: str) -> None:
+        """Delete the server's schedule, if there is one."""
+        handle = await self._handle(name)
+        with self.server.translated():
+            try:
+                await handle.delete()
+            except RPCError as error:
+                if error.status != RPCStatusCode.NOT_FOUND:
+                    raise
 
     async def _stored(self, name: str) -> StoredSchedule:
         found = await self.store.get(name)

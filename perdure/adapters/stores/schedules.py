@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Literal
 
-from sqlalchemy import RowMapping, func, select
+from sqlalchemy import RowMapping, delete, func, select
 from sqlalchemy import update as updating
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -50,6 +50,20 @@ class SqlSchedules:
                 insert.on_conflict_do_update(index_elements=("name",), set_=changed)
             )
             return True
+
+    async def take_back(self, plan: SchedulePlan, *, former: StoredSchedule | None) -> None:
+        same = schedules.c.name == plan.name
+        async with self._database.write() as connection:
+            await self._lock(connection, plan.name)
+            known = await _row(connection, plan.name)
+            if known is None or known["deleted_at"] is not None or _plan(known) != plan:
+                return
+            if former is None:
+                await connection.execute(delete(schedules).where(same))
+                return
+            row = former.model_dump(include={"created_at", "changed_at", "deleted_at"})
+            row["plan"] = former.plan.model_dump_json()
+            await connection.execute(updating(schedules).where(same).values(row))
 
     async def get(self, name: str) -> StoredSchedule | None:
         async with self._database.read() as connection:

@@ -45,6 +45,10 @@ class ScheduleStore(Protocol):
         """Keep a schedule; False when there is another of that name, and it is not to go."""
         ...
 
+    async def take_back(self, plan: SchedulePlan, *, former: StoredSchedule | None) -> None:
+        """Undo a `put`: the row is `former` again, unless somebody else changed it since."""
+        ...
+
     async def get(self, name: str) -> StoredSchedule | None:
         """A schedule by its name, deleted ones too; raises `Unreadable`."""
         ...
