@@ -36,7 +36,7 @@ from perdure.gateway.execution_info import ExecutionInfo
 from perdure.gateway.namespaces import elsewhere, not_here
 from perdure.gateway.server_pauses import PAUSED_THERE
 from perdure.gateway.temporal_gateway import TemporalGateway
-from perdure.gateway.types import BulkReport
+from perdure.gateway.types import BulkReport, Reach
 from perdure.gateway.visibility import OURS, begins_later, every, quoted, unopened
 
 if TYPE_CHECKING:
@@ -127,7 +127,12 @@ class VerbSender:
         return receipt
 
     async def verb_all(
-        self, message: AnyMessage, *, kind: LoopKind | None, root: str | None
+        self,
+        message: AnyMessage,
+        *,
+        kind: LoopKind | None,
+        root: str | None,
+        within: Reach | None = None,
     ) -> BulkReport:
         """Send a verb to every open run of a kind or of a tree; see `Gateway.verb_all`."""
         from perdure.gateway.unlisted_runs import Unlisted  # a verb to one run does without
@@ -141,6 +146,8 @@ class VerbSender:
         early = {look.id: look for look in await unlisted.looks(root=root) if look.open}
         listed = {look.id: look async for look in every(self._server, query)}
         looks = list((early | listed).values())
+        if within is not None:
+            looks = [look for look in looks if await within(look.id)]
         if root is None:
             looks = _topmost(looks)
         found = [look.id for look in looks if kind in {None, look.kind}]

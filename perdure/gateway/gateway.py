@@ -34,6 +34,7 @@ from perdure.gateway.types import (
     InstallationInfo,
     OpenGates,
     QueueState,
+    Reach,
     Repaired,
     ResolveModels,
     Retained,
@@ -170,8 +171,7 @@ class Gateway:
         Asks the workers only if it would be refused by what is known here.
 
         Raises:
-            InvalidInput: it names missing models, tools or checks, or has unusable patterns or
-                schemas.
+            InvalidInput: it names what is missing here, or has unusable patterns or schemas.
         """
         try:
             return await self._parts.resolve(spec, await self._parts.starter.served(ask=False))
@@ -301,10 +301,15 @@ class Gateway:
         return await self._parts.repairing.repair(run, repeat=repeat)
 
     async def verb_all(
-        self, message: AnyMessage, *, kind: LoopKind | None = None, root: str | None = None
+        self,
+        message: AnyMessage,
+        *,
+        kind: LoopKind | None = None,
+        root: str | None = None,
+        within: Reach | None = None,
     ) -> BulkReport:
-        """Send a verb to all open runs, or to those of one kind or tree."""
-        return await self._parts.verbs.verb_all(message, kind=kind, root=root)
+        """Send a verb to all open runs, or to those of one kind or tree, or `within` reach."""
+        return await self._parts.verbs.verb_all(message, kind=kind, root=root, within=within)
 
     async def gates(self) -> OpenGates:
         """All open questions to people, oldest first."""

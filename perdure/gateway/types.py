@@ -18,6 +18,8 @@ from perdure.domain.run.spec import Timing
 from perdure.domain.specs import Spec as Spec
 
 SettleRun = Callable[[Spec, str], Awaitable[Spec]]
+# Whether somebody may reach a run, by its id.
+Reach = Callable[[str], Awaitable[bool]]
 RUN_FAILED = "RunFailed"
 LABEL_MARK = "sealed:"
 

@@ -21,6 +21,7 @@ from perdure.gateway.types import (
     FailingRuns,
     OpenGates,
     QueueState,
+    Reach,
     Repaired,
     Retained,
     RunFilter,
@@ -75,7 +76,12 @@ class RunGateway(Protocol):
     async def load(self) -> "ServerLoad": ...
     async def repair(self, run: str, *, repeat: bool = False) -> Repaired: ...
     async def verb_all(
-        self, message: AnyMessage, *, kind: LoopKind | None = None, root: str | None = None
+        self,
+        message: AnyMessage,
+        *,
+        kind: LoopKind | None = None,
+        root: str | None = None,
+        within: Reach | None = None,
     ) -> BulkReport: ...
     async def gates(self) -> OpenGates: ...
     async def list(self, wanted: RunFilter | None = None) -> RunPage: ...

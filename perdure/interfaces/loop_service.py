@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import partial
 from typing import TypeVar
 from uuid import uuid4
 
@@ -34,7 +35,7 @@ from perdure.domain.run.messages import AnyMessage, Pause, Resume, Retry, Stop
 from perdure.domain.run.status import RunStatus
 from perdure.domain.specs import RUN_SPEC, Spec
 from perdure.gateway.claim_run_id import key_digest
-from perdure.gateway.types import RunFilter
+from perdure.gateway.types import Reach, RunFilter
 from perdure.interfaces.envelopes import Share, StartedLoop, held_by, share_of
 from perdure.interfaces.gateways import RunGateway
 from perdure.interfaces.tokens import STARTED_BY, starter_of, trusted_places
@@ -43,7 +44,6 @@ from perdure.submission.types import Flags, Submission, Surroundings, as_workers
 
 ROOT_RUN = "root_run"
 ROWS = 50
-OWN_LOOKED_AT = 200
 MOST_STARTED = 2_000
 NO_FLAGS = Flags()
 Limit = TypeVar("Limit", int, Decimal)
@@ -173,44 +173,37 @@ class LoopService:
         return await self.gateway.status(await self.gateway.resolve(run))
 
     async def control(
-        self, action: str, run: str, *, note: str = "", caller: str = "", request: str = ""
+        self,
+        action: str,
+        run: str,
+        *,
+        note: str = "",
+        caller: str = "",
+        request: str = "",
+        within: Reach | None = None,
     ) -> LoopControlled:
-        """Steer one run or `all` open ones; a caller steers only runs that it started."""
+        """Steer one run or `all` open ones; a caller steers only runs that it started.
+
+        `within` says which runs `all` may reach; without it, all of them.
+        """
         chosen, run = await named_well(action, run, self.gateway.resolve)
-        if run == ALL and not caller:
-            if chosen == "retry":
-                raise InvalidInput("retry takes one run, not all.", cure="Name its id.")
-            report = await self.gateway.verb_all(self._message(chosen, note), kind="roles")
+        if run == ALL and chosen == "retry":
+            raise InvalidInput("retry takes one run, not all.", cure="Name its id.")
+        message = self._message(chosen, note, request=request, by=_by(caller))
+        if run == ALL:
+            if caller:
+                within = partial(self._is_below, caller=caller)
+            report = await self.gateway.verb_all(message, kind="roles", within=within)
             return LoopControlled(
                 action=chosen, taken=report.taken, refused=report.refused, note=report.note
             )
-        if run == ALL:
-            return await self._all_below(chosen, note, caller=caller, request=request)
         if caller and not await self._is_below(run, caller):
             raise NotAllowed(
                 f"{run} was not started by this run.",
                 cure="A run steers the loops that it started itself; ask a person for others.",
             )
-        message = self._message(chosen, note, request=request, by=_by(caller))
         await self.gateway.verb(run, message)
         return LoopControlled(action=chosen, taken=(run,))
-
-    async def _all_below(
-        self, action: LoopAction, note: str, *, caller: str, request: str
-    ) -> LoopControlled:
-        taken: list[str] = []
-        refused: dict[str, str] = {}
-        for row in await self.records.find_runs(prefix="roles-", limit=OWN_LOOKED_AT):
-            if row.ended_at is not None or not await self._is_below(row.id, caller):
-                continue
-            told = f"{request}/{row.id}" if request else ""
-            message = self._message(action, note, request=told, by=_by(caller))
-            try:
-                await self.gateway.verb(row.id, message)
-                taken.append(row.id)
-            except PerdureError as error:
-                refused[row.id] = error.message
-        return LoopControlled(action=action, taken=tuple(taken), refused=refused)
 
     async def held(self, caller: str) -> dict[str, Reservation]:
         """What the loops that a run started hold of its budget now."""

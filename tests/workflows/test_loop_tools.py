@@ -19,6 +19,7 @@ from perdure.domain.roles.spec import RolesSpec
 from perdure.domain.specs import RUN_SPEC
 from perdure.domain.tools.definitions import ToolGrant, ToolInvocation
 from perdure.domain.tools.selection import LOOP_TOOLS
+from perdure.gateway.control import STALE_NOTE
 
 DONE = {"text": "Done."}
 ASKING = {"access": "full", "allow": ["loop_*"]}
@@ -149,7 +150,7 @@ async def test_a_run_steers_the_loops_that_it_started_and_no_others(looped: Inst
     )
     one, every, answer = await results(looped, result)
     assert "was not started by this run" in one.text
-    assert json.loads(every.text) == {"action": "stop"}
+    assert json.loads(every.text) == {"action": "stop", "note": STALE_NOTE}
     assert "people alone answer gates" in answer.text
     assert (await looped.status(foreign)).lifecycle == "running"
     await looped.handle(foreign).terminate()

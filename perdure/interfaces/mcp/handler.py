@@ -15,7 +15,6 @@ from perdure.domain.foundation.errors import NotAllowed, PerdureError
 from perdure.domain.installation.access import ApiToken, IdempotencyRecord, Scope
 from perdure.domain.run.gates import Gate
 from perdure.domain.run.loop_api import (
-    ALL,
     ListedRuns,
     LoopAsk,
     LoopControlled,
@@ -40,8 +39,6 @@ from perdure.interfaces.tokens import (
     require_start,
     trusted_places,
 )
-
-LOOKED_AT = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,22 +156,10 @@ class Desk:
         return await self.loops.status(await self._ours(run))
 
     async def control(self, action: str, run: str) -> LoopControlled:
-        """Steer one loop, or `all` open ones."""
+        """Steer one loop, or `all` open ones within reach."""
         chosen, run = await named_well(action, run, self._ours)
-        if run != ALL or self.token is None or (chosen == "retry" and not self.token.bound):
-            return await self.loops.control(chosen, run)
-        taken: list[str] = []
-        refused: dict[str, str] = {}
-        for row in await self.services.records.find_runs(prefix="roles-", limit=LOOKED_AT):
-            if row.ended_at is not None or row.parent is not None:
-                continue
-            if not await self._is_ours(row.id):
-                continue
-            try:
-                taken += (await self.loops.control(chosen, row.id)).taken
-            except PerdureError as error:
-                refused[row.id] = error.message
-        return LoopControlled(action=chosen, taken=tuple(taken), refused=refused)
+        within = None if self.token is None else self._is_ours
+        return await self.loops.control(chosen, run, within=within)
 
     async def _ours(self, run: str) -> str:
         resolved = await self.services.gateway.resolve(run)

@@ -27,6 +27,7 @@ from perdure.gateway.types import (
     OpenGate,
     OpenGates,
     QueueState,
+    Reach,
     Repaired,
     Retained,
     RunFilter,
@@ -180,7 +181,12 @@ class MemoryGateway:
         return Repaired(run=run, event=9, sent_again=2, left_out=("pause 7",))
 
     async def verb_all(
-        self, message: AnyMessage, *, kind: str | None = None, root: str | None = None
+        self,
+        message: AnyMessage,
+        *,
+        kind: str | None = None,
+        root: str | None = None,
+        within: Reach | None = None,
     ) -> BulkReport:
         self.sent.append((f"all:{kind}", message))
         return self.bulk

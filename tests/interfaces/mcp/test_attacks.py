@@ -177,6 +177,26 @@ async def test_loops_of_another_installation_are_not_reached(guarded, server, tm
     await guarded.site.handle(run).terminate()
 
 
+@pytest.mark.long
+async def test_all_means_every_open_loop_within_reach_whatever_its_id(guarded):
+    site = guarded.site
+    slow = await site.script({"replies": [{"text": "slow", "delay_s": 60, "times": 9}]})
+    roles = {"definition": "pair", "parameters": {"topic": "rust"}}
+    spec = {"kind": "roles", "goal": "say", "roles": roles, "models": {"executor": slow}}
+    ours = [await site.start(spec, run_id=f"nightly-{number}") for number in range(2)]
+    other = await site.start(spec)
+    agent = await site.start({"kind": "agent", "goal": "say", "models": spec["models"]})
+    text = await token(guarded, "operate", runs=(*ours, agent))
+    async with serving(guarded) as url, remote(url, text) as client:
+        said = await told(client, "loop_control", action="pause", id="all")
+        assert sorted(said["taken"]) == ours
+        assert not said.get("refused")
+        again = await told(client, "loop_control", action="pause", id="all")
+        assert sorted(again["refused"]) == ours
+    for run in (*ours, other, agent):
+        await site.handle(run).terminate()
+
+
 async def test_lengths_connections_and_names_are_checked(guarded):
     text = await token(guarded, "admin")
     async with serving(guarded) as url, plain(text) as known:
