@@ -72,10 +72,13 @@ SHARED = ("session", "project")
 async def reaches(services: Services, token: ApiToken, run: str) -> bool:
     """Whether a token reaches a run of this installation, by its id, folder or the runs above it.
 
-    Links in a path are resolved, as far as this host knows them.
+    A run is also below the one whose agent started it with a tool. Links in a path are resolved, as
+    far as this host knows them.
     """
     above: str | None = run
-    while above is not None:
+    seen = set[str]()  # what a run says of its starter could lead in a circle
+    while above is not None and above not in seen:
+        seen.add(above)
         row = await services.records.run(above)
         if row is None:
             return False
@@ -83,7 +86,7 @@ async def reaches(services: Services, token: ApiToken, run: str) -> bool:
             return True
         if token.folders and is_below(await _workspace(services, row), token.folders):
             return True
-        above = row.parent
+        above = row.parent or await _starter(services, row)
     return False
 
 
@@ -93,7 +96,7 @@ async def requested(services: Services, token: ApiToken, run: str) -> bool:
     A run is also below the one whose agent started it with a tool.
     """
     above: str | None = run
-    seen = set[str]()  # what a run says of its starter could lead in a circle
+    seen = set[str]()
     while above is not None and above not in seen:
         seen.add(above)
         started = await services.access.started_by(above)

@@ -7,8 +7,10 @@ import pytest
 from fastapi.routing import APIRoute
 from rest import TASK, Rest, client_of
 
+from perdure.domain.specs import RUN_SPEC
 from perdure.interfaces.rest.app import ROUTERS
 from perdure.interfaces.rest.auth import FOR_BOUND
+from perdure.interfaces.tokens import STARTED_BY
 
 LOOPS = "/api/v1/loops"
 
@@ -36,6 +38,28 @@ async def test_a_token_of_one_run_reaches_no_other(rest: Rest) -> None:
         assert (refused.status_code, refused.json()["code"]) == (403, "bound_token")
     for run in (mine, other):
         await rest.ended(run)
+
+
+async def test_a_token_of_a_run_reaches_the_loops_that_its_agent_started(rest: Rest) -> None:
+    above, run = await rest.start(TASK), await rest.start(TASK)
+    for one in (above, run):
+        await rest.ended(one)
+    services = rest.api.services
+    row = await services.records.run(run)
+    assert row is not None
+    assert row.spec is not None
+    async with await bound(rest, runs=(above,)) as caller:
+        assert (await caller.get(f"{LOOPS}/{run}")).status_code == 404
+        # As if the agent of the run above had started it with its tool; and in a circle.
+        for starter in (run, above):
+            spec = RUN_SPEC.validate_json(await services.blobs.get(row.spec))
+            told = {**spec.metadata.model_dump(), STARTED_BY: starter}
+            below = spec.model_copy(update={"metadata": type(spec.metadata).model_validate(told)})
+            address = await services.blobs.put(RUN_SPEC.dump_json(below))
+            changed = row.model_copy(update={"kind": "roles", "spec": address})
+            await services.records.put_run(changed)
+            expected = 200 if starter == above else 404
+            assert (await caller.get(f"{LOOPS}/{run}")).status_code == expected
 
 
 @pytest.mark.long
