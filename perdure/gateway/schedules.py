@@ -88,12 +88,17 @@ class Schedules:
     now: Callable[[], datetime]
 
     async def create(
-        self, plan: SchedulePlan, *, paused: bool = False, replace: bool = False
+        self,
+        plan: SchedulePlan,
+        *,
+        paused: bool = False,
+        replace: bool = False,
+        noted: Callable[[], Awaitable[None]] | None = None,
     ) -> ScheduleStatus:
         """Create a schedule; creating the same schedule again changes nothing.
 
         With `replace`, an existing schedule of that name is changed: its runs go on, its spend is
-        kept, and it stays paused if it was.
+        kept, and it stays paused if it was. `noted` notes whose runs they are, before the first.
 
         Raises:
             InvalidInput: the task cannot be run here, or the times never come.
@@ -109,6 +114,8 @@ class Schedules:
                 cure="Choose another name, or change it with --replace.",
             )
         former = await self._at_server(plan.name)
+        if noted is not None:
+            await noted()
         # Write the row first: of several at once, it says whose schedule the server is to have.
         # After a crash in between, the list tells what the server lacks; the same command makes it.
         if not await self.store.put(plan, at=self.now(), replace=replace):

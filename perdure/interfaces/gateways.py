@@ -3,7 +3,7 @@
 The real ones are in `perdure.gateway`, and say there what each method does; tests bring their own.
 """
 
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Protocol
 
@@ -114,7 +114,12 @@ class ScheduleGateway(Protocol):
     """The schedules, as interfaces reach them; see `gateway.schedules.Schedules`."""
 
     async def create(
-        self, plan: "SchedulePlan", *, paused: bool = False, replace: bool = False
+        self,
+        plan: "SchedulePlan",
+        *,
+        paused: bool = False,
+        replace: bool = False,
+        noted: Callable[[], Awaitable[None]] | None = None,
     ) -> "ScheduleStatus": ...
     async def list(self) -> "Sequence[ScheduleStatus]": ...
     async def unreadable(self) -> "Sequence[UnreadableSchedule]": ...

@@ -38,6 +38,7 @@ from perdure.gateway.claim_run_id import key_digest
 from perdure.gateway.types import Reach, RunFilter
 from perdure.interfaces.envelopes import Share, StartedLoop, held_by, share_of
 from perdure.interfaces.gateways import RunGateway
+from perdure.interfaces.starters import Noted
 from perdure.interfaces.tokens import STARTED_BY, starter_of, trusted_places
 from perdure.submission.loading import load_data, store
 from perdure.submission.types import Flags, Submission, Surroundings, as_workers_see
@@ -96,7 +97,7 @@ class LoopService:
             data["workspace"] = workspace
         return load_data(data, self.flags, surroundings=self.surroundings)
 
-    async def start(self, ask: LoopAsk) -> LoopStarted:
+    async def start(self, ask: LoopAsk, *, noted: Noted | None = None) -> LoopStarted:
         """Start a run of a definition; with a caller, within the caller's budget and models."""
         submission = await as_workers_see(
             lambda around: replace(self, surroundings=around).submission(ask),
@@ -115,15 +116,18 @@ class LoopService:
             held = await held_by(self.journal, started)
             share = await share_of(self.journal, caller=ask.caller, above=above, held=held)
             spec = _below(spec, ask.caller, above, share=share)
-        run = await self.gateway.start(spec, idempotency_key=ask.key, by=self.by)
+        run = await self._begun(spec, key=ask.key, noted=noted)
         return LoopStarted(id=run, notes=submission.notes)
 
-    async def start_task(self, fields: Mapping[str, JsonValue], *, files: bool) -> LoopStarted:
+    async def start_task(
+        self, fields: Mapping[str, JsonValue], *, files: bool, noted: Noted | None = None
+    ) -> LoopStarted:
         """Start a run of any kind from the fields of a task file.
 
         Args:
             fields: of the task; without a workspace it gets that of this interface.
             files: whether values may name files beside it, as in a task file.
+            noted: notes whose run it is.
         """
         data: dict[str, JsonValue] = dict(fields)
         if self.workspace is not None:
@@ -134,8 +138,15 @@ class LoopService:
             around,
             self.gateway.default_model,
         )
-        run = await self.gateway.start(await store(submission, self.blobs), by=self.by)
+        run = await self._begun(await store(submission, self.blobs), noted=noted)
         return LoopStarted(id=run, notes=submission.notes)
+
+    async def _begun(self, spec: Spec, *, key: str | None = None, noted: Noted | None) -> str:
+        if noted is None:
+            return await self.gateway.start(spec, idempotency_key=key, by=self.by)
+        run = self.gateway.fresh_id(spec.kind, spec.goal)
+        async with noted(run):
+            return await self.gateway.start(spec, run_id=run, idempotency_key=key, by=self.by)
 
     async def _require_harmless(self, ask: LoopAsk, workspace: str | None) -> None:
         roles: dict[str, JsonValue] = {"definition": ask.definition, "parameters": ask.parameters}

@@ -1,5 +1,6 @@
 """Schedules in memory: what doors ask of them, without a server."""
 
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 
 from perdure.domain.foundation.errors import NotFound
@@ -18,8 +19,15 @@ class MemorySchedules:
         self.kept: dict[str, ScheduleStatus] = {}
 
     async def create(
-        self, plan: SchedulePlan, *, paused: bool = False, replace: bool = False
+        self,
+        plan: SchedulePlan,
+        *,
+        paused: bool = False,
+        replace: bool = False,
+        noted: Callable[[], Awaitable[None]] | None = None,
     ) -> ScheduleStatus:
+        if noted is not None:
+            await noted()
         made = ScheduleStatus(
             plan=plan,
             state="paused" if paused else "active",

@@ -12,7 +12,7 @@ from datetime import datetime
 from pydantic import JsonValue
 
 from perdure.domain.foundation.errors import NotAllowed, PerdureError
-from perdure.domain.installation.access import ApiToken, IdempotencyRecord, Scope
+from perdure.domain.installation.access import ApiToken, Scope
 from perdure.domain.run.gates import Gate
 from perdure.domain.run.loop_api import (
     ListedRuns,
@@ -31,6 +31,7 @@ from perdure.interfaces.mcp.tool_hints import over_mcp
 from perdure.interfaces.places import hider
 from perdure.interfaces.run_references import require_reference
 from perdure.interfaces.services import Services
+from perdure.interfaces.starters import noted
 from perdure.interfaces.tokens import (
     caller_of,
     is_below,
@@ -58,7 +59,7 @@ class Desk:
     now: datetime
 
     async def start(self, ask: LoopAsk) -> LoopStarted:
-        """Start a loop, and record which token started it.
+        """Start a loop; which token starts it is recorded first.
 
         Raises:
             NotAllowed: it takes the scope `execute`, which the token lacks.
@@ -67,13 +68,12 @@ class Desk:
             return await self.loops.start(ask)
         require_start(self.token, ask.model_dump(mode="json"))
         trusted = "execute" in self.token.grants
-        started = await self.loops.start(ask.model_copy(update={"trusted": trusted}))
-        claim = IdempotencyRecord(run=started.id, token=self.token.id, at=self.now)
-        await self.services.access.claim_start(claim)
-        return started
+        asked = ask.model_copy(update={"trusted": trusted})
+        ours = noted(self.services, self.token, at=self.now)
+        return await self.loops.start(asked, noted=ours)
 
     async def start_task(self, fields: Mapping[str, JsonValue]) -> LoopStarted:
-        """Start a run of any kind, and record which token started it.
+        """Start a run of any kind; which token starts it is recorded first.
 
         Raises:
             NotAllowed: it takes the scope `execute`, which the token lacks.
@@ -83,10 +83,8 @@ class Desk:
         require_start(self.token, fields)
         if "execute" not in self.token.grants:
             await self._require_modest(fields)
-        started = await self.loops.start_task(fields, files=False)
-        claim = IdempotencyRecord(run=started.id, token=self.token.id, at=self.now)
-        await self.services.access.claim_start(claim)
-        return started
+        ours = noted(self.services, self.token, at=self.now)
+        return await self.loops.start_task(fields, files=False, noted=ours)
 
     async def _require_modest(self, fields: Mapping[str, JsonValue]) -> None:
         places = list(await trusted_places(fields, self.services.definitions()))

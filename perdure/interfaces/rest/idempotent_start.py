@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from perdure.domain.installation.access import IdempotencyRecord
 from perdure.interfaces.services import Services
+from perdure.interfaces.starters import forget_failed
 
 Name = tuple[str, str]
 
@@ -71,6 +72,4 @@ class Starts:
         async with place.lock:
             if place.inside > 1:
                 return
-            row = await self._services.records.run(run)
-            if row is None or (row.ended_at is not None and row.result is None):
-                await self._services.access.forget_start(run)
+            await forget_failed(self._services, run)

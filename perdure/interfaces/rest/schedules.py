@@ -83,8 +83,12 @@ async def create_schedule(
     )
     options = body.model_dump(mode="json", exclude={"task", "paused", "replace"})
     plan = schedule_plan(await store(submission, site.services.blobs), options)
-    created = await site.services.schedules().create(plan, paused=body.paused, replace=body.replace)
-    await note_requester(site, caller, schedule_source(body.name))
+    created = await site.services.schedules().create(
+        plan,
+        paused=body.paused,
+        replace=body.replace,
+        noted=lambda: note_requester(site, caller, schedule_source(body.name)),
+    )
     await _audited(
         site, caller, "schedule_changed" if body.replace else "schedule_created", body.name
     )
@@ -132,10 +136,11 @@ async def trigger_schedule(
             claim = await _awaited(site, wanted)
         if (settled := _settled(claim, schedule)) is not None:
             return settled
-        found = await site.services.schedules().trigger(schedule, request=_request_id(wanted))
-        if found.run is None:
-            # A run that comes later is the caller's too.
-            await note_requester(site, caller, schedule_source(schedule))
+        schedules = site.services.schedules()
+        await schedules.status(schedule)
+        # Before the run, and for one that comes later: it is the caller's too.
+        await note_requester(site, caller, schedule_source(schedule))
+        found = await schedules.trigger(schedule, request=_request_id(wanted))
         await _settle(site, claim, found)
         claimed.done()
     await _audited(site, caller, "schedule_triggered", schedule, run=found.run)

@@ -10,6 +10,7 @@ from rest import scripted
 
 from perdure.domain.foundation.errors import StoreError
 from perdure.domain.run.audit import AuditFilter
+from perdure.gateway.start import Starter
 
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 HEADERS = {"accept": "application/json, text/event-stream"}
@@ -62,6 +63,44 @@ async def test_stages_with_full_access_need_execute(guarded):
         said = await told(client, "loop_start", definition="harness", goal="change it")
     assert "the scope execute" in said
     assert await guarded.site.parts.stores.records.find_runs() == before
+
+
+async def test_nothing_starts_whose_starter_cannot_be_noted(guarded, monkeypatch):
+    text = await token(guarded, "operate")
+    stores = guarded.site.parts.stores
+
+    async def away(*_):
+        raise StoreError("The database is away.")
+
+    before = await stores.records.find_runs()
+    async with serving(guarded) as url, remote(url, text) as client:
+        with monkeypatch.context() as broken:
+            broken.setattr(stores.access, "claim_start", away)
+            pair = {"definition": "pair", "parameters": {"topic": "rust"}}
+            assert "is away" in await told(client, "loop_start", goal="say", **pair)
+            assert "is away" in await told(client, "run_start", kind="agent", goal="say")
+    assert await stores.records.find_runs() == before
+
+
+async def test_what_did_not_start_is_not_noted(guarded, monkeypatch):
+    text, access = await token(guarded, "operate"), guarded.site.parts.stores.access
+    claim, runs = access.claim_start, []
+
+    async def seen(wanted):
+        runs.append(wanted.run)
+        return await claim(wanted)
+
+    async def refused(*_, **__):
+        raise StoreError("There is no room.")
+
+    monkeypatch.setattr(access, "claim_start", seen)
+    monkeypatch.setattr(Starter, "start", refused)
+    async with serving(guarded) as url, remote(url, text) as client:
+        said = await told(
+            client, "loop_start", definition="pair", goal="say", parameters={"topic": "rust"}
+        )
+    assert "no room" in said
+    assert [await access.started_by(run) for run in runs] == [None]
 
 
 async def test_a_session_lends_its_token_to_nobody(guarded):

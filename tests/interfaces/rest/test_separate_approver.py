@@ -1,9 +1,11 @@
 """Whoever asked for a run does not approve its tool calls, by whichever way the run came to be."""
 
+import pytest
 from pydantic import JsonValue
-from rest import APPROVED, Rest
+from rest import APPROVED, TASK, Rest
 from waiting import eventually
 
+from perdure.domain.foundation.errors import StoreError
 from perdure.domain.specs import RUN_SPEC
 from perdure.interfaces.loop_service import ROOT_RUN
 from perdure.interfaces.tokens import STARTED_BY
@@ -44,6 +46,27 @@ async def test_who_made_a_schedule_does_not_approve_for_its_runs(asking: Rest) -
         assert triggered.json()["code"] == "own_run"
         assert (await other.post(path, json=answer)).status_code == 200
     await stopped(asking, run)
+
+
+async def test_who_asks_for_a_schedule_or_a_start_of_it_is_noted_first(
+    rest: Rest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    access, news = rest.api.services.access, NEWS | {"task": TASK}
+
+    async def away(*_: object, **__: object) -> None:
+        raise StoreError("The database is away.")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(access, "note_requester", away)
+        assert (await rest.client.post(SCHEDULES, json=news)).status_code == 503
+        assert (await rest.client.get(f"{SCHEDULES}/news")).status_code == 404
+    assert (await rest.client.post(SCHEDULES, json=news)).status_code == 201
+    async with rest.caller(*ASKER) as asker:
+        before = await access.requesters(["schedule news"])
+        with monkeypatch.context() as broken:
+            broken.setattr(access, "settle_start", away)
+            assert (await asker.post(f"{SCHEDULES}/news/trigger")).status_code == 503
+        assert len(await access.requesters(["schedule news"]) - before) == 1
 
 
 async def test_who_asked_for_an_experiment_does_not_approve_for_its_trials(asking: Rest) -> None:
