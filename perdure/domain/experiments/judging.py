@@ -64,6 +64,9 @@ def is_open(plan: Plan, one: Try) -> bool:
 def judged(one: Try, verdict: RunResult, reply: str | None) -> Try:
     """The try with what its judge said; without a usable reply its score stays unknown."""
     score, why = _read(reply)
+    if score is None and verdict.outcome != "accepted":
+        # Its budget may have ended it, which the plan can raise.
+        why = f"{UNREAD}: {verdict.explanation}"[:WHY_CHARACTERS]
     return one.model_copy(
         update={
             "held_out": score,

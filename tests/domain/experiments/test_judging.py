@@ -2,6 +2,8 @@
 
 from perdure.domain.experiments import judging
 from perdure.domain.experiments.plan import Arm, Entry, JudgeScore, Plan, Scoring
+from perdure.domain.experiments.trials import Try
+from perdure.domain.run.result import RunResult
 
 JUDGED = Scoring(by="judge", judge=JudgeScore(criteria="Is it true?", model="m"))
 PLAN = Plan(name="n", arms=(Arm(name="a", task={}),), scoring=JUDGED)
@@ -24,3 +26,11 @@ def test_a_field_that_is_empty_is_no_missing_input_of_a_judge() -> None:
 def test_a_judge_has_limits_of_its_own() -> None:
     budget = judging.task(PLAN, Entry(name="1"), "o", label="e")["budget"]
     assert budget == {"cost_usd": "0.25", "tokens": 100_000}
+
+
+def test_why_a_judge_gave_no_score_is_told() -> None:
+    spent = RunResult(
+        id="r-judge", kind="agent", outcome="out_of_budget", reason="cost", explanation="All spent."
+    )
+    one = judging.judged(Try(run="r", outcome="accepted"), spent, None)
+    assert (one.held_out, one.why) == (None, "the judge gave no score: All spent.")
