@@ -83,6 +83,7 @@ async def _load(site: Installation, *, rounds: int) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1_800)  # 13 s of processor time took a minute on a busy machine
 async def test_collections_at_random_moments_under_load(kept: Installation) -> None:
     async with kept.worker():
         await _load(kept, rounds=1)
