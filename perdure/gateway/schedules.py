@@ -288,7 +288,7 @@ class Schedules:
             await self._send(plan.name, await self._made(row.plan))
             raise Conflict(
                 f"Somebody else has just changed the schedule {plan.name}.",
-                cure=f"Look at it: `perdure schedule show {plan.name}`.",
+                cure="Look at it: `perdure schedule list`.",
             )
 
     async def _drop(self, name: str) -> None:

@@ -55,7 +55,7 @@ class Books:
         self, id: str, *, kind: str = "refine", label: str | None = None, result: str | None = None
     ) -> None:
         row = StoredRun(
-            id=id, kind=kind, goal="g", label=label, lifecycle="ended", outcome="accepted",
-            started_at=FIRST, ended_at=FIRST, result=result,
+            id=id, parent=id.rpartition(".")[0] or None, kind=kind, goal="g", label=label,
+            lifecycle="ended", outcome="accepted", started_at=FIRST, ended_at=FIRST, result=result,
         )  # fmt: skip
         await self.records.put_run(row)

@@ -177,7 +177,7 @@ async def test_from_copy_to_patch_to_folder(workspaces, repository, git):
     base = (await workspaces.base(run="r1")).hash
     with open(f"{root}/src/main.py", "a", encoding="utf-8") as file:
         file.write("print(2)\n")
-    tree = (await workspaces.snapshot(run="r1", root=root)).hash
+    tree = (await workspaces.snapshot(run="r1", root=root)).tree.hash
     patch = await workspaces.patch(base=base, tree=tree)
     assert "+print(2)" in patch
     git("apply", "--check", "-", data=patch.encode())
