@@ -1,5 +1,6 @@
 """The process that loads plugins aside, `python -P -m perdure.local_services.load_plugins`."""
 
+import io
 import os
 import sys
 from collections.abc import Callable
@@ -32,6 +33,10 @@ def main() -> None:
     # What a plugin prints goes to the log, like that of the worker.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(
+            line_buffering=True
+        )  # so that the last words of a hung one are there
 
     def report(word: Word) -> None:
         answers.write(word.model_dump_json() + "\n")
