@@ -13,7 +13,6 @@ from perdure.local_services import temporal_server
 from perdure.local_services.apply_settings import OnProgress, must_restart
 from perdure.local_services.idle_shutdown import touch
 from perdure.local_services.logs import last_words, log_end
-from perdure.local_services.plugin_trial import require_plugins
 from perdure.local_services.processes import (
     POLL_S,
     ProcessRef,
@@ -132,6 +131,9 @@ class EmbeddedRuntime:
 
     async def _ensure(self, on_progress: OnProgress, *, exactly: bool) -> Endpoints:
         state = await self.state()
+        # Imported here, as commands that start nothing load no plugins.
+        from perdure.local_services.plugin_trial import require_plugins
+
         restarts = state is not None and await must_restart(
             state, self._files, self._settings, on_progress, exactly=exactly
         )

@@ -10,7 +10,6 @@ from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 
-from perdure.adapters.plugin_modules import GROUPS, installed_plugins
 from perdure.adapters.settings.layers import is_plugin_file
 
 CODE_OF = "the code of "
@@ -21,6 +20,8 @@ _IMPORTS = re.compile(r"^\s*(?:from\s+(\w+)[\w.]*\s+import|import\s+([\w., \t]+)
 
 def code_digests(plugins: Iterable[str], digest: Callable[[bytes], str]) -> dict[str, str]:
     """A digest for each plugin, and for each installed package that brings some by entry point."""
+    from perdure.adapters.plugin_modules import GROUPS, installed_plugins  # see `embedded`
+
     pointed = {point.module for group in GROUPS for point in installed_plugins(group=group)}
     # Whole packages: to find a module inside of one, Python would have to import the package.
     packages = {name.partition(".")[0] for name in pointed}
