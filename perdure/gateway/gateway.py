@@ -324,9 +324,7 @@ class Gateway:
         return await self._parts.listing.count(wanted)
 
     async def delete(self, run: str) -> None:
-        """Delete what server and store keep of an ended run and of those below it.
-
-        What they spent stays in the journal.
+        """Delete what server and store keep of an ended run and those below; their spend stays.
 
         Raises:
             NotAllowed: one of them has not ended; nothing was deleted.
