@@ -1,5 +1,6 @@
 """The token of a request: whose it is, which runs it reaches, and what it may start."""
 
+import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime
@@ -141,8 +142,11 @@ def is_below(folder: JsonValue, folders: Iterable[str]) -> bool:
     if not isinstance(folder, str) or not folder or "\0" in folder:
         return False
     try:
-        inner = Path(folder).resolve()
-        return any(inner.is_relative_to(Path(outer).resolve()) for outer in folders)
+        # A `..` after a link has two meanings: most runs start where it is cut as text, trials of
+        # experiments where the link leads. Both must be inside.
+        meant = [Path(one).resolve() for one in (folder, os.path.normpath(folder))]
+        tops = [Path(outer).resolve() for outer in folders]
+        return any(all(inner.is_relative_to(top) for inner in meant) for top in tops)
     except (OSError, RuntimeError):  # a cycle of links
         return False
 
