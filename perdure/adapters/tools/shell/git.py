@@ -279,8 +279,10 @@ def _arguments(
     ]
     listing = ["--list"] if name == "branch" and not given.has("show-current", "list") else []
     is_object = any(":" in revision for revision in revisions)
-    # Also with -S: which commits it finds reveals what a file contains.
-    shows_content = name == "diff" or given.has("p", "S") or (name == "show" and not is_object)
+    # Also with -U, which implies -p, and with -S: which commits it finds reveals what a file
+    # contains.
+    asks_for_content = given.has("p", "U", "S")
+    shows_content = name == "diff" or asks_for_content or (name == "show" and not is_object)
     hidden = list(_DOTENV) if verb.hides_secrets and shows_content else []
     # Git needs one positive pathspec beside the excluding ones.
     if hidden and not paths:

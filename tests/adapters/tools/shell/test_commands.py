@@ -198,7 +198,15 @@ async def test_git(repository, call, command, part):
 
 
 @pytest.mark.parametrize(
-    "command", ["git log -p", "git show", "git diff HEAD~1", "git show HEAD~1"]
+    "command",
+    [
+        "git log -p",
+        "git log -U0",
+        "git log --unified=3 --oneline",
+        "git show",
+        "git diff HEAD~1",
+        "git show HEAD~1",
+    ],
 )
 async def test_git_shows_no_dotenv_content(repository, call, command):
     output = await call("shell.readonly", command=command)
