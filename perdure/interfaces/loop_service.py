@@ -49,6 +49,7 @@ MOST_STARTED = 2_000
 NO_FLAGS = Flags()
 Limit = TypeVar("Limit", int, Decimal)
 Row = TypeVar("Row", bound=LoopRow)
+Require = Callable[[Mapping[str, JsonValue]], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +106,7 @@ class LoopService:
             self.gateway.default_model,
         )
         if not ask.trusted:
-            await self._require_harmless(ask, submission.spec.workspace)
+            await self._require_harmless(submission.spec)
         spec = await store(submission, self.blobs)
         if ask.caller:
             above, started = await self._spec(ask.caller), await self._started_by(ask.caller)
@@ -120,7 +121,12 @@ class LoopService:
         return LoopStarted(id=run, notes=submission.notes)
 
     async def start_task(
-        self, fields: Mapping[str, JsonValue], *, files: bool, noted: Noted | None = None
+        self,
+        fields: Mapping[str, JsonValue],
+        *,
+        files: bool,
+        noted: Noted | None = None,
+        require: Require | None = None,
     ) -> LoopStarted:
         """Start a run of any kind from the fields of a task file.
 
@@ -128,6 +134,8 @@ class LoopService:
             fields: of the task; without a workspace it gets that of this interface.
             files: whether values may name files beside it, as in a task file.
             noted: notes whose run it is.
+            require: refuses what may not start, by the whole specification: defaults and the
+                workspace of this interface count too.
         """
         data: dict[str, JsonValue] = dict(fields)
         if self.workspace is not None:
@@ -138,6 +146,8 @@ class LoopService:
             around,
             self.gateway.default_model,
         )
+        if require is not None:
+            await require(submission.spec.model_dump(mode="json", by_alias=True))
         run = await self._begun(await store(submission, self.blobs), noted=noted)
         return LoopStarted(id=run, notes=submission.notes)
 
@@ -148,10 +158,9 @@ class LoopService:
         async with noted(run):
             return await self.gateway.start(spec, run_id=run, idempotency_key=key, by=self.by)
 
-    async def _require_harmless(self, ask: LoopAsk, workspace: str | None) -> None:
-        roles: dict[str, JsonValue] = {"definition": ask.definition, "parameters": ask.parameters}
-        data = {"kind": "roles", "goal": ask.goal, "roles": roles, "workspace": workspace}
-        if places := await trusted_places(data, self.definitions_kept):
+    async def _require_harmless(self, spec: Spec) -> None:
+        fields = spec.model_dump(mode="json", by_alias=True)
+        if places := await trusted_places(fields, self.definitions_kept):
             listed = ", ".join(places[:5])
             raise NotAllowed(
                 f"Starting this takes the scope execute: it is asked for at {listed}.",

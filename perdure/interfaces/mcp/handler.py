@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 from pydantic import JsonValue
 
@@ -80,27 +81,25 @@ class Desk:
         """
         if self.token is None:
             return await self.loops.start_task(fields, files=True)
+        # The folder first, since reading says whether there is such a folder on this host.
         require_start(self.token, fields)
-        if "execute" not in self.token.grants:
-            await self._require_modest(fields)
+        await self._require_served(self.token, fields.get("workspace"))
         ours = noted(self.services, self.token, at=self.now)
-        return await self.loops.start_task(fields, files=False, noted=ours)
+        allowed = partial(self._require_allowed, self.token)
+        return await self.loops.start_task(fields, files=False, noted=ours, require=allowed)
 
-    async def _require_modest(self, fields: Mapping[str, JsonValue]) -> None:
-        places = list(await trusted_places(fields, self.services.definitions()))
-        folder = fields.get("workspace")
-        served = self.token is not None and is_below(folder, self.token.folders)
-        if not served and folder not in (
-            None,
-            *(await self.services.records.workspaces()).values(),
-        ):
-            places.append("workspace: no run has worked in that folder yet")
-        if places:
-            raise NotAllowed(
-                "Starting this takes the scope execute: it is asked for at "
-                f"{'; '.join(places[:5])}.",
-                cure="Use a token with it: perdure api token create NAME --scope execute",
-            )
+    async def _require_served(self, token: ApiToken, folder: JsonValue) -> None:
+        if "execute" in token.grants or folder is None or is_below(folder, token.folders):
+            return
+        if folder not in (await self.services.records.workspaces()).values():
+            raise _takes_execute("workspace: no run has worked in that folder yet")
+
+    async def _require_allowed(self, token: ApiToken, spec: Mapping[str, JsonValue]) -> None:
+        require_start(token, spec)
+        if "execute" in token.grants:
+            return
+        if places := await trusted_places(spec, self.services.definitions()):
+            raise _takes_execute(*places[:5])
 
     async def result(self, run: str) -> RunResult:
         """The result of an ended run, short; raises `NotAllowed` while it is open."""
@@ -167,6 +166,13 @@ class Desk:
 
     async def _is_ours(self, run: str) -> bool:
         return self.token is None or await reaches(self.services, self.token, run)
+
+
+def _takes_execute(*places: str) -> NotAllowed:
+    return NotAllowed(
+        f"Starting this takes the scope execute: it is asked for at {'; '.join(places)}.",
+        cure="Use a token with it: perdure api token create NAME --scope execute",
+    )
 
 
 # Opens the services for one request; with True, missing embedded services are started first.

@@ -7,9 +7,8 @@ from perdure.interfaces.plan import RunPlan
 from perdure.interfaces.rest.auth import Operator, Site
 from perdure.interfaces.rest.request_limits import BoundedRoute, Fields
 from perdure.interfaces.rest.runs import PREFIX
-from perdure.interfaces.rest.scopes import require_trust
-from perdure.submission.loading import load_data, store
-from perdure.submission.types import as_workers_see
+from perdure.interfaces.rest.scopes import trusted_submission
+from perdure.submission.loading import store
 
 router = APIRouter(prefix=PREFIX, tags=["loops"], route_class=BoundedRoute)
 
@@ -17,12 +16,7 @@ router = APIRouter(prefix=PREFIX, tags=["loops"], route_class=BoundedRoute)
 @router.post("/plan")
 async def plan(site: Site, caller: Operator, spec: Fields) -> RunPlan:
     """The plan of a run, its worst case and who is ready for it; nothing is started."""
-    await require_trust(site, caller, spec)
-    submission = await as_workers_see(
-        lambda around: load_data(spec, surroundings=around),
-        site.surroundings,
-        site.services.gateway.default_model,
-    )
+    submission = await trusted_submission(site, caller, spec)
     return await look_ahead(
         site.services,
         await store(submission, site.services.blobs),

@@ -23,10 +23,9 @@ from perdure.interfaces.rest.idempotent_start import Starts
 from perdure.interfaces.rest.paging import PAGE, CursorText, Limit, cursors
 from perdure.interfaces.rest.request_limits import BoundedRoute, Fields
 from perdure.interfaces.rest.schemas import FRESH_NOTE, Count, PatchBody, Runs, Started
-from perdure.interfaces.rest.scopes import require_trust
+from perdure.interfaces.rest.scopes import trusted_submission
 from perdure.interfaces.rest.settings import ApiSite
-from perdure.submission.loading import load_data, store
-from perdure.submission.types import as_workers_see
+from perdure.submission.loading import store
 
 
 def tag_of(value: JsonValue) -> str:
@@ -172,12 +171,7 @@ async def start(
     idempotency_key: StartKey = None,
 ) -> Started:
     """Start a run from a specification, as in a task file; files are not read over REST."""
-    await require_trust(site, caller, spec)
-    submission = await as_workers_see(
-        lambda around: load_data(spec, surroundings=around),
-        site.surroundings,
-        site.services.gateway.default_model,
-    )
+    submission = await trusted_submission(site, caller, spec)
     wanted = claim_of(site, caller, spec, idempotency_key, submission.spec.goal)
     starts: Starts = request.app.state.starts
     async with starts.joined(wanted) as claimed:

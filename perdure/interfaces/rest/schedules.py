@@ -18,11 +18,10 @@ from perdure.interfaces.rest.auth import Caller, Operator, Reader, Site, note_re
 from perdure.interfaces.rest.idempotent_start import Starts
 from perdure.interfaces.rest.request_limits import BoundedRoute
 from perdure.interfaces.rest.runs import StartKey, require_same
-from perdure.interfaces.rest.scopes import require_trust
+from perdure.interfaces.rest.scopes import trusted_submission
 from perdure.interfaces.rest.settings import ApiSite
-from perdure.submission.loading import load_data, store
+from perdure.submission.loading import store
 from perdure.submission.schedules import schedule_plan
-from perdure.submission.types import as_workers_see
 
 SCHEDULES = "/api/v1/schedules"
 # The words before the name of a schedule, in place of the id of a run that is not known yet. No id
@@ -75,12 +74,7 @@ async def create_schedule(
     site: Site, caller: Operator, response: Response, body: ScheduleBody
 ) -> ScheduleStatus:
     """Start a task by the clock from now on; the same schedule sent again is that schedule."""
-    await require_trust(site, caller, body.task)
-    submission = await as_workers_see(
-        lambda around: load_data(body.task, surroundings=around),
-        site.surroundings,
-        site.services.gateway.default_model,
-    )
+    submission = await trusted_submission(site, caller, body.task)
     options = body.model_dump(mode="json", exclude={"task", "paused", "replace"})
     plan = schedule_plan(await store(submission, site.services.blobs), options)
     created = await site.services.schedules().create(

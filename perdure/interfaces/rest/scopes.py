@@ -11,6 +11,8 @@ from perdure.interfaces.rest.auth import Caller
 from perdure.interfaces.rest.error_responses import Refused, invalid
 from perdure.interfaces.rest.settings import ApiSite
 from perdure.interfaces.tokens import is_below, require_start, trusted_places
+from perdure.submission.loading import load_data
+from perdure.submission.types import Submission, as_workers_see
 
 Spec = dict[str, JsonValue]
 
@@ -21,12 +23,47 @@ async def require_trust(site: ApiSite, caller: Caller, spec: Spec) -> None:
     Raises:
         Refused: 403 without the scope `execute`; 422 if the folder does not exist.
     """
-    folder = spec.get("workspace")
+    await _require_place(site, caller, spec)
+    await _require_modest(site, caller, spec)
+
+
+async def trusted_submission(site: ApiSite, caller: Caller, fields: Spec) -> Submission:
+    """Read what a request would start, and refuse it as `require_trust` does.
+
+    The defaults of the installation count for what it asks for: a workspace in them brings its own
+    definitions. Only the folder of the request has to be known; that of the defaults is the
+    operator's choice.
+
+    Raises:
+        InvalidInput: it cannot run.
+        Refused: the token may not start it.
+    """
+    # The folder first, since reading says whether there is such a folder on this host.
+    await _require_place(site, caller, fields)
+    submission = await as_workers_see(
+        lambda around: load_data(fields, surroundings=around),
+        site.surroundings,
+        site.services.gateway.default_model,
+    )
+    spec: Spec = submission.spec.model_dump(mode="json", by_alias=True)
+    _require_bounds(caller, spec)
+    await _require_modest(site, caller, spec)
+    return submission
+
+
+async def _require_place(site: ApiSite, caller: Caller, spec: Spec) -> None:
+    _require_bounds(caller, spec)
+    await require_served(site, caller, spec.get("workspace"))
+
+
+def _require_bounds(caller: Caller, spec: Spec) -> None:
     try:
         require_start(caller.token, spec)
     except NotAllowed as error:
         raise Refused(403, "bound_token", error.message, cure=error.cure) from None
-    await require_served(site, caller, folder)
+
+
+async def _require_modest(site: ApiSite, caller: Caller, spec: Spec) -> None:
     if caller.has("execute"):
         return
     if places := await trusted_places(spec, site.services.definitions()):
