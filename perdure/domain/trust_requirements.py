@@ -69,6 +69,10 @@ def _of_field(name: str, value: JsonValue, path: str) -> Iterator[str]:
             yield path
         case "access", "full":
             yield path
+        case "nested", dict():
+            # Keyed by the names of stages, which may be called as words are.
+            for stage, inner in value.items():
+                yield from _needs(inner, f"{path}.{stage}")
         case (("allow" | "tools"), list()):
             if any(isinstance(one, str) and _is_trusted(one) for one in value):
                 yield path

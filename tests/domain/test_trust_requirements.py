@@ -66,6 +66,9 @@ def loop(name: str, **role: JsonValue) -> dict[str, JsonValue]:
 
 @pytest.mark.parametrize("stage", ["inner", "context", "goal", "system", "prompt", "metadata"])
 def test_a_stage_hides_nothing_behind_its_name(stage: str) -> None:
-    inner = {"definition": loop("deep", prompt="do it", access="full"), "version": "1"}
-    outer = {"definition": loop("outer", prompt="say it"), "version": "1", "nested": {stage: inner}}
+    inner: Spec = {"definition": loop("deep", prompt="do it", access="full"), "version": "1"}
+    named: Spec = {stage: inner}
+    outer: Spec = {"definition": loop("outer", prompt="say it"), "version": "1", "nested": named}
     assert snapshot_needs(LoopSnapshot.model_validate(outer)) == (f"{stage}.roles[0].access",)
+    place = f"roles.snapshot.nested.{stage}.definition.roles[0].access"
+    assert execution_needs({"kind": "roles", "roles": {"snapshot": outer}}) == (place,)
