@@ -32,6 +32,7 @@ from perdure.domain.run.loop_api import (
     status_of,
 )
 from perdure.domain.run.messages import AnyMessage, Pause, Resume, Retry, Stop
+from perdure.domain.run.spec import ROOT_RUN, STARTED_BY
 from perdure.domain.run.status import RunStatus
 from perdure.domain.specs import RUN_SPEC, Spec
 from perdure.gateway.claim_run_id import key_digest
@@ -39,11 +40,10 @@ from perdure.gateway.types import Reach, RunFilter
 from perdure.interfaces.envelopes import Share, StartedLoop, held_by, share_of
 from perdure.interfaces.gateways import RunGateway
 from perdure.interfaces.starters import Noted
-from perdure.interfaces.tokens import STARTED_BY, starter_of, trusted_places
+from perdure.interfaces.tokens import starter_of, trusted_places
 from perdure.submission.loading import load_data, store
 from perdure.submission.types import Flags, Submission, Surroundings, as_workers_see
 
-ROOT_RUN = "root_run"
 ROWS = 50
 MOST_STARTED = 2_000
 NO_FLAGS = Flags()

@@ -22,13 +22,11 @@ from perdure.domain.installation.access import (
 from perdure.domain.roles.definition import Capability
 from perdure.domain.roles.definition_library import DefinitionStore
 from perdure.domain.roles.resolved_loop import resolve_loop
+from perdure.domain.run.spec import STARTED_BY
 from perdure.domain.run.status import StoredRun
 from perdure.domain.specs import RUN_SPEC, Spec
 from perdure.domain.trust_requirements import execution_needs, snapshot_needs
 from perdure.interfaces.services import Services
-
-# In the metadata of a loop that an agent started with a tool: the agent's run.
-STARTED_BY = "started_by"
 
 
 class ShownToken(NamedTuple):

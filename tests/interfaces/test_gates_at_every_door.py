@@ -27,7 +27,8 @@ from perdure.domain.run.events import Event
 from perdure.domain.run.gates import GateKind
 from perdure.domain.run.loop_api import ACTIONS, LoopControlled
 from perdure.domain.run.messages import EventsQuery
-from perdure.interfaces.loop_service import STARTED_BY, LoopService
+from perdure.domain.run.spec import STARTED_BY
+from perdure.interfaces.loop_service import LoopService
 from perdure.interfaces.mcp.handler import Desk
 from perdure.interfaces.mcp.runs import BY
 from perdure.interfaces.mcp.server import build_server

@@ -89,3 +89,24 @@ async def test_a_limit_below_what_is_done_is_refused(site: Installation, holding
     await site.gateway.verb(run, Amend(max_iterations=3))
     holding.release()
     assert (await site.gateway.result(run)).iteration_count == 3
+
+
+@pytest.mark.long
+async def test_nobody_cuts_a_loop_loose_from_the_agent_that_started_it(
+    site: Installation, holding: Holding
+) -> None:
+    replies = [{**says("coder", "draft"), "delay_s": HELD}, says("reviewer", rejected("a"))]
+    own = {"metadata": {"started_by": "agent-above", "root_run": "agent-above"}}
+    run = await site.start(
+        {**task(team(*PAIR)), **own}, {"replies": replies, "exhausted": "repeat_last"}
+    )
+    await holding.begun()
+    freeing = Amend(metadata={"started_by": None})
+    with pytest.raises(NotAllowed, match=r"metadata\.started_by"):
+        await site.gateway.verb(run, freeing)
+    # A client of the server can send it as a signal, which nothing refuses before it is read.
+    await site.client.get_workflow_handle(run).signal("amend", freeing)
+    holding.release()
+    await site.gateway.verb(run, Amend(max_iterations=1))
+    await site.gateway.result(run)
+    assert (await site.status(run)).metadata == own["metadata"]

@@ -12,7 +12,7 @@ from temporalio.exceptions import ApplicationError
 
 from perdure.domain.run import control as rules
 from perdure.domain.run import message_forms as forms
-from perdure.domain.run.amend_spec import edit_refusal, edited
+from perdure.domain.run.amend_spec import belonging_refusal, edit_refusal, edited
 from perdure.domain.run.budget_refusals import late_refusal, raise_refusal, share_refusal
 from perdure.domain.run.events import Event
 from perdure.domain.run.message_forms import Misread
@@ -38,6 +38,8 @@ RAISE_NEEDS_ROOM = "raise needs room"
 SHARES_STAY = "shares stay"
 # More wall time was accepted between the deadline and the end, without effect.
 NO_TIME_AFTER_THE_END = "no time after the deadline"
+# An amendment could cut a loop loose from the agent that started it.
+BELONGING_STAYS = "whose agent started a loop stays"
 # `amend` was answered before the store had it, and of two clients the slower one overwrote it.
 ANSWERED_STORED = "amend is answered when it is stored"
 # A run that was paused at a gate was listed as waiting until somebody answered.
@@ -75,6 +77,7 @@ class Control:
             or self._raises_nothing(message)
             or self._exceeds_share(message)
             or self._comes_too_late(message)
+            or belonging_refusal(message)
         )
         if why is not None:
             raise _refused(verb, why)
@@ -149,6 +152,8 @@ class Control:
             why = told if workflow.patched(SHARES_STAY) else None
         if why is None and (told := self._comes_too_late(message)):
             why = told if workflow.patched(NO_TIME_AFTER_THE_END) else None
+        if why is None and (told := belonging_refusal(message)):
+            why = told if workflow.patched(BELONGING_STAYS) else None
         if why is not None:
             self.note_refused(verb, why)
             return

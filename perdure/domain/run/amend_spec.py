@@ -7,8 +7,8 @@ from typing import TypeVar
 from pydantic import JsonValue, ValidationError
 
 from perdure.domain.foundation.problems import problems_of
-from perdure.domain.run.messages import Amend
-from perdure.domain.run.spec import CommonSpec
+from perdure.domain.run.messages import Amend, AnyMessage
+from perdure.domain.run.spec import ROOT_RUN, STARTED_BY, CommonSpec
 
 AnySpec = TypeVar("AnySpec", bound=CommonSpec)
 LIMIT = "max_iterations"
@@ -56,6 +56,21 @@ def edit_refusal(spec: CommonSpec, message: Amend, *, completed: int) -> str | N
     except ValidationError as error:
         whole = spec.model_dump(mode="json", by_alias=True)
         return "; ".join(str(problem) for problem in problems_of(error, whole))[:500]
+    return None
+
+
+def belonging_refusal(message: AnyMessage) -> str | None:
+    """Why a message may not change whose agent started a loop; None for all else.
+
+    Who started that agent may not approve what the loop asks, and could cut it loose to do so.
+    """
+    named = message.metadata if isinstance(message, Amend) else None
+    for name in (STARTED_BY, ROOT_RUN):
+        if name in (named or {}):
+            return (
+                f"metadata.{name}: it says which run's agent started a loop, and stays as it is. "
+                "Leave it out, or use another name"
+            )
     return None
 
 

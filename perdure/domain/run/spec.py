@@ -87,6 +87,10 @@ class ModelsSpec(FrozenModel):
         return names[:1] if self.pinned else names
 
 
+# In the metadata of a loop that an agent started with a tool: the agent's run, and the topmost.
+STARTED_BY, ROOT_RUN = "started_by", "root_run"
+
+
 class Metadata(FrozenModel):
     """Free facts about a run; the label is searchable.
 

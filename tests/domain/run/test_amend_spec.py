@@ -7,8 +7,8 @@ from pydantic import JsonValue
 
 from perdure.domain.agent.spec import AgentSpec
 from perdure.domain.refine.spec import RefineSpec
-from perdure.domain.run.amend_spec import edit_refusal, edited, merged
-from perdure.domain.run.messages import Amend
+from perdure.domain.run.amend_spec import belonging_refusal, edit_refusal, edited, merged
+from perdure.domain.run.messages import Amend, Pause
 from perdure.domain.specs import RUN_SPEC
 
 RUBRIC = [{"name": "short", "evaluator": {"check": "length", "unit": "words", "max": 9}}]
@@ -85,6 +85,20 @@ def test_metadata_that_was_large_at_the_start_may_shrink() -> None:
 
 def test_a_limit_may_be_what_is_done() -> None:
     assert edit_refusal(agent(), Amend(max_iterations=3), completed=3) is None
+
+
+@pytest.mark.parametrize("name", ["started_by", "root_run"])
+@pytest.mark.parametrize("value", [None, "agent-mine", {}])
+def test_whose_agent_started_a_loop_is_not_edited(name: str, value: JsonValue) -> None:
+    why = belonging_refusal(Amend(metadata={"label": "l", name: value}))
+    assert why is not None and why.startswith(f"metadata.{name}: ") and "another name" in why
+
+
+@pytest.mark.parametrize(
+    "message", [Amend(metadata={"team": {"started_by": "ann"}}), Amend(goal="other"), Pause()]
+)
+def test_all_else_leaves_a_loop_where_it_belongs(message: Amend | Pause) -> None:
+    assert belonging_refusal(message) is None
 
 
 @given(OBJECTS, OBJECTS)

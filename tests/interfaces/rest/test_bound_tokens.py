@@ -7,10 +7,10 @@ import pytest
 from fastapi.routing import APIRoute
 from rest import TASK, Rest, client_of
 
+from perdure.domain.run.spec import STARTED_BY
 from perdure.domain.specs import RUN_SPEC
 from perdure.interfaces.rest.app import ROUTERS
 from perdure.interfaces.rest.auth import FOR_BOUND
-from perdure.interfaces.tokens import STARTED_BY
 
 LOOPS = "/api/v1/loops"
 

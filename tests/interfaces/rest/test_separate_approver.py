@@ -6,9 +6,8 @@ from rest import APPROVED, TASK, Rest
 from waiting import eventually
 
 from perdure.domain.foundation.errors import StoreError
+from perdure.domain.run.spec import ROOT_RUN, STARTED_BY
 from perdure.domain.specs import RUN_SPEC
-from perdure.interfaces.loop_service import ROOT_RUN
-from perdure.interfaces.tokens import STARTED_BY
 
 LOOPS, SCHEDULES, EXPERIMENTS = "/api/v1/loops", "/api/v1/schedules", "/api/v1/experiments"
 NEWS: dict[str, JsonValue] = {"name": "news", "task": APPROVED, "times": {"every_s": 86_400}}
