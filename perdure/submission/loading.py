@@ -22,6 +22,7 @@ from perdure.submission.layers import (
     with_lists,
 )
 from perdure.submission.packaged_tasks import definition_file, open_inputs
+from perdure.submission.reserved_fields import reserved
 from perdure.submission.task_file import FILE_SUFFIXES, fields_of, is_readable, read_file
 from perdure.submission.types import Flags, Submission, Surroundings
 from perdure.submission.validation import idle_notes, validated
@@ -95,7 +96,7 @@ def _submitted(
     references = References(surroundings.measure)
     layers = [references.resolved(layer) for layer in given]
     whole = with_lists(merged(layers, kind), flags)
-    wrong = [*problems, *references.problems, *open_inputs(whole)]
+    wrong = [*problems, *references.problems, *open_inputs(whole), *reserved(whole, {})]
     spec = validated(whole, layers, problems=wrong, rubric_problems=surroundings.rubric_problems)
     spec, unjudged = without_vain_judges(spec, surroundings)
     executor = spec.models.chain("executor") or (surroundings.default_model,)
@@ -174,7 +175,7 @@ def revise(
     revised = validated(
         fields,
         layers,
-        problems=[*problems, *references.problems],
+        problems=[*problems, *references.problems, *reserved(fields, whole)],
         rubric_problems=surroundings.rubric_problems,
     )
     return Submission(spec=revised, blobs=references.blobs, notes=idle_notes(said))

@@ -15,10 +15,11 @@ from refining import TONE, verdict
 from refining import spec as refinement
 from stages import open_gate
 from teams import APPROVED, PAIR, team
-from teams import task as team_task
 from temporalio.client import Client
 
 from perdure.domain.foundation.errors import InvalidInput
+from perdure.domain.roles.definition import LoopSnapshot
+from perdure.domain.roles.spec import RolesSpec
 from perdure.domain.run.messages import Stop
 from perdure.domain.run.result import RunResult
 from perdure.interfaces.cli.views.layout import plain
@@ -33,12 +34,17 @@ LIKED = {"name": "liked", "description": "fit to send", "evaluator": {"human": {
 
 
 async def _run(
-    site: Installation, spec: Mapping[str, Any], played: Mapping[str, object]
+    site: Installation,
+    spec: Mapping[str, Any],
+    played: Mapping[str, object],
+    **roles: object,
 ) -> RunResult:
     given: dict[str, Any] = {"context": {"chart": CHART}, **spec}
     given["models"] = {"executor": await site.script(played), **given.get("models", {})}
     submission = load_data(given, surroundings=Surroundings(folder=None))
     ready = await store(submission, site.parts.stores.blobs)
+    if isinstance(ready, RolesSpec):
+        ready = ready.model_copy(update={"roles": ready.roles.model_copy(update=roles)})
     return await site.gateway.result(await site.gateway.start(ready))
 
 
@@ -74,11 +80,12 @@ async def test_a_refine_loop_shows_it_to_executor_and_judge(site: Installation) 
 async def test_stages_of_roles_are_shown_it(site: Installation) -> None:
     result = await _run(
         site,
-        team_task(team(*PAIR)),
+        {"kind": "roles", "goal": "Read it.", "learn": False, "roles": {"definition": "team"}},
         script(
             {"when": {"role": "coder", **SEES}, "text": "def f(): ..."},
             {"when": {"role": "reviewer", **SEES}, "json": APPROVED},
         ),
+        snapshot=LoopSnapshot.model_validate(team(*PAIR)),
     )
     assert result.outcome == "accepted", result.explanation
 
