@@ -27,6 +27,11 @@ from perdure.strict_yaml import parse
 from perdure.text_files import read_text
 
 PROVIDER = "anthropic"
+# Elsewhere, models are Claude's: what their cache costs follows from the input price by factors.
+_CACHED_APART = frozenset({"openai", "azure", COMPATIBLE})
+_CACHE_PRICES = (
+    "cache_read_per_million", "cache_write_5m_per_million", "cache_write_1h_per_million",
+)  # fmt: skip
 
 
 class SheetEntry(FrozenModel):
@@ -140,5 +145,19 @@ def _overridden(entry: SheetEntry, known: ModelProfile) -> ModelProfile:
     price = Price.model_validate(
         {name: value for name, value in stated.items() if name in Price.model_fields}
     )
+    if model_name(known.name).provider in _CACHED_APART:
+        price = _with_cache(price, known.price)
     facts = {name: value for name, value in stated.items() if name not in Price.model_fields}
     return known.model_copy(update={"price": price, **facts})
+
+
+def _with_cache(price: Price, listed: Price | None) -> Price:
+    """The price with the cache prices that the sheet left out, from the list or as plain input."""
+    missing: dict[str, Decimal] = {}
+    for name in (one for one in _CACHE_PRICES if getattr(price, one) is None):
+        of_list: Decimal | None = getattr(listed, name, None)
+        # Where the list has no such price, a card repeats the list's input price, not the sheet's.
+        if of_list is None or listed is None or of_list == listed.input_per_million:
+            of_list = price.input_per_million
+        missing[name] = of_list
+    return price.model_copy(update=missing)

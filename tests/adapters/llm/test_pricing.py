@@ -94,6 +94,27 @@ def test_sheet_overrides_the_snapshot_and_keeps_the_rest(tmp_path: Path) -> None
     assert book.card("claude-sonnet-4-5") == BOOK.card("claude-sonnet-4-5")
 
 
+@pytest.mark.parametrize(
+    ("model", "stated", "read", "write"),
+    [
+        ("openai:gpt-4o", "", "1.25", "2"),
+        ("openai:gpt-4o", ", cache_read_per_million: 0.5", "0.5", "2"),
+        ("azure:writer", "", "2", "2"),
+        ("compat:mine/writer", "", "2", "2"),
+        ("foundry:claude-sonnet-4-5", "", "0.2", "2.5"),
+    ],
+)
+def test_a_cache_price_that_the_sheet_leaves_out_is_the_lists_or_that_of_input(
+    tmp_path: Path, model: str, stated: str, read: str, write: str
+) -> None:
+    text = f"models: {{'{model}': {{input_per_million: 2, output_per_million: 9{stated}}}}}"
+    price = sheet(tmp_path, text).sure_card(model).price
+    assert price is not None
+    million = 1_000_000
+    assert price.cost(Usage(cache_read_tokens=million)) == Decimal(read)
+    assert price.cost(Usage(cache_write_5m_tokens=million)) == Decimal(write)
+
+
 def test_sheet_adds_models(tmp_path: Path) -> None:
     book = sheet(
         tmp_path,
