@@ -73,7 +73,7 @@ async def _ended(rows: ErasureStore, by: datetime | None) -> AsyncIterator[RootR
 async def _drop(
     rows: ErasureStore, gateway: RunGateway, root: str, *, now: datetime, dry_run: bool
 ) -> bool:
-    """Delete a tree; False if it was deleted with another one, as a learning run is."""
+    """Delete a tree; False if it is gone already."""
     tree = await rows.tree(root)
     if not tree:
         return False

@@ -59,7 +59,6 @@ from perdure.adapters.stores.tables import (
 from perdure.adapters.stores.tables import runs as run_rows
 from perdure.adapters.stores.tombstones import put_stone
 from perdure.domain.evaluation.judge_cache import kept
-from perdure.domain.foundation.names import learn_run_id
 from perdure.domain.foundation.refs import addresses_in
 from perdure.domain.memory.entries import MemoryEntry, Skill
 from perdure.domain.retention.erasure import (
@@ -123,7 +122,7 @@ class SqlErasure:
         await self._database.change(update(run_rows).where(left).values(parent=None))
 
     async def tree(self, root: str) -> Sequence[StoredRun]:
-        named = select(run_rows).where(run_rows.c.id.in_((root, learn_run_id(root))))
+        named = select(run_rows).where(run_rows.c.id == root)
         # Separate queries, since each has an index of its own. Look for ids, not for `parent`: an
         # interrupted expiry may have deleted a run in between.
         below = select(run_rows).where(self._database.is_below(run_rows.c.id, root))

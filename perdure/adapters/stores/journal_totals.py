@@ -145,13 +145,15 @@ class JournalTotals:
         totals: dict[str, _Total] = {}
         for row in rows:
             stone, cause = stones.get(row.root), stones.get(causes[row.root])
+            # Somebody may call a run like one that learned: first its own label, as in the ledger.
+            labels = [one["label"] for one in (stone, cause) if one is not None and one["label"]]
             one = _Total(
                 names={
                     "day": row.started_at.isoformat()[:10],
                     "model": row.model,
                     "phase": row.phase,
                     "kind": None if stone is None else stone["kind"],
-                    "label": None if cause is None else cause["label"],
+                    "label": labels[0] if labels else None,
                     "learning": row.run.startswith(LEARNING),
                     "unconfirmed": row.at_estimate or row.state in ("lost", "duplicate"),
                 }

@@ -139,7 +139,10 @@ class ErasureStore(Protocol):
         ...
 
     async def tree(self, root: str) -> Sequence[StoredRun]:
-        """A run, those below it, and the run that learned from it."""
+        """A run and those below it.
+
+        The run that learned from it has no row: one of that name is a run that somebody called so.
+        """
         ...
 
     async def tombstones(self, root: str) -> Sequence[Tombstone]:

@@ -172,6 +172,22 @@ async def test_no_sum_changes_whatever_was_rolled_up(
         assert await connection.scalar(select(func.count()).select_from(spend_totals))
 
 
+async def test_a_run_that_is_called_like_one_that_learned_keeps_its_label(
+    database: Database,
+) -> None:
+    site = Installation(database, 0)
+    for run, label in (("a", "one"), ("learn-a", "two"), ("b", "three")):
+        await site.books.run(run, label=label)
+        await site.books.call("0.5", root=run, run=run)
+    await site.books.call("0.25", root="learn-b", run="learn-b")
+    await site.counted()
+    for run in ("learn-a", "a", "b"):
+        await site.drop(run, "expired")
+    before = await site.sums()
+    assert await site.books.ledger.roll_up(before=LATER) == 4
+    assert await site.sums() == before
+
+
 async def test_what_monitoring_has_not_counted_stays(database: Database) -> None:
     site = Installation(database, 1)
     await site.books.call("1", root="gone")

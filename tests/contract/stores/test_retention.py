@@ -88,11 +88,12 @@ async def test_a_tree_has_what_is_below_and_nothing_that_only_looks_like_it(
         f"{root}-w1", f"{root}w1", f"{root}/w1", f"{root} .w1", f"x{root}.w1", f"{root[:-1]}.w1",
         f"{root.swapcase()}.w1", f"{root.replace('_', 'x').replace('%', 'yy')}0.w1",
     ]  # fmt: skip
-    learned = learn_run_id(root)
-    await put(database, *(row(name) for name in {root, learned, *others}))
+    # A run that learned has no row: one of that name is somebody's own.
+    others.append(learn_run_id(root))
+    await put(database, *(row(name) for name in {root, *others}))
     await put(database, *(row(name, parent=root) for name in below))
     found = [run.id for run in await SqlErasure(database).tree(root)]
-    assert found == sorted({root, learned, *below})
+    assert found == sorted({root, *below})
 
 
 async def test_the_memory_of_a_look_at_roots_is_that_of_a_page(database: Database) -> None:
