@@ -118,6 +118,7 @@ class Eraser:
         for root in roots:
             going |= await self._rows.marked(root)
             names |= {stone.run for stone in await self._rows.tombstones(root)}
+            names |= {*await self._trees.learners(root)}
         others, busy = await self._kept_by_server(names, tell, since=now - young)
         tell("reading all rows")
         others |= await named_by_rows(self._stores.database)

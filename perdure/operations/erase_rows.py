@@ -10,6 +10,7 @@ from datetime import datetime
 
 from perdure.adapters.stores.open_stores import Stores
 from perdure.domain.foundation.errors import NotAllowed, NotFound
+from perdure.domain.foundation.names import learn_run_id
 from perdure.domain.foundation.refs import addresses_in
 from perdure.domain.retention.erasure import Erased, Tombstone
 from perdure.domain.run.status import StoredRun
@@ -67,7 +68,8 @@ class TreeEraser:
             except NotFound:
                 continue
             executions += 1
-        memory = await self._rows.drop(names)
+        # What the run that learned had journaled goes even where its execution is long gone.
+        memory = await self._rows.drop([*names, *await self.learners(root)])
         await self._rows.done(root)
         return Erased(runs=tuple(names), executions=executions, memory=memory)
 
@@ -75,11 +77,37 @@ class TreeEraser:
         """The ids of a tree, its rows, and the blobs that rows and histories lead to."""
         rows, stones = await self._erasable(root)
         names = sorted({row.id for row in rows} | {stone.run for stone in stones})
-        mine = await self._rows.named(names) | await self._rows.marked(root)
-        async for found in self._gateway.retained(names):
+        learners = await self.learners(root)
+        mine = await self._rows.named([*names, *learners]) | await self._rows.marked(root)
+        kept = set[str]()
+        async for found in self._gateway.retained([*names, *learners]):
+            kept.add(found.run)
             for data in found.content:
                 mine |= addresses_in(data)
+        names += [one for one in learners if one in kept]
         return names, rows, await reachable(self._stores.blobs, mine)
+
+    async def learners(self, root: str) -> list[str]:
+        """The id of the run that learned from a root, which has no row and gets no tombstone.
+
+        None where somebody called a run of their own so.
+        """
+        learner = learn_run_id(root)
+        own = await self._stores.records.run(learner) or await self._rows.tombstones(learner)
+        return [] if own else [learner]
+
+    async def _require_learned(self, root: str) -> None:
+        for learner in await self.learners(root):
+            try:
+                status = await self._gateway.status(learner)
+            except NotFound:
+                continue
+            if status.lifecycle in OPEN_LIFECYCLES:
+                raise NotAllowed(
+                    f"{learner}, which learns from {root}, has not ended; only ended runs can be "
+                    "erased.",
+                    cure=f"Wait until it has, or stop it: perdure stop {learner}",
+                )
 
     async def _erasable(self, root: str) -> tuple[Sequence[StoredRun], Sequence[Tombstone]]:
         """The rows and tombstones of a tree; raises like `plan`.
@@ -98,6 +126,7 @@ class TreeEraser:
                 f"{', '.join(still[:3])} has not ended; only ended runs can be erased.",
                 cure=_STOP.format(run=still[0]) if known else _TAKE_UP.format(run=still[0]),
             )
+        await self._require_learned(root)
         return rows, stones
 
     async def _require(

@@ -26,7 +26,7 @@ from perdure.domain.foundation.errors import NotAllowed, NotFound
 from perdure.domain.ports import BlobStore
 from perdure.domain.retention.erasure import Tombstone
 from perdure.domain.retention.rules import read_rules
-from perdure.domain.run.status import StoredRun
+from perdure.domain.run.status import RunStatus, StoredRun
 from perdure.domain.tools.workspaces import Workspaces
 from perdure.gateway.types import Retained
 from perdure.interfaces.gateways import RunGateway
@@ -120,6 +120,9 @@ class Server:
                 busy_since=None if step is None else step.began,
                 content=frozenset(),
             )
+
+    async def status(self, run: str) -> RunStatus:
+        raise NotFound(f"There is no run {run}.")
 
     async def close_rows(
         self, *, before: datetime | None = None, runs: Collection[str] | None = None
