@@ -173,7 +173,7 @@ class Service:
             self._mark("restarting" if self._served else "failed", why)
             self.settled.set()
             _log.warning("part_restarting", part=self.name, why=why, restarts=self._restarts)
-            await asyncio.sleep(min(BACKOFF_FIRST_S * 2 ** max(failures - 1, 0), BACKOFF_MAX_S))
+            await asyncio.sleep(backoff_s(failures))
 
     def stopped(self) -> None:
         self.process = None
@@ -249,6 +249,12 @@ class Service:
             f"The service {self.name!r} does not start: {why}." + (f"\n{said}\n" if said else ""),
             cure=f"Read `perdure logs {self.name}`; `perdure doctor` checks the rest.",
         )
+
+
+def backoff_s(failures: int) -> float:
+    """How long to wait for the next start after so many failures in a row."""
+    # Without a bound, a part that fails for hours ends all others: 2 ** 1024 fits no float.
+    return min(BACKOFF_FIRST_S * 2 ** min(max(failures - 1, 0), 16), BACKOFF_MAX_S)
 
 
 async def spawn(

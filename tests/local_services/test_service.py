@@ -15,7 +15,7 @@ from perdure.local_services import processes
 from perdure.local_services.embedded import EmbeddedRuntime
 from perdure.local_services.logs import last_words
 from perdure.local_services.processes import is_alive, listens, process_ref
-from perdure.local_services.service import Progress, Service, ServiceCommand
+from perdure.local_services.service import Progress, Service, ServiceCommand, backoff_s
 from tests.local_services.support import python
 
 WAITS = "import signal; signal.pause()"
@@ -74,6 +74,11 @@ async def test_an_optional_part_that_fails_is_told_and_tried_again(
     await eventually(lambda: kept.state.restarts >= 4)
     assert not keeper.done() and kept.settled.is_set()
     assert (kept.state.status, kept.state.detail) == ("failed", "ended with exit code 1")
+
+
+def test_a_part_that_keeps_failing_is_tried_again_for_good() -> None:
+    pauses = [backoff_s(failures) for failures in (0, 1, 2, 3, 10, 2_000)]
+    assert pauses == [0.1, 0.1, 0.2, 0.4, 30.0, 30.0]
 
 
 async def test_a_part_that_fails_is_told_with_the_words_of_this_start_alone(tmp_path: Path) -> None:

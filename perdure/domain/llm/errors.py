@@ -85,4 +85,5 @@ def retry_delay(
     """
     if retry_after_s is not None and retry_after_s > 0:
         return min(retry_after_s + RETRY_AFTER_MARGIN_S, MAX_RETRY_AFTER_S)
-    return min(maximum_s, initial_s * 2.0 ** max(0, attempt - 1)) * jitter
+    # Bounded, because 2.0 ** 1024 fits no float, and a call may have any number of attempts.
+    return min(maximum_s, initial_s * 2.0 ** min(max(0, attempt - 1), 64)) * jitter
