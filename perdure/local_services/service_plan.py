@@ -1,6 +1,7 @@
 """Chooses ports and addresses of the services, which are kept once a service has run."""
 
 from collections.abc import Callable
+from functools import cached_property
 
 from perdure.adapters.http_server import LOOPBACK, choose
 from perdure.adapters.settings.variables import Settings
@@ -52,9 +53,10 @@ class Plans:
             self._settings, self._files, self.endpoints, port=self._codec_port, origins=origins
         )
 
-    @property
+    @cached_property
     def _codec_port(self) -> int:
-        return self.ports.get("codec") or self._port("codec", "codec_port")
+        """Chosen once: the Web UI was told it, and a codec server of ours makes it look taken."""
+        return self._port("codec", "codec_port")
 
     def model(self) -> ServiceCommand:
         port = self._port("model", "model_port")

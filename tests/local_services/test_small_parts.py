@@ -20,6 +20,7 @@ from perdure.local_services.logs import read_logs
 from perdure.local_services.processes import listens, process_ref, try_lock
 from perdure.local_services.ready_file import announce_ready, is_announced, withdraw_ready
 from perdure.local_services.service_commands import worker_environment
+from perdure.local_services.service_plan import Plans
 from perdure.local_services.state import HomeFiles, RuntimeState, read_state, write_state
 from tests.local_services.support import python
 
@@ -37,6 +38,28 @@ def test_a_taken_port_is_passed_over() -> None:
         assert choose(port) != port
     assert choose(port) == port
     assert choose(port, avoid=frozenset({port})) != port
+
+
+def test_the_codec_server_gets_a_free_port_that_the_web_ui_is_told(
+    settings_of: MakeSettings,
+) -> None:
+    settings = settings_of(encryption_key="env:KEY")
+    files = HomeFiles(settings.home)
+    files.make()
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        last = taken.getsockname()[1]
+        plans = Plans(settings, files, {"codec": last})
+        plans.place_ui()
+        told = plans.temporal().command
+    port = settings.codec_port
+    assert plans.ports["codec"] == port != last
+    assert any(f"http://127.0.0.1:{port}/" in word for word in told)
+    with socket.socket() as ours:
+        ours.bind(("127.0.0.1", port))
+        ours.listen()
+        assert plans.codec().port == port
 
 
 def test_a_lock_has_one_holder(tmp_path: Path) -> None:
