@@ -318,6 +318,12 @@ class SettingFields(BaseSettings):
             raise ValueError("a text that is not empty")
         return value
 
+    @field_validator("api", "local_model", "trace_content", mode="before")
+    @classmethod
+    def _switch(cls, value: object) -> object:
+        # YAML reads a bare `on` or `off` as a boolean.
+        return ("on" if value else "off") if isinstance(value, bool) else value
+
     @field_validator("home", mode="after")
     @classmethod
     def _absolute(cls, home: Path) -> Path:

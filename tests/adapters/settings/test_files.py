@@ -187,6 +187,13 @@ def test_setting_one_keeps_every_other_line(home: Path, here: Path) -> None:
     loaded(home, here)  # who writes it there trusts it
 
 
+@pytest.mark.parametrize("name", ["api", "local_model", "trace_content"])
+@pytest.mark.parametrize("word", ["on", "off"])
+def test_a_bare_on_or_off_of_yaml_is_the_word(home: Path, name: str, word: str) -> None:
+    write(home, f"{name}: {word}")
+    assert getattr(loaded(home), name) == word
+
+
 REFUSED = {
     "no such setting": ("workerz", "2", "Did you mean workers"),
     "no number": ("workers", "many", "whole number"),
