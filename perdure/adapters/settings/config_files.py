@@ -2,10 +2,13 @@
 
 import json
 from pathlib import Path
+from types import UnionType
+from typing import Literal, Union, get_args, get_origin
 
 import yaml
 from pydantic import SecretStr
 
+from perdure.adapters.settings.fields import LIST
 from perdure.adapters.settings.files import (
     FILE,
     NEVER,
@@ -20,6 +23,7 @@ from perdure.adapters.settings.variables import Settings
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.problems import did_you_mean
 from perdure.domain.installation.configuration import Setting
+from perdure.strict_yaml import parse
 
 HIDDEN = "(set, not shown)"
 KNOWN = frozenset(Settings.model_fields)
@@ -131,12 +135,7 @@ def _checked(name: str, text: str, *, folder: Path) -> object:
     """The value that a text means, as it is written into a file."""
     if wrong := misplaced(name, text):
         raise InvalidInput(f"The setting {wrong}.", cure="`perdure config` shows what is set.")
-    loaded: object
-    if "tuple" in str(Settings.model_fields[name].annotation):
-        is_json = text.startswith("[")
-        loaded = [str(one) for one in json.loads(text)] if is_json else [*names_in(text)]
-    else:
-        loaded = yaml.safe_load(text)
+    loaded = _loaded(name, text) if text.strip() else None
     if loaded is None:
         raise InvalidInput(
             f"The setting {name} has no value.",
@@ -149,6 +148,29 @@ def _checked(name: str, text: str, *, folder: Path) -> object:
         # Raises the error that every command would raise at its start.
         Settings.found({name: loaded}, files=False)
     return value.values[name]
+
+
+def _loaded(name: str, text: str) -> object:
+    """A text as a setting of this type takes it; only what is no text is read as YAML.
+
+    Raises:
+        InvalidInput: it cannot be read.
+    """
+    annotation = Settings.model_fields[name].annotation
+    union = get_origin(annotation) in (Union, UnionType)
+    kinds = {get_origin(one) or one for one in (get_args(annotation) if union else [annotation])}
+    if kinds & {str, Path, SecretStr, Literal}:
+        return text
+    if tuple not in kinds:
+        return parse(text, named=f"The setting {name}", cure="Correct it; quotes may be missing.")
+    if not text.startswith("["):
+        return [*names_in(text)]
+    try:
+        return [str(one) for one in json.loads(text)]
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(
+            f"The setting {name} cannot be read as a list: {error}.", cure=f"Give {LIST}."
+        ) from None
 
 
 def _text(settings: Settings, name: str) -> str:

@@ -187,6 +187,27 @@ def test_setting_one_keeps_every_other_line(home: Path, here: Path) -> None:
     loaded(home, here)  # who writes it there trusts it
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("model", "{", "{"),
+        ("notify_command", "a: b: c", "a: b: c"),
+        ("oidc_client_id", "123456", "123456"),
+        ("deployment", "2024", "2024"),
+        ("api", "off", "off"),
+        ("trace_content", "on", "on"),
+        ("trust_skills", "on", True),
+        ("oidc_groups", '{"on": ["read"]}', {"on": ("read",)}),
+        ("worker_command", '["a", "b, c"]', ("a", "b, c")),
+    ],
+)
+def test_a_text_is_taken_as_it_is(
+    home: Path, here: Path, name: str, text: str, value: object
+) -> None:
+    ConfigFiles(home, here).put(name, text, here=False)
+    assert getattr(loaded(home), name) == value
+
+
 @pytest.mark.parametrize("name", ["api", "local_model", "trace_content"])
 @pytest.mark.parametrize("word", ["on", "off"])
 def test_a_bare_on_or_off_of_yaml_is_the_word(home: Path, name: str, word: str) -> None:
@@ -201,6 +222,9 @@ REFUSED = {
     "a key in clear": ("encryption_key", "abc", "env:NAME"),
     "nothing": ("workers", "", "no value"),
     "one of a few": ("log_level", "loud", "one of debug, info"),
+    "half a list": ("plugins", "[./a.py", "plugins cannot be read as a list: .* column 2"),
+    "half a mapping": ("model_rates", "{", "model_rates cannot be read as YAML or JSON: line 1"),
+    "no address": ("page_url", "@x", "PAGE_URL: found"),
 }
 
 
