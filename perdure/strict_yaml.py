@@ -21,9 +21,10 @@ CURE = "Correct that place."
 _JSON: TypeAdapter[JsonValue] = TypeAdapter(JsonValue)
 MOST_DEEP = 200
 DEEP_TOLD = 6
+KINDS = {"int": "number", "float": "number", "bool": "truth value", "timestamp": "date"}
 SURROGATE = re.compile(r"[\ud800-\udfff]")
 _TAG = "tag:yaml.org,2002:"
-_DATE, _MERGE, _TEXT, _NUMBER = (f"{_TAG}{kind}" for kind in ("timestamp", "merge", "str", "int"))
+_DATE, _MERGE, _TEXT = (f"{_TAG}{kind}" for kind in ("timestamp", "merge", "str"))
 _PLAIN = frozenset(f"{_TAG}{kind}" for kind in ("int", "float", "bool", "null"))
 _Pairs = list[tuple[yaml.Node, yaml.Node]]
 
@@ -66,13 +67,14 @@ class _Loader(yaml.SafeLoader):
         last = {(key.tag, str(key.value)): (key, value) for key, value in node.value}
         node.value = list(last.values())
 
-    def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
-        """A whole number; Python refuses to read one of thousands of digits."""
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> object:
+        """Construct a value; PyYAML raises any error at `!!bool maybe` or a number too long."""
         try:
-            return super().construct_yaml_int(node)
-        except ValueError:
+            return super().construct_object(node, deep=deep)
+        except (ValueError, LookupError, AttributeError, OverflowError):
+            kind = KINDS.get(node.tag.removeprefix(_TAG), "value")
             raise yaml.MarkedYAMLError(
-                problem="this is no number that can be read", problem_mark=node.start_mark
+                problem=f"this is no {kind} that can be read", problem_mark=node.start_mark
             ) from None
 
 
@@ -102,7 +104,6 @@ def _merged(key: yaml.Node, value: yaml.Node) -> list[yaml.MappingNode]:
     return [one for one in named if isinstance(one, yaml.MappingNode)]
 
 
-_Loader.add_constructor(_NUMBER, _Loader.construct_yaml_int)
 # Implicit types by the first character of a value, without that of dates.
 _Loader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in found if tag != _DATE]
@@ -124,7 +125,7 @@ def parse(text: str, *, named: str, cure: str = CURE, most: int = MAX_NODES) -> 
     """
     try:
         loaded = _loaded(text, most=most)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
         raise InvalidInput(
             f"{named} cannot be read as YAML or JSON: {_place(error)}.", cure=cure
         ) from error
