@@ -27,6 +27,7 @@ from perdure.domain.installation.open_limits import Above
 DEFAULT_HOME = Path("~/.perdure")
 PREFIX = "PERDURE_"
 SHORTEST_JOURNAL_DAYS = 7
+HIGHEST_PORT = 65535
 LIST = "words with commas between them, or a JSON list"
 Names = Annotated[tuple[str, ...], NoDecode]
 
@@ -365,6 +366,13 @@ class SettingFields(BaseSettings):
             except ValueError:
                 raise ValueError("addresses or networks, such as 10.0.0.7 or 10.0.0.0/8") from None
         return proxies
+
+    @field_validator("metrics_address", mode="after")
+    @classmethod
+    def _listens(cls, address: str | None) -> str | None:
+        if address is not None and int(address.rpartition(":")[2]) > HIGHEST_PORT:
+            raise ValueError(f"HOST:PORT with a port of at most {HIGHEST_PORT}")
+        return address
 
     @field_validator("plugins", mode="after")
     @classmethod

@@ -37,11 +37,11 @@ class Exposition:
             server, thread = start_http_server(
                 int(port), addr=host.strip("[]"), registry=self.registry
             )
-        except OSError as error:
+        except (OSError, UnicodeError) as error:  # the latter of `a..b`, which can be no host
             _log.warning(
                 "metrics_off",
                 address=address,
-                error=error.strerror or str(error),
+                error=getattr(error, "strerror", None) or str(error),
                 cure="set PERDURE_METRICS_ADDRESS to a free one; each worker needs its own",
             )
             return None

@@ -108,6 +108,7 @@ WRONG = {
     "the home": ("home: /tmp/x", "PERDURE_HOME"),
     "what the supervisor sets": ("ready_file: /tmp/x", "by themselves"),
     "no number": ("workers: many", 'workers in .*perdure.yaml: found "many"; allowed: a whole'),
+    "no port": ("metrics_address: 127.0.0.1:70000", "allowed: HOST:PORT with a port of at most"),
     "out of bounds": ("api_port: 99999", "allowed: at most 65535"),
     "a block": ("plugins: {a: 1}", "allowed: a list"),
     "no fields": ("- a", "holds no fields"),

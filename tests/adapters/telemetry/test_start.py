@@ -70,6 +70,12 @@ def test_an_address_in_use_is_told_and_ends_nothing() -> None:
     assert (line["event"], line["log_level"]) == ("metrics_off", "warning")
 
 
+def test_an_address_that_can_be_no_host_is_told_and_ends_nothing() -> None:
+    with structlog.testing.capture_logs() as logs:
+        assert Exposition().serve("a..b:9464") is None
+    assert [line["event"] for line in logs] == ["metrics_off"]
+
+
 def test_a_collector_that_hangs_does_not_hold_up_the_end() -> None:
     telemetry = Telemetry(closers=(lambda: time.sleep(30), lambda: time.sleep(30)))
     begun = time.monotonic()
