@@ -62,6 +62,11 @@ class HandedOn(PayloadCodec, WithSerializationContext):
             return self
         return HandedOn(codec.with_context(context))
 
+    @property
+    def strict(self) -> PayloadCodec:
+        """The wrapped codec, which raises what this one passes on."""
+        return self._codec
+
     async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
         """Encode with the wrapped codec."""
         with contained():

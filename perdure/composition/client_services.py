@@ -18,7 +18,7 @@ from perdure.adapters.settings.working_folder import working_folder
 from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.stores.open_stores import Stores, stores_of
 from perdure.adapters.telemetry import Telemetry, start_telemetry
-from perdure.adapters.temporal.client import address_of, connect
+from perdure.adapters.temporal.client import address_of, connect, strict
 from perdure.composition.maintenance import collected, erasing, replayed_by
 from perdure.domain.foundation.errors import ServiceUnavailable
 from perdure.domain.ports import Endpoints
@@ -304,7 +304,9 @@ def loops_of(parts: "Parts", client: Client | None = None) -> "LoopService":
     )
 
 
-def opening_of(parts: "Parts", *, lacks: "Callable[[], Mapping[str, str]]") -> "TaskOpening":
+def opening_of(
+    parts: "Parts", client: Client, *, lacks: "Callable[[], Mapping[str, str]]"
+) -> "TaskOpening":
     """The service that opens runs of Temporal clients; it reads no files of the host for them."""
     from perdure.submission.loading import load_data, store
 
@@ -319,7 +321,7 @@ def opening_of(parts: "Parts", *, lacks: "Callable[[], Mapping[str, str]]") -> "
     stores = parts.stores
     outbox = outbox_of(parts.settings, stores.notices(), stores.records) or NoNotices()
     admitting = Admitting(stores.schedules, records=stores.records, tell=outbox.notify, now=utc_now)
-    gateway = _client_of(parts, _named_endpoints(parts.settings)).gateway
+    gateway = _client_of(parts, _named_endpoints(parts.settings), client).gateway
     return gateway.opening(read, lacks=lacks, admit=admitting.admit)
 
 
@@ -337,13 +339,13 @@ def _of_worker(parts: "Parts") -> "Surroundings":
     )
 
 
-def collecting_of(parts: "Parts") -> "Callable[[], Awaitable[CollectReport]]":
+def collecting_of(parts: "Parts", client: Client) -> "Callable[[], Awaitable[CollectReport]]":
     """The garbage collection of a worker, with the retention rules of its settings."""
 
     async def collect() -> "CollectReport":
         from perdure.domain.retention.messages import CollectReport
 
-        gateway = _client_of(parts, _named_endpoints(parts.settings)).gateway
+        gateway = _client_of(parts, _named_endpoints(parts.settings), strict(client)).gateway
         found = await collected(parts, gateway, dry_run=False)
         return CollectReport.model_validate(found.model_dump(exclude={"dry_run"}))
 

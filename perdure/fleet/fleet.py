@@ -148,7 +148,7 @@ class Fleet:
         return self._worker(
             loops_queue(self._installation),
             activities=[
-                *experiment_steps(self._parts, lacks=self._lacks),
+                *experiment_steps(self._parts, self._client, lacks=self._lacks),
                 open_run.open_run,
                 Reframe(blobs=stores.blobs, frames=self._frames).reframe,
                 Reconcile(stores.journal).reconcile,
@@ -166,7 +166,7 @@ class Fleet:
                 review.review,
                 KeepLearnings(stores.memory).keep_learnings,
                 Mine(stores.memory).mine,
-                Collect(collecting_of(self._parts)).collect,
+                Collect(collecting_of(self._parts, self._client)).collect,
                 ReadStage(
                     blobs=stores.blobs, artifacts=stores.artifacts, frames=self._frames, now=utc_now
                 ).read_stage,
@@ -189,7 +189,7 @@ class Fleet:
 
     def task_steps(self) -> TaskSteps:
         """The steps on the queues on which loops are started."""
-        return task_steps(self._parts, lacks=self._lacks)
+        return task_steps(self._parts, self._client, lacks=self._lacks)
 
     def tasks(self, queue: str) -> Worker:
         """The worker that opens runs which Temporal clients started with only a task."""

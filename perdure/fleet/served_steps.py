@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Mapping
 
+from temporalio.client import Client
+
 from perdure.activities.call_model import CallModel
 from perdure.activities.evaluation import Judge
 from perdure.activities.experiments import NoteExperiment, OpenTrial, SettleTrial, TrialRuns
@@ -50,11 +52,13 @@ def model_steps(stores: Stores, *, calls: CallModel, frames: Frames) -> list[Act
     ]
 
 
-def experiment_steps(parts: Parts, *, lacks: Callable[[], Mapping[str, str]]) -> list[Activity]:
+def experiment_steps(
+    parts: Parts, client: Client, *, lacks: Callable[[], Mapping[str, str]]
+) -> list[Activity]:
     """The steps of experiments; `lacks` returns families of models that this worker cannot call."""
     stores = parts.stores
     store = stores.experiments()
-    runs = TrialRuns(opening_of(parts, lacks=lacks).open, records=stores.records)
+    runs = TrialRuns(opening_of(parts, client, lacks=lacks).open, records=stores.records)
     settle = SettleTrial(
         store,
         records=stores.records,

@@ -5,9 +5,11 @@ from collections.abc import Sequence
 
 import pytest
 from temporalio.api.common.v1 import Payload
-from temporalio.converter import PayloadCodec
+from temporalio.client import Client
+from temporalio.converter import DataConverter, PayloadCodec
 
 from perdure.adapters.handing_on import HandedOn, why_unreadable
+from perdure.adapters.temporal.client import strict
 from perdure.domain.foundation.errors import StoreError
 from perdure.extending.foreign_code import CodeEnded
 
@@ -50,3 +52,16 @@ async def test_a_codec_ends_neither_the_process_nor_the_task(
 async def test_what_it_cannot_open_is_handed_on_with_the_reason() -> None:
     (handed_on,) = await HandedOn(Raising(StoreError("another key"))).decode([PAYLOAD])
     assert "another key" in (why_unreadable(handed_on) or "")
+
+
+async def test_a_strict_client_raises_what_that_of_a_worker_hands_on() -> None:
+    converter = DataConverter(payload_codec=HandedOn(Raising(StoreError("another key"))))
+    theirs = await Client.connect(
+        "127.0.0.1:1", namespace="orders", data_converter=converter, lazy=True
+    )
+    client = strict(theirs)
+    assert (client.namespace, client.service_client) == ("orders", theirs.service_client)
+    codec = client.data_converter.payload_codec
+    assert codec is not None
+    with pytest.raises(StoreError, match="another key"):
+        await codec.decode([PAYLOAD])

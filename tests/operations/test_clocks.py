@@ -127,4 +127,4 @@ async def test_a_scheduled_collection_asks_the_server_for_its_time(
 
     monkeypatch.setattr(clocks, "refuse_a_wrong_clock", wrong)
     with pytest.raises(NotAllowed, match="The clock is wrong"):
-        await collecting_of(bare.parts)()
+        await collecting_of(bare.parts, bare.client)()

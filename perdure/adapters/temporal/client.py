@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from temporalio.converter import DataConverter
 from temporalio.envconfig import ClientConfigProfile, ClientConnectConfig
 from temporalio.runtime import Runtime, TelemetryConfig
 
+from perdure.adapters.handing_on import HandedOn
 from perdure.adapters.settings.variables import Settings
 from perdure.adapters.telemetry import Telemetry
 from perdure.adapters.temporal.activity_context import StepLoggingPlugin
@@ -34,6 +36,19 @@ _log = get_logger(__name__)
 def address_of(settings: Settings, fallback: str) -> str:
     """The address of the named server, or else of the embedded one."""
     return settings.temporal.address or fallback
+
+
+def strict(client: Client) -> Client:
+    """The same connection, which raises for what it cannot decode; that of a worker passes it on.
+
+    A collection needs it: what it cannot read may name blobs that a run still needs.
+    """
+    config = client.config(active_config=True)
+    converter = config["data_converter"]
+    if isinstance(codec := converter.payload_codec, HandedOn):
+        config["data_converter"] = replace(converter, payload_codec=codec.strict)
+    config["plugins"] = []  # they have configured this client already
+    return Client(**config)
 
 
 async def connect(
