@@ -21,7 +21,7 @@ from pydantic import JsonValue
 from temporalio.client import Client, Plugin, WorkflowHandle
 from temporalio.testing import TimeSkipper, WorkflowEnvironment
 
-from perdure.adapters.settings.variables import Settings
+from perdure.adapters.settings.variables import GivenSettings, Settings
 from perdure.adapters.stores.open_stores import open_stores
 from perdure.domain.ports import ModelClient
 from perdure.extending.check_decorator import CustomCheck
@@ -104,7 +104,8 @@ class PerdureEnvironment:
         with tempfile.TemporaryDirectory(prefix="perdure-") as folder:
             async with server:
                 await register_search_attributes(server.client)
-                settings = Settings.found(
+                # Not those of the shell, whose database, keys and channels may be real ones.
+                settings = GivenSettings.found(
                     {"home": Path(folder), "heartbeat_s": HEARTBEAT_S}, files=False
                 )
                 plugin = PerdurePlugin(

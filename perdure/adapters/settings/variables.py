@@ -14,11 +14,11 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Self
+from typing import ClassVar, Self
 
 from pydantic import PrivateAttr, SecretStr, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
-from pydantic_settings import SettingsError
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsError
 from temporalio.envconfig import ClientConfigProfile
 
 from perdure.adapters.logging.redacting import keep_secret, secrets_of_url
@@ -38,8 +38,21 @@ EMBEDDED_GRACE_S = 10.0
 class Settings(SettingFields):
     """All settings of an installation. Build it with `Settings.load()`."""
 
+    reads_variables: ClassVar[bool] = True
     _temporal: ClientConfigProfile = PrivateAttr(default_factory=ClientConfigProfile)
     _layers: Layers = PrivateAttr(default_factory=partial(Layers, home=None))
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Where pydantic finds values: what it is given, and variables."""
+        return (init_settings, env_settings) if cls.reads_variables else (init_settings,)
 
     @classmethod
     def load(cls, **overrides: object) -> Self:
@@ -71,7 +84,7 @@ class Settings(SettingFields):
         below = {name: value for name, value in values.items() if not variables_of(name)}
         plugins = (
             *names_in(values.get("plugins")),
-            *_listed(os.environ.get(f"{PREFIX}PLUGINS")),
+            *_listed(os.environ.get(f"{PREFIX}PLUGINS") if cls.reads_variables else None),
             *_listed(overrides.get("plugins")),
         )
         given = below | dict(overrides) | ({"plugins": plugins} if plugins else {})
@@ -87,7 +100,8 @@ class Settings(SettingFields):
             ) from None
         settings._layers = found
         try:
-            settings._temporal = ClientConfigProfile.load()
+            if cls.reads_variables:
+                settings._temporal = ClientConfigProfile.load()
         except (RuntimeError, ValueError) as error:
             raise InvalidInput(
                 f"The Temporal profile cannot be read: {error}",
@@ -228,6 +242,12 @@ class Settings(SettingFields):
         own = {variable for name in of_home for variable in variables_of(name)}
         inherited = {name: value for name, value in os.environ.items() if name not in own}
         return inherited | self.as_environment()
+
+
+class GivenSettings(Settings):
+    """Settings that no variable and no Temporal profile sets."""
+
+    reads_variables = False
 
 
 def variable(name: str) -> str | None:

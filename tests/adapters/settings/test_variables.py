@@ -5,7 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from perdure.adapters.settings.variables import Settings, inherited_environment, unknown_variables
+from perdure.adapters.settings.variables import (
+    GivenSettings,
+    Settings,
+    inherited_environment,
+    unknown_variables,
+)
 from perdure.domain.foundation.errors import InvalidInput
 
 
@@ -166,3 +171,22 @@ def test_the_journal_is_kept_for_a_week_at_least(days: int, good: bool) -> None:
         return
     with pytest.raises(InvalidInput, match="give 7 days at least, or 0 to keep all"):
         Settings.load(journal_days=days)
+
+
+def test_settings_as_given_take_nothing_from_the_shell(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    plain = GivenSettings.found({"home": tmp_path}, files=False)
+    for name, value in {
+        "PERDURE_DATABASE_URL": "postgresql+asyncpg://prod/db",
+        "PERDURE_NOTIFY_WEBHOOK": "https://hooks.example/x",
+        "PERDURE_PROVIDERS": "no JSON",
+        "PERDURE_PLUGINS": "theirs",
+        "ANTHROPIC_API_KEY": "sk-ant-12345678",
+        "TEMPORAL_ADDRESS": "cloud:7233",
+        "TEMPORAL_NAMESPACE": "prod",
+    }.items():
+        monkeypatch.setenv(name, value)
+    settings = GivenSettings.found({"home": tmp_path}, files=False)
+    assert (settings, settings.namespace, settings.temporal) == (plain, "default", plain.temporal)
+    assert settings.plugins == () and settings.anthropic_api_key is None
