@@ -7,6 +7,7 @@ from typing import cast
 
 from temporalio import workflow
 from temporalio.common import TypedSearchAttributes
+from temporalio.converter import encode_typed_search_attribute_value
 from temporalio.exceptions import ApplicationError
 from temporalio.workflow import ParentClosePolicy
 
@@ -85,9 +86,14 @@ def attributes_of(child: Child) -> TypedSearchAttributes | None:
             raise refused(
                 place, f"names that begin with {OF_PERDURE} or {OF_TEMPORAL} are set by them."
             )
+        wanted = pair.key.indexed_value_type.name
         if not _KINDS[pair.key.origin_value_type](pair.value):
-            wanted = pair.key.indexed_value_type.name
             raise refused(place, f"found {shown(pair.value)}; its key is one of {wanted}.")
+        try:
+            encode_typed_search_attribute_value(pair.key, pair.value)
+        except Exception as error:  # whatever the SDK refuses, as a moment without a time zone
+            found = f"found {shown(pair.value)} ({type(pair.value).__name__})"
+            raise refused(place, f"{found}; its key is one of {wanted}: {error}.") from error
     return given
 
 

@@ -3,6 +3,7 @@
 import re
 import uuid
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from temporalio.worker import Replayer, Worker
 from perdure.temporal import PerdurePlugin
 
 with workflow.unsafe.imports_passed_through():
+    from perdure.embedding.child_options import attributes_of
     from perdure.workflow import Child, OpenGate, agent
 
 CUSTOMER = SearchAttributeKey.for_keyword("Customer")
@@ -157,3 +159,33 @@ async def test_what_cannot_be_given_is_refused(bare: Installation, option: str, 
         event.HasField("start_child_workflow_execution_initiated_event_attributes")
         for event in started
     )
+
+
+WEIGHT = SearchAttributeKey.for_float("Weight")
+DUE = SearchAttributeKey.for_datetime("Due")
+TAGS = SearchAttributeKey.for_keyword_list("Tags")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        (WEIGHT, 3, r"\['Weight'\]: found 3 \(int\); its key is one of DOUBLE"),
+        (
+            DUE,
+            datetime.fromisoformat("2026-01-01"),
+            r"\['Due'\]: .*; its key is one of DATETIME: Timezone must",
+        ),
+        (TAGS, {"a"}, r"\['Tags'\]: .* \(set\); its key is one of KEYWORD_LIST"),
+    ],
+)
+def test_what_the_sdk_cannot_write_is_refused(key: Any, value: Any, words: str) -> None:
+    """Otherwise it would fail each attempt of the workflow task."""
+    with pytest.raises(ApplicationError, match=words):
+        attributes_of(Child(**_pair(key, value)))
+
+
+def test_values_of_the_types_of_their_keys_are_given() -> None:
+    pairs = [(WEIGHT, 3.0), (DUE, datetime(2026, 1, 1, tzinfo=UTC)), (TAGS, ["a"]), (TAGS, ("a",))]
+    for key, value in pairs:
+        child = Child(**_pair(key, value))
+        assert attributes_of(child) is child.search_attributes
