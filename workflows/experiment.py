@@ -56,6 +56,8 @@ ASKS_FIRST = "asks-what-was-spent"
 RESUME_ENDS_STOP = "resume-ends-stop"
 # A judge starts only where the budget pays for it.
 HOLDS_JUDGES = "holds-judges"
+# Where a price is unknown the store's tokens count too; a run settled again was counted twice.
+STORED_TOKENS = "stored-tokens-without-price"
 
 
 @workflow.defn(name=EXPERIMENT_WORKFLOW)
@@ -322,6 +324,9 @@ class Experiment(Given):
             SettleTrialRequest(experiment=self.given.id, number=number, run=run, judge=judge),
             **activity_options.store_step(self.given.site, summary=f"settle {run}"),
         )
+        whole = report.whole
+        if whole is not None and whole.usd is None and not workflow.patched(STORED_TOKENS):
+            report = report.model_copy(update={"whole": None})
         self.state = spent_with(self.state, report)
         return report
 

@@ -161,11 +161,13 @@ class SettleTrialReport(ActivityMessage):
 
 def spent_with(before: Progress, run: SettleTrialReport) -> Progress:
     """The progress after a run; the store's figure holds it, those beside it, and older ones."""
-    if run.whole is not None and run.whole.usd is not None:
-        return run.whole.known(before)
     usd = before.spent_usd + (run.cost_usd or Decimal(0))
-    tokens = before.spent_tokens + run.tokens
-    return before.model_copy(update={"spent_usd": usd, "spent_tokens": tokens})
+    if run.whole is None:
+        tokens = before.spent_tokens + run.tokens
+        return before.model_copy(update={"spent_usd": usd, "spent_tokens": tokens})
+    known = run.whole.known(before)
+    # A price that is unknown hides the store's costs, and never its tokens.
+    return known if run.whole.usd is not None else known.model_copy(update={"spent_usd": usd})
 
 
 class NoteExperimentRequest(ActivityMessage):
