@@ -6,7 +6,7 @@ scored is left out, because a judge without an answer says nothing about it.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from itertools import combinations
 from statistics import fmean
@@ -120,7 +120,10 @@ def report(
     ordered = sorted(trials, key=lambda trial: trial.number)
     counted = {arm.name: _counted(plan, ordered, arm.name) for arm in plan.arms}
     figures = [_arm(plan, arm.name, ordered) for arm in plan.arms]
-    arms = tuple(one.model_copy(update={"on_frontier": _leads(one, figures)}) for one in figures)
+    price = _price_in_one_unit(figures)
+    arms = tuple(
+        one.model_copy(update={"on_frontier": _leads(one, figures, price)}) for one in figures
+    )
     pairs = [_pair(plan, first, second, counted) for first, second in combinations(arms, 2)]
     return ExperimentReport(
         id=id,
@@ -253,20 +256,23 @@ def _by_iteration(trials: Sequence[Trial]) -> tuple[float, ...]:
     )
 
 
-def _leads(arm: ArmFigures, others: Sequence[ArmFigures]) -> bool:
+def _leads(
+    arm: ArmFigures, others: Sequence[ArmFigures], price: Callable[[ArmFigures], float]
+) -> bool:
     """Whether no other arm is as good for less, or better for as much; a score of 0 never leads."""
     return arm.score.mean > 0 and not any(
         other.trials > 0
-        and (_price(other), -other.score.mean) < (_price(arm), -arm.score.mean)
+        and (price(other), -other.score.mean) < (price(arm), -arm.score.mean)
         and other.score.mean >= arm.score.mean
         for other in others
         if other.name != arm.name
     )
 
 
-def _price(arm: ArmFigures) -> float:
-    """What an arm costs: money if any is known to be paid, else tokens."""
-    return float(arm.cost_usd) if arm.cost_usd else arm.tokens
+def _price_in_one_unit(arms: Sequence[ArmFigures]) -> Callable[[ArmFigures], float]:
+    """What arms cost: money if every cost is known and some arm is paid, else tokens for all."""
+    in_money = all(arm.cost_usd is not None for arm in arms) and any(arm.cost_usd for arm in arms)
+    return lambda arm: float(arm.cost_usd or 0) if in_money else arm.tokens
 
 
 Counted = dict[str, dict[int, list[Trial]]]

@@ -203,6 +203,28 @@ def test_the_frontier_holds_what_no_cheaper_arm_equals() -> None:
     assert [arm.on_frontier for arm in made(trials).arms] == [False, True]
 
 
+@pytest.mark.parametrize(
+    ("loop", "single", "marked"),
+    [
+        ((Decimal(0), 5_000), (Decimal("0.05"), 5_000), [True, False]),
+        ((Decimal(0), 90_000), (Decimal("0.05"), 100), [True, False]),
+        ((None, 5_000), (Decimal("0.05"), 100), [False, True]),
+        ((None, 100), (Decimal("0.05"), 5_000), [True, False]),
+        ((Decimal(0), 100), (Decimal(0), 5_000), [True, False]),
+    ],
+    ids=["free or paid", "free with more tokens", "unknown, more", "unknown, less", "all free"],
+)
+def test_all_arms_are_compared_in_one_unit(
+    loop: tuple[Decimal | None, int], single: tuple[Decimal | None, int], marked: list[bool]
+) -> None:
+    trials = [
+        trial(arm, entry, 0.8, tokens=tokens, cost_usd=usd)
+        for arm, (usd, tokens) in (("loop", loop), ("single", single))
+        for entry in range(2)
+    ]
+    assert [arm.on_frontier for arm in made(trials).arms] == marked
+
+
 def test_losses_link_the_runs_of_both_arms() -> None:
     trials = [trial("loop", entry, 0.9) for entry in range(6)]
     trials += [trial("single", entry, 0.5) for entry in range(5)] + [trial("single", 5, 1.0)]
