@@ -70,6 +70,7 @@ class Experiments:
             await stored_plan(submitted, self.services.blobs),
             submitted.entries,
             self.services.models(),
+            check=self.services.gateway.check,
             default_model=default,
         )
         wanted = id or run_id("experiment", plan.name, uuid.uuid4().hex)
@@ -163,8 +164,10 @@ class ExperimentHandle:
         plan, known = (await gateway.stored(self.id)).plan, await gateway.entries(self.id)
         around = self._experiments.surroundings
         entries = more_entries(given, plan, known, surroundings=around)
-        models, default = self._experiments.services.models, await self._experiments.default_model()
-        await check_added(plan, entries, models(), default_model=default)
+        services, default = self._experiments.services, await self._experiments.default_model()
+        await check_added(
+            plan, entries, services.models(), check=services.gateway.check, default_model=default
+        )
         found = await gateway.extend(self.id, entries, after=len(known))
         await self._experiments.decided("experiment_extended", self.id)
         return found

@@ -17,6 +17,7 @@ from perdure.domain.refine.planning import wants_plan
 from perdure.domain.refine.spec import RefineSpec
 from perdure.domain.roles.spec import RolesSpec, planned_rounds, wants_goal_judge, with_rounds
 from perdure.domain.run.gates import GateSettings
+from perdure.domain.run.spec import ROLES
 from perdure.domain.specs import Spec, rubric_of
 from perdure.domain.turns.settings import resolve
 from perdure.gateway.types import QueueState
@@ -192,15 +193,20 @@ def iteration_limit(spec: Spec) -> int:
 
 
 def models_of(spec: Spec, default_model: str) -> tuple[str, ...]:
-    """The first model of every role and stage, for which a plan needs the cards."""
+    """The first model of every role, stage and named judge, for which a plan needs the cards."""
+    return tuple(dict.fromkeys(chain[0] for chain in chains_of(spec, default_model)))
+
+
+def chains_of(spec: Spec, default_model: str) -> list[tuple[str, ...]]:
+    """The models of every role, stage and named judge, each in order of preference."""
     executor = spec.models.chain("executor") or (default_model,)
     rubric = rubric_of(spec)
     chains = [
-        *(spec.models.chain(role) or executor for role in (*SHOWN_ROLES, *OF_MANAGERS)),
+        *(spec.models.chain(role) or executor for role in ROLES),
         *(stage.models for stage in _all_of(_stages(spec, executor))),
         *((name,) for name in (rubric.judges if rubric else ()) if name is not None),
     ]
-    return tuple(dict.fromkeys(chain[0] for chain in chains if chain))
+    return [chain for chain in chains if chain]
 
 
 def _models(

@@ -1,7 +1,7 @@
 """The most that one run of each arm may spend; the experiment reserves it before a run starts."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 
@@ -17,18 +17,22 @@ from perdure.domain.foundation.errors import InvalidInput, ModelUnavailable
 from perdure.domain.llm.errors import ModelError
 from perdure.domain.llm.requests import Price
 from perdure.domain.llm.usage import Usage
-from perdure.domain.run.spec import ROLES
+from perdure.domain.roles.spec import RolesSpec
 from perdure.domain.specs import RUN_SPEC, Spec
+from perdure.interfaces.plan import chains_of
 from perdure.interfaces.services import ModelProfiles
+
+Check = Callable[[Spec], Awaitable[Spec]]
+"""The task as it would run, with the stages of the loop that it names."""
 
 
 async def bounded(
-    plan: Plan, entries: Sequence[Entry], models: ModelProfiles, *, default_model: str
+    plan: Plan, entries: Sequence[Entry], models: ModelProfiles, *, check: Check, default_model: str
 ) -> Plan:
     """Add to each arm and to the judge what a run may cost, by its limits and prices.
 
     Raises:
-        InvalidInput: the budget does not pay for one run of some arm.
+        InvalidInput: the budget does not pay for one run of some arm, or its loop cannot run here.
     """
     prices = _Prices(models, default_model)
     scoring = plan.scoring
@@ -37,7 +41,7 @@ async def bounded(
         most = await prices.most_usd([scoring.judge.model], budget.cost_usd, budget.tokens)
         judge = scoring.judge.model_copy(update={"most_usd": most})
         scoring = scoring.model_copy(update={"judge": judge})
-    arms = tuple([await _bounded(arm, entries, prices) for arm in plan.arms])
+    arms = tuple([await _bounded(arm, entries, prices, check) for arm in plan.arms])
     whole = plan.model_copy(update={"arms": arms, "scoring": scoring})
     with_judge = " with its judge" if scoring.judge is not None else ""
     for arm in arms:
@@ -58,7 +62,7 @@ async def bounded(
 
 
 async def check_added(
-    plan: Plan, entries: Sequence[Entry], models: ModelProfiles, *, default_model: str
+    plan: Plan, entries: Sequence[Entry], models: ModelProfiles, *, check: Check, default_model: str
 ) -> None:
     """Check inputs that are added to an experiment, whose arms are bounded already.
 
@@ -68,7 +72,7 @@ async def check_added(
     prices = _Prices(models, default_model)
     for entry in (entry for entry in entries if entry.fields):
         for arm in plan.arms:
-            spec = _spec(arm, entry)
+            spec = await _spec(arm, entry, check)
             usd, tokens = await prices.most_of(spec), spec.budget.tokens or None
             for name, found, most in (
                 ("cost_usd", usd, arm.most_usd),
@@ -84,10 +88,10 @@ async def check_added(
                 )
 
 
-async def _bounded(arm: Arm, entries: Sequence[Entry], prices: "_Prices") -> Arm:
+async def _bounded(arm: Arm, entries: Sequence[Entry], prices: "_Prices", check: Check) -> Arm:
     # Inputs that change nothing but texts have the bounds of the first.
     telling = {json.dumps(entry.fields, sort_keys=True): entry for entry in reversed(entries)}
-    specs = [_spec(arm, entry) for entry in telling.values()]
+    specs = [await _spec(arm, entry, check) for entry in telling.values()]
     return arm.model_copy(
         update={
             "most_usd": highest([await prices.most_of(spec) for spec in specs]),
@@ -96,8 +100,14 @@ async def _bounded(arm: Arm, entries: Sequence[Entry], prices: "_Prices") -> Arm
     )
 
 
-def _spec(arm: Arm, entry: Entry) -> Spec:
-    return RUN_SPEC.validate_python(trial_task(arm, entry, label="experiment"))
+async def _spec(arm: Arm, entry: Entry, check: Check) -> Spec:
+    spec = RUN_SPEC.validate_python(trial_task(arm, entry, label="experiment"))
+    if not isinstance(spec, RolesSpec):
+        return spec
+    try:
+        return await check(spec)  # until then it only names its loop, whose stages have models
+    except InvalidInput as error:
+        raise InvalidInput(f"arms.{arm.name}: {error.message}", cure=error.cure) from None
 
 
 @dataclass(frozen=True)
@@ -139,6 +149,5 @@ class _Prices:
         return self.known[name]
 
     def _named(self, spec: Spec) -> Sequence[str]:
-        named = [name for role in ROLES for name in spec.models.chain(role)]
-        executor = spec.models.chain("executor") or (self.default_model,)
-        return tuple(dict.fromkeys([*named, *executor]))
+        chains = chains_of(spec, self.default_model)
+        return tuple(dict.fromkeys(name for chain in chains for name in chain))

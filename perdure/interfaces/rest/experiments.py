@@ -199,8 +199,13 @@ async def extend_experiment(
     plan, known = (await experiments.stored(experiment)).plan, await experiments.entries(experiment)
     entries = more_entries(body.inputs, plan, known, surroundings=site.surroundings)
     await _require_trust(site, caller, ExperimentSubmission(plan=plan, entries=tuple(entries)))
-    default = await _default_model(site)
-    await check_added(plan, entries, site.services.models(), default_model=default)
+    await check_added(
+        plan,
+        entries,
+        site.services.models(),
+        check=site.services.gateway.check,
+        default_model=await _default_model(site),
+    )
     await note_requester(site, caller, experiment_source(experiment))
     after = len(known) if body.after is None else body.after
     found = await experiments.extend(experiment, entries, after=after)
@@ -242,8 +247,13 @@ async def _submitted(
 
 
 async def _bounded(site: ApiSite, submitted: ExperimentSubmission, plan: Plan) -> Plan:
-    default = await _default_model(site)
-    return await bounded(plan, submitted.entries, site.services.models(), default_model=default)
+    return await bounded(
+        plan,
+        submitted.entries,
+        site.services.models(),
+        check=site.services.gateway.check,
+        default_model=await _default_model(site),
+    )
 
 
 async def _default_model(site: ApiSite) -> str:

@@ -8,12 +8,15 @@ from pydantic import JsonValue
 from perdure.domain.experiments.plan import Entry, Plan
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.llm.requests import ModelProfile, Price
+from perdure.domain.roles.definition import LoopSnapshot
+from perdure.domain.roles.spec import RolesSpec
+from perdure.domain.specs import Spec
 from perdure.interfaces.experiments.bounds import bounded, check_added
 from perdure.submission.experiments import experiment_of
 from perdure.submission.types import Surroundings
 
 PER_MILLION = {"small": 1, "dear": 100}
-TASK: JsonValue = {
+TASK: dict[str, JsonValue] = {
     "kind": "agent",
     "goal": "Write.",
     "context": {"about": None},
@@ -28,11 +31,36 @@ class Models:
         return ModelProfile(name=model, window=200_000, max_output=20_000, price=price)
 
 
-async def plan_of(*changes: JsonValue, budget: JsonValue = None) -> Plan:
+def loop(name: str, *stages: JsonValue, nested: JsonValue = None) -> dict[str, JsonValue]:
+    ends: JsonValue = {"type": "iteration_bound", "iterations": 2}
+    definition: JsonValue = {"name": name, "roles": list(stages), "termination_condition": ends}
+    return {"definition": definition, "version": "1", "nested": nested or {}}
+
+
+INNER = loop("inner", {"name": "try", "prompt": "Try.", "model": ["small", "dear"]})
+STAGES: dict[str, dict[str, JsonValue]] = {
+    "own": loop("own", {"name": "write", "prompt": "Write.", "model": "dear"}),
+    "nested": loop(
+        "nested", {"name": "team", "prompt": "p", "loop": "inner"}, nested={"team": INNER}
+    ),
+    "cheap": loop("cheap", {"name": "write", "prompt": "Write."}),
+}
+
+
+async def with_stages(spec: Spec) -> Spec:
+    assert isinstance(spec, RolesSpec)
+    if spec.roles.definition not in STAGES:
+        raise InvalidInput("There is no such loop.")
+    snapshot = LoopSnapshot.model_validate(STAGES[spec.roles.definition])
+    roles = spec.roles.model_copy(update={"snapshot": snapshot})
+    return spec.model_copy(update={"roles": roles})
+
+
+async def plan_of(*changes: JsonValue, budget: JsonValue = None, task: JsonValue = TASK) -> Plan:
     inputs: list[JsonValue] = [{"about": "a", "set": change} for change in changes]
     made = experiment_of(
         {
-            "task": TASK,
+            "task": task,
             "inputs": inputs,
             "arms": {"a": {}},
             "score": {"judge": "Good?", "model": "small"},
@@ -40,7 +68,9 @@ async def plan_of(*changes: JsonValue, budget: JsonValue = None) -> Plan:
         },
         surroundings=Surroundings(folder=None, judges=lambda _: True),
     )
-    return await bounded(made.plan, made.entries, Models(), default_model="small")
+    return await bounded(
+        made.plan, made.entries, Models(), check=with_stages, default_model="small"
+    )
 
 
 async def test_prices_bound_a_run_and_its_judge() -> None:
@@ -64,6 +94,36 @@ async def test_an_input_that_may_spend_more_counts_for_its_arm(
     assert (arm.most_usd, arm.most_tokens) == (Decimal(usd), tokens)
 
 
+def refined(judge: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    item: JsonValue = {"name": "good", "hint": "Is it good?", "evaluator": {"judge": judge}}
+    return {**TASK, "kind": "refine", "rubric": [item]}
+
+
+def staged(name: str) -> dict[str, JsonValue]:
+    return {**TASK, "kind": "roles", "roles": {"definition": name}}
+
+
+@pytest.mark.parametrize(
+    ("task", "usd"),
+    [
+        (refined({}), "0.02"),
+        (refined({"model": "dear"}), "0.2"),
+        (staged("cheap"), "0.02"),
+        (staged("own"), "0.2"),
+        (staged("nested"), "0.2"),
+    ],
+    ids=["the run's judge", "a named judge", "executor", "a stage's model", "an inner fallback"],
+)
+async def test_models_of_judges_and_stages_count(task: JsonValue, usd: str) -> None:
+    (arm,) = (await plan_of({}, task=task)).arms
+    assert arm.most_usd == Decimal(usd)
+
+
+async def test_a_loop_that_cannot_run_is_refused_with_its_arm() -> None:
+    with pytest.raises(InvalidInput, match=r"arms\.a: There is no such loop"):
+        await plan_of({}, task=staged("other"))
+
+
 async def test_a_budget_below_a_run_with_its_judge_is_refused() -> None:
     with pytest.raises(InvalidInput, match="one run of a with its judge may spend"):
         await plan_of({}, budget={"cost_usd": 0.1})
@@ -74,7 +134,7 @@ async def test_an_added_input_may_not_spend_more_than_is_set_aside() -> None:
 
     async def add(**fields: JsonValue) -> None:
         entry = Entry(name="late", context={"about": "b"}, fields=fields)
-        await check_added(plan, [entry], Models(), default_model="small")
+        await check_added(plan, [entry], Models(), check=with_stages, default_model="small")
 
     await add()
     await add(goal="Write more.", budget={"cost_usd": 1})

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 
+from perdure.domain.experiments.plan import Plan
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.names import run_id
 from perdure.domain.run.audit import Action
@@ -82,12 +83,8 @@ async def run(
     async with session.connected(start=True) as services:
         submitted = await _submitted(session, services, file)
         _tell(session, submitted)
-        default = await services.gateway.default_model() or session.context.default_model
-        plan = await bounded(
-            await stored_plan(submitted, services.blobs),
-            submitted.entries,
-            services.models(),
-            default_model=default,
+        plan = await _bounded(
+            session, services, submitted, await stored_plan(submitted, services.blobs)
         )
         wanted = id or run_id("experiment", plan.name, uuid.uuid4().hex)
         experiments = services.experiments()
@@ -212,8 +209,13 @@ async def extend(
         id = await experiments.resolve(name)
         plan, known = (await experiments.stored(id)).plan, await experiments.entries(id)
         entries = more_entries(inputs, plan, known, surroundings=surroundings(session))
-        default = await services.gateway.default_model() or session.context.default_model
-        await check_added(plan, entries, services.models(), default_model=default)
+        await check_added(
+            plan,
+            entries,
+            services.models(),
+            check=services.gateway.check,
+            default_model=await _default_model(session, services),
+        )
         found = await experiments.extend(id, entries, after=len(known))
         await _decided(session, services, "experiment_extended", id)
         session.output.show(status_view(found), found)
@@ -239,9 +241,24 @@ async def _decided(session: Session, services: Services, action: Action, id: str
 
 
 async def _submitted(session: Session, services: Services, file: str) -> ExperimentSubmission:
-    here = surroundings(session)
-    default = await services.gateway.default_model() or here.default_model
-    return load_experiment(file, surroundings=replace(here, default_model=default))
+    default = await _default_model(session, services)
+    return load_experiment(file, surroundings=replace(surroundings(session), default_model=default))
+
+
+async def _bounded(
+    session: Session, services: Services, submitted: ExperimentSubmission, plan: Plan
+) -> Plan:
+    return await bounded(
+        plan,
+        submitted.entries,
+        services.models(),
+        check=services.gateway.check,
+        default_model=await _default_model(session, services),
+    )
+
+
+async def _default_model(session: Session, services: Services) -> str:
+    return await services.gateway.default_model() or session.context.default_model
 
 
 def _tell(session: Session, submitted: ExperimentSubmission) -> None:
