@@ -131,3 +131,24 @@ def test_wrong_files_are_refused_before_anything_starts(
     code, text = said(folder, 9, words)
     assert (code, told in text, "starting" in text) == (2, True, False), text
     assert not (folder / "home" / "temporal.sqlite").exists()
+
+
+PAID = """\
+task: {kind: agent, goal: Write., context: {about: null}, models: {executor: claude-haiku-4-5}}
+inputs: [{about: a, expected: b}]
+score: labels
+arms: {one: {budget: {cost_usd: 9, tokens: 1000000}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("limit", "code", "told"),
+    [("10", 0, "Nothing was started."), ("1", 2, "one run of one may spend 5.00 USD")],
+)
+def test_the_dry_run_of_an_experiment_needs_no_services(
+    folder: Path, limit: str, code: int, told: str
+) -> None:
+    (folder / "e.yaml").write_text(f"{PAID}budget: {limit}\n")
+    ended, text = said(folder, 9, ("experiment", "e.yaml", "--dry-run"))
+    assert (ended, told in text, "starting" in text) == (code, True, False), text
+    assert not (folder / "home" / "temporal.sqlite").exists()

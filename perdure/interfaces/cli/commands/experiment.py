@@ -67,19 +67,10 @@ async def run(
         plugin: A file or module with checks, tools and hooks for the worker; may be repeated.
     """
     session.load_plugins(plugin)
-    if dry_run:
-        submitted = load_experiment(file, surroundings=surroundings(session))
-        _tell(session, submitted)
-        data = {
-            "type": "experiment_plan",
-            "inputs": len(submitted.entries),
-            "plan": submitted.plan.model_dump(mode="json", by_alias=True),
-        }
-        shown = planned(submitted.plan, submitted.entries, notes=submitted.notes)
-        session.output.show(plan_view(shown), data)
-        return 0
     # Read before anything starts; which model judges, the workers may know better.
     load_experiment(file, surroundings=replace(surroundings(session), judges=lambda _: True))
+    if dry_run:
+        return await _show_plan(session, file)
     async with session.connected(start=True) as services:
         submitted = await _submitted(session, services, file)
         _tell(session, submitted)
@@ -243,6 +234,21 @@ async def _decided(session: Session, services: Services, action: Action, id: str
 async def _submitted(session: Session, services: Services, file: str) -> ExperimentSubmission:
     default = await _default_model(session, services)
     return load_experiment(file, surroundings=replace(surroundings(session), default_model=default))
+
+
+async def _show_plan(session: Session, file: str) -> int:
+    """Show what would run; services that do not run are no failure, as for `run --dry-run`."""
+    async with session.connected() as services:
+        submitted = await _submitted(session, services, file)
+        _tell(session, submitted)
+        plan = await _bounded(session, services, submitted, submitted.plan)
+    data = {
+        "type": "experiment_plan",
+        "inputs": len(submitted.entries),
+        "plan": plan.model_dump(mode="json", by_alias=True),
+    }
+    session.output.show(plan_view(planned(plan, submitted.entries, notes=submitted.notes)), data)
+    return 0
 
 
 async def _bounded(

@@ -1,0 +1,43 @@
+"""An experiment that is only looked at: its figures, and what a start would refuse."""
+
+import json
+
+from perdure.domain.foundation.errors import InvalidInput
+from tests.interfaces.cli.memory import Installation
+
+FILE = """\
+task:
+  kind: agent
+  goal: Write.
+  context: {about: null}
+  budget: {cost_usd: 2, tokens: 1000}
+inputs: [{about: a, expected: b}]
+score: labels
+arms: {one: {}}
+"""
+DRY_RUN = ("experiment", "e.yaml", "--dry-run", "--json")
+
+
+def written(perdure: Installation, text: str) -> None:
+    (perdure.folder / "e.yaml").write_text(text, encoding="utf-8")
+
+
+def test_a_dry_run_knows_prices_and_starts_nothing(perdure: Installation) -> None:
+    written(perdure, FILE)
+    assert perdure.run(*DRY_RUN) == 0
+    (arm,) = json.loads(perdure.out)["plan"]["arms"]
+    assert (arm["most_usd"], arm["most_tokens"]) == ("0.00", 1000)  # the embedded model is free
+    assert perdure.calls == ["connect", "disconnect"]
+
+
+def test_a_dry_run_refuses_a_budget_below_one_run(perdure: Installation) -> None:
+    written(perdure, FILE + "budget: {tokens: 999}\n")
+    assert perdure.run(*DRY_RUN) == 2
+    assert "one run of one may use 1000" in perdure.out + perdure.err
+
+
+def test_a_dry_run_looks_for_the_loop(perdure: Installation) -> None:
+    perdure.gateway.check_error = InvalidInput("There is no loop team.")
+    written(perdure, FILE.replace("kind: agent", "kind: roles\n  roles: {definition: team}"))
+    assert perdure.run(*DRY_RUN) == 2
+    assert "arms.one: There is no loop team." in perdure.out + perdure.err
