@@ -3,6 +3,8 @@
 Merging an entry twice changes nothing, so a retried step writes nothing twice.
 """
 
+from itertools import islice
+
 from perdure.domain.foundation.errors import InvalidInput, NotAllowed
 from perdure.domain.memory.entries import (
     Episode,
@@ -100,10 +102,16 @@ def reinforced(known: Learning, incoming: Learning) -> Learning:
 
 
 def _updated(known: tuple[Origin, ...], incoming: tuple[Origin, ...]) -> tuple[Origin, ...]:
-    """Each run once with its latest outcome; of many the first one and the newest ones."""
+    """Each run once with its latest outcome; of many the first ones and the newest ones."""
     outcomes = {origin.run: origin for origin in (*known, *incoming)}
     origins = tuple(outcomes.values())
-    return origins if len(origins) <= ORIGINS_KEPT else (origins[0], *origins[1 - ORIGINS_KEPT :])
+    if len(origins) <= ORIGINS_KEPT:
+        return origins
+    # The first accepted run as well: without one the entry would no longer enter other runs.
+    accepted = (origin for origin in origins if origin.outcome == "accepted")
+    first = tuple(dict.fromkeys((origins[0], *islice(accepted, 1))))
+    newest = [origin for origin in origins if origin not in first]
+    return (*first, *newest[len(first) - ORIGINS_KEPT :])
 
 
 def _next_version(known: Skill, incoming: Skill) -> Skill:

@@ -15,7 +15,7 @@ from perdure.domain.memory.deduplication import (
     same_lesson,
     telltale_terms,
 )
-from perdure.domain.memory.entries import OldText, Origin, Pattern
+from perdure.domain.memory.entries import OldText, Origin, Pattern, may_enter
 from perdure.domain.memory.store import Corpus
 from perdure.domain.memory.tokenizer import terms
 
@@ -121,6 +121,18 @@ def test_many_origins_keep_the_first_and_the_newest() -> None:
         known = reinforced(known, learning("b", SAID, origins=(origin,)))
     runs = [origin.run for origin in known.origins]
     assert (len(runs), runs[0], runs[-1]) == (ORIGINS_KEPT, "refine-a", "r49")
+
+
+def test_a_confirmed_lesson_stays_confirmed_however_many_runs_repeat_it() -> None:
+    known = reinforced(
+        learning("a", SAID, origins=(FAILED,)), learning("b", SAID, origins=(OTHER,))
+    )
+    for number in range(50):
+        origin = Origin(run=f"r{number}", outcome="best_effort")
+        known = reinforced(known, learning("c", SAID, origins=(origin,)))
+    assert may_enter(known)
+    runs = [origin.run for origin in known.origins]
+    assert (len(runs), runs[:2], runs[-1]) == (ORIGINS_KEPT, ["refine-c", "refine-b"], "r49")
 
 
 @pytest.mark.long
