@@ -21,6 +21,7 @@ from perdure.adapters.checks.schema_references import require_references
 from perdure.extending.check_decorator import CheckFailed
 
 SHOWN_ERRORS = 3
+SHOWN_CHARACTERS = 200
 UNSUPPORTED = ("unevaluatedProperties", "$dynamicRef", "$recursiveRef")
 
 Schema = Mapping[str, JsonValue]
@@ -129,7 +130,7 @@ def schema_errors(schema: Mapping[str, JsonValue], value: JsonValue) -> list[str
     found: list[str] = []
     try:
         for error in validator.iter_errors(value):
-            found.append(f"{error.json_path}: {error.message}")
+            found.append(f"{_short(error.json_path)}: {_short(error.message)}")
             if len(found) == SHOWN_ERRORS:
                 break
     except (Unresolvable, RecursionError) as error:
@@ -138,3 +139,9 @@ def schema_errors(schema: Mapping[str, JsonValue], value: JsonValue) -> list[str
             cure="Keep every $ref inside the schema, and nesting shallow.",
         ) from error
     return found
+
+
+def _short(text: str) -> str:
+    """Both ends of a long text: messages quote the value, and say at the end what is wrong."""
+    half = SHOWN_CHARACTERS // 2
+    return text if len(text) <= SHOWN_CHARACTERS else f"{text[: half - 1]}…{text[-half:]}"

@@ -13,9 +13,11 @@ from perdure.domain.evaluation.scores import (
     stale_copy,
     still_open,
 )
+from perdure.domain.foundation.plain_text import clipped
 from perdure.domain.outputs.parts import part_label
 from perdure.domain.turns.records import DimensionRecord
 
+TITLE_CHARACTERS = 300
 DETAIL_CHARACTERS = 400
 FINDINGS_KEPT = 60
 EVIDENCE_CHARACTERS = 120
@@ -170,6 +172,7 @@ def _clipped(item: DimensionScore) -> DimensionScore:
     findings = tuple(
         finding.model_copy(
             update={
+                "title": clipped(finding.title, TITLE_CHARACTERS),
                 "detail": finding.detail[:DETAIL_CHARACTERS],
                 "fix": finding.fix[:DETAIL_CHARACTERS],
             }

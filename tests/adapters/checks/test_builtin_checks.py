@@ -1,5 +1,6 @@
 """Single checks: scores at the borders, what is found, what is missing, how to fix it."""
 
+import json
 import time
 from collections.abc import Mapping
 
@@ -9,6 +10,7 @@ from pydantic import JsonValue
 from perdure.adapters.checks import CheckFailed, run_check
 from perdure.adapters.checks.builtin_checks import length_of
 from perdure.adapters.checks.rubric import schema_problem
+from perdure.adapters.checks.schemas import SHOWN_CHARACTERS
 from perdure.domain.evaluation.checks import (
     BuiltInCheck,
     ContainsCheck,
@@ -115,6 +117,17 @@ def test_what_is_no_json_scores_0(text: str) -> None:
     result = run_check(schema(), text)
     assert result.score == 0.0
     assert result.detail.startswith("not JSON: ")
+
+
+def test_a_schema_error_quotes_both_ends_of_a_long_value() -> None:
+    key = "k" * 5_000
+    check = schema(additionalProperties={"maxLength": 9})
+    result = run_check(check, json.dumps({key: f"begun {'word ' * 8_000}ended"}))
+    path, message = result.detail.split(": ", 1)
+    assert (len(path), len(message)) == (SHOWN_CHARACTERS, SHOWN_CHARACTERS)
+    assert message.startswith("'begun word")
+    assert message.endswith("word ended' is too long")
+    assert len(result.fix) < 3 * SHOWN_CHARACTERS
 
 
 @pytest.mark.parametrize(

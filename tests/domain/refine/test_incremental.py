@@ -222,6 +222,17 @@ def test_evidence_of_settled_findings_is_kept() -> None:
     assert (settled.findings, settled.evidence) == ((), ("line 3",))
 
 
+def test_an_evaluation_holds_short_words_of_a_finding() -> None:
+    words = "word " * 8_000
+    long = {"title": words, "detail": words, "fix": words}
+    tone, *others = judged(0.5, 1, 1)
+    scores = [tone.model_copy(update={"findings": (finding("tone").model_copy(update=long),)})]
+    made = combined(RUBRIC, checks=PASSED, judged=[*scores, *others], before=None)
+    (kept,) = made.findings
+    assert kept.title.endswith("…")
+    assert [len(kept.title), len(kept.detail), len(kept.fix)] == [300, 400, 400]
+
+
 def test_a_question_asks_about_what_is_open_in_its_dimensions_alone() -> None:
     before = previous(0.7, 1, 1, open_in=["tone", "tests"]).evaluation
     asked = Question(output=BlobRef(hash="x"), asked=("tone",), before=before, changed=((1, 2),))
