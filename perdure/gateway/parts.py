@@ -302,7 +302,7 @@ class GatewayParts:
         """Resets failing runs to their last good point."""
         from perdure.gateway.repair import Repairing
 
-        return Repairing(server=self.server, why_not=self.why_not)
+        return Repairing(server=self.server, ask=self.readiness.ask, why_not=self.why_not)
 
     @cached_property
     def deleting(self) -> "Deleting":

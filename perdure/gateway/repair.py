@@ -25,16 +25,26 @@ from temporalio.api.workflowservice.v1 import (
 )
 from temporalio.client import WorkflowHistory
 
-from perdure.domain.foundation.errors import NotAllowed, NotFound, PerdureError
+from perdure.domain.foundation.errors import (
+    NoReadyWorker,
+    NotAllowed,
+    NotFound,
+    PerdureError,
+    ServiceUnavailable,
+)
 from perdure.gateway.execution_info import ExecutionInfo
 from perdure.gateway.repeated_steps import RepeatedStep, repeated_steps
 from perdure.gateway.run_problem import FAILING, UNKNOWN_TYPE, lost_value
 from perdure.gateway.temporal_gateway import TemporalGateway
-from perdure.gateway.types import Repaired
+from perdure.gateway.types import QueueState, Repaired
 
 # Returns why a history (JSON) of the named run does not replay; None if it does.
 WhyNot = Callable[[str, bytes], Awaitable[str | None]]
 Sent = WorkflowExecutionSignaledEventAttributes
+# Asks a queue for its workers.
+AskQueue = Callable[[QueueState], Awaitable[QueueState]]
+# A message to send, and the id of its request.
+Waiting = tuple[Sent, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +147,11 @@ TOLD_CHARACTERS = 80
 class Repairing:
     """Repairs runs only through the server, since their workers cannot answer."""
 
-    def __init__(self, *, server: TemporalGateway, why_not: WhyNot = nothing_known) -> None:
+    def __init__(
+        self, *, server: TemporalGateway, ask: AskQueue, why_not: WhyNot = nothing_known
+    ) -> None:
         self._server = server
+        self._ask = ask
         self._why_not = why_not
 
     async def repair(self, run: str, *, repeat: bool = False) -> Repaired:
@@ -149,7 +162,28 @@ class Repairing:
         last = await sound(run, events, self._why_not)
         if not repeat:
             _require_once(run, repeated_steps(events, await self._steps(look), after=last.event))
+        await self._require_worker(look)
+        # The reset takes the messages out of the history; from then on only this list has them.
+        # With its own request id, the server takes a message once, however often it is sent.
+        waiting = [(sent, uuid4().hex) for sent in last.sent]
+        left_out: list[str] = []
         await self._reset(run, look.execution, last.event)
+        try:
+            await self._take_up(run, waiting, left_out)
+        except BaseException as error:
+            await self._send_rest(run, waiting)
+            if left_out or waiting:
+                raise _broken_off(error, left_out, [sent for sent, _ in waiting]) from error
+            raise
+        return Repaired(
+            run=run,
+            event=last.event,
+            sent_again=len(last.sent) - len(left_out),
+            left_out=tuple(left_out),
+        )
+
+    async def _take_up(self, run: str, waiting: list[Waiting], left_out: list[str]) -> None:
+        """Send the messages one at a time, and take back each one that breaks the run."""
         if not await self._moves(run):
             raise NotAllowed(
                 f"The run {run} fails from its last sound task on, without any message since: its "
@@ -158,21 +192,38 @@ class Repairing:
                 f"finished iteration (`perdure history {run}` lists them): "
                 f"`perdure fork {run} --from-iteration N`. It is not lost.",
             )
-        left_out: list[str] = []
-        # Send one at a time and wait, to find out which message breaks the run.
-        for sent in last.sent:
+        while waiting:
             at = await self._length(run)
-            await self._send(run, sent)
+            await self._send(run, *waiting[0])
+            sent, _ = waiting.pop(0)
             if await self._moves(run):
                 continue
-            left_out.append(_named(sent))
             await self._take_back(run, at)
-        return Repaired(
-            run=run,
-            event=last.event,
-            sent_again=len(last.sent) - len(left_out),
-            left_out=tuple(left_out),
-        )
+            left_out.append(_named(sent))
+            await self._moves(run)
+
+    async def _send_rest(self, run: str, waiting: list[Waiting]) -> None:
+        """Send what is left without looking; the server keeps it, also without a worker."""
+        for _ in range(LOOKS):
+            try:
+                while waiting:
+                    await self._send(run, *waiting[0])
+                    del waiting[0]
+            except ServiceUnavailable:
+                await asyncio.sleep(PAUSE_S)
+            except PerdureError:
+                return  # the run has ended, and takes none
+            else:
+                return
+
+    async def _require_worker(self, look: ExecutionInfo) -> None:
+        state = await self._ask(QueueState(queue=look.queue, serves="loops"))
+        if not state.served:
+            raise NoReadyWorker(
+                f"Nobody works on the queue {look.queue} of the run {look.id}. Nothing was "
+                "changed.",
+                cure=f"{state.cure} Then repair it.",
+            )
 
     async def _failing(self, run: str) -> ExecutionInfo:
         look = await self._server.look(run)
@@ -218,7 +269,6 @@ class Repairing:
         look = await self._server.look(run)
         if look is not None and look.open:
             await self._reset(run, look.execution, event)
-            await self._moves(run)
 
     async def _reset(self, run: str, execution: str, event: int) -> None:
         client = await self._server.client()
@@ -238,7 +288,7 @@ class Repairing:
                 )
             )
 
-    async def _send(self, run: str, sent: Sent) -> None:
+    async def _send(self, run: str, sent: Sent, request: str) -> None:
         client = await self._server.client()
         with self._server.translated():
             await client.workflow_service.signal_workflow_execution(
@@ -249,7 +299,7 @@ class Repairing:
                     input=sent.input,
                     header=sent.header,
                     identity=sent.identity,
-                    request_id=uuid4().hex,
+                    request_id=request,
                 )
             )
 
@@ -269,7 +319,8 @@ class Repairing:
             await asyncio.sleep(PAUSE_S)
         raise NotAllowed(
             f"No worker takes the tasks of the run {run}.",
-            cure="Start one with `perdure worker` (or `perdure up --detach`), and repair it then.",
+            cure="Start one with `perdure worker` (or `perdure up --detach`). If the tasks fail "
+            "then, repair it again.",
         )
 
 
@@ -288,6 +339,21 @@ def _require_once(run: str, steps: Sequence[RepeatedStep]) -> None:
         f"not, end the run (`temporal workflow terminate --workflow-id {run}`), and go on from a "
         f"finished iteration: `perdure fork {run} --from-iteration N`.",
     )
+
+
+def _broken_off(
+    error: BaseException, left_out: Sequence[str], unsent: Sequence[Sent]
+) -> PerdureError:
+    """The error of a repair that was broken off, with the messages that the run did not get."""
+    ours = isinstance(error, PerdureError)
+    told = [error.message if ours else "The repair was broken off."]
+    if left_out:
+        told.append(f"Left out, because the code cannot take them: {'; '.join(left_out)}.")
+    if unsent:
+        told.append(f"Not sent again: {'; '.join(map(_named, unsent))}.")
+    kind = ServiceUnavailable if isinstance(error, ServiceUnavailable) else NotAllowed
+    again = "Send anew what the run has to know."
+    return kind(" ".join(told), cure=f"{error.cure} {again}" if ours else again)
 
 
 def _named(sent: Sent) -> str:
