@@ -269,6 +269,17 @@ async def test_an_open_finding_stays_until_a_verdict_settles_it(site: Installati
     assert [len(record.findings) for record in result.iterations] == [1, 1, 0]
 
 
+@pytest.mark.long
+async def test_the_id_of_a_settled_finding_is_not_given_again(site: Installation) -> None:
+    replies = [
+        *written("one", "two", "three"),
+        *judged(verdict(0.3, BLOCKER), verdict(0.6, resolved=["F1"]), verdict(0.3, BLOCKER)),
+    ]
+    result = await site.run(spec([TONE], max_iterations=3, **OPEN), {"replies": replies})
+    ids = [[found["id"] for found in record.findings] for record in result.iterations]
+    assert ids == [["F1"], [], ["F2"]]
+
+
 async def test_the_judge_sees_task_rubric_and_work_but_no_conversation(site: Installation) -> None:
     look = {"name": "fs.list", "arguments": {"path": "."}}
     replies = [

@@ -14,8 +14,13 @@ from perdure.domain.evaluation.scores import DimensionScore
 from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.refine.state import CheckReport, CheckRequest, VerifyRequest
 from perdure.domain.run.activity_messages import JudgeReport
-from perdure.domain.scoring.combine import next_finding
-from perdure.domain.scoring.judging import JudgesVerdict, Question, judge_room, share_spent
+from perdure.domain.scoring.judging import (
+    JudgesVerdict,
+    Question,
+    highest_number,
+    judge_room,
+    share_spent,
+)
 from perdure.domain.turns.entries import JudgeEntry
 from perdure.domain.turns.guidance import in_force
 from perdure.domain.turns.turn import Ending
@@ -32,6 +37,7 @@ from perdure.workflows.engine.structured_replies import judgement
 
 JUDGE_TOKENS = 4_096
 NO_VERDICT = "no usable verdict"
+NUMBERS_STAY = "finding-numbers-stay"
 
 
 class Scorer:
@@ -103,10 +109,17 @@ class Scorer:
     async def ask_judges(self, rubric: Rubric, question: Question) -> JudgesVerdict:
         """Ask each judge of the rubric for its part and join their verdicts."""
         verdict = JudgesVerdict()
+        # States of older releases do not say which numbers are given: what is open does.
+        known = question.before.findings if question.before else ()
+        given = highest_number(known, least=self.run.state.findings_given)
         for part in question.by_judge(rubric):
-            said = await self._ask_judge(replace(part, numbered=verdict.findings))
+            said = await self._ask_judge(replace(part, given=given))
             if isinstance(said, Ending):
                 return replace(verdict, ending=said)
+            new = (one for item in said.scores for one in item.findings)
+            given = highest_number(new, least=given)
+            if workflow.patched(NUMBERS_STAY):
+                self.run.state.findings_given = given
             verdict = verdict.with_report(said)
         return verdict
 
@@ -180,7 +193,7 @@ class Scorer:
             structured=judgement(
                 question.asked,
                 open_findings=tuple(finding.id for finding in findings),
-                next_finding=next_finding(question.before) + question.numbered,
+                next_finding=question.given + 1,
                 pass_score=self.scoring.pass_score or 1.0,
                 cache=self.scoring.judge_settings.cache,
             ),

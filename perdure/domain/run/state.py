@@ -47,6 +47,7 @@ class LoopState(BaseModel):
     run told the run above it, `forward` the answers that are still to be passed on.
     `hosted` is there only where the working folder is on one host of several.
     `unhooked` are iterations whose hooks were not called yet, `hook_failures` the newest failures.
+    `findings_given` is the highest number that a judge's finding ever got.
     `unseen` says which models of the run cannot be shown which of its inputs.
     """
 
@@ -82,6 +83,7 @@ class LoopState(BaseModel):
     children_started: int = 0
     records: list[IterationRecord] = []
     record_count: int = 0
+    findings_given: int = 0
     last: Mark | None = None
     best: Mark | None = None
     rolls: int = 0

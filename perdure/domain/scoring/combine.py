@@ -67,13 +67,6 @@ def combined(
     )
 
 
-def next_finding(evaluation: Evaluation | None) -> int:
-    """The number of the next finding; ids are run-wide (`F1`, `F2`, …)."""
-    known = [finding.id for finding in evaluation.findings] if evaluation else []
-    numbers = [int(name[1:]) for name in known if name[1:].isdigit()]
-    return max(numbers, default=0) + 1
-
-
 def dimension_records(evaluation: Evaluation | None) -> dict[str, DimensionRecord]:
     """Scores as a record shows them; a dimension without a score is left out."""
     if evaluation is None:

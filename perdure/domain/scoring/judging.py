@@ -1,6 +1,6 @@
 """What a judge is asked about an output, its verdict, and its share of the tokens."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import ROUND_FLOOR, Decimal
 
@@ -53,13 +53,18 @@ def evaluator_tokens(state: LoopState) -> int:
     return part.usage.counted_tokens(count_cache_reads=reads) if part else 0
 
 
+def highest_number(findings: Iterable[Finding], *, least: int) -> int:
+    """The highest number of a finding: ids are run-wide (`F1`, `F2`, …), none is given twice."""
+    return max([least, *(int(one.id[1:]) for one in findings if one.id[1:].isdigit())])
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
     """What a judge is asked about an output; `changed` lines make it an excerpt of the rest.
 
-    `model` is the judge that the rubric names, None the run's evaluator; `numbered` is how many new
-    findings other judges of the same output named before; `cut`: the output stops before its end.
-    `adaptation` holds the values that were in force when it was written.
+    `model` is the judge that the rubric names, None the run's evaluator; `cut`: the output stops
+    before its end. `adaptation` holds the values that were in force when it was written; `given` is
+    the highest number that a finding of the run has.
     """
 
     output: BlobRef
@@ -67,7 +72,7 @@ class Question:
     before: Evaluation | None = None
     changed: tuple[Lines, ...] = ()
     model: str | None = None
-    numbered: int = 0
+    given: int = 0
     cut: bool = False
     adaptation: Mapping[str, JsonValue] = field(default_factory=dict)
 
@@ -113,11 +118,6 @@ class JudgesVerdict:
     prompt_tokens: int = 0
     ending: Ending | None = None
     slips: tuple[str, ...] = ()
-
-    @property
-    def findings(self) -> int:
-        """How many new findings there are."""
-        return sum(len(item.findings) for item in self.scores)
 
     def with_report(self, report: JudgeReport) -> "JudgesVerdict":
         """With what one more judge said."""
