@@ -41,6 +41,9 @@ async def test_a_stage_may_be_a_loop_and_its_spend_is_counted_once(site: Install
     assert result.spend.model_calls == len(rows) == 3
     assert result.spend.tokens == 3 * 120
     assert sum(one.tokens for one in stages) == 3 * 120
+    assert [one.model_calls for one in stages] == [2, 1]
+    assert stages[0].cost_usd == inner.spend.cost_usd
+    assert stages[0].duration_s == inner.spend.active_time_s
 
 
 async def test_a_loop_deeper_than_the_budget_allows_fails_its_stage(site: Installation) -> None:

@@ -13,6 +13,7 @@ from perdure.domain.roles.definition import RoleDefinition
 from perdure.domain.roles.nested_loops import (
     nested_delegation,
     nested_spec,
+    record_of_child,
     status_of_child,
     tree_of,
     with_limits,
@@ -64,18 +65,13 @@ class NestedLoops:
         # The child got these with its goal; left here, the next stage would hear them a second
         # time.
         state.control.inputs = []
-        before = state.budget.spent.tokens
         (end,) = await self.children.run_children([order])
         if isinstance(end, NotStarted):
             ending = self.run.ending()
             state.cut = state.cut or ending
             await self.stages.end_stage(role, "cut" if ending else "failed", error=end.why)
             return
-        tokens = state.budget.spent.tokens - before
-        turn = self.run.state.turn
-        if turn.record is not None:
-            usage = turn.record.usage.model_copy(update={"input_tokens": tokens})
-            turn.record = turn.record.model_copy(update={"usage": usage})
+        state.turn.record = record_of_child(state.iteration, end.spend)
         await self._take_child(role, end)
 
     def _order(self, role: RoleDefinition) -> ChildSpec | None:

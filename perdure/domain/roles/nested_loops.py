@@ -6,15 +6,16 @@ from pydantic import JsonValue
 
 from perdure.domain.budget.envelope import BudgetLimits
 from perdure.domain.delegation.spec import DelegationSettings, DelegationSpec
+from perdure.domain.llm.usage import Usage
 from perdure.domain.roles.definition import LoopSnapshot, RoleDefinition
 from perdure.domain.roles.spec import RolesSettings, RolesSpec
 from perdure.domain.roles.stage_bindings import level_of, level_within
 from perdure.domain.roles.state import RoleState
 from perdure.domain.run.hooks import Hooks
-from perdure.domain.run.result import RunResult
+from perdure.domain.run.result import RunResult, SpendReport
 from perdure.domain.run.spec import CommonSpec
 from perdure.domain.turns.guidance import with_added
-from perdure.domain.turns.records import StageStatus
+from perdure.domain.turns.records import IterationRecord, StageStatus
 
 Nested = TypeVar("Nested", bound=CommonSpec)
 PARENT_GOAL = "goal of the loop above"
@@ -94,6 +95,19 @@ def status_of_child(result: RunResult | None, *, stopping: bool) -> StageStatus:
         return "cut"
     usable = result is not None and result.outcome in _USABLE and result.output_ref is not None
     return "completed" if usable else "failed"
+
+
+def record_of_child(iteration: int, spend: SpendReport) -> IterationRecord:
+    """The record of a stage whose work was a child run; an unknown cost stays unknown."""
+    return IterationRecord(
+        index=iteration,
+        # Not its usage: what counts of that, a run may decide (`count_cache_reads`).
+        usage=Usage(input_tokens=spend.tokens),
+        cost_usd=spend.cost_usd,
+        model_calls=spend.model_calls,
+        tool_calls=spend.tool_calls,
+        duration_s=spend.active_time_s,
+    )
 
 
 def tree_of(result: RunResult | None) -> str | None:
