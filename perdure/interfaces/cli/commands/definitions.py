@@ -19,6 +19,7 @@ from perdure.interfaces.cli.views.definitions import (
     loop_check,
 )
 from perdure.interfaces.cli.views.layout import DIM, GOOD, WARN, line, stack
+from perdure.interfaces.cli.written_files import writing
 from perdure.interfaces.definitions import (
     DEFINITIONS,
     LOOPS,
@@ -36,6 +37,8 @@ from perdure.submission.loading import store
 from perdure.submission.packaged_tasks import PREFIX, definition_names
 from perdure.submission.task_file import is_readable, read_file
 from perdure.submission.types import Submission
+
+ANOTHER = "Name another folder with --to."
 
 
 async def definitions(
@@ -128,9 +131,10 @@ def _loop(session: Session, loop: StoredDefinition, to: Path | None) -> None:
     text = loop_text(loop)
     if to is not None:
         path = session.context.folder / to / f"{loop.name}.yaml"
-        _free(path)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        with writing(path, cure=ANOTHER):
+            _free(path)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
         told = f"edit it, and its name where it should stand beside {loop.name}"
         view = stack(line(("✓ ", GOOD), f"{path}"), line((told, DIM)))
         session.output.show(view, {"type": "loop", "path": str(path)})
@@ -169,13 +173,14 @@ async def _task(session: Session, found: Definition, to: Path | None) -> None:
 async def _copied(session: Session, found: Definition, folder: Path) -> None:
     """Copy the task file, and its example folder next to it."""
     path, beside = folder / f"{found.name}.yaml", folder / found.name
-    for one in (path, beside):
-        _free(one)
-    folder.mkdir(parents=True, exist_ok=True)
     source = example_folder(found.name)
-    if source.is_dir():
-        await session.context.lay_out(source, beside)
-    path.write_text(found.text, encoding="utf-8")
+    with writing(path, cure=ANOTHER):
+        for one in (path, beside):
+            _free(one)
+        folder.mkdir(parents=True, exist_ok=True)
+        if source.is_dir():
+            await session.context.lay_out(source, beside)
+        path.write_text(found.text, encoding="utf-8")
     shown = (
         path.relative_to(session.context.folder)
         if path.is_relative_to(session.context.folder)
@@ -190,4 +195,4 @@ async def _copied(session: Session, found: Definition, folder: Path) -> None:
 
 def _free(path: Path) -> None:
     if path.exists():
-        raise NotAllowed(f"{path} exists already.", cure="Name another folder with --to.")
+        raise NotAllowed(f"{path} exists already.", cure=ANOTHER)

@@ -24,6 +24,7 @@ from perdure.interfaces.cli.views.experiments import (
     status_view,
 )
 from perdure.interfaces.cli.views.layout import GOOD, line
+from perdure.interfaces.cli.written_files import write_file
 from perdure.interfaces.experiments.bounds import bounded, check_added
 from perdure.interfaces.experiments.export import csv_of, json_lines_of, markdown, svg
 from perdure.interfaces.experiments.planned import planned
@@ -299,6 +300,5 @@ async def _report(
         session.output.raw(text)
         return
     target = session.context.folder / to
-    target.parent.mkdir(parents=True, exist_ok=True)
-    await asyncio.to_thread(target.write_text, text, encoding="utf-8")
+    await asyncio.to_thread(write_file, target, text.encode(), option="--to", force=True)
     session.output.note(f"written: {target}")

@@ -7,11 +7,12 @@ from typing import Annotated
 import yaml
 from cyclopts import Parameter
 
-from perdure.domain.foundation.errors import InvalidInput, NotAllowed
+from perdure.domain.foundation.errors import InvalidInput
 from perdure.interfaces.cli.commands.load_task import draft_task
 from perdure.interfaces.cli.commands.parameters import Given
 from perdure.interfaces.cli.session import Session
 from perdure.interfaces.cli.views.layout import DIM, GOOD, line, stack
+from perdure.interfaces.cli.written_files import write_file, writing
 from perdure.interfaces.schemas import schema_of, schemas, stale_schemas, text_of, write_schemas
 
 NAME_WORDS = 5
@@ -30,10 +31,8 @@ async def new(goal: str, /, *, to: Path | None = None, force: bool = False, sess
             "The goal is empty.", cure='Say what is to be done: perdure new "a goal".'
         )
     path = session.context.folder / (to or f"{_name_of(goal)}.yaml")
-    if path.exists() and not force:
-        raise NotAllowed(f"{path} exists already.", cure="Name another with --to, or use --force.")
     text = draft_task(goal, path=path)
-    path.write_text(text, encoding="utf-8")
+    write_file(path, text.encode(), option="--to", force=force)
     names = [item["name"] for item in yaml.safe_load(text)["rubric"]]
     view = stack(
         line(("✓ ", GOOD), f"{path}: {', '.join(names)}"),
@@ -69,7 +68,8 @@ async def schema(
     if check is not None:
         return _check_schemas(session, folder / check)
     if write is not None:
-        paths = [str(path) for path in write_schemas(folder / write, more)]
+        with writing(folder / write, cure="Name another folder with --write."):
+            paths = [str(path) for path in write_schemas(folder / write, more)]
         told = f"{len(paths)} schemas are in {folder / write}"
         session.output.show(line(told), {"type": "schemas", "paths": paths})
     elif all:

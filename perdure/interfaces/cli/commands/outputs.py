@@ -8,7 +8,6 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from perdure.domain.foundation.errors import NotAllowed, NotFound
-from perdure.domain.foundation.plain_text import cause_in_words
 from perdure.domain.foundation.tolerance import read_as
 from perdure.domain.specs import RUN_SPEC
 from perdure.domain.turns.records import IterationRecord
@@ -16,6 +15,7 @@ from perdure.interfaces.cli.commands.parameters import Given, OneRun
 from perdure.interfaces.cli.session import LAST
 from perdure.interfaces.cli.views.history import coloured_diff, comparison_view, transcript_view
 from perdure.interfaces.cli.views.layout import DIM, GOOD, line, stack
+from perdure.interfaces.cli.written_files import write_file
 from perdure.interfaces.contents import described, text_in, type_of
 from perdure.interfaces.formatting import plural
 from perdure.interfaces.services import Services
@@ -67,9 +67,10 @@ async def artifact(
     facts = {"type": "artifact", "run": resolved, "ref": address}
     facts |= {"media_type": type_of(data), "bytes": len(data)}
     if output is not None:
-        path = await asyncio.to_thread(_written, session.context.folder / output, data, force=force)
+        path = session.context.folder / output
+        await asyncio.to_thread(write_file, path, data, option="--output", force=force)
         session.output.show(
-            line(("✓ ", GOOD), f"{path}: {described(data)}"), {**facts, "path": path}
+            line(("✓ ", GOOD), f"{path}: {described(data)}"), {**facts, "path": str(path)}
         )
     elif session.output.as_json:
         session.output.emit({**facts, **_content(data)})
@@ -150,24 +151,6 @@ def _content(data: bytes) -> dict[str, str]:
     """The content as a JSON value."""
     text = text_in(data)
     return {"base64": b64encode(data).decode()} if text is None else {"text": text}
-
-
-def _written(path: Path, data: bytes, *, force: bool) -> str:
-    """Write the bytes; raises `NotAllowed` if the file exists."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("wb" if force else "xb") as file:
-            file.write(data)
-    except FileExistsError:
-        raise NotAllowed(
-            f"{path} exists already.", cure="Name another with --output, or use --force."
-        ) from None
-    except OSError as error:
-        why = cause_in_words(error, otherwise=error.strerror or "the system refused it")
-        raise NotAllowed(
-            f"{path} cannot be written: {why}.", cure="Name another file with --output."
-        ) from error
-    return str(path)
 
 
 async def find_patch(services: Services, run: str) -> str | None:

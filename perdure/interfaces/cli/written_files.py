@@ -1,0 +1,45 @@
+"""Files that commands write where a person says; what the system refuses is told in words."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from perdure.domain.foundation.errors import NotAllowed
+from perdure.domain.foundation.plain_text import cause_in_words
+
+
+@contextmanager
+def writing(path: Path, *, cure: str) -> Generator[None]:
+    """Raise `NotAllowed` with the path and the cure where the system refuses to write there."""
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error, FileExistsError):  # on the way to a folder
+            why = f"{error.filename} is no folder"
+        else:
+            why = cause_in_words(error, otherwise=error.strerror or "the system refused it")
+        raise NotAllowed(f"{path} cannot be written: {why}.", cure=cure) from error
+
+
+def write_file(path: Path, data: bytes, *, option: str, force: bool) -> None:
+    """Write a file, and the folders above it.
+
+    Args:
+        path: the file.
+        data: what it is to hold.
+        option: the option that names the file, for errors.
+        force: overwrite an existing file.
+
+    Raises:
+        NotAllowed: the file exists, or the system refuses it.
+    """
+    with writing(path, cure=f"Name another file with {option}."):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            file = path.open("wb" if force else "xb")
+        except FileExistsError:
+            raise NotAllowed(
+                f"{path} exists already.", cure=f"Name another with {option}, or use --force."
+            ) from None
+        with file:
+            file.write(data)
