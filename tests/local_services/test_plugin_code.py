@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from perdure.adapters import plugin_modules
 from perdure.adapters.plugin_modules import TOOL_GROUP
-from perdure.local_services import plugin_code
 from perdure.local_services.plugin_code import code_digests, files_of
 
 FILES = {
@@ -89,7 +89,7 @@ def test_the_code_behind_an_entry_point_counts(
     point = EntryPoint("greet", "pack.inner:greet", TOOL_GROUP)
     monkeypatch.setattr(sys, "path", [*sys.path, str(folder)])
     monkeypatch.setattr(
-        plugin_code,
+        plugin_modules,
         "installed_plugins",
         lambda *, group: EntryPoints([point] if group == TOOL_GROUP else []),
     )

@@ -131,6 +131,8 @@ class MemoryGateway:
         return (QueueState(queue="q-loops", serves="loops", ready=not self.unready, cure=cure),)
 
     async def status(self, run: str) -> RunStatus:
+        if run not in self.statuses:
+            raise NotFound(f"There is no run {run}.")
         return self.statuses[run]
 
     async def result(self, run: str, *, wait: bool = True) -> RunResult:
