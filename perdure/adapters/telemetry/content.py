@@ -35,6 +35,8 @@ from perdure.domain.tools.definitions import (
 
 # Collectors refuse messages above a few MiB, and a span may hold three such attributes.
 ATTRIBUTE_BYTES = 32 * 1024
+# What a message holds besides its parts.
+FRAME_BYTES = 256
 TEXT_CHARACTERS = 4_000
 CUT = "… (cut)"
 
@@ -106,20 +108,26 @@ class TracedTools:
 
 def written(items: Sequence[object]) -> str:
     """The items as a JSON list of at most `ATTRIBUTE_BYTES`; the first are left out if needed."""
-    kept: list[str] = []
-    room = ATTRIBUTE_BYTES
+    kept = (json.dumps(item, ensure_ascii=False) for item in _newest(items, ATTRIBUTE_BYTES))
+    return f"[{','.join(kept)}]"
+
+
+def _newest(items: Sequence[object], room: int) -> list[object]:
+    """The last items, as many as fit into `room` bytes of JSON with commas between them."""
+    kept: list[object] = []
     for item in reversed(items):
-        text = json.dumps(item, ensure_ascii=False)
-        room -= len(text.encode()) + 1
+        room -= len(json.dumps(item, ensure_ascii=False).encode()) + 1
         if room < 0:
             break
-        kept.append(text)
-    return f"[{','.join(reversed(kept))}]"
+        kept.append(item)
+    return kept[::-1]
 
 
 def _message(message: Message) -> dict[str, object]:
     role = "tool" if _only_results(message) else message.role
-    return {"role": role, "parts": [_part(block) for block in message.blocks]}
+    # A message that alone fills the attribute loses its first parts, not everything.
+    parts = _newest([_part(block) for block in message.blocks], ATTRIBUTE_BYTES - FRAME_BYTES)
+    return {"role": role, "parts": parts}
 
 
 def _only_results(message: Message) -> bool:

@@ -127,3 +127,16 @@ def test_an_attribute_is_bounded_and_keeps_the_newest(count: int) -> None:
     kept = [item["at"] for item in json.loads(text)]
     assert kept == [*range(count)][len([*range(count)]) - len(kept) :]
     assert len(kept) == min(count, 16)
+
+
+async def test_a_message_too_long_for_the_attribute_keeps_its_last_parts() -> None:
+    results = tuple(
+        RESULT.model_copy(update={"call_id": f"c{n}", "text": "é" * 4000}) for n in range(20)
+    )
+    asked = request(Message(role="user", blocks=results))
+    models = TracedModels(Says())  # pyright: ignore[reportArgumentType]
+    span = await spanned(lambda: models.resolve("m").call(asked, on_text=lambda _: None))
+    text = str((span.attributes or {})["gen_ai.input.messages"])
+    assert len(text.encode()) <= ATTRIBUTE_BYTES
+    (message,) = json.loads(text)
+    assert [part["id"] for part in message["parts"]] == ["c16", "c17", "c18", "c19"]
