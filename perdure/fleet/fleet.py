@@ -207,7 +207,7 @@ class Fleet:
         stores = self._parts.stores
         rates = {models_queue(self._installation): self._settings.model_calls_per_second}
         for pattern, rate in self._settings.model_rates.items():
-            rates[queue_of_rate(self._installation, pattern)] = rate or NO_LIMIT
+            rates[queue_of_rate(self._installation, pattern)] = rate
         ready = Ready(
             version=VERSION,
             workspace=None,
@@ -217,7 +217,8 @@ class Fleet:
         )
         steps = [*model_steps(stores, calls=self._calls, frames=self._frames), ready.ready]
         return [
-            self._worker(queue, activities=steps, per_second=rate) for queue, rate in rates.items()
+            self._worker(queue, activities=steps, per_second=rate or NO_LIMIT)
+            for queue, rate in rates.items()
         ]
 
     def _lacks(self) -> dict[str, str]:

@@ -31,8 +31,17 @@ async def _model(site: Installation, label: str) -> str:
     return f"{(await site.script(ANSWERS)).partition('#')[0]}#{label}"
 
 
-async def _one_has_ended(site: Installation, runs: Sequence[str]) -> bool:
-    return any([(await site.gateway.status(run)).outcome for run in runs])
+async def _all_have_asked(site: Installation, runs: Sequence[str]) -> bool:
+    """Whether each run has a model call that waits, or has waited, for its turn."""
+    histories = [await site.client.get_workflow_handle(run).fetch_history() for run in runs]
+    asked = [
+        any(
+            event.activity_task_scheduled_event_attributes.activity_type.name == "call_model"
+            for event in history.events
+        )
+        for history in histories
+    ]
+    return all(asked)
 
 
 async def _calls(site: Installation, runs: Sequence[str]) -> list[tuple[datetime, str]]:
@@ -100,16 +109,29 @@ async def test_who_waits_for_a_turn_keeps_no_other_model_waiting_and_can_be_stop
     assert all(one.spend.model_calls == 0 for one in stopped)
 
 
-async def test_null_lifts_a_limit_for_calls_that_wait_already(
-    server: WorkflowEnvironment, tmp_path: Path
+@pytest.mark.parametrize(
+    ("limit", "lifted"),
+    [
+        ({"model_rates": {PATTERN: 0.001}}, {"model_rates": {PATTERN: None}}),
+        # The question whether a worker is ready waits for its turn too.
+        pytest.param({"model_calls_per_second": 0.001}, {}, marks=pytest.mark.long),
+    ],
+    ids=["of a model", "of all models"],
+)
+async def test_a_limit_is_lifted_for_calls_that_wait_already(
+    limit: dict[str, object],
+    lifted: dict[str, object],
+    server: WorkflowEnvironment,
+    tmp_path: Path,
 ) -> None:
     address = server.client.service_client.config.target_host
     async with installation(tmp_path / "home", address) as site:
         limited = await _model(site, "slow")
-        async with site.worker(model_rates={PATTERN: 0.001}):
-            runs = [await site.start(task(models={"executor": limited})) for _ in range(4)]
-            await eventually(partial(_one_has_ended, site, runs))
-        async with site.worker(model_rates={PATTERN: None}):
+        async with site.worker(**limit):
+            one = task(models={"executor": limited})
+            runs = await asyncio.gather(*(site.start(one) for _ in range(4)))
+            await eventually(partial(_all_have_asked, site, runs))
+        async with site.worker(**lifted):
             results = await asyncio.gather(*(site.gateway.result(run) for run in runs))
     assert {one.outcome for one in results} == {"accepted"}
 
