@@ -28,6 +28,8 @@ DEFAULT_HOME = Path("~/.perdure")
 PREFIX = "PERDURE_"
 SHORTEST_JOURNAL_DAYS = 7
 HIGHEST_PORT = 65535
+# A month. Python, Temporal and systemd each have a longest time above which they raise an error.
+LONGEST_S = 30 * 24 * 3600
 LIST = "words with commas between them, or a JSON list"
 Names = Annotated[tuple[str, ...], NoDecode]
 
@@ -41,7 +43,11 @@ class SettingFields(BaseSettings):
     """The fields alone; `Settings` reads them from files and the environment."""
 
     model_config = SettingsConfigDict(
-        env_prefix=PREFIX, frozen=True, extra="forbid", populate_by_name=True
+        env_prefix=PREFIX,
+        frozen=True,
+        extra="forbid",
+        populate_by_name=True,
+        allow_inf_nan=False,
     )
 
     # General
@@ -121,22 +127,22 @@ class SettingFields(BaseSettings):
     parent workflows. `0`: only the reference."""
 
     # Retries and timeouts
-    backoff_initial_s: float = Field(2, gt=0)
+    backoff_initial_s: float = Field(2, gt=0, le=LONGEST_S)
     """First pause before a failed model call is retried, if the provider names none."""
-    backoff_max_s: float = Field(30, gt=0)
+    backoff_max_s: float = Field(30, gt=0, le=LONGEST_S)
     """Longest such pause. Each pause is twice the one before, up to this."""
     provider_attempts: int = Field(PROVIDER_ATTEMPTS, ge=1)
     """Attempts per call for a model without a fallback."""
     failover_attempts: int = Field(FAILOVER_ATTEMPTS, ge=1)
     """Attempts per call for a model with a fallback, before the fallback is used."""
-    failover_after_s: float = Field(FAILOVER_AFTER_S, ge=0)
+    failover_after_s: float = Field(FAILOVER_AFTER_S, ge=0, le=LONGEST_S)
     """Longest time from the first failure until the fallback is used, even if the provider asks
     for a longer pause."""
-    heartbeat_s: float = Field(10, gt=0)
+    heartbeat_s: float = Field(10, gt=0, le=LONGEST_S)
     """A step without a heartbeat for this long counts as dead."""
-    sticky_s: float = Field(5, gt=0)
+    sticky_s: float = Field(5, gt=0, le=LONGEST_S)
     """How long a workflow task waits for the worker that has the run in its cache."""
-    shutdown_grace_s: float = Field(120, ge=0)
+    shutdown_grace_s: float = Field(120, ge=0, le=LONGEST_S)
     """How long steps in flight may take when a worker drains. Embedded workers: 10 unless set."""
 
     # Workers
@@ -168,7 +174,7 @@ class SettingFields(BaseSettings):
     With a list, all other hosts are refused."""
     sandbox_paths: Names = ()
     """Folders that sandboxed programs may read, besides the system and their own installation."""
-    command_timeout_s: float = Field(120, gt=0)
+    command_timeout_s: float = Field(120, gt=0, le=LONGEST_S)
     """Longest that such a program may take. A task can only shorten it."""
     trust_skills: bool = False
     """Give skills from accepted runs to later runs without asking a person."""
@@ -262,7 +268,7 @@ class SettingFields(BaseSettings):
     """Scopes asked for at the provider. Add `groups` where it needs that."""
 
     # Embedded services
-    idle_minutes: float = Field(30, ge=0)
+    idle_minutes: float = Field(30, ge=0, le=LONGEST_S // 60)
     """Minutes without an open run after which the embedded services end. `0`: never."""
     workers: int = Field(1, ge=0)
     """Workers that the supervisor keeps running."""

@@ -119,6 +119,22 @@ def test_every_wrong_value_is_named_at_once(monkeypatch: pytest.MonkeyPatch) -> 
         Settings.load()
 
 
+@pytest.mark.parametrize("given", ["inf", "nan", "1e300"])
+@pytest.mark.parametrize("name", ["IDLE_MINUTES", "HEARTBEAT_S", "SHUTDOWN_GRACE_S"])
+def test_a_time_without_an_end_is_refused(
+    name: str, given: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(f"PERDURE_{name}", given)
+    with pytest.raises(InvalidInput, match=f"PERDURE_{name}"):
+        Settings.load()
+
+
+def test_a_rate_without_an_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PERDURE_MODEL_CALLS_PER_SECOND", "inf")
+    with pytest.raises(InvalidInput, match="PERDURE_MODEL_CALLS_PER_SECOND"):
+        Settings.load()
+
+
 def test_a_typing_error_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PERDURE_WORKERZ", "2")
     monkeypatch.setenv("PERDURE_WORKERS", "2")
