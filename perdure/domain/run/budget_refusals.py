@@ -22,6 +22,7 @@ def raise_refusal(
     if gate is None or gate.kind != "budget":
         return None
     spent = budgets.exhausted(budget, wall_time=wall_time)
+    # `>=` below: all that happens in one workflow task has the same time.
     if spent is None and any(
         "budget" in one.changes and one.at >= gate.opened_at for one in state.amendments
     ):

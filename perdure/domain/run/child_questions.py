@@ -54,6 +54,7 @@ class OpenGate(Question):
     `scores`. Gates of runs further down are told in short.
     """
 
+    # The workflow that is told may have an older version than the run that tells it.
     model_config = ConfigDict(extra="ignore")
 
     prompt: str
@@ -148,6 +149,7 @@ def unheard(message: QuestionsBelow, children: Sequence[ChildStatus]) -> str | N
 
 def meant(questions: Sequence[Question], named: str) -> tuple[Question, ...]:
     """The child questions that match a name: `RUN:g1-7f3a`, or a gate's name alone."""
+    # From the right: the id of a run may hold colons, a gate's name has none.
     run, separator, name = named.strip().rpartition(":")
     wanted = read_name(name)
     return tuple(

@@ -182,6 +182,7 @@ def reserve_run(
     if isinstance(allocated, LimitReached):
         return allocated
     held, limits = allocated
+    # Of `budget`, not of `held`, from which this child's share is taken off already.
     below = _workers_below(budget, limits.workers) if spawns else None
     if below == 0:
         return _no_workers(budget)
@@ -193,6 +194,7 @@ def reserve_run(
             "wall_time": _left(budget, "wall_time", wall_time),
         }
     )
+    # The child is a worker itself, besides those that it may have.
     amounts = held.reserved[key].model_copy(update={"workers": 1 + (below or 0)})
     return reserve(held, key, amounts), limits
 
@@ -229,6 +231,7 @@ def settle_run(budget: Budget, key: str, spend: SpendReport, *, spawned: bool) -
 
     Its active time is no part of that: siblings work at the same time.
     """
+    # Its end may be heard of more than once, and is booked once.
     if key not in budget.reserved:
         return budget
     spent, unconfirmed_cost = budget.spent, spend.unconfirmed.get("cost_usd")
@@ -257,6 +260,8 @@ def slice_usage(line: Mapping[str, object]) -> Usage:
     tokens, prompt, output = (
         int(str(line.get(name, 0))) for name in ("tokens", "input_tokens", "output_tokens")
     )
+    # Tokens leave out what was read from a cache. Where the budget counts that too, nothing is left
+    # here, and it counts as plain input.
     cached = max(0, prompt + output - tokens)
     return Usage(input_tokens=prompt - cached, output_tokens=output, cache_read_tokens=cached)
 
@@ -266,6 +271,7 @@ def noted(known: Sequence[ChildStatus], child: ChildStatus) -> list[ChildStatus]
     kept = [other for other in known if other.id != child.id]
     place = next((n for n, other in enumerate(known) if other.id == child.id), len(kept))
     kept.insert(place, child)
+    # Open ones stay, however many there are: a child that is not listed is not heard.
     surplus = len(kept) - CHILDREN_KEPT
     for ended in [other for other in kept if not other.open][: max(0, surplus)]:
         kept.remove(ended)

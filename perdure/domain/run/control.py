@@ -293,6 +293,7 @@ def _amend(
         *state.amendments,
         Amendment(at=now, by=message.by, changes=changes),
     ][-NOTES_KEPT:]
+    # What is taken back before a prompt took it along is never told at all.
     gone = {said.text for said in state.standing if _taken_back(said, message)}
     state.standing = [said for said in state.standing if not _taken_back(said, message)]
     state.guidance = [text for text in state.guidance if text not in gone]
@@ -327,6 +328,7 @@ def _refuse_transition(state: Control, message: Pause | Resume | Stop | Escalate
         case Resume():
             return None if state.paused else f"the run is {state.lifecycle}, not paused"
         case Stop():
+            # A graceful stop may still become one at once, never the other way.
             stopping = state.stop in {"now", message.mode}
             return "the run is stopping already" if stopping else None
         case Escalate():
@@ -355,6 +357,7 @@ def _refuse_amend(
         return "only a refine run takes another rubric while it goes on"
     if message.guidance and (why := too_much(*state.guidance, message.guidance)):
         return why
+    # What is taken back makes room for what the same message says.
     left = [said for said in state.standing if not _taken_back(said, message)]
     if why := unknown_numbers(state.standing, message.remove):
         return why
@@ -364,6 +367,7 @@ def _refuse_amend(
         if message.rubric is not None:
             Rubric.model_validate(message.rubric)
         amend(budget, message.budget, wall_time=wall_time)
+    # Of the rubric alone: `amend` has told its own in words, as a plain `ValueError`.
     except ValidationError as error:
         return clipped(told(problems_of(error, message.rubric, root="rubric")), NOTE_CHARACTERS)
     except ValueError as error:

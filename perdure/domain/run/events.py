@@ -51,6 +51,7 @@ EventType = Literal[
 ]
 
 RING_SIZE = 200
+# Each continue-as-new writes what is carried into history.
 CARRIED = 40
 
 

@@ -166,6 +166,8 @@ def refusal(
         args_hash: the hash of what is approved, where the name does not say it.
     """
     begins = read_name(named).begins
+    # A name with a hash means one call. After a reset a question may have that call's number, and
+    # must not take an answer that approves.
     if gate is None or (begins is not None and gate.args_hash is None):
         return f"{NO_SUCH_GATE} {named!r} in this run; `perdure gates` lists the open ones"
     if gate.answer is not None:
@@ -195,6 +197,7 @@ def _means(hash: str, begins: str | None, args_hash: str | None) -> bool:
 
 def expired(gate: Gate, now: datetime) -> bool:
     """Whether the deadline of an open gate has passed."""
+    # `>=`: the timer that wakes the run is set for the deadline itself.
     return gate.open and gate.deadline is not None and now >= gate.deadline
 
 
@@ -205,6 +208,7 @@ def expiry_choice(gate: Gate) -> str | None:
     if gate.on_expiry == END:
         return END
     if gate.kind == "tool_approval":
+        # Whatever the policy names, nobody's absence approves a call.
         return DENY
     # No decision is taken for a person: `accept` would claim something, `continue` spend something.
     if gate.on_expiry == SAFE:

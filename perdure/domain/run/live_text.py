@@ -158,6 +158,7 @@ class LiveReading:
         present = {call.call for call in calls}
         for name in [name for name in self._seen if name not in present]:
             gone = self._seen.pop(name)
+            # Of a call that only a position tells of, a watcher who came back has nothing to end.
             if gone.row is not None and not gone.ended:
                 yield _part("call_ended", gone.row, offset=gone.offset)
         for call in calls:

@@ -81,6 +81,7 @@ class UnreadableReport:
 
     def __getattr__(self, name: str) -> NoReturn:
         """Refuse to be a report."""
+        # Python asks for such names itself, when it copies or compares; they are simply absent.
         if name.startswith("__"):
             raise AttributeError(name)
         raise RuntimeError(f"the result of a step is no report of it: {self.why}")

@@ -138,6 +138,7 @@ TEXT_LIMIT_BYTES = 8 * 1024
 AMENDMENT_LIMIT_BYTES = 64 * 1024
 WAITING_KEPT = 100
 WAITING_CHARACTERS = 128 * 1024
+# The server takes 2,000 updates for one execution, and only continue-as-new resets the count.
 FLOOD = 1_500
 NEVER_FLOODED = frozenset({"stop", "resume", "answer"})
 
@@ -151,6 +152,7 @@ def content_digest(message: AnyMessage) -> str:
 
 def too_long(text: str | None) -> bool:
     """Whether a text is above what a signal may carry (8 KiB)."""
+    # `replace`: half a character in a text must not raise here.
     return text is not None and len(text.encode(errors="replace")) > TEXT_LIMIT_BYTES
 
 

@@ -140,5 +140,6 @@ def dropped(notice: Notice, problem: str, *, now: datetime) -> Notice:
 
 def sent_again(notice: Notice, *, now: datetime) -> Notice:
     """The notice as if it were new."""
+    # Attempts begin anew too: a notice that used all of them would die at its next failure.
     fresh = {"state": "waiting", "attempts": 0, "due_at": now, "problem": None, "ended_at": None}
     return notice.model_copy(update=fresh)

@@ -53,6 +53,7 @@ def slim(state: S, *, whole_control: bool = False) -> S:
     return state.model_copy(
         update={
             "control": _idle(state.control) if whole_control else _pending(state.control),
+            # What a step held ends with this execution; loops that a tool started go on spending.
             "budget": state.budget.model_copy(update={"reserved": started_loops(state.budget)}),
             "ring": Ring(last=state.ring.last),
             "phase": "starting",

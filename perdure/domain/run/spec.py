@@ -100,6 +100,8 @@ class Metadata(FrozenModel):
     model_config = ConfigDict(frozen=True, extra="allow")
 
     label: str | None = None
+    # Left out while unset: the digest that knows a repeated start is one of the JSON, and a new
+    # field must not change it for old tasks.
     tenant: str | None = Field(default=None, exclude_if=lambda tenant: tenant is None)
 
     @field_validator("tenant", mode="before")
@@ -139,6 +141,7 @@ class CommonSpec(FrozenModel):
     agent: AgentSettings = AgentSettings()
     gates: GateSettings = GateSettings()
     hooks: Hooks = Hooks()
+    # Left out while unset, as the tenant is, so that the digest of a start stays the same.
     priority: Priority | None = Field(default=None, exclude_if=lambda priority: priority is None)
     upgrade: Upgrade = Field(default="auto", exclude_if=lambda upgrade: upgrade == "auto")
 

@@ -161,6 +161,7 @@ def lifecycle_of(state: LoopState) -> Lifecycle:
 
 def phase_of(state: LoopState) -> Phase:
     """The phase as people see it: an open gate makes it `waiting`."""
+    # Approvals are asked while the other calls of the same reply run: then that step is shown.
     return "waiting" if state.control.open_gates and state.step is None else state.phase
 
 
@@ -292,6 +293,7 @@ def _gate_lines(gate: Gate, *, run: str) -> list[str]:
     lines = [f"### It waits for a person: {_word(gate.kind)} {gate.name}", ""]
     lines += [f"> {clipped_line(question, 600)}", ""]
     if about.strip():
+        # The text may be a model's: a fence in it would end this one.
         lines += ["```", *_about(about.strip().replace("```", "'''"), run=run), "```", ""]
     if gate.choices:
         lines.append(f"- choices: {', '.join(gate.choices)}")

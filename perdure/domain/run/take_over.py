@@ -110,6 +110,7 @@ def take_over(state: LoopState, report: TakeOverReport) -> dict[str, object]:
     for orphan in report.orphans:
         with_child(state, orphan.id, orphan.spend)
         state.children = noted(state.children, _ended(orphan))
+    # After the orphans, not before: what the journal says has their calls already.
     state.by_phase, state.by_model = dict(report.booked.by_phase), dict(report.booked.by_model)
     state.children_started = max(state.children_started, report.children)
     state.budget = state.budget.model_copy(update={"spent": _spent(state, report)})

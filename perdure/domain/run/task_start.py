@@ -28,6 +28,7 @@ class TaskInput(WorkflowInput):
     @model_validator(mode="before")
     @classmethod
     def _whole(cls, value: JsonValue) -> dict[str, JsonValue]:
+        # Also an object with a field `task` of its own: that field is unknown, and is told as such.
         return {"task": value}
 
     @property
