@@ -224,6 +224,8 @@ def judged_reply(
     found: list[int] = []
     tokens = budget.remaining("tokens")
     if tokens is not None:
+        # Each token is paid once to be written, and once by every judge to be read; the reading of
+        # `expected` tokens is held back already.
         found.append(int(tokens - prompt_tokens + expected * len(judges)) // (1 + len(judges)))
     cost = budget.remaining("cost")
     own = worst_cost(price, Usage(output_tokens=1))

@@ -53,6 +53,8 @@ def amend(budget: Budget, changes: Mapping[str, object], *, wall_time: float) ->
         limit = limits.limit(dimension)
         used = budget.spent.of(dimension, wall_time=wall_time)
         named = "cost_usd" if dimension == "cost" else dimension
+        # Only what is changed: calls may have overspent another limit, which is no fault of this
+        # message.
         if limit is not None and named in changes and limit < used:
             found, least = plain_figure(limit), plain_figure(used)
             raise ValueError(

@@ -342,6 +342,7 @@ def count(budget: Budget, *, tool_calls: int = 0, iterations: int = 0) -> Budget
 
 def work(budget: Budget, seconds: float) -> Budget:
     """Add active time, in seconds."""
+    # A worker's clock that is set back during a step must not give time back.
     active = round(budget.spent.active_time + max(0.0, seconds), 6)
     return budget.model_copy(
         update={"spent": budget.spent.model_copy(update={"active_time": active})}
@@ -372,6 +373,7 @@ def _affordable(budget: Budget, prompt: int, price: Price | None, wrap_up: bool)
         return None
     after_prompt = left - worst_cost(price, Usage(input_tokens=prompt))
     if price.output_per_million == 0:
+        # Output is free here, the prompt is not.
         return 0 if after_prompt < 0 else None
     return int(after_prompt * 1_000_000 / price.output_per_million)
 
