@@ -202,6 +202,7 @@ def _summarized(messages: Sequence[Message], *, limit: int) -> list[Message]:
     room = min(MOST_SUMMARY_TOKENS, limit // SUMMARY_SHARE)
     sizes = [_size(message) for message in messages]
     total, cut = sum(sizes), 1
+    # A cut before an assistant's message parts no call from its results, which come right behind.
     starts = [index for index in range(1, len(messages)) if messages[index].role == "assistant"]
     for start in starts:
         if total <= limit - (room if cut > 1 else 0):

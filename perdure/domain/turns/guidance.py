@@ -75,4 +75,5 @@ def with_added(
 
 def in_force(standing: Sequence[Said], *more: str) -> list[str]:
     """All that a prompt lists, each once: what holds, and what is said for this once."""
+    # What was said since the last prompt is in both.
     return list(dict.fromkeys((*(one.text for one in standing), *more)))

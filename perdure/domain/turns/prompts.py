@@ -62,6 +62,7 @@ def closing_messages(messages: Sequence[Message], *, room: int) -> tuple[Message
     goal = "\n\n".join(message.text for message in messages[:-1] if _is_task(message, messages))
     results = _results(messages)
     notes = [message.text for message in messages if message.role == "assistant" and message.text]
+    # As of plain prose; denser text does not fit so, and is cut shorter by the tries below.
     characters = max(0, room - estimate(asked).total - SPARE_TOKENS) * 4
     for _ in range(TRIES):
         text = "\n\n".join(part for part in _parts(goal, results, notes, characters) if part)
@@ -162,6 +163,7 @@ def note_unfinished(state: TurnState, reply: Reply, *, why: Why) -> str:
             state.cuts, state.answer = 0, None
             return misfit_prompt(reply.misfits or NOT_LOOKED_AT)
         case _:
+            # New input wants another answer, which may miss the schema once itself.
             state.reasked = state.reasked and why != "input"
             state.awaiting_results = False
             state.cuts, state.answer = 0, None

@@ -279,6 +279,7 @@ def _in_force(rule: ToolFilter, iteration: int, tallies: ToolCounters) -> bool:
 
 
 def _lets_by(rule: ToolFilter, term: ToolPolicy) -> bool:
+    # `startswith(())` is false: a rule that names neither names nor tags lets no tool by.
     return term.name.startswith(rule.only) or not set(rule.tags).isdisjoint(term.tags)
 
 

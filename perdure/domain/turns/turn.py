@@ -105,6 +105,7 @@ class TurnState(BaseModel):
     def looked_at(self, text: BlobRef | None, misfits: tuple[str, ...] | None) -> None:
         """Remember what is wrong with a text; of earlier texts only the last is kept."""
         if text is not None and misfits is not None:
+            # The one before may be the deferred text, which can still become the answer.
             last = dict(list(self.misfits.items())[-1:])
             self.misfits = {**last, text.hash: misfits}
 
@@ -227,6 +228,7 @@ def after_reply(reply: Reply, state: TurnState, *, limits: Limits, turns: Turns)
         return RunCalls(type="run_calls")
     if reply.unfinished and limits.continues:
         return _unfinished(reply, state, limits)
+    # Once only: `cuts` counts it, and a server that ends every reply so would be asked for ever.
     announced = reply.stop_reason == ANNOUNCES_CALL and not state.cuts
     if announced and not limits.last_iteration:
         return Continue(type="go_on", why="lost_call")
