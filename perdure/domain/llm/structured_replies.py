@@ -19,6 +19,7 @@ from perdure.domain.llm.requests import CUT_SHORT, UNFINISHED
 ShapeT = TypeVar("ShapeT", bound=BaseModel)
 Fields = dict[str, JsonValue]
 MOST_PROBLEMS = 12
+# Bounds of the search from the end, for a reply may be full of braces.
 _LAST = 3
 _REMARKS = re.compile(
     r"(?:strengths|positives|pros|notes?|reasoning|rationale|comments?|summary|thoughts|analysis|"
@@ -162,6 +163,7 @@ def denials(fields: Fields, known: Collection[str]) -> list[str]:
 
 
 def _is_no(value: JsonValue) -> bool:
+    # `is False`, for an empty or absent verdict says nothing.
     return value is False or (isinstance(value, str) and bool(_NO.match(value.replace("_", " "))))
 
 

@@ -139,6 +139,7 @@ def closed(messages: Sequence[Message]) -> tuple[Message, ...]:
         answered = {block.call_id for block in following if isinstance(block, ToolResultBlock)}
         # Providers refuse a conversation in which a tool call has no result.
         left = tuple(_interrupted(use) for use in message.tool_uses if use.id not in answered)
+        # Results of one reply are appended as one message: there are all of them, or none.
         if left and not answered:
             kept.append(Message(role="user", blocks=left))
     return tuple(kept)
