@@ -17,6 +17,7 @@ def unified(before: str | None, after: str, *, path: str) -> str:
         return ""
     old, new = _lines(before or ""), _lines(after)
     start = shared_beginning(old, new)
+    # Of the rest alone, so that no line counts for both ends.
     end = shared_beginning(old[start:][::-1], new[start:][::-1])
     left, right = old[start : len(old) - end], new[start : len(new) - end]
     head = old[max(0, start - CONTEXT_LINES) : start]
@@ -36,6 +37,7 @@ def _changed(left: list[str], right: list[str]) -> list[str]:
     if max(len(left), len(right)) > MATCHED_LINES:
         return [*_marked("-", left), *_marked("+", right)]
     rows: list[str] = []
+    # With `autojunk` a line that comes often would count as changed; the bound above keeps it fast.
     matcher = difflib.SequenceMatcher(None, left, right, autojunk=False)
     for tag, i1, i2, j1, j2 in matcher.get_opcodes():
         if tag == "equal":

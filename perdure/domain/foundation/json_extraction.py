@@ -117,6 +117,7 @@ def read_json(text: str | bytes) -> JsonValue:
 
 
 def _nested_too_deep(value: JsonValue) -> bool:
+    # By levels: a recursive look would fail on the very values that it looks for.
     level = [value]
     for _ in range(MOST_LEVELS + 1):
         inner = (
@@ -146,6 +147,7 @@ LEFT_OUT = "[… nested too deeply …]"
 _FENCE = re.compile(r"```[a-zA-Z0-9_-]*[ \t]*\n(?P<body>.*?)```", re.DOTALL)
 _CLOSING = {"{": "}", "[": "]"}
 _DECODER = strict_decoder()
+# As floats, because Python's `int` refuses a text of more than 4,300 digits.
 _LENIENT = json.JSONDecoder(parse_int=float)  # says where an object ends that is not taken
 
 
