@@ -123,6 +123,7 @@ class SingleSignOn:
 
 def token_id(issuer: str, subject: str) -> str:
     """The id of the token that stands for a person; no bearer token has an id like it."""
+    # With the length, no other issuer and subject make the same text.
     told = hashlib.sha256(f"{len(issuer)} {issuer} {subject}".encode()).hexdigest()
     return ID_PREFIX + told[:ID_DIGITS]
 
