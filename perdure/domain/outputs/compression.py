@@ -121,6 +121,7 @@ def _runs(bodies: Sequence[_Body], keep: frozenset[int]) -> Iterator[_Body]:
     """The parts of the bodies between kept lines."""
     for body in bodies:
         start = body.first
+        # One further than the body, which ends its last part.
         for number in range(body.first, body.last + 2):
             if number <= body.last and number not in keep:
                 continue

@@ -60,6 +60,7 @@ def replaced(text: str, replies: Mapping[str, str], parts: Sequence[str]) -> str
     found = read(text) or Object("{}", (), whole=True)
     present = {member.key: member for member in found.members}
     whole = found.text
+    # From the end, so that the places before stay right.
     known = sorted((m for m in present.values() if m.key in replies), key=lambda m: -m.start)
     for member in known:
         whole = whole[: member.start] + replies[member.key] + whole[member.end :]
