@@ -61,6 +61,7 @@ def agent_result(
     So does the explanation, except in the histories of runs that began before (`says_nothing`).
     """
     control, misfits = state.control, state.turn.misfits_of(end.text) if structured else ()
+    # An answer that took the last of the budget is whole; a closing text is partial.
     met = end.outcome == "accepted" or (end.outcome == "out_of_budget" and not end.partial)
     iteration = state.turn.iteration
     told = explain(end.outcome, end.reason, end.detail)
@@ -102,5 +103,6 @@ def agent_result(
 
 
 def _lower(left: float | int | None, right: float | int | None) -> float | int | None:
+    # Zero is no limit, so it is never the lower one.
     given = [value for value in (left, right) if value]
     return min(given) if given else None
