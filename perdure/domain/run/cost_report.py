@@ -44,6 +44,7 @@ def with_child(state: LoopState, child: str, spend: SpendReport) -> None:
     named = _summed(state.by_child, child, used)
     while len(named) > CHILDREN_NAMED:
         oldest = next(name for name in named if name != EARLIER)
+        # Taken out before the sum copies the rest: arguments come first.
         named = _summed(named, EARLIER, named.pop(oldest))
     state.by_child = named
 

@@ -82,6 +82,7 @@ class Ring(FrozenModel):
         data: dict[str, JsonValue] | None = None,
     ) -> "Ring":
         """The ring with one more event, the oldest dropped when it is full."""
+        # Each run that a worker holds keeps up to 200 of these in memory.
         event = slim(
             Event(
                 seq=self.last + 1, at=at, run=run, iteration=iteration, type=type, data=data or {}

@@ -21,6 +21,7 @@ Adapted = dict[str, JsonValue]
 
 HOOK_TIMEOUT_S = 60.0
 MOST_HOOKS = 8
+# Every prompt and every record holds these values.
 MOST_VALUES = 20
 NAME_CHARACTERS = 60
 VALUES_CHARACTERS = 2_000

@@ -99,6 +99,7 @@ def thin(record: IterationRecord, carrier: Carrier) -> IterationRecord:
     if named and record.has_tool_calls and named == carrier.results:
         short = {"id": SAME, "name": SAME}
         same["calls"] = tuple(call.model_copy(update=short) for call in record.calls)
+        # The default does not travel, and `whole` sees by the ids that there were calls.
         same["has_tool_calls"] = False
     return record.model_copy(update=same)
 

@@ -17,6 +17,8 @@ from perdure.domain.turns.entries import (
     ToolResultEntry,
 )
 
+# Of a longer result the prompt shows an excerpt alone. Code has little more than two characters a
+# token.
 EXCERPT_TOKENS = EXCERPT_CHARACTERS // 2
 
 

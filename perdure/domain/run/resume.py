@@ -133,6 +133,7 @@ def fork_of(
     return state.model_copy(
         update={
             "started_at": now,
+            # With an output to begin with, no reserve has to be kept for a first one.
             "budget": Budget(limits=limits, complete_output=state.budget.complete_output),
             "control": Control(
                 guidance=guidance,

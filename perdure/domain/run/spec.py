@@ -148,6 +148,7 @@ class CommonSpec(FrozenModel):
     @model_validator(mode="before")
     @classmethod
     def _of_a_size(cls, value: object) -> object:
+        # Before all else, so that no other validator walks through what is too large.
         if isinstance(value, dict) and (why := oversize(value)):
             raise ValueError(why)
         return value

@@ -22,6 +22,7 @@ from perdure.domain.turns.records import IterationRecord
 from perdure.domain.turns.tool_call_rules import ToolPolicy
 
 RULES = 1
+# The store has all of them; these travel with each continue-as-new.
 RECORDS_KEPT = 20
 
 

@@ -89,6 +89,7 @@ def reopened(row: StoredRun) -> StoredRun:
     """The row of a run that ended and goes on, without what its end wrote."""
     status = None
     if row.status:
+        # As any version wrote it: a newer one may have ended the run.
         ended = read(RunStatus, row.status)
         going_on = {"lifecycle": "running", "phase": "starting", **dict.fromkeys(_OF_AN_END)}
         status = ended.model_copy(update=going_on).model_dump_json()
