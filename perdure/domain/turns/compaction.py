@@ -136,6 +136,7 @@ def compact(messages: Sequence[Message], *, target: int) -> list[Message]:
     protected = min(PROTECTED_RESULT_TOKENS, limit // 2)
     shortened = _placeholders(messages, limit=limit, protected=protected)
     shorter = _summarized(shortened, limit=limit)
+    # Even the newest result goes where nothing else makes the prompt fit.
     return shorter if _total(shorter) <= limit else _placeholders(shorter, limit=limit, protected=0)
 
 

@@ -242,6 +242,7 @@ def _plan_one(
             "it was not run again. Use what you have, or call it differently."
         )
         return PlannedCall(call=call, verdict="repeat", message=message, repeated=True)
+    # Calls that fail count as used; a repeat that was not run does not.
     tallies.used = _counted(tallies.used, call.name)
     if call.unreadable:
         message = f"{call.name} was not run: its arguments cannot be read: {call.unreadable}."

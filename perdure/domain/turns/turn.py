@@ -307,6 +307,8 @@ def _out_of_budget(reply: Reply, state: TurnState, limits: Limits, *, dimension:
     if limits.wrap_up and text_only and not reply.cut_call:
         return ForceText(type="force_text", ending=ending, anyway=True, finish=True)
     if limits.wrap_up and (state.awaiting_results or reply.cut_call):
+        # The calls are never made, and providers refuse a conversation with calls that have no
+        # result.
         return ForceText(type="force_text", ending=ending, drop_calls=True, anyway=True)
     if text_only:
         return _answer("reply", "out_of_budget", dimension)
