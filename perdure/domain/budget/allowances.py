@@ -150,6 +150,7 @@ def allocate_child(
         return refused
     low, high = CHILD_FRACTION_RANGE
     wanted = min(CHILD_FRACTION, 0.8 / max(1, siblings)) if fraction is None else fraction
+    # By its text: as a binary float 0.3 is a little less, and 30 of 100 would become 29.
     share = Decimal(str(min(high, max(low, wanted))))
     counted = {name: _share(budget, name, share) for name in SPLIT}
     money = _money(budget, share)

@@ -186,6 +186,7 @@ class Budget(FrozenModel):
         shares = [1.0]
         for dimension in DIMENSIONS:
             limit = self.limits.limit(dimension)
+            # Of the whole limit: nothing of the reserve is spent yet.
             left = self.remaining(dimension, wall_time=wall_time, wrap_up=True)
             if limit and left is not None:
                 shares.append(float(left / limit))
