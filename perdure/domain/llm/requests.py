@@ -213,4 +213,5 @@ class ModelProfile(FrozenModel):
 
 
 def _or(value: Decimal | None, fallback: Decimal) -> Decimal:
+    # Not `or`: a price of zero is a price.
     return fallback if value is None else value
