@@ -181,6 +181,7 @@ def all_objects(text: str) -> tuple[Found, ...]:
     fenced = {
         found.start: found
         for match in islice(_FENCE.finditer(text), MOST_STARTS)
+        # Up to the end of the fence: an object that breaks off in it does not read on behind it.
         for found in _objects(text[: match.end("body")], match.start("body"))
     }
     others = (found for found in _objects(text) if found.start not in fenced)
@@ -254,6 +255,7 @@ def _object_at(text: str, start: int) -> tuple[Found | None, int]:
     """What begins at a brace, and where to look on."""
     try:
         value, end = _DECODER.raw_decode(text, start)
+    # Before `ValueError`, of which it is one: not even the beginning of such an object is taken.
     except RefusedJson:
         raise
     except (ValueError, RecursionError):
