@@ -19,6 +19,7 @@ LONG_LEAF_CHARACTERS = 120
 PREVIEW_CHARACTERS = 40
 HASH_CHARACTERS = 6
 
+# With the indent before it, since the passage that comes back brings its own.
 _LINES_MARK = re.compile(
     r"(?:^[ \t]+)?\[\.\.\. lines (\d{1,7})-(\d{1,7}) unchanged #([0-9a-f]{6})[^\n]*? \.\.\.\]",
     re.MULTILINE,
@@ -241,6 +242,7 @@ def _compress_json(text: str, keep: frozenset[int]) -> Compressed:
         if found["key"] or short or line_of(found.start()) in keep:
             return found[0]
         folds, left_out = folds + 1, left_out + len(value)
+        # Without its backslash, which a mark may not hold, an escape would read as letters.
         shown = _preview(_ESCAPE.sub(" ", value))
         return f'"[... {len(value)} characters unchanged #{_digest(value)}: {shown} ...]"'
 

@@ -91,6 +91,7 @@ def _spans(ranges: Iterable[tuple[int, int]]) -> tuple[Lines, ...]:
     spans = [(start + 1, max(start + 1, end)) for start, end in ranges]
     if len(spans) <= SPANS_KEPT:
         return tuple(spans)
+    # The last one reaches over all the rest: no changed line may pass for an untouched one.
     kept = spans[: SPANS_KEPT - 1]
     return (*kept, (spans[SPANS_KEPT - 1][0], spans[-1][1]))
 

@@ -9,6 +9,7 @@ from perdure.domain.evaluation.rubric import Dimension, Rubric
 from perdure.domain.evaluation.scores import DimensionScore, Evaluation, Finding, failing
 from perdure.domain.outputs.diff import Lines, overlaps
 
+# Shorter words stand in lines that nobody means.
 LEAST_QUOTED = 4
 
 _LINE_NUMBERS = re.compile(

@@ -73,6 +73,7 @@ def replaced(text: str, replies: Mapping[str, str], parts: Sequence[str]) -> str
 def reply(text: str, part: str) -> str:
     """The JSON value in a model's reply: bare, or in an object with the key; else empty."""
     bare = _unwrapped(text)
+    # Asked for one key, a model may give the member without braces around it.
     fragment = _object(f"{{{bare.rstrip(',')}}}", 0) if bare.startswith('"') else None
     for found in (read(bare), fragment):
         raw = found.raw(part) if found is not None and found.whole else None
