@@ -53,6 +53,7 @@ def commission_of(site: Placement, spec: CommonSpec) -> Commission | None:
 # each costs the parent's history about ten events.
 WAVE = 16
 LOOP = "loop "
+# Short, because the id of a run holds the names of all runs above it.
 NAME_CHARACTERS = 12
 CHILDREN_KEPT = 48
 # The rounding error of shares that add up to one.

@@ -22,6 +22,7 @@ _POSITION = re.compile(
     rf"(?P<call>[0-9a-f]{{{CALL_DIGITS}}})\.(?P<mark>[0-9a-f]{{{MARK_DIGITS}}})"
     r"\.(?P<offset>\d{1,12})(?P<ended>e?)"
 )
+# Besides the names: two dots, 12 digits, the `e` and a comma.
 POSITIONS_LENGTH = MARKED_CALLS * (CALL_DIGITS + MARK_DIGITS + 16)
 
 

@@ -129,6 +129,7 @@ class ToolMetrics(FrozenModel):
 
     def __add__(self, other: "ToolMetrics") -> "ToolMetrics":
         """The counts of both."""
+        # No set: its order differs between processes, and workflow state must not.
         stages = dict.fromkeys((*self.failures, *other.failures))
         return ToolMetrics(
             attempts=self.attempts + other.attempts,
