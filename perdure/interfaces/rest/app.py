@@ -89,6 +89,7 @@ def build_app(site: ApiSite) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
+        # On the application, so that no new route can be without them.
         dependencies=[Depends(within_reach), Depends(known_query)],
         middleware=_middleware(site),
     )
@@ -159,4 +160,6 @@ def _middleware(site: ApiSite) -> list[Middleware]:
         expose_headers=list(TOLD_HEADERS),
         max_age=600,
     )
+    # Outermost: a browser sends a preflight without the token, and a page can read a refusal only
+    # with the headers of CORS.
     return [cors, *found]

@@ -35,6 +35,8 @@ class Rates:
     def wait(self, caller: str) -> float:
         """Take a request from the caller's bucket; return the seconds to wait, 0 if allowed."""
         now = self._clock()
+        # Taken out and put back at the end, so that whoever floods from new addresses pushes out
+        # callers that are quiet, not those at work.
         left, since = self._buckets.pop(caller, (self._size, now))
         left = min(self._size, left + (now - since) * self._size / 60)
         allowed = left >= 1
@@ -113,6 +115,7 @@ class Authentication:
                 self._count(address)
                 return None
             raise as_refusal(error) from error
+        # By address where no token is known: guesses share one bucket, whatever ids they name.
         self._count(f"token {token.id}" if token else address)
         if token is None:
             await self._audit.refused_login(given, interface=INTERFACE, address=address)
@@ -154,6 +157,7 @@ def _unauthorized(given: str | None, ended: Ended | None) -> Refused:
 def _with_headers(send: Send) -> Send:
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
+            # A route may be stricter or more exact, such as that of an attachment.
             had = {name for name, _ in message.get("headers", ())}
             more = [pair for pair in _HEADERS if pair[0] not in had]
             message["headers"] = [*message.get("headers", ()), *more]

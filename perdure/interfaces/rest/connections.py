@@ -42,6 +42,8 @@ class BoundedProtocol(H11Protocol):
             ]
             if resting:
                 oldest = min(resting, key=lambda one: one._resting_since)
+                # At once: an aborted connection reports its loss later, and until then the next
+                # ones would find the same.
                 self.connections.discard(oldest)
                 oldest.transport.abort()
 

@@ -255,6 +255,7 @@ def _status(error: PerdureError) -> tuple[int, dict[str, str]]:
             return 404, {}
         case NotAllowed():
             return 409, {}
+        # Before `StoreError`, which it is too.
         case Unreadable():
             return 500, {}  # no retry helps
         case ServiceUnavailable() | StoreError():

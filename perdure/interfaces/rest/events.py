@@ -94,6 +94,7 @@ class Feeds:
         finally:
             feed.followers -= 1
             if feed.followers == 0:
+                # Where the reader has ended, a later follower may have opened another feed already.
                 if self._feeds.get(run, (None,))[0] is feed:
                     del self._feeds[run]
                 task.cancel()
@@ -130,6 +131,7 @@ class Feeds:
                 del self._feeds[feed.run]
             over.set()
             try:
+                # The last text first: nobody looks at a feed again that is over.
                 await asyncio.wait({texts}, timeout=CLOSING_S)
             finally:
                 texts.cancel()
@@ -212,6 +214,7 @@ class CountedStream(StreamingResponse):
                 async with asyncio.timeout(TAKEN_WITHIN_S):
                     await send(message)
             except TimeoutError:
+                # As a server reports a client that has left.
                 raise OSError("the caller takes nothing") from None
 
         try:

@@ -207,6 +207,8 @@ async def extend_experiment(
         default_model=await _default_model(site),
     )
     await note_requester(site, caller, experiment_source(experiment))
+    # Given even where the caller names none: another request may have added inputs since they were
+    # read.
     after = len(known) if body.after is None else body.after
     found = await experiments.extend(experiment, entries, after=after)
     await _decided(site, caller, "experiment_extended", experiment)
@@ -276,6 +278,7 @@ def _written(found: Found, form: str) -> str:
 async def _require_trust(site: ApiSite, caller: Caller, submitted: ExperimentSubmission) -> None:
     """Check that the token could start by itself every task of every arm."""
     entries = submitted.entries
+    # An input alone asks for nothing that the arm does not; only fields of its own can.
     telling = [entries[0], *(entry for entry in entries[1:] if entry.fields)]
     for arm in submitted.plan.arms:
         for entry in telling:

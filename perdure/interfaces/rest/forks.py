@@ -46,6 +46,7 @@ async def fork(
     spec = submission.spec
     # All of it, not only the changes: the caller is responsible for everything that the fork runs.
     await require_trust(site, caller, spec.model_dump(mode="json", by_alias=True))
+    # With the run in it: the same changes to another run are another request.
     told = {"kind": spec.kind, "fork": run, **body.model_dump(mode="json")}
     wanted = claim_of(site, caller, told, idempotency_key, spec.goal)
     starts: Starts = request.app.state.starts

@@ -58,7 +58,9 @@ class Starts:
                 known = await self._services.records.run(claim.run) is not None
             start = Start(claim, known, place)
             yield start
+        # A request that is cancelled frees its key as well.
         except BaseException:
+            # With another body it is refused, and the claim belongs to the request that made it.
             if start is not None and start.claim.body_hash == wanted.body_hash:
                 await self._free(start.claim.run, place)
             raise

@@ -161,6 +161,7 @@ def _failing(operation: Schema) -> None:
     problem: Schema = {MEDIA_TYPE: {"schema": {"$ref": REF.format(model="Problem")}}}
     responses = _block(operation, "responses")
     for status, told in _FAILURES.items():
+        # What `/readyz` answers with 503 is no problem document.
         if status != "503" or status not in responses:
             responses[status] = {"description": told, "content": problem}
 

@@ -222,6 +222,7 @@ async def _record(site: ApiSite, run: str, index: int) -> IterationRecord:
 async def _text(site: ApiSite, address: str | None) -> str | None:
     try:
         return None if address is None else await site.services.blobs.get_text(address)
+    # The record is shown whatever became of its content, which may be erased or no text.
     except (InvalidInput, NotFound, StoreError):
         return None
 

@@ -98,6 +98,7 @@ async def _state(site: ApiSite, run: str) -> str | None:
         return None
 
 
+# Words that fit no run would otherwise read all runs in one request; the cursor goes on from here.
 PAGES_SEARCHED = 10
 PREFIX = "/api/v1/loops"
 KEY_CHARACTERS = 255
@@ -177,6 +178,8 @@ async def start(
     async with starts.joined(wanted) as claimed:
         require_same(claimed.claim, wanted)
         stored = await store(submission, site.services.blobs)
+        # The id in the claim, not the one made here: an earlier request with this key may have
+        # started it.
         run = await site.services.gateway.start(stored, run_id=claimed.claim.run, by=caller.name)
         known = claimed.done()
     response.headers["location"] = f"{PREFIX}/{run}"

@@ -131,6 +131,7 @@ async def trigger_schedule(
         if (settled := _settled(claim, schedule)) is not None:
             return settled
         schedules = site.services.schedules()
+        # A name that does not exist is refused before anything is noted of it.
         await schedules.status(schedule)
         # Before the run, and for one that comes later: it is the caller's too.
         await note_requester(site, caller, schedule_source(schedule))
@@ -181,6 +182,7 @@ def _settled(claim: IdempotencyRecord, name: str) -> Triggered | None:
 
 async def _settle(site: ApiSite, claim: IdempotencyRecord, found: Triggered) -> None:
     access = site.services.access
+    # Without a key nobody can ask for it again.
     if claim.key is None and found.run is None:
         await access.forget_start(claim.run)
     elif not await access.settle_start(claim.run, run=found.run, why=found.why):

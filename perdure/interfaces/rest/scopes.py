@@ -46,6 +46,7 @@ async def trusted_submission(site: ApiSite, caller: Caller, fields: Spec) -> Sub
         site.services.gateway.default_model,
     )
     spec: Spec = submission.spec.model_dump(mode="json", by_alias=True)
+    # Once more, since the defaults may have added a folder, a session or a project.
     _require_bounds(caller, spec)
     await _require_modest(site, caller, spec)
     return submission
