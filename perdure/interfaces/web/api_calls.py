@@ -59,6 +59,7 @@ class Api:
         Raises:
             ApiProblem: the API refused.
         """
+        # A form sends its empty fields too, and the API would take them for values.
         given = {
             name: str(value) for name, value in (query or {}).items() if value not in (None, "")
         }

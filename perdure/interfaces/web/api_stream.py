@@ -58,6 +58,7 @@ async def followed(app: ASGIApp, token: ApiToken, path: str) -> AsyncGenerator[T
         rest = b""
         while (part := await parts.get()) is not None:
             if status != [OK]:
+                # A refusal comes as one part, since nothing of it is streamed.
                 raise problem_of(status[0], part)
             *whole, rest = (rest + part).split(_END)
             for one in whole:
@@ -66,6 +67,7 @@ async def followed(app: ASGIApp, token: ApiToken, path: str) -> AsyncGenerator[T
         await answering
     finally:
         left.set()
+        # It may wait for room in the queue, where it hears of no disconnect.
         answering.cancel()
         await asyncio.gather(answering, return_exceptions=True)
 

@@ -159,6 +159,7 @@ def _problem(request: Request, found: ApiProblem) -> Response:
     if found.title == StoreAway.code:
         reads = request.method in READING
         return away_page(site.now(), detail=found.detail, cure=found.cure, reads=reads)
+    # Paths that are open to guests have no visit.
     if not isinstance(request.scope.get(VISITOR), Visitor):
         body = rendered(
             "layout/refused.html", site.now(), title=found.detail, detail="", cure=found.cure

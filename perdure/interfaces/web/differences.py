@@ -32,6 +32,7 @@ class Line(NamedTuple):
 
 def differences(before: str, after: str) -> tuple[Line, ...] | None:
     """Changed lines with context; empty if nothing differs, None if the texts are too long."""
+    # At worst, the time that `difflib` takes grows with the square of the length.
     if len(before) + len(after) > MOST_CHARACTERS:
         return None
     found = difflib.unified_diff(before.splitlines(), after.splitlines(), n=AROUND, lineterm="")
@@ -66,6 +67,7 @@ def _in_pieces(before: str, after: str) -> tuple[tuple[Piece, ...], tuple[Piece,
     if len(before) + len(after) > MOST_OF_A_LINE:
         return (), ()
     words = _WORDS.findall(before), _WORDS.findall(after)
+    # In a line of 200 words and more, `autojunk` would leave frequent ones out of the comparison.
     matching = difflib.SequenceMatcher(None, *words, autojunk=False)
     if matching.ratio() < ALIKE:
         return (), ()

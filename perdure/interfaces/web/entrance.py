@@ -89,6 +89,7 @@ class Entrance:
         reads = scope["method"] in READING
         if not reads and (told := self._foreign(headers) or self._too_long(headers)):
             return self._plain(*told)
+        # Counted as well: guesses of tokens come here.
         if path.startswith(OPEN):
             return self._hurried(address_of(scope))
         try:

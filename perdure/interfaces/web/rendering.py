@@ -51,6 +51,7 @@ def markdown(text: str) -> Markup:
 
 def source(text: str) -> Markup:
     """Foreign text with hidden characters made visible; where it is cut, it says so."""
+    # Cut first: making signs visible takes time for each, and makes the text longer.
     seen, left = visible(text[:MOST_SHOWN]), len(text) - MOST_SHOWN
     shown = Markup('<pre class="source" dir="auto"{}>{}</pre>').format(by_keyboard(seen), seen)
     if left <= 0:

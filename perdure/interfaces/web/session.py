@@ -50,6 +50,8 @@ class Signed(FrozenModel):
 
     @classmethod
     def _tag(cls, data: bytes, key: bytes) -> bytes:
+        # With the name of the class, so that no ticket is a session. Another name ends all
+        # sessions.
         return hmac.digest(key, f"page {cls.__name__} ".encode() + data, hashlib.sha256)
 
 

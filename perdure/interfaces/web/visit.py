@@ -77,6 +77,7 @@ class Visit:
             token = await self.visitor.session.holder(access, now=now)
         except StoreAway:
             return False
+        # The watch is shared by those who may see the same, so other permissions need another one.
         return token is not None and token.sight == self.visitor.token.sight
 
     async def shared(

@@ -19,6 +19,7 @@ _OURS = frozenset(
         "asked",
     }
 )
+# Secrets are never sent back.
 _TOKEN_FIELDS = frozenset({"token", "ticket"})
 _LABELS = {"text": "your words"}
 

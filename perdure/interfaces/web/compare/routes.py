@@ -97,6 +97,7 @@ async def _ask(visit: Visit, left: str, right: str) -> Response:
 def named(text: str) -> tuple[str, int | None]:
     """Split `run:iteration`; a run id that a client chose may contain colons itself."""
     run, colon, index = text.strip().rpartition(":")
+    # Longer ones are no iteration, and `int` refuses thousands of digits.
     known = colon and index.isdecimal() and len(index) < 8
     return (run, int(index)) if known else (text.strip(), None)
 

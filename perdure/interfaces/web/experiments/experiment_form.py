@@ -119,4 +119,5 @@ def _yaml(field: str, text: str) -> JsonValue:
 
 def _whole(text: str) -> JsonValue:
     """A number; other text stays as it is, and the API refuses it."""
+    # Python refuses to read a number of thousands of digits.
     return int(text) if text.isdecimal() and len(text) < 20 else text

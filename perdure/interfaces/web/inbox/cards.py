@@ -248,6 +248,7 @@ def _asked(gate: Gate, whole: Gate, *, draft: str | None) -> str:
     if draft is None:
         return whole.prompt
     # The page shows the text and a field for each score, so those lines are left out.
+    # Of the short question: the full one has the draft in it.
     lines = gate.prompt.split("\n")
     return "\n".join(line for line in lines if not line.startswith(("The text: ", "Answer like ")))
 

@@ -42,6 +42,7 @@ async def show(request: Request, visit: Here, cursor: str | None = None) -> Resp
     """Show the open questions; a script gets only the cards, and 204 if nothing changed."""
     found = await visit.api.get("/gates", Gates, {"limit": PAGE, "cursor": cursor})
     seen = seen_of(found)
+    # Before the cards are made: each takes further requests, and an open inbox asks every 2 s.
     if visit.wants_part and request.query_params.get("seen") == seen:
         return Response(status_code=NO_CONTENT)
     cards = await cards_of(visit.api, found.items, now=visit.site.now())
@@ -223,6 +224,7 @@ class Became:
 
     def of(self, token: ApiToken, given: Mapping[str, str]) -> bool:
         """Whether it ended by this answer of this person."""
+        # The event keeps no more of a text.
         said = given.get("choice") or given.get("text", "")[:200]
         return bool(said) and self.said == said and self.by == Caller(token).name
 
@@ -242,6 +244,7 @@ async def _became(api: Api, run: str, gate: str) -> Became | None:
 
 
 def _end_of(status: RunStatus, gate: str) -> Became | None:
+    # The newest, since a run that was reset uses the names of its questions again.
     for event in reversed(status.events):
         if event.type == "gate_answered" and event.data.get("gate") == gate:
             return Became(str(event.data.get("answer") or ""), str(event.data.get("by")))

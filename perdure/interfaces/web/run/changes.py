@@ -29,6 +29,8 @@ async def amend(visit: Here, fields: Fields, run: str) -> Response:
         body["guidance"] = guidance
     if limit := fields.get("max_iterations", "").strip():
         try:
+            # On its own, and first: it is an edit of the task, which `amend` does not take.
+            # Refused, it leaves the rest of the form undone.
             await visit.api.patch(at("loops", run), RunStatus, {"max_iterations": plain(limit)})
         except ApiProblem as problem:
             if problem.status in {FORBIDDEN, NOT_FOUND}:
@@ -36,6 +38,7 @@ async def amend(visit: Here, fields: Fields, run: str) -> Response:
             return await run_page(visit, run, problem=problem)
         if not body:
             return visit.go(run_path(run))
+    # An empty form is sent as well: the API says what it may hold.
     return await sent(visit, run, "amend", body or {"guidance": None}, once=once_of(fields))
 
 
@@ -115,6 +118,7 @@ def settings_of(text: str) -> dict[str, JsonValue]:
 def plain(text: str) -> JsonValue:
     """The text as JSON if it is valid JSON; otherwise unchanged."""
     try:
+        # NaN and Infinity stay words: no JSON can carry them.
         value: JsonValue = json.loads(text, parse_constant=lambda _: text)
     except (ValueError, RecursionError):
         return text

@@ -92,6 +92,7 @@ class Watch:
 
     async def read(self) -> None:
         """Follow the run until it has ended."""
+        # The first look, also at a run that tells nothing new.
         self._changed.set()
         rendering = asyncio.create_task(self._render_changes())
         try:
@@ -102,6 +103,7 @@ class Watch:
             rendering.cancel()
             await asyncio.gather(rendering, return_exceptions=True)
         while True:
+            # The last look shows the end, so it is tried until it succeeds or the run is gone.
             if await self._rendered() or not self.stale:
                 break
             await asyncio.sleep(AGAIN_S)
@@ -125,6 +127,7 @@ class Watch:
     async def _render_changes(self) -> None:
         while True:
             await self._changed.wait()
+            # Cleared first, so that a change while the run is read leads to another look.
             self._changed.clear()
             if not await self._rendered():
                 self._changed.set()

@@ -96,6 +96,7 @@ async def show(visit: Here, schedule: str) -> Response:
 async def trigger(visit: Here, fields: Fields, schedule: str) -> Response:
     """Start the task once, however often the form is sent; show the run, or why there is none."""
     given = fields.get("once", "")[:KEY_CHARACTERS]
+    # Whatever a form sends goes into a header here.
     once = {"idempotency-key": f"page {given}"} if given.isascii() and given.isalnum() else {}
     try:
         came = await visit.api.post(at("schedules", schedule, "trigger"), Triggered, headers=once)

@@ -23,6 +23,7 @@ from perdure.interfaces.web.visit import SEE_OTHER
 PATH = f"{SIGN_IN}/provider"
 BACK = f"{PATH}/back"
 MINUTES = 10
+# Browsers keep no cookie of more than 4 KiB.
 LONGEST_NEXT = 1_000
 TRIES = 3
 router = APIRouter(prefix=PATH)
@@ -101,6 +102,7 @@ async def _token(site: ApiSite, sign_on: SingleSignOn, person: Person) -> ApiTok
             await access.add_token(wanted)
             return wanted
         token = renewed(known, wanted)
+        # Only in place of what was read: the token may be revoked or changed at this moment.
         if await access.rotate_token(token, instead_of=known.digest):
             return token
     raise ServiceUnavailable(

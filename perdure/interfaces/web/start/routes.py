@@ -57,6 +57,7 @@ async def look_over(visit: Here, fields: Fields, files: Chosen) -> Response:
         # YAML takes its time, in which the process must answer others.
         task = await asyncio.to_thread(form.task)
         if "start" in fields:
+            # The form carries the key, so that sending it twice starts one run.
             key = fields.get("key") or uuid.uuid4().hex
             once = {"idempotency-key": key}
             started = await visit.api.post("/loops", Started, task, headers=once)
