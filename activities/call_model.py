@@ -128,6 +128,7 @@ class CallModel:
             # A new chain beside the old one. The old stays, so that the next model or a fork can
             # have it whole.
             before = await self._transcripts.append(None, compact(messages, target=target))
+            # From memory alone, which holds the conversations in progress.
             self._transcripts.forget(longer)
             messages = await self._transcripts.load(before.hash)
         request = self._request(
@@ -240,6 +241,7 @@ class CallModel:
         return ModelCallReport(
             status="replied",
             head=head,
+            # A reply that is dropped leaves the shorter conversation, with what was appended to it.
             before=before if step.compact else None,
             stop_reason=outcome.reply.stop_reason,
             text=stored,

@@ -291,6 +291,7 @@ def question_key(step: JudgeRequest, frame: Frame) -> str | None:
         "pass_score": step.pass_score,
         "run": scope,
     }
+    # Left out where there are none, so that verdicts of earlier versions are still found.
     if frame.attachments:
         question["attachments"] = [one.ref for one in frame.attachments]
     return hashlib.sha256(json.dumps(question, sort_keys=True).encode()).hexdigest()

@@ -130,6 +130,7 @@ class SettleTrial:
             number=step.number, arm=position.arm, entry=position.entry, repeat=position.repeat
         )
         more = await self._keep(plan, step, new, one, judged=judge is None)
+        # After the try is kept, so that its spend is in the sum.
         whole = await stored_spend(self._store, step.experiment)
         if step.judge is not None:
             return judge_spend.model_copy(update={"more": more, "whole": whole})
@@ -142,7 +143,10 @@ class SettleTrial:
     ) -> bool:
         """Keep the try in its trial; whether another one follows."""
         trial = await self._store.trial(step.experiment, step.number) or new
+        # A repeat of this step replaces what it wrote before.
         others = [other for other in trial.tries if other.run != one.run]
+        # By length first: a run's id ends with the number of its try, and the tenth comes after the
+        # ninth.
         tries = tuple(sorted((*others, one), key=lambda each: (len(each.run), each.run)))
         kept = trial.model_copy(update={"tries": tries})
         more = await more_tries(self._store, step.experiment, plan, kept)

@@ -68,6 +68,7 @@ class MakeTool:
         # The hash covers name, code and schema, so a draft that passed once needs no second trial,
         # in any run.
         known = await self.store.get(draft.hash)
+        # One more than the limit, since the draft itself may be among them.
         of_tree = await self.store.list(root=step.root, limit=step.settings.per_run + 1)
         others = sum(tool.hash != draft.hash for tool in of_tree)
         admitted = check_admission(draft, step, catalog=catalog, made=others)

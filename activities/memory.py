@@ -130,6 +130,7 @@ class Review:
                 await self.memory.put(skill)
             except NotAllowed:
                 continue  # a person wrote a skill of that name; the proposal waits for another
+            # Last: a kill before it leaves a proposal that is approved again, and loses nothing.
             await self.memory.forget(waiting.id)
 
     async def _with_question(

@@ -155,6 +155,7 @@ class OpenRun:
     async def _register(self, step: OpenRunRequest) -> None:
         """Write the row of a child run; the gateway wrote those of all others."""
         given = step.commission
+        # A repeat of this step must not take back what the row says by now.
         if given is None or given.parent is None or await self.records.run(step.run) is not None:
             return
         await self.records.put_run(

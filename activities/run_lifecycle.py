@@ -90,6 +90,7 @@ class KeepTerms:
     async def keep_terms(self, step: KeepTermsRequest) -> None:
         """Write the limits into the stored status, and the edits into the specification."""
         row = await self._records.run(step.run)
+        # A late attempt must not change what the end has written.
         if row is None or row.ended_at is not None:
             return
         if row.status is not None:

@@ -147,6 +147,7 @@ class TakeOver:
         texts = await self._records.drop_records(step.run, after=step.records)
         calls = sum(read(IterationRecord, text).tool_calls for text in texts)
         if row is not None and row.ended_at is not None:
+            # Only the end that was read: `perdure retry` may reopen the run at this moment.
             await self._records.reopen_run(reopened(row), ended_at=row.ended_at)
         return TakeOverReport(
             booked=booked(one for one in rows if not _held(one, step.held, current)),

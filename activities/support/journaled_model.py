@@ -203,6 +203,7 @@ class JournaledModel:
         except asyncio.CancelledError:
             await self._lost(attempt, notes, terms, seconds=watch.seconds)
             raise
+        # Read before the booking: what the store takes is no time of the model.
         seconds = watch.seconds
         match ended:
             case Interrupted():
@@ -253,6 +254,8 @@ class JournaledModel:
             confirmed=reply.confirmed,
         )
         account = await self.journal.account(attempt.key)
+        # An attempt that the server gave up may have answered first: its reply is the one that
+        # counts.
         known = None if first else await self.journal.answered(attempt.key, attempt.request_hash)
         if known is not None:
             reply = read(ModelReply, await self.blobs.get(known.reply))
@@ -278,6 +281,7 @@ class JournaledModel:
             sent=facts.sent,
             confirmed=facts.confirmed,
         )
+        # Attempts before this one may have died with their worker; they are booked here too.
         account = await self.journal.reconcile(attempt.key)
         failures = allowance.tried + await self.journal.failures(attempt.key)
         waited = allowance.waited_s + await self.journal.failing_for(attempt.key)

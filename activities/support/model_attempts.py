@@ -18,6 +18,8 @@ from perdure.domain.llm.usage import Usage
 from perdure.domain.run.activity_messages import Frame, ModelCallRequest
 
 LEAST_SHARE_OF_OUTPUT = 0.75
+# Limits, what is stored on the way, and a hint for the provider's cache: the question stays the
+# same without them.
 NOT_ASKED = {"allowance", "records", "state", "followed"}
 
 

@@ -71,4 +71,5 @@ async def inline_output(
     whole = text.encode()
     if len(whole) <= limit:
         return text, False
+    # The last character may be cut in two.
     return whole[:limit].decode(errors="ignore"), True

@@ -63,6 +63,7 @@ class UsageNotes:
         seen = self.seen
         if seen == self._noted:
             return
+        # Before it is written: a store that fails is not asked again for the same.
         self._noted = seen
         try:
             await self._expects(seen)
