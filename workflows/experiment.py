@@ -184,6 +184,7 @@ class Experiment(Given):
     async def _end(self, reason: EndReason) -> bool:
         """Note the end; False where something was heard meanwhile, which may change it."""
         heard = self.heard
+        # So that an experiment that goes on after all is noted as running again.
         self.noted = "ended"
         await self._note("ended", reason)
         return self.heard == heard
@@ -250,6 +251,8 @@ class Experiment(Given):
         try:
             if waits is not None:
                 other = number - waits
+                # Trials before the first of this execution have ended: none is open when it
+                # continues as new.
                 await workflow.wait_condition(lambda: other in self.ended or other < self.first)
             more = True
             while more and not self.state.problem:
@@ -332,6 +335,7 @@ class Experiment(Given):
 
     async def _ask_to_stop(self, asked: set[str]) -> None:
         """Ask each open run once."""
+        # A copy: a run may end while another is asked.
         for run, handle in list(self.children.items()):
             if run not in asked:
                 asked.add(run)

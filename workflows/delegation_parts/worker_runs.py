@@ -264,6 +264,7 @@ class WorkerRuns:
         if base is None:
             return
         touched = False
+        # One after another: each merge writes into the same folder.
         for piece in pieces:
             tree = piece.tree
             # An unchanged tree needs no step.

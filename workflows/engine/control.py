@@ -101,6 +101,7 @@ class Control:
 
     def on_signal(self, verb: str, given: Sequence[object]) -> None:
         """Apply a signal if it is allowed, else note why not. No signal may fail the task."""
+        # Whatever becomes of it: each signal makes the history longer.
         self.run.handled += 1
         message = forms.read_message(verb, given)
         if isinstance(message, Misread):
@@ -148,6 +149,8 @@ class Control:
         if why is None and (told := self._raises_nothing(message)):
             # A signal stays in the history: a run that took one like it before goes on as it did.
             why = told if workflow.patched(RAISE_NEEDS_ROOM) else None
+        # A patch is asked about last, here and below: its first answer holds for the whole
+        # execution.
         if why is None and (told := self._exceeds_share(message)):
             why = told if workflow.patched(SHARES_STAY) else None
         if why is None and (told := self._comes_too_late(message)):

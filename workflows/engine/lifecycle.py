@@ -56,6 +56,7 @@ class Lifecycle:
         # goes on to its result.
         task = asyncio.ensure_future(loop())
         deadline = asyncio.create_task(self._deadline())
+        # A further one goes to the end: a replay needs what they do in one task in the same order.
         telling = [
             asyncio.create_task(one)
             for one in (self._keep_shown(), self.questions.tell_above(), self.terms.keep_up())

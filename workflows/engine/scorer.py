@@ -112,6 +112,7 @@ class Scorer:
         # States of older releases do not say which numbers are given: what is open does.
         known = question.before.findings if question.before else ()
         given = highest_number(known, least=self.run.state.findings_given)
+        # One after another: each judge numbers its findings behind those of the one before.
         for part in question.by_judge(rubric):
             said = await self._ask_judge(replace(part, given=given))
             if isinstance(said, Ending):

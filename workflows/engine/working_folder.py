@@ -44,6 +44,7 @@ class WorkingFolder:
 
     def moved(self, report: OpenWorkspaceReport) -> None:
         """Note where the folder is now."""
+        # Read first, since `opened` forgets what the lost host had.
         tree, state = self._newest(), self.run.state
         self.opened(report)
         if state.hosted is not None:
