@@ -287,6 +287,7 @@ async def _of_validation(request: Request, error: Exception) -> Response:
         for detail in error.errors()
     ]
     listed = "; ".join(f"{path}: {words}" for path, words in errors)
+    # Only the sentence is cut: `errors` has all of them.
     return _answer(request, Refused(422, "invalid_input", listed[:2_000], errors=errors))
 
 

@@ -55,6 +55,7 @@ async def result(
             async with asyncio.timeout(wait):
                 return await site.services.gateway.result(run)
     try:
+        # Asked once more: it may have ended at the last moment, and a refusal names its state.
         return await site.services.gateway.result(run, wait=False)
     except NotAllowed as error:
         status = await site.services.gateway.status(run)
@@ -101,9 +102,11 @@ async def transcript(
 ) -> Transcript:
     """What was said, up to the last iteration or to a given one."""
     await known_run(site, run)
+    # Before the head is looked for, which calls an iteration that is not there wrong input.
     if iteration is not None:
         await _record(site, run, iteration)
     head = await transcript_head(site.services, run, iteration)
+    # With the head: once the conversation was compacted, other messages stand at the same places.
     pages = await cursors(site, "transcript", run, head)
     offset = pages.offset(cursor)
     messages = await site.services.transcripts.load(head)

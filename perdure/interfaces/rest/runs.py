@@ -71,6 +71,8 @@ async def steer(
 ) -> Receipt:
     """Send one verb in the caller's name; a refusal names the run's state."""
     await known_run(site, run)
+    # Without a key too: an update that is sent again, as its answer was lost, must have the same
+    # id.
     request = request_id_of(caller.token.id, key, message) if key else uuid.uuid4().hex
     sent = message.model_copy(update={"by": caller.name, "request_id": request})
     try:
@@ -239,6 +241,7 @@ def edit_tag(status: RunStatus) -> str:
 
 def _amendment(body: PatchBody) -> Amend:
     metadata = dict(body.metadata or {})
+    # Sent as null it takes the label away; left out, the label stays.
     if "label" in body.model_fields_set:
         metadata["label"] = body.label
     return Amend(goal=body.goal, max_iterations=body.max_iterations, metadata=metadata or None)
