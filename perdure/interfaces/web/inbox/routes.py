@@ -71,6 +71,7 @@ async def count(visit: Here) -> Response:
 @router.post("/inbox/alike")
 async def several(request: Request, visit: Here, fields: Fields) -> Response:
     """Send one answer to several questions, and report each refusal."""
+    # Not `fields`, which keeps the last of equal names.
     form = await request.form()
     chosen = [one for one in form.getlist("gate") if isinstance(one, str)]
     refused: dict[str, str] = {}

@@ -74,6 +74,7 @@ async def read_run(api: Api, run: str, *, now: datetime, all: bool = False) -> d
 async def _records(api: Api, run: str) -> list[IterationRecord]:
     found: list[IterationRecord] = []
     cursor: str | None = None
+    # All of them, although few are shown: the plot has every score, and the best may be any.
     while True:
         page = await api.get(
             f"{at('loops', run)}/history", History, {"limit": 200, "cursor": cursor}

@@ -102,6 +102,7 @@ def _shown(
 async def _around(api: Api, run: str, index: int) -> list[Message]:
     """The messages of an iteration and the next one, whose prompt begins with tool results."""
     own = await _said(api, run, index)
+    # Those of the last iteration stand at the end of the whole conversation.
     following = await _said(api, run, index + 1) or await _said(api, run, None)
     return [*own, *following]
 

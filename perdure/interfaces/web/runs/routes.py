@@ -88,6 +88,7 @@ async def steer(request: Request, visit: Here, fields: Fields, verb: str) -> Res
     """Send one verb to several runs, and report each refusal."""
     if verb not in VERBS:
         raise ApiProblem(404, "not_found", "There is no such page.")
+    # Not `fields`, which keeps the last of equal names.
     form = await request.form()
     ids = [one for one in form.getlist("run") if isinstance(one, str)]
     refused: dict[str, str] = {}
