@@ -30,6 +30,7 @@ class RunHook:
         return HookReport(adaptation=adaptation, seconds=watch.seconds)
 
     async def _facts(self, step: HookRequest) -> IterationFacts | EndFacts:
+        # A run that could not be opened has no frame, and its end is told all the same.
         frame = None if step.frame is None else await self._frames.load(step.frame)
         goal = step.goal if frame is None else frame.goal
         inputs = {} if frame is None else frame.inputs
