@@ -67,6 +67,7 @@ def work_done(
         confidence=_sureness(result) if result is not None and manages else None,
         manages=manages,
         error=error_of(end),
+        # Whoever reads the work needs no inputs, and they would stand in the history once more.
         envelope=envelope.model_copy(update={"inputs": {}}),
         acceptance=acceptance,
     )

@@ -77,6 +77,7 @@ class WorkerSkills:
         if not written:
             return tuple(envelopes)
         saved = await self._save(written=written)
+        # Where one was too short to be a skill, nobody can say which of the others has which name.
         if len(saved) != len(written):
             return tuple(envelopes)
         shelf = self.run.state.shelf
