@@ -55,6 +55,7 @@ class Cursors:
         except (ValueError, binascii.Error):
             raise foreign_cursor() from None
         tag, data = whole[:_TAG_BYTES], whole[_TAG_BYTES:]
+        # Lists take a signed place as it is, without checks of their own.
         if not hmac.compare_digest(tag, self._tag(data)):
             raise foreign_cursor()
         return data.decode()

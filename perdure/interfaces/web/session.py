@@ -36,6 +36,7 @@ class Signed(FrozenModel):
         try:
             whole = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
             tag, data = whole[:_TAG_BYTES], whole[_TAG_BYTES:]
+            # First: nothing that anybody else has written is parsed.
             if not hmac.compare_digest(tag, cls._tag(data, key)):
                 return None
             found = cls.model_validate_json(data)

@@ -66,6 +66,7 @@ async def come_back(request: Request) -> Response:
         return HTMLResponse(rendered("layout/again.html", site.now()))
     key = await site.services.access.signing_key()
     given = given_cookies("sign_in", key, request.scope, site.rules.page_url)
+    # The first one: with TLS, only this host can have set it.
     outbound = SignInUnderWay.read(given[0], key, now=site.now()) if given else None
     answer = await _arrived(request, site, sign_on, outbound)
     drop_cookie(answer, "sign_in", key=key)
