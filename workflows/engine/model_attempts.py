@@ -89,6 +89,7 @@ class ModelAttempts:
             case "does_not_fit":
                 self.counted = max(self.counted, report.prompt_tokens)
                 self.lost += report.account.lost_attempts
+                # What lost attempts used up is no fault of the estimate.
                 self.outgrown += 0 if report.account.lost_attempts else 1
             case "lost_workers":
                 self.lost = LOST_WORKERS
