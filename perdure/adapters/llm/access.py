@@ -148,6 +148,7 @@ def _server_keys(servers: Mapping[str, CompatibleServer]) -> tuple[dict[str, str
         try:
             keys[name] = referred(f"The key of the provider {name!r}", server.key_reference)
         except InvalidInput as error:
+            # Where it is empty, `lacking_key` names the variable to set.
             lacking[name] = "" if server.key_variable else error.message
     return keys, lacking
 
@@ -168,6 +169,7 @@ def default_model_of(settings: Settings) -> str:
 
 
 def _default(named: str | None, *, has_key: bool, today: date | None = None) -> str:
+    # A model that somebody named stays, even a retired one: `retirement_notes` warns of it.
     if named:
         return named
     return current(DEFAULT_CLAUDE, today=today or utc_now().date()) if has_key else LOCAL_NAME

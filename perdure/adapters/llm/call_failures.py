@@ -110,9 +110,12 @@ def facts_of(
             request_id=request_id,
             key=client.key,
         )
+    # First, since clients wrap it in a connection error, which is tried again more often than
+    # an answer that cannot be used.
     if (long := AnswerTooLong.behind(error)) is not None:
         kind: ModelErrorKind = "bad_reply"
         message = f"The provider's answer cannot be used: {long}."
+    # Before the connections: in both SDKs a timeout is a connection error.
     elif isinstance(error, client.timeouts | httpx2.TimeoutException):
         kind = "timeout"
         message = "The model provider did not answer in time."
@@ -146,6 +149,7 @@ def _redirected(error: Exception) -> str:
     went = cause.request.url
     if (went.scheme, went.netloc) == (asked.url.scheme, asked.url.netloc):
         return ""
+    # Without path and query, which may hold a key.
     place = went.copy_with(username=None, password=None, path="/", query=None, fragment=None)
     return f" where {asked.url.host} redirected the call, {place}"
 

@@ -140,4 +140,5 @@ def _check_pairs(turns: Sequence[WireTurn]) -> None:
 
 
 def _results_first(blocks: Sequence[Block]) -> list[Block]:
+    # A stable sort: among themselves, results and all other blocks keep their order.
     return sorted(blocks, key=lambda block: not isinstance(block, ToolResultBlock))

@@ -45,6 +45,7 @@ class EmbeddedTransport(httpx2.AsyncBaseTransport):
     def __init__(self, inner: httpx2.AsyncBaseTransport | None = None) -> None:
         # The engine sometimes closes a connection that it has just kept alive, so none is reused.
         fresh = httpx2.Limits(max_keepalive_connections=0)
+        # A proxy of the environment must not get what is meant for loopback.
         self._inner = inner or httpx2.AsyncHTTPTransport(limits=fresh, trust_env=False)
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:

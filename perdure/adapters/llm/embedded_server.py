@@ -39,6 +39,7 @@ def main() -> None:
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--home", type=Path, required=True, help="folder the engine may write to")
     arguments = parser.parse_args()
+    # Asked before the model is loaded: a parent that dies meanwhile would go unnoticed.
     parent = os.getppid()
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

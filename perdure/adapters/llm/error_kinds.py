@@ -18,6 +18,7 @@ _KIND_OF_TYPE: dict[str, ModelErrorKind] = {
     # Types and codes of OpenAI and of servers that speak its dialect.
     "billing_hard_limit_reached": "permission",
     "context_length_exceeded": "context_overflow",
+    # Comes with status 429, but no wait refills an account.
     "insufficient_quota": "permission",
     "invalid_api_key": "authentication",
     "invalid_prompt": "bad_request",

@@ -24,6 +24,7 @@ class ForeignModel:
 
     async def card(self, model: str) -> ModelProfile:
         with self._failures():
+            # Apart from the await: a method that is no coroutine function raises here already.
             made = self.client.card(model)
         return await self._held(made, ModelProfile)
 
@@ -64,6 +65,7 @@ class ForeignModel:
 
     def _error(self, words: str, kind: ModelErrorKind) -> ModelError:
         message = f"The model client {self.name} {words}."[:MESSAGE_CHARACTERS]
+        # Nobody knows what was sent, so the attempt is booked at its estimate.
         return ModelError(ModelFacts(kind=kind, message=message, confirmed=False))
 
 

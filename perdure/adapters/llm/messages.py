@@ -147,6 +147,7 @@ class MessagesModel:
         try:
             async with self._opened(wire) as stream:
                 request_id = stream.response.headers.get(SDK.request_id)
+                # Before anything is read: an attempt that is lost is booked by what it had used.
                 on_answer(reading.used)
                 await read_answer(stream, reading, SDK, on_text)
         except ModelError as error:

@@ -63,6 +63,7 @@ def _openai_card(model: str, wire: str, found: PriceCalculation) -> ModelProfile
         name=model,
         price=_base_price(units, cached_apart=True),
         window=window,
+        # At least half of the window stays for the prompt.
         max_output=min(facts.max_output, max(window // 2, 1)),
         thinking=facts.thinking,
         effort=facts.effort,

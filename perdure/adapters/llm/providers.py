@@ -45,6 +45,7 @@ class LazyModel:
         """The exact prompt tokens if the provider counts them, else None."""
         try:
             return await self.client().count(request)
+        # The call that follows reports what is missing; counting must not fail it.
         except ModelError:
             return None
 
@@ -188,6 +189,7 @@ class ProviderModels:
 
         access, name = self._access, named.server
         entry = access.servers[name]
+        # None: nobody has said, so that it is learned from a refusal.
         told: dict[Feature, bool | None] = {
             "json_schema": entry.json_schema,
             "streaming": entry.streaming,

@@ -80,6 +80,7 @@ def _without_secrets() -> Generator[None]:
         facts = error.facts
         words = {
             name: told(value)
+            # All three are the server's own words, and may repeat the key.
             for name in ("message", "provider_code", "request_id")
             if (value := getattr(facts, name)) is not None
         }
@@ -143,6 +144,7 @@ class ModelCatalog:
         self._prices = prices
         self._open_world = access.base_url is not None
         self._access = access
+        # Those that were made: to close the properties below would import an SDK first.
         self._open: list[MessagesModel | EmbeddedModel] = []
         self._providers = ProviderModels(access, prices.sure_card)
         self._scripted = ScriptedModel(blobs, records)
@@ -200,6 +202,7 @@ class ModelCatalog:
             return self._embedded
         if model.startswith(SCRIPTED):
             return self._checked_script(model)
+        # Before the price sheet: an entry there would send a plugin's model to the Messages API.
         if plugin := self._plugin(model):
             return plugin
         named = model_name(model)

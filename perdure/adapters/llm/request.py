@@ -125,6 +125,7 @@ def _tools(
         for tool in offered
     ]
     if mark is not None:
+        # A mark covers everything before it, so that of the last tool covers all of them.
         tools[-1]["cache_control"] = mark
     return tools
 

@@ -100,6 +100,7 @@ def matches(when: When, request: ModelRequest) -> bool:
 def _names(context: CallContext, address: str) -> tuple[str, str]:
     """The keys under which an entry is recorded: of the logical call, and of this attempt."""
     return (
+        # A call that is made anew after a kill has another key, and must get the same entry.
         f"{address}/{context.call or context.key}",
         f"{address}/{context.key}#{context.attempt}",
     )

@@ -85,6 +85,7 @@ class ScriptedModel:
         await _stream(said.blocks, entry.delay_s, on_text)
         request_id = f"req_scripted_{_digest(request.context.key, str(request.context.attempt))}"
         if entry.failure and entry.failure.kind != REFUSAL:
+            # A failed attempt costs only what its own entry states: the defaults are of replies.
             used = said.usage if entry.usage else Usage()
             raise _failure(entry.failure, used, request_id)
         return ModelReply(

@@ -84,6 +84,7 @@ async def read_answer(
             raise _error("server", message, reading, request_id)
         raise unusable(reading, request_id, _no_stream(media, cure))
     async for text in _texts(stream, reading, client, request_id):
+        # Not inside `_texts`: an error of the listener is none of the provider.
         on_text(text)
     if reading.provider_stop is None and media in _UNNAMED and reading.used() == Usage():
         raise unusable(reading, request_id, _no_stream(media, cure))

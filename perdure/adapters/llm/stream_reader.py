@@ -115,6 +115,7 @@ class StreamState:
         if usage is None:
             return
         self.usage = _later_usage(self.usage, usage)
+        # No prompt is empty: zeros of a gateway would book a paid call as free.
         self.usage_told = "output_tokens" in usage.model_fields_set and self.usage.prompt_tokens > 0
 
     @property
@@ -195,6 +196,7 @@ def _finished(block: _OpenBlock, *, model: str, tolerant: bool) -> Block | None:
             said = str(native.get("thinking") or "") + "".join(block.thinking)
             return ThinkingBlock(type="thinking", model=model, native={**native, "thinking": said})
         case _:
+            # Redacted thinking and kinds that nobody here knows go back to this model as they came.
             return ThinkingBlock(type="thinking", model=model, native=native)
 
 
@@ -202,6 +204,7 @@ def _tool_use(block: _OpenBlock, *, tolerant: bool) -> ToolUseBlock | None:
     written = "".join(block.arguments)
     if tolerant and not written:
         return None
+    # Its arguments were lost on the way, and it must not run with none.
     if not written and not block.closed:
         raise ValueError(f"the call of {block.native['name']!r} never came to its arguments")
     if written:
@@ -230,6 +233,7 @@ def _first_usage(usage: WireUsage | None) -> Usage:
         input_tokens=usage.input_tokens or 0,
         output_tokens=usage.output_tokens or 0,
         cache_read_tokens=usage.cache_read_input_tokens or 0,
+        # Without the split, all that was written counts as written for five minutes.
         cache_write_5m_tokens=max(five, written - hour),
         cache_write_1h_tokens=hour,
     )

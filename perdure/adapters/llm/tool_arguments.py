@@ -35,6 +35,7 @@ def read_arguments(written: str) -> Arguments:
         return Arguments()
     try:
         value = read_json(written)
+    # Before its base `ValueError`: this text is whole, so that a cut answer keeps the call.
     except RefusedJson as error:
         return Arguments(wrong=str(error))
     except ValueError as error:

@@ -214,6 +214,7 @@ class ChatReading:
 
     def blocks(self, *, model: str) -> tuple[Block, ...]:
         """The blocks, without a call that the token limit or a refusal cut short."""
+        # Without its calls, the text would be taken for the final answer.
         if self.stop_reason == "tool_use" and not self._calls:
             raise ValueError("it ended for tool calls and has none")
         calls = [call for call in map(self._finished, range(len(self._calls))) if call is not None]
@@ -271,6 +272,7 @@ class ChatReading:
             raise ValueError(f"it ended as {self.provider_stop!r} and as {reason!r}")
         self.provider_stop = reason or self.provider_stop
         for _, call in self._calls:
+            # Chunks do not say where a call ends, so all calls end with the answer.
             call.closed = self.provider_stop is not None
 
     def _account(self, usage: ChatUsage) -> None:

@@ -118,6 +118,7 @@ class OpenAIModel:
             for less in self._without(request, error):
                 with contextlib.suppress(_NotTaken):
                     return await self._attempt(request, less, on_text, on_answer, probing=True)
+            # The first refusal, and not that of a probe, is about what was asked.
             raise self._judged(request, error) from error.__cause__
 
     async def aclose(self) -> None:
@@ -156,6 +157,7 @@ class OpenAIModel:
             if streams:
                 async with self._opened(path, body) as stream:
                     request_id = stream.response.headers.get(SDK.request_id)
+                    # Once an answer begins, the server has taken the request, however it ends.
                     self._learn(lacks)
                     on_answer(reading.used)
                     if media_of(stream.response) == "application/json":

@@ -267,6 +267,7 @@ class ResponsesReading:
                 item.call.arguments, item.call.closed = [given.arguments or ""], True
             case "reasoning":
                 item.native = {name: v for name, v in (told.item or {}).items() if v is not None}
+            # Only if no deltas came before, or the text would be there twice.
             case "message" if not item.texts and not item.refusals:
                 parts = given.content or ()
                 item.refusals = [part.refusal for part in parts if part.refusal]
@@ -294,6 +295,7 @@ class ResponsesReading:
         if response is None:
             raise ValueError("an end without its response")
         self.model = response.model or self.model
+        # The usage first: an answer that failed is paid for as well.
         usage = response.usage
         if usage is not None and usage.input_tokens and usage.output_tokens is not None:
             cache = usage.input_tokens_details
