@@ -168,6 +168,7 @@ class Link:
         cursor: str | None = None
         for _ in range(PAGES):
             with understood(self.target, "its list of tools", reason="server_unavailable"):
+                # Past the SDK's cache, which would hide that a tool has changed.
                 page = await client.list_tools(cursor=cursor, cache_mode="bypass")
             found.update({tool.name: tool for tool in page.tools})
             cursor = page.next_cursor
@@ -209,6 +210,7 @@ class Link:
     async def _client(self) -> Client:
         try:
             with contained():
+                # One caller that is cancelled must not cancel the opening for the others.
                 return await asyncio.shield(self._opened)
         except CodeEnded as ended:  # by whoever closed the connection, or by the SDK
             raise away(self.target, str(ended)) from ended
@@ -226,6 +228,7 @@ class Link:
                 self._opened.set_exception(error)
         finally:
             self._on_end(self)
+            # Wakes those who wait for a connection that was dropped while it opened.
             self._opened.cancel()
 
     async def _open(self, stack: AsyncExitStack) -> Client:
@@ -269,6 +272,7 @@ class Links:
     @asynccontextmanager
     async def to(self, target: Target) -> AsyncGenerator[Link]:
         """The connection to a server, opened if there is none."""
+        # Nothing is awaited until the entry is made, or two calls would open two connections.
         link = self._links.get(target.key)
         if link is None:
             self._make_room()

@@ -49,9 +49,11 @@ async def local_transport(
         stdout=subprocess.PIPE,
         stderr=errlog,
         cwd=server.cwd,
+        # Not the worker's environment, which holds its keys.
         env=get_default_environment() | (server.env or {}),
         start_new_session=True,
     )
+    # Without a buffer, so that a server is read no faster than its messages are taken.
     arriving, received = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     sending, leaving = anyio.create_memory_object_stream[SessionMessage](0)
     async with AsyncExitStack() as stack:
@@ -104,6 +106,7 @@ async def _ended(process: Process) -> None:
                 if process.returncode is not None:
                     break
                 await anyio.sleep(PATIENCE_S / LOOKS)
+            # Even if the server has ended by itself: what it started may still run.
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, sent)
         with suppress(*_GONE):

@@ -194,6 +194,7 @@ class McpServers:
         return tool_output("error", text, code="timeout")
 
     async def _talk(self, target: Target, wanted: _Wanted, envelope: ToolInvocation) -> ToolOutput:
+        # Listed before each call: a connection that is lost shows while nothing has been sent.
         tool = await self._as_pinned(target, wanted)
         await _check(_fact(wanted.fact.name, tool, wanted.entry), envelope)
         async with self._links.to(target) as link:
