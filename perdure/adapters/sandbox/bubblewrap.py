@@ -128,6 +128,7 @@ def wrapped(
         words += ["--ro-bind", output, OUTPUT]
     if folder is not None:
         words += _workplace(folder, fixed, hidden)
+    # Last, since bubblewrap makes the places of all mounts before it in `/`.
     words += ["--remount-ro", "/", "--chdir", WORK if folder is not None else "/"]
     for name, value in (environment or {}).items():
         words += ["--setenv", name, value]

@@ -104,6 +104,7 @@ class LocalCommands:
             launch = Launch(
                 argv=(),
                 folder=command.folder,
+                # Empty, since bubblewrap's own process would show the program what it was given.
                 environment={},
                 stdin=output.read_bytes(),
                 timeout_s=min(given, self._allowed.timeout_s),
@@ -211,6 +212,7 @@ class LocalCommands:
                 f"{name} is not installed on this worker (looked in {self._search}).",
                 cure="Install it, or start the worker with a PATH that leads to it.",
             )
+        # Not the real path: a Python finds its virtual environment by the link that is called.
         return os.path.abspath(found)
 
     @property

@@ -74,6 +74,7 @@ class MadeToolSandbox:
         }
         pool = await self._open()
         try:
+            # Twice, because the code and the call of its handler have this time each.
             async with asyncio.timeout(WAIT_S + 2 * (seconds + GRACE_S)):
                 async with pool.checkout(
                     script_name=SCRIPT, limits=limits, os_policy=POLICY

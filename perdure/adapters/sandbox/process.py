@@ -137,6 +137,7 @@ async def run_process(launch: Launch) -> Ran:
 
     A cancellation does the same, and is raised once no process is left.
     """
+    # Never for the probe, which has no caps: its folder is `/`.
     if launch.enclosed and launch.caps is not None:
         await asyncio.to_thread(hand_over, launch.folder)
     began = time.monotonic()
@@ -152,6 +153,7 @@ async def run_process(launch: Launch) -> Ran:
     try:
         first = asyncio.FIRST_COMPLETED
         await asyncio.wait({ended, watch}, timeout=launch.timeout_s, return_when=first)
+        # Asked before `_end` kills it, after which it has always ended.
         in_time = ended.done()
         if in_time:
             await asyncio.wait(talks, timeout=DRAIN_S)

@@ -78,6 +78,7 @@ class SnippetRunner:
                     Monty(
                         max_processes=PROCESSES,
                         checkout_timeout=WAIT_S,
+                        # Above the interpreter's own limit, whose clock leaves compiling out.
                         request_timeout=SECONDS + 3,
                         max_checkouts_per_worker=1,
                     )
