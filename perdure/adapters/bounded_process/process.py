@@ -50,6 +50,7 @@ def work_now(task: Task, *given: JsonValue, seconds: float = SECONDS) -> JsonVal
     try:
         done = subprocess.run(
             [sys.executable, "-I", "-S", LAUNCHER, limits, *child],
+            # `json.dumps` escapes all else, even half a character, for which UTF-8 has no form.
             input=text.encode("ascii"),
             capture_output=True,
             timeout=seconds,
