@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 CONNECT_WITHIN_S = 15.0
 """For how long one attempt may take, and for how long a server without room is asked again."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 5.0
+# The SDK raises a bare `AssertionError` for it, so that only its words tell.
 FORKED = "across forks"
 
 _log = get_logger(__name__)
@@ -147,6 +148,7 @@ async def connected(
             if reference is not None:
                 _keep_renewed(client, reference)
             return client
+        # `OSError` includes the timeout; the client raises `RuntimeError` for everything else.
         except (RuntimeError, OSError, ValueError) as error:
             failure = _why(error, address, profile, reference)
             patience = max(patience_s, limit_s if failure.busy else 0.0)

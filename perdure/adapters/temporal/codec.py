@@ -177,6 +177,7 @@ def _is_sealed(payload: Payload) -> bool:
 
 
 def _key(secret: bytes) -> _Key:
+    # The two texts are part of every key: with others, nothing old could be decrypted.
     return _Key(
         id=_derive(secret, b"perdure payload key id", ID_BYTES).hex(),
         cipher=AESGCM(_derive(secret, b"perdure payload content", KEY_BYTES)),

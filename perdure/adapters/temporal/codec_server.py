@@ -85,6 +85,7 @@ class CodecServer:
             return
         origin = self._welcome_origin(request)
         headers = _cors(origin)
+        # Before the token is checked: a browser sends none when it asks for permission.
         if request.method == "OPTIONS":
             await connection.answer(HTTPStatus.NO_CONTENT, None, headers)
             return

@@ -371,6 +371,7 @@ def no_namespace(server: str, namespace: str, address: str) -> tuple[str, str]:
 
 
 Explain = Callable[[BaseException, str, Attempt], Failure | None]
+# The first that explains it counts: a wrong setting comes before what the server did.
 _EXPLAIN: tuple[Explain, ...] = (
     _bad_address, _unreadable_file, _unknown_host, _plain_server, _server_certificate,
     _cut_at_once, _answered,

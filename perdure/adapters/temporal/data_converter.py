@@ -231,6 +231,7 @@ def _is_request(hint: object) -> bool:
     """Whether a type is the request of a step, not its report."""
     if not isinstance(hint, type) or not issubclass(hint, ActivityMessage):
         return False
+    # By the name, since requests and reports have the same base class.
     return hint.__name__.endswith("Request")
 
 

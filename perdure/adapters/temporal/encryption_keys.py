@@ -57,6 +57,7 @@ def _token_of(home: Path) -> str:
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
         with (
+            # Another process may make it at the same time; then both take what it wrote.
             suppress(FileExistsError),
             os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file,
         ):

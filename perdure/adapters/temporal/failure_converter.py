@@ -42,6 +42,7 @@ class ShortFailures(FailureConverter):
             failure.Clear()
             self._default.to_failure(_printable(exception), payload_converter, failure)
         for link in _chain(failure):
+            # Before it is shortened: the redactor would not recognize half a secret.
             link.message, link.stack_trace = told(link.message), told(link.stack_trace)
         if failure.ByteSize() > KEPT_BYTES:
             _shorten(failure)

@@ -62,6 +62,7 @@ class _Looked:
         except InvalidInput as error:
             _log.warning("temporal_key_not_renewed", why=error.message)
             return
+        # Not before the key was read: a file that is half written must be looked at again.
         self.seen = state
         if key != client.api_key:
             client.api_key = key
