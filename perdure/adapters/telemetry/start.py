@@ -73,6 +73,7 @@ class Shared:
                 whole = self._current
                 if last:
                     self._current = None
+            # Without the lock: closing waits for a collector, which may be away.
             if last and whole is not None:
                 whole.close()
 

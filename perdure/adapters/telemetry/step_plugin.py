@@ -120,6 +120,7 @@ class _ObservedActivity(ActivityInboundInterceptor):
         begun = time.monotonic()
         try:
             report: object = await super().execute_activity(input)
+        # Cancelled attempts count too: they took time, and may have cost something.
         except BaseException as error:
             self._note_failure(span, request, error, seconds=time.monotonic() - begun)
             raise
