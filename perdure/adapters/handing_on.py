@@ -27,6 +27,7 @@ from perdure.domain.foundation.errors import InvalidInput, NotFound, StoreError
 from perdure.extending.foreign_code import contained
 
 UNREADABLE: Final = b"perdure/unreadable"
+# Without `StoreError`: while the store is away, the task fails and is tried again.
 FOREIGN = (NotFound, InvalidInput, RuntimeError, ValueError, TypeError, KeyError, DecodeError)
 Opening = Callable[[Sequence[Payload]], Awaitable[list[Payload]]]
 

@@ -63,6 +63,7 @@ class NoticeOutbox:
         """
         notice = new_notice(event, now=self.now())
         if not await self.store.put(notice):
+            # The step was repeated: its first attempt may have delivered the notice.
             known = await self.store.notice(notice.id)
             return known is not None and known.state == "delivered"
         return await self._attempt(notice)

@@ -30,6 +30,7 @@ from perdure.domain.ports import Notifier
 from perdure.domain.run.notices import Event, ReceiverBusy, id_of, key_of
 
 WEBHOOK_TIMEOUT_S = 10.0
+# Shorter than the lease of a notice, or a second worker would send it meanwhile.
 COMMAND_TIMEOUT_S = 30.0
 SHOWN_BYTES = 400
 WAITED_OUT_STATUS = frozenset({408, 425, 429})
@@ -109,8 +110,10 @@ class WebhookNotices:
         # The signature covers these bytes, so exactly they are sent.
         body = json.dumps(worded(event)).encode()
         try:
+            # httpx's own timeout is one of each read; this one holds for the whole delivery.
             status, wait_s = await asyncio.wait_for(self._posted(event, body), self._timeout)
         except (httpx2.HTTPError, TimeoutError) as error:
+            # Not chained: the words of the cause may hold the address, which is a secret.
             raise ServiceUnavailable(
                 f"The webhook at {host} was not reached ({type(error).__name__}).",
                 cure="Check the address in PERDURE_NOTIFY_WEBHOOK and the network.",

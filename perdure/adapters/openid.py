@@ -124,6 +124,7 @@ class OpenIdProvider:
                 raise self._away(error) from None
             claims = await self._identity(client, found, given, nonce=attempt.nonce)
             if self._groups_claim not in claims and found.userinfo_endpoint:
+                # What was signed goes before what was only sent.
                 claims = {**await self._more(client, found.userinfo_endpoint, claims), **claims}
         subject = str(claims["sub"])
         names = (claims.get(name) for name in NAMES)
