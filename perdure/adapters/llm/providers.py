@@ -39,6 +39,7 @@ class LazyModel:
     made: "OpenAIModel | MessagesModel | None" = field(default=None)
 
     async def card(self, model: str) -> ModelProfile:
+        # Not from the client: a model has a price even where its package or key is missing.
         return self.cards(model)
 
     async def count(self, request: ModelRequest) -> int | None:
