@@ -342,6 +342,7 @@ def _fact(full: str, tool: wire.Tool, entry: ServerEntry) -> ToolDefinition:
 
 
 def _digest(tool: wire.Tool) -> str:
+    # With its words, which a server could change later to steer the model.
     return appearance(tool.name, tool.description or tool.title or "", tool.input_schema)
 
 
