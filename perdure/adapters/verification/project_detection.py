@@ -132,6 +132,7 @@ def _text(path: Path) -> str:
 def _files(root: Path, suffix: str) -> Iterator[Path]:
     seen = 0
     for folder, folders, names in os.walk(root):
+        # Sorted, so that the first files are the same on every host.
         folders[:] = sorted(name for name in folders if name not in _SKIPPED)
         for name in sorted(names):
             seen += 1

@@ -143,6 +143,7 @@ def _of_command(dimension: Dimension, command: Command, ran: Ran) -> DimensionSc
 
 def _reported(folder: str) -> Suite | None:
     """Read and remove the report of the tests; None if there is none."""
+    # Not by its path alone, since a program may have left a link there.
     with RootedDirectory(folder) as files, files.folder(()) as root:
         try:
             with files.file((TEST_REPORT,)) as report, os.fdopen(os.dup(report), "rb") as stream:
