@@ -113,6 +113,7 @@ def _contains(check: ContainsCheck, text: str) -> CheckResult:
     missing = [term for term in check.all if not occurs(term)]
     unwanted = [term for term in check.none if occurs(term)]
     lacks_any = bool(check.any) and not any(occurs(term) for term in check.any)
+    # `any` is one demand, however many terms it has.
     demands = len(check.all) + len(check.none) + bool(check.any)
     unmet = len(missing) + len(unwanted) + lacks_any
     if unmet == 0:
