@@ -39,6 +39,7 @@ class CleanSpans(SpanProcessor):
 
     def on_end(self, span: ReadableSpan) -> None:
         """Pass on a clean copy."""
+        # A copy, since the processors of others get the same span.
         self._target.on_end(cleaned(span))
 
     def shutdown(self) -> None:

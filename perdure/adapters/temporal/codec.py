@@ -86,6 +86,7 @@ class EncryptionCodec(PayloadCodec, WithSerializationContext):
         """The same codec for payloads of one workflow."""
         if not isinstance(context, WorkflowSerializationContext | ActivitySerializationContext):
             return self
+        # An activity outside of runs, such as the question whether a worker is ready.
         if not context.workflow_id:
             return self
         bound = copy(self)
