@@ -201,6 +201,7 @@ class CommandNotices:
         except TimeoutError:
             return None
         finally:
+            # Also when the step is cancelled; with its group, since it may have started others.
             if process.returncode is None:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)

@@ -161,6 +161,7 @@ class OpenIdProvider:
         except ValidationError as error:
             raise self._away(error) from None
         used = (found.authorization_endpoint, found.token_endpoint, found.jwks_uri)
+        # To the letter, as the issuer of an identity is compared with the same text.
         if found.issuer != self._issuer or not all(map(_private, used)):
             raise ServiceUnavailable(
                 f"The identity provider at {self._issuer} names itself {found.issuer[:200]!r}, or "
