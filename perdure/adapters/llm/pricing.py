@@ -142,7 +142,7 @@ def load_price_sheet(path: Path) -> PriceSheet:
 
 def _overridden(entry: SheetEntry, known: ModelProfile) -> ModelProfile:
     stated = entry.model_dump(exclude_none=True)
-    # Not merged into the list's price, whose cache prices do not fit the sheet's input price.
+    # Not merged into the list's price: Claude's cache prices follow from the sheet's input price.
     price = Price.model_validate(
         {name: value for name, value in stated.items() if name in Price.model_fields}
     )
