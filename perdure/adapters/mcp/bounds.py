@@ -121,6 +121,7 @@ class _Bounded(httpx2.AsyncByteStream):
             if self._events:
                 yield chunk
             else:
+                # Kept back until its values are counted: whoever reads them makes objects of them.
                 begun += chunk
         if _has_many_values(begun):
             raise httpx2.StreamError(f"the answer has more than {VALUES:,} values")

@@ -59,6 +59,7 @@ async def local_transport(
     async with AsyncExitStack() as stack:
         for stream in (received, sending):
             stack.callback(stream.close)
+        # Before the tasks, so that they have let go of the pipes when the server is ended.
         stack.push_async_callback(_ended, process)
         tasks = await stack.enter_async_context(anyio.create_task_group())
         tasks.start_soon(_read, process, arriving, on_excess)
