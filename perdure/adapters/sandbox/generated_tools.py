@@ -64,6 +64,7 @@ class MadeToolSandbox:
         self, code: str, handler: str, arguments: Mapping[str, JsonValue], *, seconds: float
     ) -> Trial:
         """Execute `code`, then call its handler. Errors of the code are results, not raised."""
+        # The pool's limit for one request is made for the longest time.
         seconds = min(seconds, LONGEST_S)
         limits: ResourceLimits = {
             "max_feed_duration_secs": seconds,
@@ -128,6 +129,7 @@ def _trouble(error: MontyError, *, seconds: float) -> Trial:
     raised = error.exception()
     kind = type(raised).__name__
     message = " ".join(str(raised).split())
+    # Code may raise errors of these names by itself; those of the limits say `exceeded`.
     if kind in _LIMITS and "exceeded" in message:
         return Crashed(_LIMITS[kind].format(seconds=seconds))
     return Raised(kind=kind, message=message[:300], deliberate=_deliberate(error))

@@ -14,6 +14,7 @@ from perdure.event_log import get_logger
 
 # Neither distributions nor systemd assign this id, and it is below 65,536, so containers map it.
 STRANGER = 65_533
+# Only folders of the system, since the sandbox shows no others.
 TOOLS = "/usr/bin:/bin:/usr/sbin:/sbin"
 LAUNCHER = str(Path(__file__).with_name("launcher.py"))
 _log = get_logger(__name__)
