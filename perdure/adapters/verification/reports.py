@@ -70,6 +70,7 @@ def read_unittest(text: str) -> Suite | None:
     counts = dict(re.findall(r"([a-z ]+)=(\d+)", ended[-1])) if ended else {}
     said = {name.strip(): int(number) for name, number in counts.items()}
     broken = sum(said.get(kind, 0) for kind in ("failures", "errors", "unexpected successes"))
+    # The last ones are the runner's own: tests may print such lines too.
     total = int(ran[-1]) - said.get("skipped", 0)
     failures = [
         Failed(name) for name in re.findall(r"^(?:FAIL|ERROR): (\S+(?: \(\S+\))?)", text, re.M)
