@@ -39,6 +39,7 @@ class ShortFailures(FailureConverter):
         try:
             self._default.to_failure(exception, payload_converter, failure)
         except UnicodeEncodeError:
+            # The first try has filled a part of it.
             failure.Clear()
             self._default.to_failure(_printable(exception), payload_converter, failure)
         for link in _chain(failure):
