@@ -71,6 +71,7 @@ class _TracedClient:
         span = trace.get_current_span()
         if not span.is_recording():
             return await self._client.call(request, on_text=on_text, on_answer=on_answer)
+        # Before the call, so that one that fails shows what was asked.
         span.set_attribute(names.SYSTEM_INSTRUCTIONS, written([_text(request.system)]))
         span.set_attribute(names.INPUT_MESSAGES, written([_message(m) for m in request.messages]))
         reply = await self._client.call(request, on_text=on_text, on_answer=on_answer)
