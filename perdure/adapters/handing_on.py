@@ -78,6 +78,7 @@ class HandedOn(PayloadCodec, WithSerializationContext):
         return [opened for payload in payloads for opened in await self._opened(payload)]
 
     async def _opened(self, payload: Payload) -> list[Payload]:
+        # Storage has replaced it already, and the codec would refuse it as unencrypted.
         if why_unreadable(payload) is not None:
             return [payload]
         try:

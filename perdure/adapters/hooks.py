@@ -108,6 +108,7 @@ class ServedHooks:
         parameters = found.read(hook.parameters)
         try:
             returned = await _called(found.function, facts, parameters)
+        # Of the hook itself, which would say the same again; all else is tried again.
         except InvalidInput:
             raise
         except Exception as error:

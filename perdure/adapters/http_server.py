@@ -216,6 +216,7 @@ class HttpServer:
             request = await self._asked(connection)
             if request is None:
                 return
+            # A web page that points its own name at loopback must get no answer.
             if not answers_to(request.all("host"), self._names):
                 raise Refusal(
                     HTTPStatus.MISDIRECTED_REQUEST,
