@@ -50,6 +50,7 @@ class CodecServer:
         origins: Sequence[str],
         port: int,
     ) -> None:
+        # Bound to no workflow: whoever asks does not say which one a payload belongs to.
         codec = EncryptionCodec(keys)
         self._verbs = {"encode": codec.encode, "decode": codec.decode}
         self._token = token.encode()

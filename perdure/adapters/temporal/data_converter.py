@@ -190,6 +190,7 @@ class TolerantPayloads(PerdurePayloadConverter):
         why = why_unreadable(payload)
         if why is not None and _is_request(hint) and why_lost(payload) is not None:
             return Misread(why)
+        # Raw values are those of unknown signals, which are refused without being read.
         if why is not None and hint is not RawValue:
             # Not a `PerdureError`: that would end the run, which should wait for the key or blob.
             raise RuntimeError(why)
