@@ -68,6 +68,7 @@ def _of_file(path: Path) -> ModuleType:
     package = path.parent if path.name == PACKAGE_START else None
     name = f"{MADE}{path.stem if package is None else package.name}"
     known = sys.modules.get(name)
+    # A file of the same name in another folder has this module name too.
     if known is not None and known.__file__ == str(path):
         return known
     if not path.is_file():
