@@ -248,6 +248,7 @@ class ModelCatalog:
     def _resolved(self, model: str) -> ModelClient:
         try:
             return self.resolve(model)
+        # As a client, it may raise nothing but `ModelError`.
         except InvalidInput as error:
             raise refused(str(error), kind="unknown_model") from error
 
