@@ -86,6 +86,7 @@ class Verifier:
         program = _program(check, folder)
         if program is None:
             return _scored(dimension, 1.0, [_remark(dimension, 1, _NOTHING[check.check])])
+        # A linter's report could not be read if its middle were cut out.
         cap = REPORT_CAP if isinstance(check, LintCheck) else OUTPUT_CAP
         tested = isinstance(check, TestsCheck)
         if tested:  # removes a report among the files, which is not of this run
