@@ -48,6 +48,7 @@ GOES_ON = (
 )
 # A manager that only plans would otherwise go on until its budget is spent.
 REFUSED_PLANS = 5
+# A judge may fail for a moment: the next completion is scored before the run gives up.
 MOST_UNRATED = 2
 
 Step = tuple[ManagerProgress, Directive]
@@ -79,8 +80,11 @@ def decide(
     `unheard`: people added what the manager had not read when it decided. `beside` is what workers
     would be shown beside their own work.
     """
+    # Before anything may refuse: the refusal is noted on the round that this opens.
     course = course.decided(decision.decision, reason=decision.reason)
     late = phase_refusal(phase, decision.decision)
+    # Only decisions that end the run wait. After any other there is a further prompt, which tells
+    # the manager what people added.
     if late is None and unheard and decision.decision in {"complete", "fail"}:
         late = UNHEARD
     if late is not None:
@@ -207,6 +211,8 @@ def _delegate(
 ) -> Step:
     cap = settings.workers_per_iteration or len(decision.delegations)
     now, later = decision.delegations[:cap], decision.delegations[cap:]
+    # Compared as it will be remembered: without the deferred work, and with the acceptance that
+    # the plan gives it now.
     refusal = repeat_refusal(course.past, as_measured(now, course.plan), beside)
     if refusal is not None:
         return _refused(course, refusal)
@@ -228,6 +234,7 @@ def _plan(course: ManagerProgress, decision: MakePlan) -> Step:
         return course.model_copy(update={"plan": plan, "refused_plans": 0}), Planned()
     refused = course.refused_plans + 1
     course = course.model_copy(update={"refused_plans": refused})
+    # Not only what is ready: work behind pending subtasks can still be reached.
     workable = course.plan.workable
     if not workable or refused >= REFUSED_PLANS:
         detail = "no subtask can be worked on" if not workable else f"{refused} plans, no work"

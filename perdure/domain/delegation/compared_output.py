@@ -42,12 +42,14 @@ def reading_of(results: Sequence[str]) -> str:
 def compared(before: str, now: str) -> tuple[str, str]:
     """The two texts whose likeness says whether the work changed."""
     (old, old_prose), (new, new_prose) = _read(before), _read(now)
+    # Counted, not as sets: three equal rows in the one are not one row in the other.
     same = Counter(old) & Counter(new)
     return _told(old, same, old_prose), _told(new, same, new_prose)
 
 
 def _read(reading: str) -> Reading:
     value = value_of(reading)
+    # Prose alone is stored as it is, by older versions too.
     if not isinstance(value, dict) or value.keys() != {_LEAVES, _PROSE}:
         return (), reading
     given, prose = value[_LEAVES], value[_PROSE]
@@ -56,6 +58,7 @@ def _read(reading: str) -> Reading:
 
 
 def _told(leaves: Sequence[Leaf], same: Counter[Leaf], prose: str) -> str:
+    # A copy, since both sides leave the same leaves out.
     left_out = Counter(same)
     values: list[str] = []
     for leaf in leaves:
@@ -85,4 +88,5 @@ def _beginning(leaves: Iterator[Leaf], limit: int) -> Iterator[Leaf]:
         if limit <= 0:
             return
         yield path, text[:limit]
+        # The values are joined by line breaks.
         limit -= len(text) + 1

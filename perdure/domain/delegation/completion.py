@@ -70,6 +70,8 @@ class Rejection(FrozenModel):
     @property
     def hash(self) -> str:
         """Equal for the same check with the same findings."""
+        # Named in any order it is the same rejection. A model's text may hold half of a character,
+        # which plain UTF-8 refuses.
         whole = "\n".join((self.check, *sorted(self.named)))
         return hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()[:24]
 
@@ -84,13 +86,16 @@ class Breaker(FrozenModel):
 
     def after_progress(self) -> "Breaker":
         """The breaker after a delegation with a usable result: counting begins anew."""
+        # `trips` stays: a run gets one repair, however much work lies between two refusals.
         return Breaker(trips=self.trips)
 
     def after(self, rejection: Rejection, *, cap: int) -> "tuple[Breaker, bool]":
         """The breaker after one more refusal, and whether it trips; a cap of 0 never does."""
         row = self.in_a_row + 1 if rejection.hash == self.last else 1
         since = self.since_progress + 1
+        # The second bound ends refusals that take turns and so are never equal in a row.
         if cap and (row >= cap or since >= 2 * cap):
+            # Counting begins anew: the completion after the repair gets all its tries.
             return Breaker(trips=self.trips + 1), True
         counted = Breaker(last=rejection.hash, in_a_row=row, since_progress=since, trips=self.trips)
         return counted, False
@@ -105,6 +110,7 @@ def completion_step(
     complete: Complete, facts: CompletionFacts, settings: DelegationSettings
 ) -> Rejection | Wanted | None:
     """The first check that fails, or the fact that the next one needs; None: all pass."""
+    # Cheap facts first: a completion without its files pays for no reviewer and no smoke test.
     for check in (_contract, _critique, _files, _criteria, _smoke):
         found = check(complete, facts, settings)
         if found is not None:
@@ -127,6 +133,8 @@ def unseen(
 def everything_wrong(complete: Complete, facts: CompletionFacts) -> tuple[str, ...]:
     """All that a repair can be told by name: missing, empty, unfinished, broken, of wrong shape."""
     files = facts.files or ()
+    # Opinions of reviewers, criteria and the smoke test name nothing that can be put right one by
+    # one. With nothing to name the run ends instead of paying for a repair.
     found = [*(facts.contract or ()), *_missing(files), *_unfinished(complete, files)]
     return tuple(dict.fromkeys((*found, *_broken(files))))[:MOST_NAMED]
 
@@ -143,6 +151,7 @@ def completion_repair(named: Sequence[str]) -> Envelope:
         expected="every point of the list put right",
         acceptance="none of the listed points is wrong any more",
         priority="high",
+        # A long list scores as complex, and would make a manager with workers of its own.
         sub_manager=False,
     )
 
@@ -161,6 +170,7 @@ def _critique(
     complete: Complete, facts: CompletionFacts, settings: DelegationSettings
 ) -> Rejection | None:
     least = settings.critique.min_mean
+    # None: nothing was reviewed, which is no reason to refuse.
     if facts.critique is None or not settings.critique.enabled or facts.critique >= least:
         return None
     said = f"the reviewers' mean is {facts.critique:.2f}, wanted {least:g}"

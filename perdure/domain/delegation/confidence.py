@@ -37,6 +37,7 @@ _WORD = re.compile(
     rf"(?P<word>{'|'.join(sorted(WORDS, key=len, reverse=True))})(?:\s*[(\[,;:.–—].*|\s*)$",
     re.DOTALL,
 )
+# Further up, a report may speak of another confidence, such as that of a measurement.
 LAST_LINES = 4
 _OBJECT = re.compile(r"(?:json|python)?\s*\{.*\}", re.DOTALL)
 _MEMBER = re.compile(
@@ -75,6 +76,7 @@ def read_sureness(given: JsonValue) -> Sureness:
 
 def _number(given: JsonValue) -> float | None:
     match given:
+        # Before the numbers: True is an int, and no confidence of 1.
         case bool():
             return None
         case int() | float():
@@ -88,6 +90,7 @@ def _number(given: JsonValue) -> float | None:
 def _written(word: str, given: str) -> float | None:
     if word in WORDS:
         return WORDS[word]
+    # From the text as given: `word` has lost its minus signs.
     bare = _ABOUT.sub("", given.strip())
     found = _NUMBER.match(bare)
     if found is None:
@@ -97,6 +100,7 @@ def _written(word: str, given: str) -> float | None:
     if not _REMARK.fullmatch(bare[found.end() :]):
         return None
     whole = 100.0 if found[2] else float(found[3] or 1)
+    # “7/0” says nothing, and must not end the step that reads it.
     return float(found[1].replace(",", ".")) / whole if whole else None
 
 

@@ -38,6 +38,7 @@ def quality(score: float | None, thresholds: QualityThresholds) -> Quality:
     """The policy by score; what nobody scored is accepted, because all checks passed."""
     if score is None:
         return "accept"
+    # Rounded, since a mean of floats may miss its threshold by a hair.
     value = rounded(score)
     if value >= thresholds.accept:
         return "accept"

@@ -8,6 +8,7 @@ from perdure.domain.delegation.decisions import Complete, DecisionName, Envelope
 from perdure.domain.evaluation.outcomes import RunEnd
 
 BudgetPhase = Literal["core_work", "validation_and_repair", "synthesis", "reserve"]
+# Ascending: the first limit that holds is that of the latest phase.
 _FROM: tuple[tuple[float, BudgetPhase], ...] = (
     (0.05, "reserve"),
     (0.20, "synthesis"),

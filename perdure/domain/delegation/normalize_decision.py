@@ -19,6 +19,7 @@ from perdure.domain.foundation.problems import shown
 # In the order in which they are looked for: "final plan" completes, "plan to delegate" delegates.
 _STEMS: tuple[tuple[DecisionName, re.Pattern[str]], ...] = (
     ("delegate", re.compile(r"(?<!not )(?<!never )\b(?:re-?)?(?:delegat|assign)")),
+    # “Not done, plan again” must not complete the run.
     ("complete", re.compile(r"(?<!not )(?<!never )\b(?:complet|done\b|finish|final)")),
     ("plan", re.compile(r"(?<!not )(?<!never )\b(?:re-?)?plan(?:s\b|n|\b)")),
     ("diagnose", re.compile(r"(?<!not )(?<!never )\b(?:diagnos|hypothes)")),
@@ -138,6 +139,7 @@ def _envelope(item: JsonValue, number: int) -> Fields:
     }
     temperature = _number(given.get("temperature"))
     priority = _text(given, ("priority",)).casefold()
+    # Left out instead of None, so that the default of the model counts.
     fields |= {} if temperature is None else {"temperature": temperature}
     fields |= {"priority": priority} if priority in {"low", "normal", "high"} else {}
     return fields
@@ -166,6 +168,7 @@ def _listed(
     items: Sequence[JsonValue], reads: Callable[[JsonValue, int], Fields], *, needs: str, cut: bool
 ) -> list[JsonValue]:
     read = [reads(item, number) for number, item in enumerate(items, start=1)]
+    # Only the last item can be cut off. Where one further up lacks the field, the manager is told.
     if cut and read and not read[-1][needs]:
         read.pop()
     return [*read]
@@ -180,6 +183,7 @@ def _items(given: Given, keys: Sequence[str]) -> list[JsonValue]:
 
 def _first(given: Given, keys: Sequence[str]) -> JsonValue:
     """The first of some fields that holds anything."""
+    # Not by their truth: 0 and false are values.
     filled = (given[key] for key in keys if given.get(key) not in (None, "", [], {}))
     return next(filled, None)
 
@@ -230,6 +234,7 @@ def _schema(found: JsonValue) -> JsonValue:
 
 
 def _number(found: JsonValue) -> float | None:
+    # True is an int.
     if isinstance(found, bool) or not isinstance(found, int | float):
         return None
     return float(found) if isfinite(found) else None

@@ -50,6 +50,7 @@ def _from_object(found: Found) -> ManagerDecision | BadReply:
     if isinstance(name, BadReply):
         return name
     given = fields_of_decision(name, fields, cut=found.cut)
+    # A value that breaks off is left out. Without this check the run would complete with nothing.
     if found.cut and name == "complete" and given["final_result"] is None:
         return BadReply(("final_result: the reply was cut off before its end; make it shorter.",))
     try:
@@ -63,10 +64,12 @@ def _name_of(fields: Mapping[str, JsonValue]) -> DecisionName | BadReply:
     """A field that names the decision outranks what the other fields look like."""
     said = fields.get("decision")
     if isinstance(said, str) and said.strip():
+        # An unknown word is asked about, even if other fields look like a decision.
         name = decision_named(said)
         return name or BadReply((f"decision: found {shown(said)}; allowed: one of {_NAMES}.",))
     for key in _OTHER_FIELDS:
         value = fields.get(key)
+        # A word that names no decision is passed over: `type` may mean anything.
         name = decision_named(value) if isinstance(value, str) else None
         if name is not None:
             return name

@@ -62,6 +62,7 @@ class TaskPlan(FrozenModel):
         """The failed subtask behind which each blocked one waits, by id."""
         by_id = {node.id: node for node in self.nodes}
         found: dict[str, str] = {}
+        # Dependencies first, so that all subtasks of a chain name the failure at its beginning.
         for id in TopologicalSorter(
             {node.id: node.depends_on for node in self.nodes}
         ).static_order():
@@ -149,6 +150,7 @@ def _node(subtask: Subtask, old: Node | None) -> Node:
         depends_on=tuple(dict.fromkeys(subtask.depends_on)),
         acceptance=subtask.acceptance,
     )
+    # What failed becomes pending again: the new plan is another try.
     if old is None or old.status != "done":
         return fresh
     return fresh.model_copy(update={"status": old.status, "note": old.note})

@@ -200,6 +200,7 @@ def after_delegation(
     confidence = iteration_confidence(reports)
     moved = any(report.usable for report in reports)
     found = findings_hash(item.key_finding for item in reports if item.usable)
+    # Without any confidence it reads 0: a run whose workers all crash is stuck as well.
     reading = Measurement(confidence=confidence or 0.0, output=output, findings=found)
     progress, verdict = after_reading(
         course.progress,
@@ -216,6 +217,7 @@ def after_delegation(
             "past": course.past.after(
                 as_measured(envelopes, course.plan),
                 iteration=course.iteration,
+                # Not that of the reading: whether work was poor, its reviewer says first.
                 confidence=mean_rating(reports),
                 beside=beside,
             ),
@@ -237,6 +239,7 @@ def after_diagnosis(
     said = [f"confirmed: {', '.join(yes)}"] * bool(yes) + [
         f"not confirmed: {', '.join(no)}"
     ] * bool(no)
+    # How likely a guess is says nothing about the quality of the work.
     changed = course.worked(reports, confidence=None).noted("; ".join(said))
     changed = changed.model_copy(update={"diagnoses": course.diagnoses.after_diagnosis()})
     return changed.condensed(settings.full_results_window)
@@ -280,6 +283,7 @@ def _marked(
         of_it = [report for report in reports if report.subtask == id]
         good = [report for report in of_it if _is_done(report, settings)]
         bad = [why for report in of_it if (why := _failure(report, settings))]
+        # Several may share a subtask: it has failed if nobody did it, and is done if all did.
         if bad and not good:
             plan = plan.marked(id, "failed", shortened(bad[-1]))
         elif good and len(good) == len(of_it):
@@ -293,9 +297,11 @@ def _failure(report: WorkerReport, settings: DelegationSettings) -> str:
     """Why a worker's result cannot be built on; empty if it can."""
     if not report.usable:
         return report.error or "nothing usable came back"
+    # However sure its own workers were: each of them did only a part.
     if report.cut_short and report.critique is None:
         return report.error or "it was cut short"
     judged = report.judged
+    # None: the worker did not say, and nothing in the work gives a reason for doubt.
     if judged is None or judged >= settings.min_confidence:
         return ""
     if report.critique is None and report.doubtful:
@@ -308,6 +314,7 @@ def _failure(report: WorkerReport, settings: DelegationSettings) -> str:
 def _is_done(report: WorkerReport, settings: DelegationSettings) -> bool:
     if _failure(report, settings):
         return False
+    # Between the two thresholds the work has not failed, but its review asks for more.
     reviewed = report.critique is None or report.critique >= settings.critique.min_mean
     return reviewed
 

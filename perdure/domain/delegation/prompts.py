@@ -156,6 +156,7 @@ def manager_prompt(view: ManagerView) -> ManagerPrompt:
     answers = [f"- Asked: {item.question}\n  Answer: {item.answer}" for item in course.answers]
     task = task_part(view)
     summary = rolling_summary(course.rounds, window=window)
+    # Follows how `text` is joined below: the stored prompt is cut at this place.
     begin = len(task) + len("\n\n") + len(STANDS)
     sections = [
         ("Task plan", "\n".join(plan_view(course.plan))),

@@ -107,6 +107,7 @@ def signature(envelopes: Iterable[Envelope], beside: Surroundings = NOTHING_BESI
     Who does it, how it is called and what it may cost make no other work of it.
     """
     whole = sorted(json.dumps(_seen_by_worker(item, beside), sort_keys=True) for item in envelopes)
+    # A model's text may hold half of a character, which plain UTF-8 refuses.
     text = "\n".join(whole).encode("utf-8", "surrogatepass")
     return hashlib.sha256(text).hexdigest()[:HASH_CHARACTERS]
 
@@ -114,6 +115,7 @@ def signature(envelopes: Iterable[Envelope], beside: Surroundings = NOTHING_BESI
 def _seen_by_worker(item: Envelope, beside: Surroundings) -> list[JsonValue]:
     shown = beside.shown_with(item)
     return [
+        # The run's state keeps hashes of this: another order or form forgets all poor work so far.
         normalised(item.instructions),
         item.inputs,
         normalised(item.expected),

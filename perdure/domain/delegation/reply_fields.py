@@ -26,6 +26,7 @@ _WHY = frozenset({
     "reason", "reasons", "task", "why", "worker",
 })  # fmt: skip
 # What the contract asks of a worker: an object of these fields alone is a reply, never its content.
+# `unread` and `unread_tools` are filled by the reader. A worker that uses the names means content.
 _CONTRACT = frozenset({*RESULTS, *WorkerResult.model_fields}) - {"unread", "unread_tools"}
 TELLING = frozenset({*_STATUS, *_SWITCHES, *_ERRORS, *_WHY})
 _KNOWN = _CONTRACT | TELLING
@@ -59,6 +60,7 @@ def answer_in(text: str) -> AnswerFields | None:
     Of several the last counts that says how sure the worker is, or what is wrong, or how it ended;
     without one the last. A worker that corrects itself does so further down.
     """
+    # Those in fences are found first, wherever they stand.
     found = sorted(all_objects(text), key=lambda one: one.start)
     answers = [one for item in found if (one := _answer(item, text)) is not None]
     marked = [one for one in answers if one.refused or any(marks(one.fields))]
@@ -79,6 +81,7 @@ def named(fields: Fields) -> tuple[Fields, str]:
         known = "_".join(name.strip().casefold().replace("-", " ").replace("_", " ").split())
         known = "confidence" if known in _SURENESS else known
         key = known if known in _KNOWN else name
+        # An empty second spelling contradicts nothing.
         if key in given and given[key] != value and value not in _EMPTY:
             if given[key] not in _EMPTY:
                 return given, f"the field {key!r} is given twice, with different values"
@@ -103,8 +106,10 @@ def says_failed(fields: Fields) -> bool:
         return False
     if any(_is_failure(fields.get(key)) for key in _STATUS):
         return True
+    # `is`, since 0 or an empty text does not say that it failed.
     if any(fields.get(key) is False for key in _SWITCHES):
         return True
+    # “error: false” and “error: 0” report none; 0 equals False here.
     has_error = any(fields.get(key) not in (*_EMPTY, False) for key in _ERRORS)
     said = any(fields.get(key) not in _EMPTY for key in (*RESULTS, "findings", "artifacts"))
     return has_error and not said and not content
@@ -120,6 +125,7 @@ def _is_failure(value: JsonValue) -> bool:
 def _answer(found: Found, text: str) -> AnswerFields | None:
     after = text[found.end :]
     if found.refused:
+        # What may not be taken is searched as text: it may hold an honest failure.
         written = text[found.start : found.end].casefold()
         mentioned = [key for key in (*RESULTS, *HONEST) if f'"{key}"' in written]
         counts = any(key in HONEST for key in mentioned) or _ends_reply(found, text)
@@ -145,6 +151,7 @@ def _inner(fields: Fields) -> Fields | None:
         return None
     rest = [value for value in fields.values() if value not in _EMPTY]
     inner = [one for value in rest if isinstance(one := _read(value), dict)]
+    # A list beside the inner object is content, so nothing is only wrapped.
     if len(inner) != 1 or any(isinstance(value, list) for value in rest):
         return None
     found, problem = named(inner[0])

@@ -36,6 +36,7 @@ def record_of(state: DelegationState) -> IterationRecord:
     decision = turnover.decision
     round = state.course.rounds[-1] if state.course.rounds else None
     said = [decision.decision, decision.reason] if decision is not None else []
+    # A reply that nobody could read opens no round, so the newest may be of an earlier iteration.
     note = round.note if round is not None and round.index == base.index else ""
     ending = turnover.ending
     return base.model_copy(
@@ -72,6 +73,7 @@ def keep_rated(state: DelegationState, rubric: Rubric, *, accepted: bool) -> Non
     scored = {"score": score, "complete": accepted, "evaluation": evaluation}
     state.claimed = claimed.model_copy(update=scored)
     state.turnover.score = score
+    # On a tie the later one, as for work.
     if score is not None and (state.rated is None or score >= (state.rated.score or 0.0)):
         state.rated = state.claimed
         state.best = _mark(state.claimed)
@@ -103,6 +105,7 @@ def returned(state: DelegationState, ending: Ending) -> BestResult | None:
     Without a claim it is the best work.
     """
     claimed, rated = state.claimed, state.rated
+    # With a rubric, a claim whose scoring failed is `complete` as well: what was scored goes first.
     if claimed is not None and claimed.complete and (rated is None or ending.reason == COMPLETED):
         return claimed
     if rated is not None:

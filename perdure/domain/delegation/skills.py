@@ -54,6 +54,7 @@ class SkillCatalog(FrozenModel):
         for item in saved:
             if known.get(item.name) != item.ref:
                 found.append(item)
+            # Followed item by item: another text and back again are two versions.
             known[item.name] = item.ref
         return tuple(found)
 
@@ -73,6 +74,7 @@ class SkillCatalog(FrozenModel):
             for item in self.new(saved)
         }
         others = {name: skill for name, skill in self.skills.items() if name not in new}
+        # New ones go to the end, since the cut takes the oldest.
         kept = list({**others, **new}.items())[-MOST_SKILLS:]
         return SkillCatalog(skills=dict(kept))
 

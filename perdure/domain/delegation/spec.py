@@ -135,6 +135,7 @@ _TREE_LIMITS: dict[str, object] = {
 
 def _of_a_tree(value: object) -> object:
     """A manager and its workers cost more than one conversation: other limits where none are."""
+    # What is given counts, also null, which means no limit.
     return {**_TREE_LIMITS, **value} if isinstance(value, dict) else value
 
 
@@ -145,6 +146,7 @@ class DelegationSpec(CommonSpec):
     """
 
     kind: Literal["delegation"]
+    # A validator does not see the default, so that has the limits of a tree itself.
     budget: Annotated[BudgetLimits, BeforeValidator(_of_a_tree)] = BudgetLimits.model_validate(
         _TREE_LIMITS
     )

@@ -89,6 +89,7 @@ def after_reading(
     """
     seen = _with(progress, reading, settings)
     causes = _causes(seen, similarity, settings)
+    # From `seen`: real progress has just made used strategies available again.
     left: list[StrategyName] = [name for name in strategies if name not in seen.used]
     verdict = _verdict(causes, warned=seen.warned, left=left)
     match verdict.signal:
@@ -109,6 +110,7 @@ def is_steady_rise(confidences: Sequence[float], settings: StallSettings) -> boo
     if not steps or min(steps) <= 0:
         return False
     mean = sum(steps) / len(steps)
+    # Six readings have five steps.
     return rounded(mean * (EXTENDED_WINDOW - 1)) >= settings.min_confidence_delta
 
 
@@ -138,6 +140,7 @@ def oscillates(confidences: Sequence[float], best: float | None) -> bool:
         return False
     half = EXTENDED_WINDOW // 2
     early, late = max(recent[:half]), max(recent[half:])
+    # The best of these six is no new best if an earlier one was better.
     has_new_best = late > early and (best is None or late >= best)
     mean = rounded(sum(recent) / len(recent))
     return _turns(recent) >= DIRECTION_CHANGES and not has_new_best and mean < LOW_MEAN
@@ -145,6 +148,7 @@ def oscillates(confidences: Sequence[float], best: float | None) -> bool:
 
 def _with(progress: Progress, reading: Measurement, settings: StallSettings) -> Progress:
     """The progress with one more reading; a real new best makes all strategies available again."""
+    # Oscillation and rises in steps need six readings, however short the window is.
     kept = max(EXTENDED_WINDOW, settings.window)
     readings = (*progress.readings, reading)
     past = [one.confidence for one in readings[:-kept]]
@@ -177,7 +181,9 @@ def _causes(
 
 def _score_cause(scores: Sequence[float], progress: Progress, settings: StallSettings) -> str:
     window = scores[-settings.window :]
+    # Rounded, since 0.35 - 0.30 is less than 0.05 in floats.
     change = abs(rounded(window[-1] - window[0]))
+    # First, since an oscillation has the large changes that would clear it below.
     if oscillates(scores, progress.best):
         return "confidence goes up and down without a new best"
     if change >= settings.min_confidence_delta or is_steady_rise(window, settings):
@@ -204,6 +210,7 @@ def _verdict(causes: Sequence[str], *, warned: bool, left: Sequence[StrategyName
     is_stuck = len(causes) > 1
     if left and (is_stuck or warned):
         return StallVerdict(signal="switch_strategy", why=why, strategy=left[0])
+    # One channel alone never ends a run, not even without a strategy left.
     return StallVerdict(signal="stop" if is_stuck else "warn", why=why)
 
 
@@ -225,6 +232,7 @@ def _switched(progress: Progress, verdict: StallVerdict, settings: StallSettings
 def _turns(values: Sequence[float]) -> int:
     """How often a series changes its direction."""
     steps = [rounded(later - earlier) for earlier, later in pairwise(values)]
+    # A flat step is no turn: up, flat, up keeps its direction.
     moves = [step for step in steps if step]
     return sum((first > 0) != (second > 0) for first, second in pairwise(moves))
 
@@ -251,6 +259,7 @@ def convergence(
     if iteration < max(EARLIEST, pending + BEYOND_PENDING):
         return None
     recent = progress.readings[-READINGS:]
+    # Two suffice while the run has no more. After a change of strategy there must be three again.
     if len(recent) < min(READINGS, max(2, progress.total)):
         return None
     # Rising scores outweigh equal findings: a finding is one line, and a score looks at everything.

@@ -39,6 +39,7 @@ def is_usable(value: JsonValue) -> bool:
         case dict():
             return any(is_usable(item) for item in value.values())
         case _:
+            # 0 and false are results.
             return value is not None
 
 

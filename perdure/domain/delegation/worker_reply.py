@@ -43,6 +43,7 @@ def read_worker(text: str) -> WorkerResult:
     if "confidence" not in fields and (label := labelled_sureness(answer.after)) is not None:
         fields = {**fields, "confidence": label}
     found = _structured(fields)
+    # What it says of its failure is all that the manager can be shown.
     if found.result is None and any(key in TELLING for key in fields):
         return found.model_copy(update={"result": answer.fields})
     return found
@@ -60,6 +61,7 @@ def _of_another_shape(text: str) -> WorkerResult:
         return WorkerResult(result=value_of(text))
     if problem:
         fields = {**fields, "confidence": problem}
+    # The whole object is the result: none of its fields may stand for it.
     return _structured({**fields, **dict.fromkeys(RESULTS)}).model_copy(update={"result": whole})
 
 
@@ -68,6 +70,7 @@ def _sureness(fields: Fields) -> Sureness:
 
     An empty confidence is none, as if the field were not there.
     """
+    # Before its number: who says that it failed may be sure of just that.
     if says_failed(fields):
         return Sureness(0.0)
     sure = read_sureness(fields.get("confidence"))
@@ -75,6 +78,7 @@ def _sureness(fields: Fields) -> Sureness:
 
 
 def _structured(fields: Fields) -> WorkerResult:
+    # Not by truth: 0, false and an empty list are results.
     said = next((fields[key] for key in RESULTS if fields.get(key) not in (None, "")), None)
     sure = _sureness(fields)
     tools, unread_tools = _tools(_list(fields.get("tools_needed")))
@@ -117,6 +121,7 @@ def _tools(items: Sequence[JsonValue]) -> tuple[list[NeededTool], list[str]]:
     for item in items:
         given = item if isinstance(item, dict) else {}
         schema = _json(given.get("schema") or given.get("parameters")) or {}
+        # Without the examples: what is wrong with those is told when all of the draft is read.
         read = read_draft({**given, "schema": schema, "examples": ()} if given else item)
         if isinstance(read, Unreadable):
             problems.append(read.problem)

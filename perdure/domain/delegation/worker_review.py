@@ -62,6 +62,7 @@ class Reviews(FrozenModel):
     def after(self, piece: str, critique: Critique) -> "Reviews":
         """With the critique of one result; a piece of work has one score, the newest."""
         others = {key: score for key, score in self.scores.items() if key != piece}
+        # The newest goes to the end, since the cut takes the oldest.
         kept = list({**others, piece: critique.score}.items())[-KEPT_SCORES:]
         return Reviews(scores=dict(kept), pitfalls=_counted(self.pitfalls, critique.defects))
 
@@ -121,6 +122,7 @@ def read_critique(text: str) -> Critique | BadReply:
     defects = read_defects(given if isinstance(given, list) else [])
     critique = Critique(score=score, defects=defects)
     beside = f"{text[: found.start]}\n{text[found.end :]}"
+    # Only praise is doubted: a wrong bad score costs a repair, a wrong good one the result.
     if score >= GOOD and not critique.critical and (against := _against(found.fields, beside)):
         return BadReply((against,))
     if critique.score >= 1.0 and critique.critical:
@@ -136,6 +138,7 @@ def read_defects(given: Sequence[JsonValue]) -> tuple[Defect, ...]:
     own, and counts.
     """
     read = [found for item in given if (found := _defect(item)) is not None]
+    # Sorted before the cut, so that no critical one is lost to it.
     return tuple(sorted(read, key=lambda item: not item.critical)[:MOST_DEFECTS])
 
 
@@ -238,6 +241,7 @@ def _answer(item: JsonValue) -> tuple[int, str | None] | None:
     number, met, missing = given.get("number"), given.get("met"), given.get("missing")
     if isinstance(number, bool) or not isinstance(number, int) or not isinstance(met, bool):
         return None
+    # “Met” with something missing contradicts itself, so the reviewer is asked again.
     if met and isinstance(missing, str) and not NOTHING.fullmatch(missing.strip()):
         return None
     return number, None if met else shortened(missing if isinstance(missing, str) else "")

@@ -52,6 +52,7 @@ def complexity(envelope: Envelope, plan: TaskPlan) -> int:
     if _PREREQUISITE.search(text) and not _REAL_WORK.search(text):
         return 0
     words = len(text.split())
+    # Different ones: a text that says “compare” three times is no more complex for it.
     keywords = len({match.casefold() for match in _KEYWORDS.findall(text)})
     node = plan.node(envelope.subtask)
     return sum(
@@ -106,6 +107,7 @@ def _step(count: int, *, two: int, one: int) -> int:
 LIGHT_SHARE = 0.05
 GOAL_CHARACTERS = 400
 WRITING = frozenset({"write", "execute"})
+# The one tool of the class `execute` that leaves the files as they are.
 READONLY_SHELL = "shell.readonly"
 
 
@@ -170,6 +172,7 @@ def worker_spec(
         models=models,
         tools=tools,
         budget=limits,
+        # The manager is told what earlier runs learned, and the run at the top learns for all.
         recall=False,
         learn=False,
         metadata=spec.metadata,
@@ -206,6 +209,7 @@ def manager_spec(
             "context": dict(inputs),
             "tools": tools,
             "budget": limits,
+            # It is measured by its acceptance text: these speak of the whole task's result.
             "rubric": None,
             "recall": False,
             "learn": False,
