@@ -18,6 +18,7 @@ from perdure.domain.generated_tools.rejections import ToolRefused, refused
 
 MOST_NODES = 6_000
 MOST_DEPTH = 60
+# Editors hide some of these, and others end a line for one reader and not for the next.
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\x85\u2028\u2029\ufeff]")
 _COOKIE = re.compile(r"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 _WRITTEN = ("STRING", "COMMENT", "FSTRING")  # kinds of tokens that may have letters of any script
@@ -60,6 +61,7 @@ def check_code(draft: ToolDraft) -> Checked | ToolRefused:
 
 
 def _judged(draft: ToolDraft, module: ast.Module) -> Checked | ToolRefused:
+    # Size and depth first: what follows walks the tree many times.
     shape = next(_shapes(module), None)
     if shape is not None:
         return _shape(shape)
@@ -82,6 +84,7 @@ def _parse(code: str) -> ast.Module | ToolRefused:
             module = ast.parse(code)
     except SyntaxError as error:
         return _shape(f"line {error.lineno}: {error.msg}")
+    # Hostile text makes the parser raise any of these; none may end the step.
     except (ValueError, RecursionError, MemoryError, OverflowError) as error:
         return _shape(f"the code cannot be read ({type(error).__name__})")
     try:
@@ -108,6 +111,7 @@ def _odd_text(code: str) -> str | None:
     if found is not None:
         return f"the code holds the control character {found[0]!r}; lines end with \\n"
     for line in code.splitlines()[:2]:
+        # By this line a reader of bytes would see another program than the one that is judged.
         cookie = _COOKIE.match(line)
         if cookie is not None and cookie[1].lower() not in {"utf-8", "utf8"}:
             return f"the code asks to be read as {cookie[1]}; it is UTF-8"
@@ -149,6 +153,7 @@ def _imports(module: ast.Module, allowed: frozenset[str]) -> Iterator[str]:
             case ast.Import(names=names):
                 wanted = [alias.name for alias in names]
             case ast.ImportFrom(module=name, level=level):
+                # A relative import keeps its dots, which no allowed name has.
                 wanted = ["." * level + (name or "")]
             case _:
                 continue
@@ -160,6 +165,7 @@ def _imports(module: ast.Module, allowed: frozenset[str]) -> Iterator[str]:
 
 def _depth(module: ast.Module) -> int:
     deepest = 0
+    # Without recursion: the tree may be deeper than the stack.
     level: list[ast.AST] = [module]
     while level and deepest <= MOST_DEPTH:
         level = [child for node in level for child in ast.iter_child_nodes(node)]

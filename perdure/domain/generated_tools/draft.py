@@ -55,6 +55,8 @@ class ToolDraft(FrozenModel):
     @property
     def hash(self) -> str:
         """The tool's identity: the SHA-256 of name, code and schema."""
+        # Without examples, which only test what runs. Stored tools are known by these hashes, so
+        # another form would lose them all.
         canonical = json.dumps(
             [self.name, self.code, self.parameters], sort_keys=True, separators=(",", ":")
         )

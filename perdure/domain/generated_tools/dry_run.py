@@ -59,6 +59,7 @@ def as_object(value: object) -> dict[str, JsonValue] | NoObject:
 def same(one: JsonValue, other: JsonValue) -> bool:
     """Whether two results are equal; numbers may differ by rounding."""
     match one, other:
+        # Before the numbers: True equals 1 in Python, and not in JSON.
         case bool(), _:
             return one is other
         case _, bool():
@@ -96,6 +97,7 @@ def _object(
 
 
 def _json(value: object, room: _Room, depth: int, path: str) -> JsonValue:
+    # A value that holds itself ends here.
     if depth <= 0:
         raise _Odd(f"the result is nested more than {MOST_DEPTH} levels deep")
     room.take(values=1)
@@ -103,6 +105,7 @@ def _json(value: object, room: _Room, depth: int, path: str) -> JsonValue:
         case None | bool():
             return value
         case int():
+            # No float is larger, and many readers of JSON take every number for one.
             if value.bit_length() > 1_024:
                 raise _Odd(f"the number at {path} is too large; return it as text")
             return int(value)
@@ -184,6 +187,7 @@ class Raised:
     @property
     def refusal(self) -> bool:
         """Whether this is how a tool says no to its input."""
+        # A stub that raises on purpose refuses nothing: it is not written yet.
         return self.kind != "NotImplementedError" and (self.deliberate or self.kind == "ValueError")
 
 

@@ -71,6 +71,7 @@ BUILTIN_DANGERS = frozenset(
 DANGERS = frozenset({f"{BUILTINS}.{name}" for name in BUILTIN_DANGERS}) | {
     "operator.attrgetter",
     "operator.methodcaller",
+    # It evaluates annotations that are texts.
     "typing.get_type_hints",
 }
 # Modules that other modules of CPython hold because they import them.
@@ -187,6 +188,7 @@ def _hidden_names(node: ast.AST) -> Iterator[str]:
         case ast.FunctionDef(name=name) | ast.ClassDef(name=name) if name not in METHOD_DUNDERS:
             held = (name,)
         case ast.Constant(value=str(text)):
+            # A text may become a name when the code runs.
             held = tuple(_DUNDER.findall(text))
         case _:
             held = ()
@@ -205,6 +207,7 @@ def _by_form(node: ast.AST) -> Iterator[str]:
             yield "importing * is not for tools"
         case ast.Constant(value=str(text)) if _FIELD_ACCESS.search(text):
             yield "a format text looks into its values; format the values themselves"
+        # A format that is computed could hold fields which nobody has seen.
         case ast.Attribute(value=value, attr=attr) if attr in _FORMATTING:
             if not isinstance(value, ast.Constant):
                 yield f"{attr} of a text that is computed is not for tools; use an f-string"
@@ -230,4 +233,5 @@ def _hidden(name: str) -> bool:
 def _plain_decorator(decorator: ast.expr, names: Names) -> bool:
     called = decorator.func if isinstance(decorator, ast.Call) else decorator
     origins = names.origins(called)
+    # Without an origin it is the tool's own, and could put other code in place of what was judged.
     return bool(origins) and origins <= DECORATORS

@@ -45,6 +45,7 @@ def find_handler(module: ast.Module) -> Handler | str:
             f"leading underscore (found: {found})"
         )
     node = public[0]
+    # A second binding would replace the function that was judged.
     rebound = [name for name in _bound_at_top(module) if name == node.name]
     if len(rebound) > 1:
         return f"{node.name} is bound more than once"
@@ -75,6 +76,7 @@ def _signed(node: ast.FunctionDef) -> Handler | str:
     if given.posonlyargs or given.args or given.vararg or given.kwarg:
         return f"{node.name} must take its arguments by keyword only: def {node.name}(*, a: str)"
     returns = returns_of(node)
+    # `return None` may stop early, but is no result.
     kept = [one for one in returns if not _is_none(one.value)]
     if not kept:
         return f"{node.name} must return an object (a dict) itself, not from a function inside it"

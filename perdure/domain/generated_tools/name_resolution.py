@@ -84,6 +84,7 @@ class Names:
             if name in scope.known:
                 values = scope.values.get(name, ())
                 found = {one for value in values for one in self._resolve(value, seen)}
+                # A name bound here hides the builtin, even if nobody knows what it stands for.
                 return found | scope.known[name] or {OWN}
             scope = scope.parent
         return {f"{BUILTINS}.{name}"}
@@ -96,7 +97,9 @@ class Names:
                 self._enter(child, inner)
                 for outside in _evaluated_outside(child):
                     self._mark(outside, scope)
+            # Not overwritten: `_mark` has put defaults and decorators into the scope around.
             self._of.setdefault(child, inner)
+            # A function's name is bound around it, only its arguments inside.
             self._collect(child, scope if isinstance(child, Scoped) else inner)
             self._walk(child, inner)
 

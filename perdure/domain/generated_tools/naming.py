@@ -86,6 +86,7 @@ def check_name(
             f"dots, at most {NAME_CHARACTERS} characters, such as text.count",
         )
     first = namespace(name)
+    # Namespaces of plugins are closed as well: a made tool must not pass for one of theirs.
     if first in RESERVED | MODULES or any(namespace(one) == first for one in catalog if "." in one):
         return refused("name", 403, "name", f"the namespace {first!r} is reserved; choose another")
     for who, names in (("this run", allowed), ("this worker", agent_allowed)):
@@ -94,6 +95,7 @@ def check_name(
             return refused(
                 "name", 403, "name", f"the namespace {first!r} is not allowed to {who}: {listed}"
             )
+    # The same code under its own name is no conflict: another worker may ask for it again.
     if name in catalog or taken.get(name, draft.hash) != draft.hash:
         return refused(
             "name", 409, "taken", f"{name} is taken by other code; call that tool, or rename this"

@@ -43,6 +43,7 @@ def _offered(schema: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
             case "required", list():
                 declared = schema.get("properties")
                 names = declared if isinstance(declared, Mapping) else {}
+                # Further names would be words that reach other workers without quotes.
                 found[word] = [name for name in value if name in names]
             case "examples", _:
                 pass

@@ -127,6 +127,7 @@ def read_repair(text: str, draft: ToolDraft) -> ToolDraft | BadReply:
         return given
     schema = given.parameters or None
     try:
+        # As text, since structured output takes no object with free names.
         parameters: object = read_json(schema) if isinstance(schema, str) else schema
     except ValueError as error:
         return BadReply((f"schema: the text is no JSON: {error}",))

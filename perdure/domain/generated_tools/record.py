@@ -80,6 +80,7 @@ def may_use(tool: GeneratedTool, makers: Iterable[ToolAuthor], *, root: str) -> 
 
     It may use what its own tree made, and what a person approved, never what a person rejected.
     """
+    # First, so that a rejection also holds for the tree that made the tool.
     if tool.state == "rejected":
         return f"{tool.name} was rejected by {tool.decided_by}"
     if tool.state == "approved" or any(maker.root == root for maker in makers):

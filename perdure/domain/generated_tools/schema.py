@@ -26,6 +26,7 @@ _KEYWORDS = _TEXTS | _NUMBERS | _COUNTS | {
 _ANNOTATED: dict[str, frozenset[str]] = {
     "str": frozenset({"string"}),
     "int": frozenset({"integer"}),
+    # JSON may write 1 for 1.0.
     "float": frozenset({"number", "integer"}),
     "bool": frozenset({"boolean"}),
     "list": frozenset({"array"}),
@@ -60,6 +61,7 @@ def _problems(schema: Mapping[str, JsonValue], handler: Handler) -> Iterator[str
     for name in sorted(declared.keys() - taken):
         yield f"the schema declares {name}, which {handler.name} does not take"
     for argument, default in handler.arguments:
+        # Only the first problem is taken, so this is reached only where both have all names.
         yield from _argument(argument, default, declared[argument.arg], needed)
 
 
@@ -157,6 +159,7 @@ def _kinds(schema: Mapping[str, JsonValue]) -> frozenset[str]:
 
 def _kinds_of_value(value: object) -> tuple[str, ...]:
     match value:
+        # Before the numbers: bool is an int.
         case bool():
             return ("boolean",)
         case int():
@@ -196,6 +199,7 @@ def _odd(schema: Mapping[str, JsonValue], path: str, depth: int) -> Iterator[str
 
 def _enum_and_default(schema: Mapping[str, JsonValue], path: str) -> Iterator[str]:
     kinds = _kinds(schema)
+    # A whole number is a number.
     loose = kinds | ({"integer"} if "number" in kinds else set())
     for word in ("default", "enum"):
         if word not in schema:

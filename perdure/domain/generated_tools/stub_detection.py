@@ -60,6 +60,7 @@ def _depends(node: ast.FunctionDef) -> bool:
     if not inputs:
         return any(_calls(one) for one in returns_of(node))
     tainted = set(inputs)
+    # Again until nothing new depends on the inputs: a loop reads above what it writes below.
     for _ in range(MOST_ROUNDS):
         before = len(tainted)
         _spread(node.body, tainted, decided=False)

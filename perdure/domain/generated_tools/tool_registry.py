@@ -72,6 +72,7 @@ class Toolbox(FrozenModel):
     def offered(self, name: str, tool: PinnedTool, *, cached: bool, repaired: bool) -> Self:
         """A tool is on offer from now on; one of the same name and hash stays as it is."""
         known = self.tools.get(name)
+        # A tool that the run was given stays one that it did not make.
         kept = known if known is not None and known.hash == tool.hash else tool
         return self._with(
             tools={**self.tools, name: kept},
@@ -85,6 +86,7 @@ class Toolbox(FrozenModel):
 
     def done_with(self, draft: str) -> Self:
         """A draft was handled to its end."""
+        # By the address of the text that the worker handed in, whatever a repair made of it.
         return self._with(handled=(*self.handled, draft)[-HANDLED_KEPT:])
 
     def joined(self, made: Mapping[str, str], metrics: ToolMetrics, *, worker: str) -> Self:
