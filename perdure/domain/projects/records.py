@@ -117,6 +117,7 @@ ID_CHARACTERS = 16  # 64 bits: what two runs make never meets by chance
 
 def stable_id(kind: str, *key: str) -> str:
     """An id such as `todo-1f3a09bc5d7e2b64`, always the same for the same key."""
+    # Joined by a sign that no part holds, so that two keys never run together into one.
     digest = hashlib.sha256("\0".join((kind, *key)).encode("utf-8", "replace")).hexdigest()
     return f"{kind}-{digest[:ID_CHARACTERS]}"
 
@@ -143,6 +144,7 @@ class Reach:
     @property
     def belongings(self) -> tuple[Membership, ...]:
         """Every scope whose things are within reach."""
+        # From the narrowest to the widest: what names no scope lands in the last.
         owners: tuple[tuple[ScopeKind, str], ...] = (
             ("run", self.run),
             ("session", self.session),

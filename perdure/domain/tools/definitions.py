@@ -37,6 +37,7 @@ class ActivityTarget(FrozenModel):
     queue: str = ""
     schedule_to_close_s: float | None = None
     heartbeat_s: float | None = None
+    # Once, where nothing is said: the default of Temporal is to try for ever.
     attempts: int = 1
     first_pause_s: float = 1.0
     pause_factor: float = 2.0
@@ -207,5 +208,6 @@ def in_brief(text: str) -> str:
 
 def arguments_hash(name: str, arguments: dict[str, JsonValue]) -> str:
     """The SHA-256 of a tool call as it would run: name and canonical arguments."""
+    # Stored with calls and approvals: in another form, every call under way would be refused.
     canonical = json.dumps([name, arguments], sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()

@@ -70,5 +70,6 @@ class PinnedServer(FrozenModel):
 
 def appearance(name: str, description: str, parameters: dict[str, JsonValue]) -> str:
     """A digest of what a model is told about a tool; another one means that the tool changed."""
+    # Open runs keep these digests: in another form, every tool would seem to have changed.
     told = json.dumps([name, description, parameters], sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(told.encode()).hexdigest()[:32]

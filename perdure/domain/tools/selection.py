@@ -55,6 +55,7 @@ def refusal(fact: ToolDefinition, grant: ToolGrant) -> str | None:
             f"{fact.name} is not granted to this run. "
             f"On offer: {', '.join(grant.allowed) or 'none'}."
         )
+    # Again where the call runs: a grant may list what the run may not use.
     if fact.on_request and not grant.orchestrates:
         return f"{fact.name} is for agent runs that no other run started; do the work yourself."
     if not offers(grant.level, fact):
@@ -129,6 +130,7 @@ def select(
     # A run that stands alone has nobody to share with, and would pay for the descriptions in every
     # prompt.
     here = [fact for fact in catalog if belongs or not fact.shared]
+    # `orchestrates` alone is not enough: the task has to name these tools, and `*` does not.
     here = [fact for fact in here if not fact.on_request or (orchestrates and _named(asked, fact))]
     possible = [fact for fact in here if offers(level, fact) and not fact.unavailable]
     kept = [fact for fact in possible if allow is None or _any(allow, fact.name)]
