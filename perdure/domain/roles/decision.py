@@ -109,6 +109,7 @@ def decide(facts: RoleFacts) -> RoleDecision:
 
 def _rounds_left(facts: RoleFacts) -> bool:
     """Whether another iteration would be permitted if this one were no success."""
+    # Without the success, which would itself count as an end.
     unsuccessful = replace(facts, approved=None, achieved=None, tool_outputs={})
     return not _by_limits(unsuccessful).ends
 

@@ -103,6 +103,7 @@ class Parameter(FrozenModel):
 
     @model_validator(mode="after")
     def _has_default(self) -> "Parameter":
+        # Here again, since the check of the field does not see a default that was left out.
         if not self.required and self.default is None:
             raise ValueError("a parameter that is not required needs a default")
         return self
@@ -329,6 +330,7 @@ def _stage_faults(roles: Sequence[RoleDefinition]) -> list[str]:
     if len(gates) > 1:
         wrong.append(f"at most one gate (found: {', '.join(gates)})")
     shares = sum(role.budget or 0 for role in roles)
+    # Shares that add up to 1 on paper may be a hair above it in floats.
     if shares > 1 + 1e-9:
         wrong.append(f"budget shares of at most 1 together (found: {shares:g})")
     return wrong

@@ -59,6 +59,7 @@ def stage_entry(
 ) -> StageEntry:
     """What the prompt of a stage is composed from."""
     review = state.last_review
+    # A rejection in words has no list of findings, so its text is shown.
     unlisted = review is not None and not review.listed and review.word != "approved"
     shown = [_shown(one, state.iteration) for one in state.done]
     return StageEntry(
@@ -137,6 +138,7 @@ def end_stage(
         used[tool] = used.get(tool, 0) + count
     state.tools_used = used
     state.numbers = {**state.numbers, **state.turn.tallies.numbers}
+    # A stage that is done again takes the place of its failed try.
     others = [one for one in state.done if one.record.name != record.name]
     done = StageDone(record=record, ref=output, head=state.turn.head, canonical=canonical)
     state.done = [*others, done]
@@ -165,7 +167,9 @@ def take_review(state: RoleState, review: Review, *, by: str, text: str | None) 
     if review.word == "rejected":
         again = came_back(state.topics, review.topics) if state.rejections else ()
         state.rejections = state.rejections + 1 if again else 1
+        # Only what came back is followed: a reviewer who finds new points each time opens no gate.
         state.topics = again or review.topics
+    # An unclear verdict leaves the count as it is: it settles nothing.
     elif review.word == "approved":
         state.rejections, state.topics = 0, ()
 
@@ -309,6 +313,7 @@ def share_used(state: RoleState, role: RoleDefinition) -> bool:
     if role.budget is None:
         return False
     record = state.turn.record or IterationRecord(index=0)
+    # By its digits: `Decimal(0.1)` is not a tenth.
     limits, share = state.budget.limits, Decimal(str(role.budget))
     tokens = state.spent_by_stage.get(role.name, 0) + record.usage.counted_tokens()
     paid = state.paid_by_stage.get(role.name, Decimal(0)) + (record.cost_usd or Decimal(0))
@@ -339,6 +344,7 @@ def _compare(state: RoleState, made: StageDone | None) -> None:
     """Note whether the output was seen before; the same words about other files were not."""
     if made is None or made.canonical is None:
         return
+    # The same words about other files are no repetition.
     key = f"{made.canonical} {state.tree}" if state.tree else made.canonical
     state.repeated = key in state.seen
     state.seen = state.seen if state.repeated else (*state.seen, key)

@@ -91,6 +91,7 @@ def with_limits(spec: Nested, limits: BudgetLimits) -> Nested:
 
 def status_of_child(result: RunResult | None, *, stopping: bool) -> StageStatus:
     """What the end of a child run means for its stage: a usable text completes it."""
+    # First: a child that was stopped with this run may still hand back a text.
     if stopping:
         return "cut"
     usable = result is not None and result.outcome in _USABLE and result.output_ref is not None

@@ -165,6 +165,7 @@ def _with_file(role: RoleDefinition, library: Library) -> RoleDefinition:
             "system": role.system or file.system,
             "access": role.access or file.access,
             "model": file.model if role.model is None else role.model,
+            # Not `or`: an empty list is a stage without tools.
             "tools": file.tools if role.tools is None else role.tools,
         }
     )
@@ -182,6 +183,7 @@ def _filled(fields: Fields, values: Mapping[str, str]) -> Fields:
 def _values(definition: LoopDefinition, asked: _Asked) -> tuple[dict[str, str], list[Problem]]:
     """What stands for each placeholder, and what is wrong with what was given."""
     declared = {parameter.name: parameter for parameter in definition.parameters}
+    # A null counts as not given: so YAML writes a field that is left empty.
     given = {name: value for name, value in asked.parameters.items() if value is not None}
     root = f"{asked.path}.parameters"
     wrong = [

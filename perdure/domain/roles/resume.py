@@ -23,6 +23,7 @@ def between_iterations(state: RoleState, *, ended: bool = False) -> RoleState:
     """
     kept = slim(state, whole_control=ended)
     begun = state.begun
+    # As before the iteration, which is done again. What it paid for is in the journal.
     spent = state.began if begun else state.budget.spent
     control = kept.control.model_copy(
         update={
@@ -57,6 +58,7 @@ def at_failure(state: RoleState) -> RoleState:
             "done": done,
             "turn": TurnState(),
             "begun": True,
+            # The iteration goes on, so its own stages are not past.
             "past": [one for one in state.past if one.iteration != state.iteration],
             "past_count": state.past_count - len(state.done),
             "verdicts": [],
@@ -113,6 +115,7 @@ def role_fork(
         "topics": (),
         "spent_by_stage": {},
         "paid_by_stage": {},
+        # A fork may begin within an iteration, whose spend is counted from the new account on.
         "began": forked.budget.spent,
     }
     return forked.model_copy(update=fresh)

@@ -60,6 +60,7 @@ def _as_finding(value: object) -> object:
 class RoleVerdict(_Given):
     """The shape that a gate stage is asked for."""
 
+    # Strict: a text such as “yes” is asked about, never taken for an approval.
     requirements_met: bool = Field(strict=True)
     quality_pass: bool = Field(strict=True)
     findings: Annotated[
@@ -102,6 +103,7 @@ def read_verdict(text: str) -> Verdict:
     if not found:
         return Verdict(decision=read_words(text))
     verdicts = [_structured(one) for one in found]
+    # The last counts, as a reviewer corrects itself further down.
     last = verdicts[-1]
     if not last.approved:
         return last
@@ -145,6 +147,7 @@ def _structured(found: Found) -> Verdict:
     problems = (*_surplus(found.fields), *_severity_problems(given.findings))
     if read_review(given.rationale) == "rejected":
         problems = (*problems, "The rationale rejects what the reply approves.")
+    # Flaws of form spoil an approval alone: a rejection is believed as it stands.
     if not problems or not (given.requirements_met and given.quality_pass):
         return verdict
     return verdict.model_copy(update={"decision": "unclear", "problems": problems})
@@ -255,6 +258,7 @@ def came_back(before: Sequence[str], now: Sequence[str]) -> tuple[str, ...]:
 def _same(left: str, right: str) -> bool:
     first, second = set(left.split()), set(right.split())
     shared = len(first & second)
+    # `shared` first: an empty title has no words to divide by.
     return shared > 0 and shared / min(len(first), len(second)) >= SAME_SHARE
 
 

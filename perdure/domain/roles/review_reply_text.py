@@ -87,10 +87,12 @@ class _Tally:
             case "approves":
                 return replace(self, is_approved=True, is_doubted=False, approves_last=True)
             case "rejects":
+                # It takes back every approval before it.
                 return _Tally(is_rejected=True)
             case "doubts":
                 return replace(self, is_doubted=True, approves_last=False)
             case "demands":
+                # No later approval clears it: what is approved beside an open demand is unclear.
                 return replace(self, demands=True, approves_last=False)
             case "nothing":
                 return replace(self, approves_last=False)
@@ -104,7 +106,9 @@ class _Tally:
 
 
 def _sense(clause: Clause, *, follows_approval: bool) -> _Sense:
+    # First, so that “no changes needed” is not read as a demand for changes.
     said = words.BENIGN.sub(" ", clause.text)
+    # “Approved or needs changes” repeats the question.
     if words.CHOICE.search(said):
         return "nothing"
     if clause.is_question or words.UNSURE.search(said):

@@ -37,6 +37,7 @@ def written_out(value: object, level: int = 0) -> object:
 
 def _expanded(value: dict[str, object]) -> dict[str, object]:
     kind = str(value.get("type"))
+    # A copy: the fields are stored and hashed as their author wrote them.
     whole = dict(value)
     # A tool_bound has a parameter of that name, so only an object is the short form there.
     if "value" in whole and (kind != "tool_bound" or isinstance(whole["value"], dict)):

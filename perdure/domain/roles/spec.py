@@ -54,6 +54,7 @@ def _of_roles(value: object) -> object:
     """Several stages cost more than one conversation: other limits where none are given."""
     if not isinstance(value, dict):
         return value
+    # What is given counts, also null, which means no limit.
     return {"tokens": TOKENS, "active_time": None, **value}
 
 
@@ -61,6 +62,7 @@ class RolesSpec(CommonSpec):
     """Each role of a definition in order, again until its condition ends it."""
 
     kind: Literal["roles"]
+    # A validator does not see the default, so that has these limits itself.
     budget: Annotated[BudgetLimits, BeforeValidator(_of_roles)] = BudgetLimits(
         tokens=TOKENS, active_time=None
     )
@@ -112,6 +114,7 @@ def _own_limit(condition: Condition) -> int | None:
         case Combined():
             known = [_own_limit(child) for child in condition.conditions]
             limits = [limit for limit in known if limit is not None]
+            # An `and` ends with the last of its parts, and never where one has no limit.
             return max(limits) if len(limits) == len(known) else None
         case _:
             return certain_limit(condition)

@@ -120,6 +120,7 @@ def _in_lines(text: str) -> StageSignal | None:
     first = [number for number, line in enumerate(lines) if line.strip()][:FIRST_LINES]
     for number in first:
         found = _LINE.match(_MARKS.sub("", lines[number]))
+        # “Blocked: no” is a line of a report.
         if found is None or _NONE.fullmatch(found["rest"]):
             continue
         kind = _kind(found["word"])
@@ -196,6 +197,7 @@ def read_goal(text: str) -> GoalVerdict:
     around = _from_text(found.around)
     is_denied = around.clear and not around.achieved
     open_fields = [*unread(found.fields, _KNOWN), *denials(found.fields, _KNOWN)]
+    # Only a yes is doubted: a wrong no costs a round, a wrong yes the goal.
     is_contradicted = given.achieved and (is_denied or not found.concludes or bool(open_fields))
     rationale = given.rationale or _reason(found.around)
     return GoalVerdict(
