@@ -162,6 +162,7 @@ def after_checks(
             figures = f"with a warning: score {score:.2f}, wanted {thresholds.accept:g}"
             return course, End(ended("accepted", "completed", figures))
         case "repair":
+            # With the score, so that a version that scored better is no repeated rejection.
             named = (f"the score is {score:.2f}, wanted {thresholds.warn:g}", *lacking)
             rejection = Rejection(check="quality", named=named)
             return after_rejection(course, rejection, wrong=wrong, settings=settings, phase=phase)

@@ -199,6 +199,7 @@ def after_delegation(
     """
     confidence = iteration_confidence(reports)
     moved = any(report.usable for report in reports)
+    # Errors are no findings: three equal ones must not pass for a result that stays the same.
     found = findings_hash(item.key_finding for item in reports if item.usable)
     # Without any confidence it reads 0: a run whose workers all crash is stuck as well.
     reading = Measurement(confidence=confidence or 0.0, output=output, findings=found)

@@ -154,6 +154,7 @@ def manager_prompt(view: ManagerView) -> ManagerPrompt:
     strategy = strategy_text(course.progress.strategy, course.progress.why)
     window = view.settings.full_results_window
     answers = [f"- Asked: {item.question}\n  Answer: {item.answer}" for item in course.answers]
+    # The part that never changes comes first: providers cache what prompts have in common there.
     task = task_part(view)
     summary = rolling_summary(course.rounds, window=window)
     # Follows how `text` is joined below: the stored prompt is cut at this place.

@@ -19,6 +19,7 @@ HASH_CHARACTERS = 24
 # Only poor work is remembered: delegating good work again is allowed, and doing it well clears it.
 POOR_BELOW = 0.5
 TOLD_IN_A_ROW = 3
+# They travel with the state of the run, so they are bounded.
 KEPT = 400
 _SUFFIX = re.compile(r"_(?:repair|retry\d+|v\d+|strict|final|run\d+|subtask_\d+)$", re.IGNORECASE)
 

@@ -15,6 +15,7 @@ from perdure.domain.memory.skills import catalog_line, skill_name, slug
 # A shorter text is a remark, not a procedure.
 FEWEST_WORDS = 30
 MOST_CHARACTERS = 64_000
+# Each has a line in every prompt of the manager.
 MOST_SKILLS = 100
 # A tenth of the tokens that a tree has by default.
 RECALL_TOKENS = 1_000_000

@@ -66,6 +66,7 @@ class StallVerdict(FrozenModel):
 
 def compared_with(progress: Progress, settings: StallSettings) -> Measurement | None:
     """The oldest reading of the window that the next one completes; None: it stays too short."""
+    # The reading to come is the last of the window.
     needed = settings.window - 1
     return progress.readings[-needed] if len(progress.readings) >= needed else None
 

@@ -118,6 +118,7 @@ class DelegationInput(LoopInput):
 
 def between_decisions(state: DelegationState, *, ended: bool = False) -> DelegationState:
     """The state after the newest finished iteration; at the `ended` with what people asked."""
+    # Records that are unwritten now are stored together with this state.
     return slim(state, whole_control=ended).model_copy(
         update={"stage": "manage", "turnover": CurrentIteration(), "unwritten": [], "children": []}
     )

@@ -104,6 +104,7 @@ def _step(count: int, *, two: int, one: int) -> int:
     return 2 if count >= two else int(count >= one)
 
 
+# The least that any child is given.
 LIGHT_SHARE = 0.05
 GOAL_CHARACTERS = 400
 WRITING = frozenset({"write", "execute"})

@@ -23,6 +23,7 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\x85\u2028\u2029\ufeff]")
 _COOKIE = re.compile(r"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 _WRITTEN = ("STRING", "COMMENT", "FSTRING")  # kinds of tokens that may have letters of any script
 _TOP_LEVEL = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign)
+# The interpreter lacks these. Told here in words, a repair replaces them before anything runs.
 _UNSUPPORTED: dict[type[ast.AST], str] = {
     ast.AsyncFunctionDef: "async functions",
     ast.AsyncFor: "async for",

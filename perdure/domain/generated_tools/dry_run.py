@@ -64,6 +64,7 @@ def same(one: JsonValue, other: JsonValue) -> bool:
             return one is other
         case _, bool():
             return False
+        # Exactly: whole numbers do not differ by rounding.
         case int(), int():
             return one == other
         case ((int() | float()), (int() | float())):

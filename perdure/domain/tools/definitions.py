@@ -61,6 +61,7 @@ class ToolDefinition(FrozenModel):
     description: str
     parameters: dict[str, JsonValue]
     access: AccessClass = "read"
+    # Unless a tool says so: nobody knows what a lost attempt did.
     idempotent: bool = False
     needs_approval: bool = False
     timeout_s: float = DEFAULT_TIMEOUT_S
