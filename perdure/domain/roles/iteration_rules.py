@@ -144,6 +144,7 @@ def end_stage(
     state.done = [*others, done]
     # Input that no call of this stage has taken is for the next stage.
     state.control.inputs = [*state.turn.unread, *state.control.inputs]
+    # Records that no step has written yet outlive the turn.
     state.turn = TurnState(unwritten=state.turn.unwritten)
     state.turning, state.notes, state.answer, state.urged = False, [], None, 0
     state.child = None
@@ -300,6 +301,7 @@ def status_of(end: End) -> StageStatus:
 
     A text that stops before its end is none: the verdict in it, or the work, may be yet to come.
     """
+    # Somebody accepted what there is while the stage was at work: it did not get to its last word.
     by_person = end.outcome == "accepted" and end.reason == "approved"
     if by_person or (end.outcome in CUTTING and (end.partial or end.text is None)):
         return "cut"

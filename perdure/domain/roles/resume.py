@@ -130,6 +130,7 @@ def completed(state: RoleState, records: Sequence[IterationRecord]) -> RoleState
     full = with_records(state, [record for record in records if record.index <= upto])
     if not state.begun or state.tree is None:
         return full
+    # Records know the files of whole iterations only; finished stages of this one left newer ones.
     return full.model_copy(update={"tree": state.tree})
 
 
