@@ -129,6 +129,7 @@ def replanned(plan: TaskPlan, subtasks: Sequence[Subtask]) -> TaskPlan:
 
     Without progress in between one new plan is taken, then the plan is locked.
     """
+    # The first plan replaces none, so it counts as no new one.
     again = bool(plan.nodes) and not plan.moved
     return TaskPlan(
         nodes=tuple(_node(subtask, plan.node(subtask.id)) for subtask in subtasks),

@@ -96,6 +96,7 @@ class WorkerReport(FrozenModel):
     @property
     def judged(self) -> float | None:
         """How good it is, by the reviewer, the worker, or its flaws; None if nobody said."""
+        # Silence about confidence fails no work: what was derived counts only if it is doubtful.
         own = self.confidence if self.doubtful else self.stated
         return own if self.critique is None else self.critique
 

@@ -64,6 +64,7 @@ class SkillCatalog(FrozenModel):
         changed = {
             name: _after(self.skills.get(name), file)
             for name, file in found.items()
+            # A file with the same text is no change: what the run writes down lies there as well.
             if name not in self.skills or self.skills[name].ref != file.ref
         }
         return SkillCatalog(skills=dict([*({**self.skills, **changed}).items()][-MOST_SKILLS:]))

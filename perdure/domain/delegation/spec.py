@@ -41,6 +41,7 @@ class StallSettings(FrozenModel):
         fresh_window: readings from before a change of strategy no longer count.
     """
 
+    # Not 1, since the oldest reading of a window is compared with its newest.
     window: Annotated[int, Field(ge=2, le=20)] = 3
     min_confidence_delta: Share = 0.05
     similarity: Share = 0.85
@@ -91,6 +92,7 @@ class DelegationSettings(FrozenModel):
 
     max_iterations: Annotated[int, Field(ge=1, le=MAX_ITERATIONS)] = 100
     success_criteria: tuple[str, ...] = ()
+    # Not 0, since `rounds[-0:]` is all of them.
     full_results_window: Annotated[int, Field(ge=1, le=20)] = 3
     workers_per_iteration: Count = 6
     parallel: Annotated[int, Field(ge=1, le=WAVE)] = WAVE

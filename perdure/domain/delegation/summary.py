@@ -80,6 +80,7 @@ def result_text(result: WorkerResult) -> str:
 def results_text(results: Sequence[tuple[str, str]]) -> str:
     """Join the results of workers under their names; a single result is returned unchanged."""
     told = [(worker, text) for worker, text in results if text.strip()]
+    # Without a heading, since it may be JSON that is handed over.
     if len(told) == 1:
         return told[0][1]
     return "\n\n".join(f"## {worker}\n\n{text}" for worker, text in told)
@@ -121,6 +122,7 @@ def wanted_tools(result: WorkerResult) -> Wanted:
     read = [drafted(needed) for needed in result.tools_needed[:MOST_DRAFTS]]
     wrong = [*result.unread_tools, *(one.problem for one in read if isinstance(one, Unreadable))]
     if (more := len(result.tools_needed) - MOST_DRAFTS) > 0:
+        # Told, since no tool is dropped unheard.
         wrong.append(f"{more} more tools were asked for; at most {MOST_DRAFTS} are taken")
     return Wanted(tuple(one for one in read if isinstance(one, ToolDraft)), tuple(wrong))
 

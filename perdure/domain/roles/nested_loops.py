@@ -78,6 +78,7 @@ def nested_context(spec: RolesSpec, state: RoleState) -> dict[str, JsonValue]:
     context: dict[str, JsonValue] = {**spec.context, PARENT_GOAL: spec.goal}
     for one in state.done:
         if one.ref is not None:
+            # By address, so that long texts stay out of the child's input.
             context[f"stage {one.record.name}"] = {"ref": one.ref.hash}
     for number, note in enumerate(state.notes, start=1):
         context[f"guidance {number}"] = note

@@ -16,6 +16,8 @@ GOAL_SYSTEM = (
     "shown, not by what is claimed; when it is not certain, the goal is not achieved. Reply with "
     'JSON alone: {"achieved": true or false, "rationale": "why, in two sentences"}'
 )
+# Its names are those that are looked for. It has to end the reply: an approval that words follow
+# is unclear.
 VERDICT_FORM = (
     "End with your verdict as JSON: "
     '{"requirements_met": true or false, "quality_pass": true or false, "findings": [{"severity": '
@@ -27,6 +29,7 @@ VERDICT_QUESTION = (
     "Your verdict could not be told from that. Give it now, as JSON alone, about the work as you "
     "reviewed it: requirements_met, quality_pass, findings, rationale."
 )
+# Replies are searched for these two words.
 STAND_STILL = (
     "If you cannot go on without an answer of a person, begin your reply with NEEDS_CONTEXT and "
     "your question, or with BLOCKED and what is in the way. Otherwise decide yourself."

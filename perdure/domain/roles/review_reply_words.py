@@ -324,6 +324,7 @@ def _row(line: str) -> str:
 
 def _words(sentence: str) -> str:
     bare = _EMPHASIS.sub("", _STRUCK.sub(" ", sentence))
+    # A sign is left in place of a quotation: without it, `I "do not" approve` would approve.
     bare = _QUOTED.sub(" ” ", _LABELLED_QUOTE.sub(r"\1\2", bare))
     kept = (one for one in bare.casefold() if unicodedata.category(one) not in _SILENT)
     return _CONTRACTED.sub(_in_full, " ".join("".join(kept).split()))

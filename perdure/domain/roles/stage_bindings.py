@@ -50,6 +50,7 @@ def run_level(snapshot: LoopSnapshot, tools: ToolsSpec) -> AccessLevel:
     below: AccessLevel = _RANK[0]
     for nested in snapshot.nested.values():
         below = widest([below, run_level(nested, tools)])
+    # A stage that runs a delegation has no snapshot of its own: its level counts.
     managed = [role for role in snapshot.definition.roles if role.name not in snapshot.nested]
     return widest([below, widest([level_of(role, tools) for role in managed])])
 

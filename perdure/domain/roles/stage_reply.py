@@ -68,6 +68,7 @@ def find_embedded(text: str, *names: str) -> EmbeddedObject | BadReply | None:
     return embedded(text, found) if isinstance(found, Found) else found
 
 
+# Further down, a text may speak of something else that is blocked.
 FIRST_LINES = 5
 _QUESTION_CHARACTERS = 2_000
 _MARKS = re.compile(r"^[\s#>*_`\-+•\"'⚠️🚫⛔❓]+")
