@@ -126,8 +126,8 @@ def between_decisions(state: DelegationState, *, ended: bool = False) -> Delegat
 
 def cleared(state: DelegationState) -> DelegationState:
     """A failed state that may go on: unreadable replies are forgiven, and no end is decided."""
-    # Without `verdict`, since its sentence about this end would explain the next one as well.
     course = state.course.model_copy(update={"unreadable": 0, "unrated": 0})
+    # Without `verdict`, since its sentence about this end would explain the next one as well.
     return state.model_copy(update={"course": course, "verdict": "", "claimed": None})
 
 
