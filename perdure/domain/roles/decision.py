@@ -101,6 +101,7 @@ def decide(facts: RoleFacts) -> RoleDecision:
         return RoleDecision("next", "continue", UNHEARD)
     if success is not None:
         return _over("success", "accept", success)
+    # Before the limits: after the last round too a person may grant another one.
     if 0 < facts.rework_limit <= facts.rejections:
         why = f"The same findings came back {facts.rejections} times in a row."
         return RoleDecision("rework", "escalate", why)

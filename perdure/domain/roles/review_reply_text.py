@@ -115,6 +115,7 @@ def _sense(clause: Clause, *, follows_approval: bool) -> _Sense:
         return "doubts" if words.ANY_WORD.search(said) else "nothing"
     if _rejects(said):
         return "rejects"
+    # Such a clause goes on with the one before: “Approved. Provided that …” approves nothing yet.
     if follows_approval and words.TURN.match(said):
         return "doubts"
     if words.ANY_WORD.search(said):
