@@ -62,6 +62,7 @@ class SqlAccess:
         return [_token(dict(row)) for row in await self._database.rows(query)]
 
     async def rotate_token(self, token: ApiToken, *, instead_of: str) -> bool:
+        # Of two rotations at once one is refused: its new token would never work.
         same = (api_tokens.c.id == token.id, api_tokens.c.digest == instead_of)
         kept = {"name", "digest", "expires_at", "former_digest", "former_until"}
         new = token.model_dump(include=kept) | {"scopes": " ".join(token.scopes)}
@@ -99,6 +100,7 @@ class SqlAccess:
         change = update(api_starts).where(api_starts.c.run == claim)
         taken = select(api_starts.c.run).where(api_starts.c.run == run)
         async with self._database.write() as connection:
+            # Another request may have asked for the same start, and `run` is the primary key.
             if run is not None and await connection.scalar(taken) is not None:
                 return False
             await connection.execute(change.values(run=run or claim, why=why))
@@ -125,6 +127,7 @@ class SqlAccess:
         )
         async with self._database.write() as connection:
             await connection.execute(made.on_conflict_do_nothing())
+            # Read it back: another process may have been first, and then its key counts.
             return bytes((await connection.execute(query)).scalar_one())
 
 
@@ -165,6 +168,7 @@ class SqlAudit:
                 query = query.where(row.c[name] == value)
         if wanted.since is not None:
             query = query.where(row.c.last_at >= wanted.since)
+        # The trail as it stood at the first page: entries that move would come twice or never.
         if (place := wanted.place) is not None:
             newer = newer.where(later.c.seq <= place.mark)
             query = query.where(row.c.seq <= place.mark)

@@ -34,6 +34,7 @@ from perdure.domain.foundation.tolerance import read
 from perdure.domain.llm.usage import AttemptTotals, Usage
 
 # The estimate of an attempt that was never sent; it also marks such a row (see `is_sent`).
+# Compared as text with rows of earlier versions too: a field that `Usage` gains changes it.
 _NOTHING = Usage().model_dump_json()
 ClosedState = Literal["answered", "failed", "duplicate"]
 
@@ -167,6 +168,7 @@ def open_row(connection: Connection, attempt: Attempt, *, opening: int, now: dat
         "usage": Usage().model_dump_json(),
         "cost_usd": Decimal(0),
         "estimate": (attempt.expected or attempt.estimate).model_dump_json(),
+        # By `expected`, not by its cost, which is None for a model without a known price.
         "estimate_cost_usd": attempt.expected_cost_usd
         if attempt.expected
         else attempt.estimate_cost_usd,

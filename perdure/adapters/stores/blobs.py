@@ -78,6 +78,7 @@ class VerifiedBlobStore:
         return BlobRef(hash=await self.put(data), bytes=len(data), tokens=tokens)
 
     async def get(self, address: str) -> bytes:
+        # Refuses what is no address, since shelves make paths and names of it.
         kind(address)
         stored = await self._shelf.read(address)
         if stored is None:

@@ -264,6 +264,7 @@ class _Translated:
 def _place(url: URL) -> str:
     if url.drivername == _SQLITE_DRIVER:
         return url.database or ""
+    # Rendering masks the password, but nothing that the query of the URL may hold.
     return url.set(drivername="postgresql", query={}).render_as_string()
 
 

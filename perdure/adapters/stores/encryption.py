@@ -29,7 +29,7 @@ NONCE_BYTES = 12
 ID_BYTES = 8
 FORMAT = b"\x01"
 # Marks a blob that was encrypted again, with another key than the one its address comes from.
-REWRAPPED = b"\x02"
+REWRAPPED = b"\x02"  # as long as FORMAT, since `renew` compares sizes
 OVERHEAD_BYTES = len(FORMAT) + NONCE_BYTES + 16
 PLAIN_BLOB = "sha256"
 SEALED_BLOB = "hmac"
@@ -70,6 +70,7 @@ class Vault:
         if not self._locks:
             return data
         nonce = os.urandom(NONCE_BYTES)
+        # The address is authenticated too, so that nobody can exchange the content of two blobs.
         return FORMAT + nonce + self._locks[0].cipher.encrypt(nonce, data, address.encode())
 
     def open(self, address: str, stored: bytes) -> bytes:
@@ -136,6 +137,7 @@ def _lock(key: bytes) -> _Lock:
         )
     return _Lock(
         id=public_id(key),
+        # These words make the keys: with other words, no stored address or blob fits any more.
         naming=derive(key, b"perdure blob address"),
         cipher=AESGCM(derive(key, b"perdure blob content")),
     )
@@ -169,7 +171,7 @@ def _damaged(address: str) -> StoreError:
 
 
 MARK = "\x01sealed:"
-DIGEST_CHARACTERS = 32
+DIGEST_CHARACTERS = 32  # stored digests have this length, and only equal ones are found
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +211,7 @@ class Cells:
 
     def seal(self, column: str, text: str) -> str:
         if not self._keys:
+            # Read with a key later, it would count as a text that no key opens.
             if text.startswith(MARK):
                 raise InvalidInput(
                     f"A text for {column} begins with {MARK!r}, which marks sealed texts.",
@@ -259,10 +262,12 @@ class Cells:
             hmac.digest(key.naming, text.encode(), "sha256").hex()[:DIGEST_CHARACTERS]
             for key in self._keys
         ]
+        # Rows from before there was a key hold the text itself.
         return [*made, text]
 
 
 PLAIN_CELLS = Cells()
+# By engine: tables and their types are shared by all stores of a process, and keys are not.
 _CELLS: WeakKeyDictionary[Dialect, Cells] = WeakKeyDictionary()
 
 

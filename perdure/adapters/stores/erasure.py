@@ -216,6 +216,7 @@ class SqlErasure:
             await self._drop_verdicts(connection, names)
             keys = select(attempts.c.key).where(attempts.c.run.in_(names))
             await connection.execute(delete(replies).where(replies.c.key.in_(keys)))
+            # This includes todos of a project, which `delete_run` keeps: the run wrote their text.
             for table in OF_A_RUN:
                 await connection.execute(delete(table).where(table.c.run.in_(names)))
             await connection.execute(delete(memory_uses).where(memory_uses.c.run.in_(names)))

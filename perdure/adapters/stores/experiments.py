@@ -23,7 +23,7 @@ from perdure.domain.foundation.tolerance import read_stored
 
 LOCK = "experiments"
 WRITTEN_AT_ONCE = 500
-PICO = Decimal(10) ** 12
+PICO = Decimal(10) ** 12  # costs as whole numbers, which both databases add exactly
 MOST_PICO = 1_000 * int(PICO)
 """Of one trial; sums of what is more would leave the integers of a database."""
 
@@ -86,6 +86,7 @@ class SqlExperiments:
             await self._database.lock(connection, LOCK)
             changed = await connection.execute(
                 update(experiments)
+                # Positions follow from the count: of two who add at once, one is refused.
                 .where(experiments.c.id == id, experiments.c.inputs == after)
                 .values(inputs=after + len(entries))
             )

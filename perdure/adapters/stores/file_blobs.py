@@ -18,6 +18,7 @@ from pathlib import Path
 from perdure.adapters.stores.encryption import PLAIN_BLOB, SEALED_BLOB, kind
 from perdure.domain.foundation.errors import StoreAway
 
+# A younger file may be one that another process is writing.
 STALE_SECONDS = 3600
 SEALED_SUFFIX = ".sealed"
 UNFINISHED = "unfinished"
@@ -158,6 +159,7 @@ def _write_synced(path: Path, data: bytes) -> None:
 def _make_folder(folder: Path) -> None:
     if not folder.is_dir():
         folder.mkdir(mode=0o700, exist_ok=True)
+        # A new folder must reach the disk too, or its files are lost with it.
         _sync_folder(folder.parent)
 
 

@@ -86,6 +86,7 @@ class SqlMadeTools:
             known = await _row(connection, tool.hash)
             if known is None:
                 raise NotFound(f"There is no made tool {tool.hash}.", cure="perdure tools list")
+            # Only the decision: the row may have a newer validation than what was shown.
             decided = {
                 "state": tool.state,
                 "decided_by": tool.decided_by,

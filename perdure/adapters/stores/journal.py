@@ -82,10 +82,13 @@ class SqlJournal:
         if rows:  # none at the first attempt of a call, as nearly all are
             older = and_(attempts.c.key == attempt.key, attempts.c.attempt < attempt.attempt)
             lose(connection, older)
+        # Read again, since the lines above may have changed the rows.
         account = total(of_key(connection, attempt.key) if rows else ())
+        # Before the limits: a reply that was paid for is used even if no further call fits.
         if reply is not None:
             return Replayed(type="replayed", reply=reply.text, account=account)
         if not fits(attempt, account) or _tried_enough(attempt, rows):
+            # The run is told this sum, so a worker that reports late must not change it.
             settle(connection, attempts.c.key == attempt.key)
             return DoesNotFit(type="does_not_fit", account=account)
         self._open(connection, attempt, latest_opening(rows, attempt.attempt))
@@ -103,6 +106,7 @@ class SqlJournal:
 
     async def expect(self, attempt: Attempt, *, usage: Usage, cost_usd: Decimal | None) -> None:
         own = and_(attempts.c.key == attempt.key, attempts.c.attempt == attempt.attempt)
+        # Without the locks of `_alone`: only an open row changes, and it does so every second.
         await self._database.write_whole(
             lambda connection: expect(connection, own, usage=usage, cost_usd=cost_usd)
         )
@@ -126,8 +130,10 @@ class SqlJournal:
         rows = of_key(connection, attempt.key)
         row = self._own(connection, attempt, rows)
         first = for_this(connection, attempt, reply_of(connection, attempt.key))
+        # A caller that did not learn of its commit repeats the answer, which is no duplicate.
         if first is not None and (first.attempt, first.opening) == (row.attempt, row.opening):
             return first.text == reply
+        # Booked already. As a duplicate, a failure would count as unconfirmed.
         if first is not None and row.state in ("duplicate", "failed"):
             return False
         close_row(
@@ -156,6 +162,7 @@ class SqlJournal:
         def failed(connection: Connection) -> None:
             row = self._own(connection, attempt, of_key(connection, attempt.key))
             first = reply_of(connection, attempt.key)
+            # Also if the figures are fixed: the time shows that no worker died over this attempt.
             if lost:
                 tell_end(connection, _same_attempt(row), seconds=seconds)
             if _is_fixed(row, first):
@@ -356,6 +363,7 @@ def _same_attempt(row: StoredAttempt) -> ColumnElement[bool]:
 
 
 def _is_sealed(connection: Connection, attempt: Attempt) -> bool:
+    # A seal of any run above counts, so that no child can begin behind it.
     above = lineage(attempt.run)
     its = {"its_execution": attempt.execution, "its_root": attempt.root, "its_lineage": above}
     return connection.scalar(_SEALED, its) is not None

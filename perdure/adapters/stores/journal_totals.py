@@ -90,7 +90,9 @@ class JournalTotals:
             spend_totals.c.day >= period.since.isoformat(),
             spend_totals.c.day <= period.until.isoformat(),
         )
+        # In the snapshot of the caller: a roll-up moves rows from the table that it reads besides.
         found = await connection.execute(select(spend_totals).where(*days))
+        # Labels may be encrypted, so they are compared here and not by the query.
         return [
             _line(row, name=None if by in ("run", "owner") else row[by])
             for row in found.mappings()
@@ -127,6 +129,7 @@ class JournalTotals:
         own = tuple_(replies.c.key, replies.c.attempt, replies.c.opening)
         # Check again: a run of this name may have begun since. Then its rows and replies stay.
         still = select(*_KEY).where(tuple_(*_KEY).in_(keys), _gone(before))
+        # Replies go first: which ones is looked up in the rows that go next.
         await connection.execute(delete(replies).where(own.in_(still)))
         gone = delete(attempts).where(tuple_(*_KEY).in_(keys), _gone(before)).returning(*attempts.c)
         rows = [StoredAttempt.of(row) for row in (await connection.execute(gone)).mappings()]
@@ -196,6 +199,7 @@ def _gone(before: datetime) -> ColumnElement[bool]:
         attempts.c.state != "started",
         or_(attempts.c.state != "lost", attempts.c.settled.is_(True)),
         ~exists().where(runs.c.id == attempts.c.root),
+        # A child may outlive the root of its tree, so its own row counts too.
         ~exists().where(runs.c.id == attempts.c.run),
         ~exists().where(runs.c.id == of),
     )

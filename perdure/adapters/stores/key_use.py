@@ -144,6 +144,7 @@ async def _rewrap_column(database: Database, table: Table, column: Column[str]) 
         connection.stream(query.execution_options(yield_per=PAGE)) as rows,
     ):
         async for row in rows:
+            # None: a key that this process lacks. Such a text stays as it is.
             if row[-1].startswith(MARK) and cells.key_of(place, row[-1]) not in {
                 None,
                 cells.ids[0],

@@ -116,6 +116,7 @@ def holding(database: Database, terms: Sequence[str]) -> ColumnElement[bool]:
     """The condition that an entry holds at least one of the terms."""
     terms = [form for term in terms for form in database.cells.digests(term)]
     if database.dialect_name == "sqlite":
+        # Terms are letters and digits or digests, so no quote can end one early.
         asked = " OR ".join(f'"{term}"' for term in terms)
         rows = text(_SQLITE_HOLDING).bindparams(asked=asked).columns(column("rowid"))
         return memory.c.number.in_(rows)
@@ -158,6 +159,7 @@ class SqlMemory:
     async def get(self, entry: str) -> MemoryEntry:
         same = func.substr(memory.c.id, 1, len(entry)) == entry
         query = select(memory.c.id, memory.c.entry).where(same)
+        # By length, so that a whole id comes before longer ones that begin with it.
         query = query.order_by(func.length(memory.c.id), memory.c.id).limit(NAMED_AT_MOST)
         async with self._database.read() as connection:
             found = [(name, row) for name, row in await connection.execute(query)]
@@ -220,6 +222,7 @@ class SqlMemory:
                 if await connection.scalar(new.returning(memory_uses.c.entry)) is None:
                     continue
                 counted += 1
+                # A step that is repeated late must not move the time back.
                 last = max(at, entry.last_used or at)
                 used = {"uses": entry.uses + 1, "last_used": last}
                 await self._write(connection, entry.model_copy(update=used))
@@ -230,6 +233,7 @@ class SqlMemory:
         return await self._database.values(query.order_by(memory_uses.c.entry))
 
     async def record_outcome(self, run: str, *, accepted: bool) -> Sequence[str]:
+        # A run tells its outcome once: a repeated step must not count it again.
         untold = (memory_uses.c.run == run) & memory_uses.c.accepted.is_(None)
         tell = update(memory_uses).where(untold).values(accepted=accepted)
         async with self._database.write() as connection:
@@ -317,6 +321,7 @@ async def note_origins(
     if runs:
         new = database.insert(memory_origins).values([{"run": run, "entry": id} for run in runs])
         await connection.execute(new.on_conflict_do_nothing())
+    # Last, after the entry: a trigger takes this mark away whenever the entry changes.
     await connection.execute(update(memory).where(memory.c.id == id).values(noted=True))
 
 

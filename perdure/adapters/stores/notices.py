@@ -61,6 +61,7 @@ class SqlNotices:
         change = (
             update(notices)
             .where(*same, notices.c.attempts == notice.attempts)
+            # Due again at `until`: if this worker dies over the notice, another one delivers it.
             .values(attempts=notice.attempts + 1, due_at=until)
         )
         return await self._database.change(change) == 1
@@ -70,6 +71,7 @@ class SqlNotices:
         await self._database.change(change)
 
     async def forget(self, *, before: datetime) -> int:
+        # A waiting notice has no end, and NULL is never less than a time.
         change = delete(notices).where(notices.c.ended_at < before)
         return await self._database.change(change)
 

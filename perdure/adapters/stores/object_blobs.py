@@ -93,6 +93,7 @@ class ObjectShelf:
         async with self._database.write() as connection:
             renewed = await connection.execute(
                 update(blob_objects)
+                # Another writer may have replaced it since; only this object had the right size.
                 .where(blob_objects.c.address == address, blob_objects.c.object == found.object)
                 .values(written_at=self._database.moment())
             )
@@ -163,6 +164,7 @@ class ObjectShelf:
         before = min(written_before, now - UNOWNED_FOR)
         sizes: list[int] = []
         async for page in self._objects.pages():
+            # Only names of our form: the prefix also holds the mark of its owner.
             old = {key: size for key, size, at in page if at < before and _KEY.fullmatch(key)}
             for key in await self._named(list(old)):
                 del old[key]
@@ -228,6 +230,7 @@ class ObjectShelf:
                 cure="Name the bucket and prefix that they were written to, or copy all objects"
                 " from there first.",
             )
+        # Of two installations at once the first one's mark counts; the caller reads it back.
         await self._objects.create(OWNER, mine.encode())
 
 

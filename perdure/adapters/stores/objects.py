@@ -205,6 +205,7 @@ def _open_folder(place: BlobPlace) -> "ObjectStore":
 
 
 def _sync(path: Path) -> None:
+    # The two folders above may be new as well.
     for place in (path, path.parent, path.parent.parent):
         descriptor = os.open(place, os.O_RDONLY)
         try:

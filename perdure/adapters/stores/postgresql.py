@@ -104,6 +104,7 @@ class PostgresqlDialect:
                 pool_pre_ping=True,  # a restart of the server leaves dead connections in the pool
                 connect_args={
                     "connect_timeout": CONNECT_TIMEOUT_SECONDS,
+                    # Options of the URL come last, so that they win over ours.
                     "options": " ".join(filter(None, [options, _given_options(url)])),
                 },
             )
@@ -141,6 +142,7 @@ class PostgresqlDialect:
 
     def moment(self) -> ColumnElement[datetime]:
         # The text that `UtcTime` writes; clocks of hosts may be hours apart.
+        # Not `now()`, when the transaction began: it may have waited for a lock since.
         utc = func.timezone("UTC", func.clock_timestamp())
         text = func.to_char(utc, 'YYYY-MM-DD"T"HH24:MI:SS.US"+00:00"')
         return type_coerce(text, UtcTime)

@@ -183,6 +183,7 @@ class SqlArtifacts:
             known = await _artifact(connection, same)
             if known:
                 return known[0]
+            # Only for a new one: the first try of a repeated step may have taken the last place.
             await require_room(
                 connection, artifacts, artifact.belongs, limit=limit, what="artifacts"
             )
@@ -231,6 +232,7 @@ class SqlTodos:
             known = await _todo(connection, todo.id)
             if known is not None:
                 return known
+            # Only for a new one, as with artifacts.
             await require_room(connection, todos, todo.belongs, limit=limit, what="todos")
             new = todo.model_copy(update={"order": await _next_position(connection, todo)})
             row = {**columns_of(new), "position": new.order, "written_by": new.by}

@@ -56,6 +56,7 @@ _OPEN_RUNS = select(runs.c.id).where(runs.c.ended_at.is_(None))
 _WORKSPACE_USES = select(
     workspaces,
     or_(
+        # A run of an earlier version names no folder, so it may need any of them.
         exists(_OPEN_RUNS.where(runs.c.workspace.is_(None))),
         exists(_OPEN_RUNS.where(runs.c.workspace == workspaces.c.id)),
     ).label("busy"),
@@ -126,11 +127,13 @@ class SqlRecords:
 
     async def claim_run(self, run: StoredRun, *, seen: StoredRun | None) -> bool:
         if seen is None:
+            # Without a target: a row of this id and a row with this key both refuse the claim.
             new = self._database.insert(runs).values(run.model_dump()).on_conflict_do_nothing()
             change = new.returning(runs.c.id)
         else:
             same = and_(
                 runs.c.id == run.id,
+                # Only starts and ends change these two; the run writes others meanwhile.
                 runs.c.started_at == seen.started_at,
                 runs.c.ended_at.is_not_distinct_from(seen.ended_at),
             )
@@ -192,6 +195,7 @@ class SqlRecords:
         await self._database.change(change)
 
     async def edit_status(self, run: str, status: str) -> None:
+        # The caller has read the row before: a run that ended since keeps its final status.
         unended = and_(runs.c.id == run, runs.c.ended_at.is_(None))
         await self._database.change(update(runs).where(unended).values(status=status))
 

@@ -46,6 +46,7 @@ def for_this(
     """
     if reply is None or reply.request_hash == attempt.request_hash:
         return reply
+    # An older attempt that reports late must not discard the reply of a newer one.
     if reply.attempt >= attempt.attempt:
         return reply
     connection.execute(delete(replies).where(replies.c.key == attempt.key))

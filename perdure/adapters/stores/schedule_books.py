@@ -25,7 +25,7 @@ from perdure.domain.schedules.plan import SchedulePlan, month_of
 
 PAGE = 500
 MOST_PAGES = 10
-QUARTER_MINUTES = 15
+QUARTER_MINUTES = 15  # zones are whole quarters of an hour off UTC, so a month begins with one
 # An admitted start without a run row may still be on its way; after this time it never began.
 ON_ITS_WAY = timedelta(hours=1)
 
@@ -71,6 +71,7 @@ class Books:
             if not page:
                 return True
             await self._add(connection, schedule, page)
+            # Not up to the last number: a booking that is committed later may have a lower one.
             done = schedule_bookings.c.number.in_([row["number"] for row in page])
             await connection.execute(delete(schedule_bookings).where(done))
         return False
@@ -127,6 +128,7 @@ class Books:
         )
         held_usd, held_tokens, holding = Decimal(0), 0, 0
         for row in (await connection.execute(query)).mappings():
+            # As `give_up` would close it, but whoever only reads must not write.
             if row["no_row"] and row["at"] <= at - ON_ITS_WAY:
                 continue
             own = _Sum(row["spent_usd"], row["spent_tokens"]).plus(pending.get(row["run"], _Sum()))
@@ -190,6 +192,7 @@ def _booked(row: RowMapping) -> _Sum:
     usage = read(Usage, row["usage"])
     unpriced = row["cost_usd"] is None and is_sent(row["state"], row["estimate"])
     sign: int = row["sign"]
+    # As budgets count tokens: cache reads cost money alone.
     tokens = (
         usage.input_tokens
         + usage.output_tokens

@@ -56,6 +56,7 @@ class SqlSchedules:
         async with self._database.write() as connection:
             await self._lock(connection, plan.name)
             known = await _row(connection, plan.name)
+            # Only if nobody else has changed it since.
             if known is None or known["deleted_at"] is not None or _plan(known) != plan:
                 return
             if former is None:
@@ -188,6 +189,7 @@ class SqlSchedules:
             "open": isinstance(found, Admitted),
         }
         insert = self._database.insert(schedule_starts).values(row)
+        # A start of this id may have been refused before, or never have begun.
         changed = {column: insert.excluded[column] for column in row if column != "run"}
         await connection.execute(
             insert.on_conflict_do_update(index_elements=("run",), set_=changed)

@@ -61,6 +61,7 @@ class OneHopConnection(AioConnection):
 
     def stop(self) -> "asyncio.Future[None] | None":
         """Close the connection, and end the thread."""
+        # Through the queue: only the thread that opened a connection may close it.
         self._tx.put_nowait((None, self._close))
         return super().stop()
 

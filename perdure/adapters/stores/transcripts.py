@@ -83,6 +83,7 @@ class LinkedTranscripts:
         link = _next_link(None if head is None else head.hash, parent, tuple(messages))
         text = encode(_canonical(link))
         address = await self._blobs.put(text)
+        # Only once the blob is stored: the store is not asked again for a link in the cache.
         self._cache.put(address, link, size=len(text))
         return TranscriptRef(hash=address, messages=link.messages_total, tokens=link.tokens_total)
 

@@ -167,6 +167,7 @@ def _entered_patiently(entering: Entering) -> Entering:
                 with disk_errors():
                     return await stack.enter_async_context(entering(*args, **kwargs))
 
+            # Only entering is repeated: the block may have had effects when it fails.
             yield await patiently(enter)
 
     return waiting
