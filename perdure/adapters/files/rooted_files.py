@@ -102,7 +102,7 @@ class RootedDirectory:
             with _told(parts):
                 descriptor = os.open(parts[-1], _FILE_FLAGS, dir_fd=parent)
             try:
-                _require_regular(parts, os.fstat(descriptor))
+                _require_regular(parts, os.fstat(descriptor))  # of what was opened, not of its name
                 yield descriptor
             finally:
                 os.close(descriptor)
@@ -203,6 +203,7 @@ class RootedDirectory:
             try:
                 yield descriptor
             finally:
+                # Closing is not enough: without `parts` this duplicates the root's descriptor.
                 fcntl.flock(descriptor, fcntl.LOCK_UN)
 
     def replace(self, parent: int, name: str, data: bytes, *, mode: int = 0o644) -> None:
@@ -296,7 +297,7 @@ def stage(parent: int, data: bytes, *, mode: int) -> str:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
             file.flush()
-            os.fchmod(file.fileno(), mode & 0o777)
+            os.fchmod(file.fileno(), mode & 0o777)  # `open` would apply the umask
             # Before the rename, or a crash could leave an empty file under the final name.
             os.fsync(file.fileno())
     except OSError:
@@ -356,7 +357,7 @@ def _told(parts: Parts) -> Generator[None]:
     path = shown("/".join(parts)) if parts else "."
     try:
         yield
-    except FileExistsError:
+    except FileExistsError:  # `folder` expects it
         raise
     except FileNotFoundError as error:
         raise ToolFailure(
