@@ -28,7 +28,7 @@ ENVIRONMENT: Mapping[str, str] = {
     "GIT_CONFIG_SYSTEM": "/dev/null",
     "GIT_CONFIG_GLOBAL": "/dev/null",
     "GIT_ATTR_NOSYSTEM": "1",
-    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_OPTIONAL_LOCKS": "0",  # or `git status` would write the index
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_ASKPASS": "/bin/false",
     "GIT_EDITOR": "/bin/false",
@@ -126,6 +126,7 @@ async def run_git(
             "or fewer commits.",
             reason="timeout",
         ) from error
+    # Also after a good end, since git may have left children.
     finally:
         await _end_group(process)
 
@@ -177,6 +178,7 @@ def _limits(*, may_write: bool) -> tuple[str, ...]:
 
     Set from outside after the start, they came too late on a busy machine: git had already written.
     """
+    # With `&&`, since git must not start without this one; the limit of time may be lower already.
     writing = "" if may_write else "ulimit -f 0 && "
     script = f'ulimit -t {CPU_SECONDS} 2>/dev/null; ulimit -c 0; {writing}exec "$@"'
     return ("/bin/sh", "-c", script, "sh")

@@ -69,6 +69,7 @@ def find_repository(work: str) -> Repository | None:
         status = marker.lstat()
     except OSError:
         return None
+    # Git follows `commondir` in any git folder, also to a repository elsewhere.
     if stat.S_ISDIR(status.st_mode):
         found = Repository(work, marker, marker) if not _exists(marker / "commondir") else None
     else:
@@ -165,6 +166,7 @@ async def read_settings(repository: Repository) -> dict[str, str]:
         return {}
     listed = await run_git(
         ["config", "--file", str(path.absolute()), "--no-includes", "--null", "--list"],
+        # Not in the repository, where git would read its configuration by itself.
         cwd="/",
         cap=1024 * 1024,
     )
