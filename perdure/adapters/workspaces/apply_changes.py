@@ -112,6 +112,7 @@ def _open_changes(files: RootedDirectory, changes: list[Change], *, place: str) 
             in_the_way = now is None and _is_blocked(files, change.parts, leaving)
         except ToolFailure:
             now, in_the_way = None, True
+        # The new content is no conflict, so that a repeat can finish what a crash left.
         if in_the_way or now not in (change.before, change.after):
             conflicts.append(shown(change.path))
         elif now != change.after:

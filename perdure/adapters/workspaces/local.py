@@ -245,6 +245,7 @@ class LocalWorkspaces:
             await asyncio.to_thread(working_copies.copy_files, source, root, paths)
             return "worktree"
         await asyncio.to_thread(working_copies.require_size, source, paths)
+        # A worktree that was registered only in part may have left the folder.
         await asyncio.to_thread(remove_folder, root)
         os.mkdir(root, 0o700)
         await asyncio.to_thread(working_copies.copy_files, source, root, paths)
@@ -256,6 +257,7 @@ class LocalWorkspaces:
             return
         root = str(place / "work")
         origin = place / "source"
+        # Before the folder goes: without its note, nobody finds the registration again.
         if origin.is_file():
             await working_copies.remove_worktree(origin.read_text(encoding="utf-8"), root)
         self._snapshots.forget(root)

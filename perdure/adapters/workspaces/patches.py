@@ -27,6 +27,7 @@ def steps_between(old: Sequence[str], new: Sequence[str]) -> list[Step]:
     while start < shorter and old[start] == new[start]:
         start += 1
     end = 0
+    # Not into what the start has taken: no line may count at both ends.
     while end < shorter - start and old[-1 - end] == new[-1 - end]:
         end += 1
     middle_old, middle_new = old[start : len(old) - end], new[start : len(new) - end]
@@ -67,6 +68,7 @@ class _Side:
 
     @property
     def lines(self) -> list[str]:
+        # Not `splitlines`, which also splits at characters that git keeps within a line.
         pieces = self.data.decode().split("\n")
         return [f"{piece}\n" for piece in pieces[:-1]] + ([pieces[-1]] if pieces[-1] else [])
 

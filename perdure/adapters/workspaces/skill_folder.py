@@ -44,6 +44,7 @@ def _read(root: str) -> SkillTexts:
             names = _names(files)
         except ToolFailure as failure:
             return SkillTexts(problems=(f"The folder {FOLDER} was not read: {failure}",))
+        # Sorted by name, so that every worker takes the same first ones.
         for name in names[:MOST_SKILLS]:
             try:
                 skill = _skill(name, files.read((FOLDER, name), cap=READ_BYTES))

@@ -231,6 +231,7 @@ class Snapshots:
 
 async def restore(blobs: BlobStore, *, root: str, tree: Tree, present: Sequence[str]) -> None:
     """Write a tree into a folder; files of `present` that are not in it are removed."""
+    # Removals first, since a file may be where the tree has a folder, and the reverse.
     await asyncio.to_thread(_remove_others, root, tree, present)
     for path, leaf in sorted(tree.items()):
         data = await blobs.get(leaf.blob)
@@ -292,6 +293,7 @@ def _read_batch(
     with RootedDirectory(root) as files:
         for path in paths:
             parts = tuple(path.split("/"))
+            # Before the content: what changes between the two has another signature the next time.
             entry = files.entry(parts)
             if entry is None:
                 continue

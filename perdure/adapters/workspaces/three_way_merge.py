@@ -57,6 +57,7 @@ def merge_lines(base: Lines, ours: Lines, theirs: Lines) -> Lines | None:
     mine, new = _edits(base, ours), _edits(base, theirs)
     result: Lines = []
     at, edited = 0, False
+    # An edit that both sides made is no conflict, and counts once.
     for start, end, lines in sorted([*mine, *(edit for edit in new if edit not in mine)]):
         if start < at or (start == at and edited and _touches(mine, new, start)):
             return None

@@ -137,6 +137,7 @@ def _forget_registration(common: Path, root: str) -> None:
             return
         for entry in files.entries((WORKTREES,)):
             own = (WORKTREES, entry.name)
+            # Only what names this folder: the others are worktrees of the user.
             if entry.kind == "folder" and _note(files, own) == marker:
                 files.remove_tree(own)
         files.prune((WORKTREES,))
