@@ -30,6 +30,7 @@ async def lay_out(source: Path, target: Path) -> None:
         for mailbox in sorted(made.rglob(f"*{MAILBOX}")):
             await _repository(mailbox, mailbox.with_suffix(""))
             mailbox.unlink()
+        # Another process may have laid it out meanwhile.
         if not target.exists():
             made.rename(target)
 

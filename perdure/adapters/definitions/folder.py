@@ -141,6 +141,7 @@ class LoopFolder:
         new = self._checked(fields)
         path = f"{new.name}.yaml"
         with self._held() as (beneath, parent):
+            # The file too: one that cannot be read defines no name, and must not be overwritten.
             if new.name in self._read(beneath).definitions or beneath.entry((LOOPS, path)):
                 raise taken(new.name, str(self._root / LOOPS))
             beneath.replace(parent, path, self._text(fields, path))

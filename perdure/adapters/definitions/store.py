@@ -110,6 +110,7 @@ class LoopFiles:
                 "A new definition must be asked for as new, so that it never replaces another.",
                 cure="Send `If-None-Match: *`.",
             )
+        # Looks at all folders; `add` asks once more about its own, under the lock.
         known = self._library(workspace).definitions.get(str(fields.get("name")))
         if known is not None:
             raise taken(known.name, known.path or "built in")
