@@ -70,6 +70,7 @@ class ConfigFiles:
             )
         path = (self._folder if here else self._home) / FILE
         value = None if text is None else _checked(key, text, folder=path.parent)
+        # Before the file changes, since trust holds for exactly what is in it.
         before = self._trusts(path) if here else False
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         old = path.read_text(encoding="utf-8") if path.is_file() else ""

@@ -23,6 +23,7 @@ FILE = "perdure.yaml"
 TRUSTED = "trusted.json"
 MAX_BYTES = 1024 * 1024
 # What a folder may set without trust: verbosity, and which of the known models is used.
+# A list of what is allowed, so that a new setting needs trust until somebody thinks about it.
 HARMLESS = frozenset({"model", "log_level", "log_format", "idle_minutes", "inline_output_bytes"})
 # Set by the supervisor for its services.
 NEVER = frozenset({"ready_file", "model_url"})
@@ -155,5 +156,6 @@ def _book(home: Path) -> dict[str, str]:
 
 
 def _digest(found: SettingsFile) -> str:
+    # Not the whole file: what needs no trust may change without being trusted again.
     text = json.dumps(found.guarded, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()

@@ -61,6 +61,7 @@ def referred(setting: str, reference: str, *, cure: str = "") -> str:
         raise _nowhere(setting, "holds no reference", cure or f"Set it to {WAYS}.")
     kind, _, place = reference.partition(":")
     try:
+        # Line ends alone, since a secret may begin or end with a space.
         value = _READERS[kind](place).strip("\r\n")
         if not value.strip():
             raise _Nothing("it is empty")
@@ -112,7 +113,7 @@ def _of_file(place: str) -> str:
 
 def _of_command(place: str) -> str:
     if place not in _answers:
-        _answers[place] = _text(_output(_words(place)))
+        _answers[place] = _text(_output(_words(place)))  # a failure is not kept: it is asked again
     return _answers[place]
 
 
