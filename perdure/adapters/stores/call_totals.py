@@ -130,6 +130,7 @@ def _sums(row: StoredAttempt) -> CallSums:
         calls=1,
         unconfirmed=int(row.at_estimate or row.state in ("lost", "duplicate")),
         usage=row.usage,
+        # A metric is a float anyway; exact sums are the ledger's.
         cost_usd=float(row.cost_usd or 0),
     )
 

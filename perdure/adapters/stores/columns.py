@@ -33,7 +33,7 @@ class UtcTime(TypeDecorator[datetime]):
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> str | None:
         if value is None:
             return None
-        return value.astimezone(UTC).isoformat(timespec="microseconds")
+        return value.astimezone(UTC).isoformat(timespec="microseconds")  # or zeros are left out
 
     def process_result_value(self, value: str | None, dialect: Dialect) -> datetime | None:
         return None if value is None else datetime.fromisoformat(value)

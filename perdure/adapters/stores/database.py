@@ -247,6 +247,7 @@ class _Translated:
                     f"The database {self._place} was busy with too many queries of this process.",
                     cure="Try again, or run fewer steps at once.",
                 )
+            # The database did not work, for whatever reason: a step waits and loses nothing.
             case OperationalError():
                 return StoreAway(
                     f"The database {self._place} failed: {_fact(error)}.",

@@ -69,4 +69,5 @@ class SqlFigures:
             if self._database.dialect_name == "sqlite":
                 return {WHOLE: int(await connection.scalar(_SQLITE_SIZE) or 0)}
             found = (await connection.execute(_POSTGRESQL_SIZES)).all()
+        # The schema of the database may hold tables of others.
         return {name: int(size) for name, size in found if name in metadata.tables}

@@ -91,6 +91,7 @@ class SqlProjects:
         return [Session.model_validate(dict(row)) for row in await self._database.rows(query)]
 
     async def close_session(self, session: str, *, at: datetime) -> Session:
+        # A second call keeps the time of the first.
         still_open = (sessions.c.id == session) & (sessions.c.state == "open")
         close = update(sessions).where(still_open).values(state="closed", closed_at=at)
         async with self._database.write() as connection:
@@ -243,6 +244,7 @@ class SqlTodos:
         query = select(todos).where(within(todos, reach))
         if status is not None:
             query = query.where(todos.c.status == status)
+        # People set positions, so two todos may have the same one.
         ordered = query.order_by(todos.c.position, todos.c.created_at, todos.c.id)
         return [_todo_of(row) for row in await self._database.rows(ordered)]
 

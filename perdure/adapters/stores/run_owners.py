@@ -42,6 +42,7 @@ class Owners:
             audit.c.action.in_(_MAKERS), audit.c.outcome == "allowed"
         )
         rows = await connection.execute(query.order_by(audit.c.seq))
+        # The newest entry wins: a schedule belongs to whoever changed it last.
         return cls({row.about: row.who for row in rows})
 
     def of(self, row: RowMapping, *, label: str | None) -> str | None:

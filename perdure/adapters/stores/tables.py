@@ -24,6 +24,7 @@ attempts = Table(
     Column("estimate", Text),
     Column("estimate_cost_usd", Money),
     Column("at_estimate", Boolean),
+    # Whether the figures of a lost attempt were told to its run, and must stay.
     Column("settled", Boolean),
     Column("started_at", UtcTime),
     Column("seconds", Double),
@@ -115,6 +116,7 @@ verdicts = Table(
     key("key"),
     *contents("verdicts", "reply"),
     Column("written_at", UtcTime),
+    # Who paid for it. Empty: the verdict does not say. NULL: an earlier version wrote it.
     Column("run", Text),
 )
 
@@ -162,6 +164,7 @@ memory = Table(
     Column("terms", Text),
     Column("length", Integer),
     *contents("memory", "entry"),
+    # Whether `memory_origins` has its runs; a trigger unsets this whenever `entry` changes.
     Column("noted", Boolean, default=False),
 )
 

@@ -142,6 +142,7 @@ class _PatientDisk:
 
     def __getattr__(self, name: str) -> object:
         found: object = getattr(self._folders, name)
+        # `asynccontextmanager` returns a plain function; only this attribute shows the generator.
         if inspect.isasyncgenfunction(getattr(found, "__wrapped__", None)):
             return _entered_patiently(cast(Entering, found))
         if not inspect.iscoroutinefunction(found):
