@@ -132,6 +132,7 @@ def _check_text(path: str) -> None:
             f"The path {shown(path)} holds a control character. Use plain characters only.",
             reason="path",
         )
+    # After the check above, which refuses surrogates: `encode` raises on them.
     if len(path.encode()) > MAX_PATH_BYTES:
         raise ToolFailure(
             f"The path {shown(path)} is longer than {MAX_PATH_BYTES} bytes. Use a shorter one.",

@@ -43,6 +43,7 @@ def _kept(home: Path) -> Iterator[Path]:
 def _close(path: Path) -> None:
     try:
         mode = path.lstat().st_mode
+        # A link is left alone, since `chmod` would follow it.
         if stat.S_ISLNK(mode) or not mode & OTHERS:
             return
         path.chmod(stat.S_IMODE(mode) & ~OTHERS)
