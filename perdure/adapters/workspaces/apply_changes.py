@@ -51,6 +51,7 @@ def apply_changes(target: str, changes: list[Change]) -> tuple[str, ...]:
         for change in wanted:
             if change.after is None:
                 files.prune(change.parts[:-1])
+    # All, also those that were made before, so that a repeat tells the same.
     return tuple(change.path for change in changes)
 
 

@@ -65,6 +65,7 @@ def _copy_one(origin: RootedDirectory, copy: RootedDirectory, parts: Parts) -> N
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         with origin.file(parts) as descriptor:
             target = os.open(parts[-1], flags, mode, dir_fd=folder)
+            # A duplicate, since `origin.file` closes its own descriptor.
             with os.fdopen(os.dup(descriptor), "rb") as reader, os.fdopen(target, "wb") as writer:
                 shutil.copyfileobj(reader, writer, 1 << 20)
 
