@@ -150,7 +150,7 @@ def _addresses_with_keys(value: object) -> bool:
 def _book(home: Path) -> dict[str, str]:
     try:
         read: object = json.loads((home / TRUSTED).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError):  # a book that cannot be read trusts nothing
         return {}
     return {str(k): str(v) for k, v in read.items()} if isinstance(read, dict) else {}
 
