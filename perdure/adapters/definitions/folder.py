@@ -191,6 +191,7 @@ class LoopFolder:
                 f"A change of {name} must say which version it is meant for.",
                 cure=f"Look at it first and send its version (the ETag), now {old.version}.",
             )
+        # An ETag, which a proxy may have made a weak one.
         if version.strip().removeprefix("W/").strip('"') != old.version:
             raise VersionConflict(
                 f"{name} was changed meanwhile: it is at {old.version}, not at {version}.",
