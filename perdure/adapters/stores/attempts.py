@@ -104,6 +104,7 @@ class StoredAttempt(AttemptRow):
 _ORDER = (attempts.c.started_at, attempts.c.key, attempts.c.attempt, attempts.c.opening)
 _OF_KEY = select(attempts).where(attempts.c.key == bindparam("its_key")).order_by(*_ORDER)
 _OPEN = insert(attempts)
+# `its_…`, since SQLAlchemy keeps the names of columns for their new values.
 _CLOSE = update(attempts).where(
     attempts.c.key == bindparam("its_key"),
     attempts.c.attempt == bindparam("its_attempt"),

@@ -39,6 +39,7 @@ schedule_bookings = Table(
     *texts("state", "usage"),
     Column("cost_usd", Money),
     Column("estimate", Text),
+    # -1 takes back what an earlier booking of the attempt counted.
     Column("sign", Integer),
 )
 

@@ -41,6 +41,7 @@ PAGE = 500
 LEARNING = learn_run_id("")
 TOKENS = tuple(Usage.model_fields)
 _KEY = (attempts.c.key, attempts.c.attempt, attempts.c.opening)
+# Unique, since a page goes on behind the last row of the one before.
 _ORDER = (attempts.c.started_at, *_KEY)
 _NAMES = ("day", "model", "phase", "kind", "label", "learning", "unconfirmed")
 _FIGURES = ("calls", "unpriced_calls", "estimated_calls", "cost_usd", "seconds", *TOKENS)

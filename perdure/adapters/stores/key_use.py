@@ -41,6 +41,7 @@ class KeyRegistry:
 
     async def note(self, key: str, *, at: datetime) -> None:
         """Note that a key encrypts from now on; a retired key is in use again."""
+        # Look before writing: most commands come here, and must work on a full disk.
         if any(one.id == key and one.retired_at is None for one in await self.known()):
             return
         new = self._database.insert(encryption_keys).values(id=key, first_used_at=at)

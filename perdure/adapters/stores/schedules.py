@@ -151,6 +151,7 @@ class SqlSchedules:
             return int(await connection.scalar(query) or 0)
 
     async def bring_up(self, *, forget_before: datetime) -> None:
+        # Deleted ones too, since their open runs go on spending.
         names = await self._database.values(select(schedules.c.name))
         for name in names:
             while not await self._brought_up(name):

@@ -155,6 +155,7 @@ blob_objects = Table(
 memory = Table(
     "memory",
     metadata,
+    # The full-text index of SQLite names entries by whole numbers.
     key("number", BigInteger),
     *texts("id", "kind"),
     # One category a line, so that a query can look for one among several.
