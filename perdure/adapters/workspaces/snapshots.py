@@ -34,7 +34,7 @@ from perdure.domain.ports import BlobStore
 LIST_CAP = 64 * 1024 * 1024
 TREE_CAP = 2 * 1024**3
 FILE_CAP = 200 * 1024**2
-_BATCH = 64
+_BATCH = 64  # so many files are in memory at once
 _NAMED = 20
 # A file may change twice within one tick of the file system's clock. So a file that has changed
 # within this time is read again at the next snapshot.

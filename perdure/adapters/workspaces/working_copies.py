@@ -125,7 +125,7 @@ def _free_name(registered: int) -> str:
     for number in count():
         name = f"work{number or ''}"
         with suppress(FileExistsError):
-            os.mkdir(name, dir_fd=registered)
+            os.mkdir(name, dir_fd=registered)  # fails for all but one of several at once
             return name
     raise AssertionError("numbers do not end")
 
