@@ -146,14 +146,14 @@ def _output(argv: list[str]) -> bytes:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=foreign_environment(),
-            start_new_session=True,
+            start_new_session=True,  # a group, to be ended with its children
         )
     except OSError as error:
         raise _Nothing(f"it cannot be started ({error.strerror})") from None
     with process:
         try:
             out, err = _read(process)
-            code = process.wait(timeout=COMMAND_TIMEOUT_S)
+            code = process.wait(timeout=COMMAND_TIMEOUT_S)  # it may close its output and go on
         except subprocess.TimeoutExpired:
             raise _Nothing(f"it took longer than {COMMAND_TIMEOUT_S:g} s") from None
         finally:
