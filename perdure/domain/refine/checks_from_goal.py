@@ -26,6 +26,7 @@ _UNITS: dict[LengthUnit, str] = {
     "chars": r"characters?|chars?",
 }
 _NAMES: dict[LengthUnit, str] = {"chars": "characters"}
+# Of these a bare number is meant exactly; of words and characters it says about how many.
 _COUNTED: frozenset[LengthUnit] = frozenset({"lines", "sentences"})
 _ANY_UNIT = "|".join(_UNITS.values())
 _NUMBER_WORDS = {
@@ -44,6 +45,7 @@ _BOUNDS = (
 _PREFIX = "|".join(f"(?P<{name}>{words})" for name, words in _BOUNDS)
 _LESS = r"or (?:less|fewer)|max(?:imum)?|at most"
 _MORE = r"or more|min(?:imum)?|at least"
+# The look-behind keeps parts of another number out: `2.5 lines` does not ask for five.
 _LENGTH = re.compile(
     rf"(?:(?<!\w)(?:{_PREFIX})\s*)?(?<![\w.,])(?P<low>{_NUMBER})"
     rf"(?:\s*(?:-|–|to|and)\s*(?P<high>{_NUMBER}))?"
@@ -146,6 +148,7 @@ def _bounds(found: re.Match[str], unit: LengthUnit) -> tuple[int | None, int | N
         return low + 1, None
     if word == "exact" or (word is None and unit in _COUNTED):
         return low, low
+    # Rounded down and up, so that the range is never narrower than it says.
     return int(low * (1 - ABOUT)), -int(-low * (1 + ABOUT) // 1)
 
 
@@ -170,6 +173,7 @@ def _mentions(goal: str) -> Iterator[Dimension]:
     for start, term in [*_quoted(goal), *_listed(goal)]:
         chosen = banned if _NOT.search(goal[:start]) else wanted
         chosen.setdefault(term.casefold(), term)
+    # Where a goal says both, no output could meet the two checks.
     wanted = {key: term for key, term in wanted.items() if key not in banned}
     if wanted:
         terms = tuple(wanted.values())

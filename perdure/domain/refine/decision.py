@@ -125,14 +125,19 @@ def rows_in_force(settings: RefineSettings) -> tuple[Row, ...]:
         # A tree without any limit could run for ever, so the hard limit stays behind it.
         middle: tuple[Row, ...] = (tool_loop_broken, person, tree, hard_limit)
         return (*opening, *middle, low_score, tool_loop, second_failure)
+    # A draft that is good enough ends the run, whatever its tools did. The limit comes before the
+    # low score: nobody is asked about a run that may not iterate again.
     middle = (quality, tool_loop_broken, person, max_iterations, low_score, tool_loop)
+    # `second_failure` comes last: a limit reached in the same iteration names the reason instead.
     return (*opening, *middle, *_closing(settings), second_failure)
 
 
 def _in_turn(settings: RefineSettings) -> tuple[Row, ...]:
     """The rows for `strategies`: a failed strategy does not end the run, only the limit does."""
+    # A broken tool loop is the failure of one strategy too: the next one may need no such tool.
     if settings.termination is not None:
         return (passed, person, tree, hard_limit, low_score, tool_loop)
+    # `none_worked` before the limit, which would call it a best effort though there is no result.
     return (passed, quality, person, none_worked, max_iterations, low_score, tool_loop)
 
 
@@ -196,10 +201,12 @@ def first_failure(facts: Facts) -> Decision | None:
 
 def passed(facts: Facts) -> Decision | None:
     """All deciding dimensions pass, or all items of a checklist."""
+    # Checks may pass while a judge fails: an iteration without a score accepts nothing.
     if not facts.is_scored:
         return None
     if facts.settings.pattern == "checklist" and facts.items_passed and facts.enough_iterations:
         return _end("accept", "quality", ended("accepted", "all_items_pass"))
+    # Whatever `min_iterations` says: more rounds could only break what is done.
     if facts.deciding_passed and facts.settings.pattern != "checklist":
         figures = "all deciding checks pass"
         return _end("accept", "quality", _accepted(facts, figures))
@@ -224,6 +231,7 @@ def quality(facts: Facts) -> Decision | None:
 def none_worked(facts: Facts) -> Decision | None:
     """All strategies failed, and there is no result to return."""
     last = facts.trajectory.completed >= facts.settings.max_iterations
+    # An unscored output counts as a best, too: then there is something to return.
     if facts.failure is None or facts.trajectory.best is not None or not last:
         return None
     return _failed("none_worked", facts.failure)

@@ -13,6 +13,7 @@ from perdure.domain.evaluation.scores import DimensionScore, Evaluation, Evaluat
 from perdure.domain.outputs.diff import ChangeKind, Changes
 from perdure.domain.refine.state import BestDraft
 
+# `FULL_FROM` and `UNJUDGED_UP_TO` are shares of an output's lines that changed.
 FULL_FROM = 0.6
 UNJUDGED_UP_TO = 0.1
 UNJUDGED_FROM_SCORE = 0.9
@@ -20,6 +21,8 @@ UNJUDGED_FROM_SCORE = 0.9
 # output, all of it is judged again.
 FULL_FROM_DRIFT = 1.0
 
+# What a dimension is called or described as, if a change of this kind concerns it. One that none of
+# them fits, such as `accuracy`, is carried while it passes.
 _WORDS: Mapping[ChangeKind, str] = {
     "code": r"code|correct|bug|logic|function|behav|perform|secur|errors?\b|robust|efficien|"
     r"complex|\bapi|implement|algorithm|race|thread",
@@ -77,14 +80,18 @@ def look_at(
         return Scope("skipped_identical")
     if not names:
         return Scope("full")
+    # Only the draft right before vouches for this one: after a draft without a score, nobody knows
+    # what was lost in it.
     if follows and _vouched_for(checks, previous.score, confidence):
         return Scope("skipped_confident")
+    # Looked at before small changes are let through: many of them add up to another output.
     drift = before.drift + (changes.fraction if changes else 1.0)
     if changes is None or changes.fraction > FULL_FROM or drift >= FULL_FROM_DRIFT:
         return Scope("full", names)
     if changes.fraction <= UNJUDGED_UP_TO and previous.score >= UNJUDGED_FROM_SCORE:
         return Scope("incremental")
     asked = affected(rubric, before, changes, threshold=threshold)
+    # Of a long output the judge sees an excerpt, even if all is asked: that does not end the drift.
     whole = asked == names and not is_long
     return Scope("full" if whole else "incremental", asked, excerpt=is_long)
 

@@ -61,6 +61,8 @@ CONDITION_ROWS = frozenset(
 def fold(state: RefineState, rubric: Rubric) -> None:
     """Add the draft to trajectory, seen outputs and best, before anything is decided."""
     draft, version = state.draft, kept_of(state)
+    # A failure outweighs the evaluation: one that lacks a person's answer carries their earlier
+    # scores, and would look complete.
     score = None if draft.failure is not None else score_of(rubric, draft.evaluation)
     state.trajectory = state.trajectory.after(score, has_output=version is not None)
     if draft.output_hash is not None:
@@ -79,11 +81,14 @@ def _keep(state: RefineState, version: BestDraft | None) -> None:
     state.last = Mark(iteration=state.iteration, score=score, output_ref=address)
     if version is None:
         return
+    # The next draft is compared with the last scored one: of an unscored one nobody knows what to
+    # keep.
     if score is not None:
         state.newest = version
     best = state.trajectory.best
     if best is not None and best.iteration == state.iteration:
         state.kept, state.best = version, state.last
+        # Half a draft leaves the reserve closed, which pays for a closing text.
         if not version.partial:
             state.budget = state.budget.model_copy(update={"complete_output": True})
 
@@ -105,6 +110,8 @@ def kept_of(state: RefineState) -> BestDraft | None:
         score=state.trajectory.current,
         evaluation=draft.evaluation,
         tree=draft.tree,
+        # Pieces are joined where a draft is checked; of an unchecked one only the first is
+        # returned.
         partial=draft.partial or draft.output is None,
         truncated=draft.truncated,
         misfits=draft.misfits,
@@ -259,6 +266,7 @@ def rescored(state: RefineState, evaluation: Evaluation | None, rubric: Rubric) 
     score = score_of(rubric, evaluation)
     state.kept = state.kept.model_copy(update={"score": score, "evaluation": evaluation})
     state.best = state.best and state.best.model_copy(update={"score": score})
+    # Other drafts have scores by the older rubric, so the next one is compared with the best alone.
     state.newest = state.kept if score is not None else None
     state.trajectory = state.trajectory.model_copy(
         update={
@@ -304,6 +312,8 @@ def _parts_left(settings: RefineSettings, rubric: Rubric, evaluation: Evaluation
 
 
 def _spent_dimension(cut: Ending | None, spent: LimitReached | None) -> str | None:
+    # The cut counts first: the draft that was cut may be the best one, and opens the reserve, after
+    # which nothing looks spent.
     if cut is not None and cut.outcome == "out_of_budget":
         return cut.reason
     return spent.dimension if spent and spent.dimension not in TIME_DIMENSIONS else None
@@ -316,6 +326,7 @@ def _clock(
         left = state.budget.remaining(clock, wall_time=wall)
         if left is not None and left <= 0:
             return clock
+        # What cut the draft ends the run, even if its clock has time left by now.
         if cut is not None and cut.outcome == "deadline" and cut.reason == clock:
             return clock
     return None

@@ -71,6 +71,7 @@ def refine_result(
 def savings_of(state: RefineState, *, evaluator_share: float = 1.0) -> Savings:
     """What was sent, what a loop that resends everything would have sent, and the judge's part."""
     spent, economy = state.budget.spent, state.economy
+    # Calls without an answer were sent too, and are paid for.
     sent = (spent.usage + spent.unconfirmed).prompt_tokens
     return Savings(
         naive_input_tokens=sent + economy.spared,

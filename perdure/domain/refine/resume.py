@@ -36,6 +36,7 @@ def between_iterations(state: RefineState, *, ended: bool = False) -> RefineStat
             "turn": TurnState(tallies=state.turn.tallies.model_copy(update={"strikes": 0})),
             "draft": Draft(),
             "seen": SeenOutputs(),
+            # Stored once: `completed` puts the kept one in its place.
             "newest": None if state.newest == state.kept else state.newest,
             "tool_loop": "none",
             "notes": [],
@@ -49,6 +50,7 @@ def between_iterations(state: RefineState, *, ended: bool = False) -> RefineStat
 def completed(state: RefineState, records: Sequence[IterationRecord]) -> RefineState:
     """A stored state with what its records hold: seen outputs, the newest of them, the files."""
     kept = state.kept
+    # A kept draft without a score was never the newest, which is the last scored one.
     scored = kept if kept is not None and kept.score is not None else None
     seen = SeenOutputs()
     for record in records:
@@ -75,6 +77,7 @@ def refine_fork(
         limits=limits_with(spec.refine.termination, spec.budget, started_at=now),
         origin=origin,
     )
+    # A fork pays for itself alone, so it must not claim what its origin saved.
     economy = state.economy.model_copy(
         update={"spared": 0, "evaluations_skipped": 0, "judge_calls_saved": 0}
     )

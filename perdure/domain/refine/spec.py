@@ -78,6 +78,7 @@ def _any(patterns: Sequence[str], name: str) -> bool:
     )
 
 
+# Behind a tree of conditions, which may name no limit at all.
 HARD_ITERATION_LIMIT = 10
 MAX_ITERATIONS = 1_000
 QUALITY_THRESHOLD = 0.8
@@ -128,6 +129,7 @@ class RefineSettings(FrozenModel):
     of `improvement` and a number given for it are both read back as they were.
     """
 
+    # The order counts: default factories and validators read the fields above their own.
     pattern: Pattern = "confidence"
     strategies: tuple[Strategy, ...] = ()
     quality_threshold: Share | None = Field(default_factory=_default_threshold)
@@ -150,6 +152,7 @@ class RefineSettings(FrozenModel):
     @field_validator("strategies")
     @classmethod
     def _named_once(cls, value: tuple[Strategy, ...]) -> tuple[Strategy, ...]:
+        # The models of a strategy stand under its name, so two of one name would share them.
         twice = repeated([strategy.name for strategy in value])
         if twice:
             raise ValueError(f"each name once (more than once: {', '.join(twice)})")

@@ -128,6 +128,7 @@ class RecalledMemory(FrozenModel):
     skills: tuple[str, ...] = ()
 
 
+# Stored states and histories of older versions lack newer fields, so each of those has a default.
 class RefineState(LoopState):
     """State of a `RefineLoop`; `plugin_checks` are the names of its worker's own checks.
 
@@ -164,6 +165,8 @@ class RefineInput(LoopInput):
     state: RefineState | None = None
 
 
+# Histories leave out what is a default here, in this message and those below: another default would
+# change what they say.
 class CheckRequest(ActivityMessage):
     """All deterministic checks of one output, as one activity.
 

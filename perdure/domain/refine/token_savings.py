@@ -28,10 +28,13 @@ def economized(state: RefineState, rubric: Rubric, *, threshold: float | None) -
     executing, judging = _sent(state, "executing"), _sent(state, "evaluating")
     output = draft.output.tokens.total if draft.output else 0
     first = economy.first or executing
+    # Never less than what was sent: turns with tools send more than one prompt, in both loops.
     whole = max(executing, first + economy.history) if executing else 0
     judgement, judged_output = economy.judgement, economy.judged_output
+    # An excerpt, or some dimensions alone, would not show what judging the whole takes.
     if draft.judge_prompt and draft.kind == "full":
         judgement, judged_output = draft.judge_prompt, output
+    # The same question about this output: only the length of the work differs.
     would_judge = judgement + output - judged_output if _would_be_judged(draft, rubric) else 0
     judged = max(judging, would_judge)
     saved_call = _would_be_judged(draft, rubric) and (not draft.asked or draft.cached)
