@@ -34,8 +34,10 @@ def read_snippet(code: str) -> Snippet:
     """
     try:
         ast.parse(code.strip(), mode="eval")
+    # The last two are what Python's parser raises for code that is nested too deep.
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return _function(code)
+    # The line end keeps a comment at the end of the code from swallowing the bracket.
     return Snippet(setup="", verdict=f"({code.strip()}\n)")
 
 

@@ -48,6 +48,7 @@ class Timeout(FrozenModel):
             raise ValueError("either seconds or duration_ms, not both")
         milliseconds = value["duration_ms"]
         if isinstance(milliseconds, bool) or not isinstance(milliseconds, int | float):
+            # No `TypeError`, as the linter would have it: pydantic lets those through, as a crash.
             raise ValueError("duration_ms is a number of milliseconds above 0")  # noqa: TRY004
         return {**rest, "seconds": milliseconds / 1000}
 
@@ -260,6 +261,7 @@ def _limit(leaf: Condition) -> int:
             return leaf.max_iterations
         case EvaluationBound():
             return leaf.max_review_rounds
+        # It cannot come true before, so the hard limit must leave it as many.
         case Confidence():
             return leaf.min_iterations
         case _:

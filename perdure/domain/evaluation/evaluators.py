@@ -32,6 +32,7 @@ PROMPT_CHARACTERS = 2_000
 class JudgeParameters(FrozenModel):
     """Which model judges; without one, the evaluator of the run. The description says the rest."""
 
+    # Left out while it is None: a rubric without it keeps its digest over versions.
     model: str | None = Field(default=None, min_length=1, exclude_if=lambda model: model is None)
 
 
@@ -64,6 +65,7 @@ def _tag(value: object) -> str:
         kind = value.get("check")
     else:
         kind = getattr(value, "check", None)
+    # Names that look like a misspelt check of ours never come here: `_known_kind` refuses them.
     return str(kind) if kind in CHECK_KINDS else "plugin"
 
 

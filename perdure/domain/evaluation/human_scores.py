@@ -10,6 +10,8 @@ from perdure.domain.evaluation.trajectory import is_score, rounded
 from perdure.domain.foundation.json_extraction import RefusedJson, read_json
 from perdure.domain.foundation.refs import BlobRef
 
+# A number on another scale, such as `8/10`, `80 %` or `1.2.3`, is no score: the person is asked
+# again.
 _NUMBER = re.compile(
     r"\s*(?P<score>[-+]?(\d+(\.\d*)?|\.\d+))(?![\w.,%/]*\d|\s*%)(?P<rest>.*)", re.DOTALL
 )
@@ -61,6 +63,8 @@ def read_scores(text: str, names: Sequence[str]) -> tuple[DimensionScore, ...] |
 def _from_json(text: str) -> dict[str, tuple[float, str]]:
     try:
         value = read_json(text)
+    # A `ValueError` as well, which below would have it read as words, with whatever numbers it
+    # holds.
     except RefusedJson:
         raise
     except ValueError:

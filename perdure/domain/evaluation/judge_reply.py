@@ -26,6 +26,7 @@ from perdure.domain.llm.structured_replies import (
 )
 
 SCORE_CHOICES = tuple(round(tenth / 10, 1) for tenth in range(11))
+# Judges write null where they have nothing to say: that is a slip at most, and costs no score.
 Words = Annotated[str, BeforeValidator(lambda value: "" if value is None else value)]
 
 
@@ -191,6 +192,7 @@ def read_judgement(text: str, asked: Asked) -> Judgement | BadReply:
     )
     if problems:
         return BadReply((*problems, *slips))
+    # Ids that are not open are passed over: they close nothing, and so do no harm.
     known = {one.casefold(): one for one in asked.open_findings}
     resolved = (known.get(one.strip().casefold()) for one in given.resolved)
     return Judgement(
@@ -202,6 +204,7 @@ def read_judgement(text: str, asked: Asked) -> Judgement | BadReply:
 
 def _parse(text: str, dimensions: Sequence[str]) -> GivenReply | BadReply:
     """The reply in the structured shape, whichever way it came."""
+    # JSON first: what stands around it is read only for what would speak against its scores.
     found = find_reply(text, "dimensions")
     if isinstance(found, BadReply):
         return found
@@ -226,6 +229,7 @@ def _parse(text: str, dimensions: Sequence[str]) -> GivenReply | BadReply:
 
 def _denied(fields: Fields, given: GivenReply) -> tuple[str, ...]:
     """A verdict that rejects the work although neither scores nor findings do."""
+    # Where scores or findings say no as well, nothing is hidden, and no second question is needed.
     if any(one.score < GOOD for one in given.dimensions):
         return ()
     if any(_severity(one.severity) != "suggestion" for one in given.placed(())):

@@ -102,6 +102,7 @@ class LineReader:
             return f"The finding {_shown(entry)} names no dimension that was asked for."
         if severity is None and (stated := _STATED.search(said)):
             severity = stated["word"]
+        # It would count as a suggestion, although its words may mean a blocker.
         if severity is None and _UNPLACED.search(said):
             return f"How bad is the finding {_shown(entry)}? Begin it with [blocker] or the like."
         title, *fixes = FIX.split(said, maxsplit=1)
@@ -138,6 +139,8 @@ class LineReader:
             elif bracket := _BRACKET.match(text):
                 inside = (bracket["square"] or bracket["round"]).strip(_MARKS)
                 known = self._in_brackets(inside)
+                # An unknown word in square brackets stands where a severity does: it is kept, and
+                # asked about.
                 if known is None and (severity is not None or bracket["square"] is None):
                     break
                 severity = severity or (known[0] if known else inside)
@@ -206,6 +209,7 @@ def _stray_severity(line: str) -> str | None:
 def _is_score(found: re.Match[str]) -> bool:
     """Whether a number is the score and not the beginning of something else."""
     rest = found["rest"]
+    # `x`, which is no number: that nothing follows the score is fine.
     if _SCALE.match(rest) or _ONLY_NUMBER.fullmatch(rest.strip(f"()[]{_LEFT}.") or "x"):
         return False
     is_fraction = "." in found["number"] or found["of"] is not None

@@ -140,12 +140,14 @@ def _sections(text: str, lines: LineReader) -> _Sections:
     for raw in text.splitlines():
         line = raw.strip()
         label, rest = _label(line)
+        # A dimension may be written in capitals: `TONE: 0.7` is an entry and no label.
         if label is not None and not (label not in _LABELS and lines.begins_entry(line)):
             known = label in _LABELS
             current = found.entries.setdefault(label, []) if known else None
             is_remark, bulleted = known or label in _REMARKS, False
             if not is_remark and rest and not NOTHING.fullmatch(rest):
                 found.unknown.append(label.upper())
+            # A summary decides nothing, but a blocker that is told in it does.
             if label in _REMARKS and reads_as_finding(rest):
                 found.strays.append(rest)
             line = rest if known else ""

@@ -27,6 +27,7 @@ def _words(value: object) -> object:
 def _program_first(argv: tuple[str, ...]) -> tuple[str, ...]:
     if not argv or not argv[0]:
         raise ValueError("a program and its arguments")
+    # Programs are allowed by their name: a path could name another one that is called the same.
     if "/" in argv[0]:
         raise ValueError(f"a program by its name, without folders ({argv[0]} has some)")
     if any("\0" in word for word in argv):
@@ -58,6 +59,7 @@ class TestsCheck(FrozenModel):
     `{report}` among the words of `command` becomes the path where it writes JUnit's XML.
     """
 
+    # Pytest would collect the class for its name.
     __test__ = False
 
     check: Literal["tests"]

@@ -78,6 +78,7 @@ class Dimension(FrozenModel):
     part: Part | None = None
     hint: str = ""
     example: WorkedExample | None = None
+    # Left out while it is false: a rubric without it keeps its digest over versions.
     secret: bool = Field(default=False, exclude_if=lambda secret: not secret)
 
     @field_validator("part")
@@ -137,6 +138,7 @@ class Dimension(FrozenModel):
     @property
     def effective_weight(self) -> float:
         """Its weight, or the default of its kind."""
+        # Zero is a weight too: the dimension is shown, and does not count.
         if self.weight is not None:
             return self.weight
         verified = self.verified_check
@@ -156,6 +158,7 @@ class Rubric(RootModel[tuple[Dimension, ...]]):
 
     @model_validator(mode="after")
     def _usable(self) -> "Rubric":
+        # Scores, findings and what is carried are found by name alone.
         names = [dimension.name for dimension in self.root]
         if not names:
             raise ValueError("at least one dimension")

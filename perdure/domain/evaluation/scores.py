@@ -143,6 +143,7 @@ def overall_score(rubric: Rubric, evaluation: Evaluation) -> float | None:
     weighted: list[tuple[float, float]] = []
     for dimension in rubric.dimensions:
         found = evaluation.get(dimension.name)
+        # No mean of the rest: a score of fewer dimensions could not be compared with the others.
         if found is None or found.capped is None or found.stale:
             return None
         weighted.append((dimension.effective_weight, found.capped))

@@ -148,12 +148,14 @@ def _time_bound(condition: TimeBound, facts: TerminationFacts) -> RunEnd | None:
 
 
 def _evaluation_bound(condition: EvaluationBound, facts: TerminationFacts) -> RunEnd | None:
+    # The verdict before the limit: what is approved in the last permitted round is approved.
     if facts.approved:
         return ended("accepted", "approved")
     return _rounds(facts.review_rounds, condition.max_review_rounds)
 
 
 def _goal_bound(condition: GoalBound, facts: TerminationFacts) -> RunEnd | None:
+    # The verdict before the limit, as above.
     if facts.goal_achieved:
         return ended("accepted", "goal_achieved")
     return _rounds(facts.trajectory.completed, condition.max_iterations)
@@ -192,6 +194,7 @@ def clocks(condition: Condition, *, started_at: datetime) -> Clocks:
     """
     match condition:
         case TimeBound(seconds=None, until=until) if until is not None:
+            # Never 0, which would mean no limit.
             left = max(timedelta(milliseconds=1), until - started_at)
             return Clocks(wall=left.total_seconds())
         case TimeBound(seconds=seconds, wall=wall) | Timeout(seconds=seconds, wall=wall):
@@ -226,4 +229,5 @@ def limits_with(
 
 
 def _lowest(values: list[float | None]) -> float | None:
+    # Zero means unlimited, as None does.
     return min((value for value in values if value), default=None)

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field
 
 from perdure.domain.foundation.base import FrozenModel
 
+# As floats, 0.9 - 0.7 is more than 0.2: rounded, a fall of exactly the threshold is none.
 SCORE_DECIMALS = 9
 RECENT_POINTS = 20
 PERFECT = 1.0
@@ -88,8 +89,11 @@ class Trajectory(FrozenModel):
             ),
             best_before=best_score,
             current=current,
+            # Both move at scored iterations alone, so that a change is measured across failures
+            # between.
             latest=current if is_scored else self.latest,
             previous=self.latest if is_scored else self.previous,
+            # A tie moves `best` to the later draft, and is no improvement: patience counts it.
             since_best=0 if _improves(current, best_score) else self.since_best + 1,
             falls=self._falls_after(current),
             recent=(*self.recent, point)[-RECENT_POINTS:],
@@ -132,6 +136,7 @@ class Trajectory(FrozenModel):
 
     def _falls_after(self, current: float | None) -> int:
         if current is None:
+            # A draft without a score neither goes on with a fall nor ends it.
             return self.falls
         return self.falls + 1 if self.latest is not None and current < self.latest else 0
 
