@@ -17,6 +17,8 @@ from perdure.domain.foundation.plain_text import clipped
 from perdure.domain.outputs.parts import part_label
 from perdure.domain.turns.records import DimensionRecord
 
+# An evaluation travels in the state, in records and in prompts, so all that models and people write
+# into it is bounded.
 TITLE_CHARACTERS = 300
 DETAIL_CHARACTERS = 400
 FINDINGS_KEPT = 60
@@ -63,6 +65,7 @@ def combined(
             dimensions.append(item)
     return Evaluation(
         dimensions=tuple(_clipped(item) for item in dimensions),
+        # `noted` puts the mode of the look in its place, except for one that failed.
         mode="failed" if judged is None and rubric.judged else "full",
     )
 
@@ -143,6 +146,7 @@ def _judged(
     kept = [one for one in earlier if one.id not in resolved]
     new = [one for one in item.findings if one.id not in {k.id for k in kept}]
     places = [one.location[:EVIDENCE_CHARACTERS] for one in (*kept, *new) if one.location]
+    # The places of settled findings stay: a change there is looked at again.
     evidence = dict.fromkeys((*(known.evidence if known else ()), *places))
     return item.model_copy(
         update={

@@ -21,6 +21,7 @@ def evaluator_limit(state: LoopState, share: float) -> int | None:
     limit = state.budget.limits.limit("tokens")
     if limit is None:
         return None
+    # In decimals: as floats, 0.29 of 100 tokens are 28.
     return int((limit * Decimal(str(share))).to_integral_value(ROUND_FLOOR))
 
 
