@@ -49,6 +49,8 @@ def telltale_terms(text: str, corpus: Corpus) -> tuple[str, ...]:
     """
     held = sorted(set(terms(text)), key=lambda term: (corpus.holders.get(term, 0), term))
     enough = int((1 - SAME_ABOVE) * len(set(words(text)))) + 1
+    # Cut before the filter: terms that nobody holds are among the fewest that suffice, and cost
+    # nothing.
     return tuple(term for term in held[:enough] if corpus.holders.get(term))
 
 
@@ -65,6 +67,7 @@ def merged(known: MemoryEntry, incoming: MemoryEntry) -> MemoryEntry:
         case Skill(), Skill():
             return _next_version(known, incoming)
         case Pattern(), Pattern():
+            # What a person decided stands, whenever the habit is found again.
             return incoming.model_copy(update={**_counts(known), "state": known.state})
         case (Episode(), Episode()) | (Event(), Event()):
             return incoming.model_copy(update=_counts(known))
@@ -82,9 +85,11 @@ def reinforced(known: Learning, incoming: Learning) -> Learning:
     counted already adds nothing. The text is the one that may enter other runs.
     """
     new = tuple(origin for origin in incoming.origins if origin not in known.origins)
+    # The same run with another outcome, as after a retry, is no second witness.
     if not new or {origin.run for origin in new} <= {origin.run for origin in known.origins}:
         return known.model_copy(update={"origins": _updated(known.origins, incoming.origins)})
     text = incoming.text if may_enter(incoming) and not may_enter(known) else known.text
+    # What nobody used stays so: confidence fades from the last use on, and would begin to here.
     used = known.last_used and max(known.last_used, incoming.created)
     # From the higher of both: an uncertain repeat never weakens what is known.
     high = max(known.confidence, incoming.confidence)
@@ -92,6 +97,8 @@ def reinforced(known: Learning, incoming: Learning) -> Learning:
         update={
             "text": text,
             "category": known.category if known.category == incoming.category else None,
+            # `max`: what a person is sure of is above what learning reaches, and must not fall to
+            # it.
             "confidence": max(
                 high, round(min(LEARNED_AT_MOST, high + (1 - high) * REINFORCEMENT), 4)
             ),
@@ -127,6 +134,7 @@ def _next_version(known: Skill, incoming: Skill) -> Skill:
         "judged": known.judged,
     }
     same = incoming.model_copy(update={**kept, "version": known.version, "earlier": known.earlier})
+    # Only its source is new: the same text put again, as by a repeated step, is no version.
     if same == known.model_copy(update={"source": same.source}):
         return known
     before = OldText(version=known.version, text=known.text, source=known.source)

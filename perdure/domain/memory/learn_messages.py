@@ -117,6 +117,7 @@ def learning_budget(limits: BudgetLimits) -> BudgetLimits:
         active_time=ACTIVE_TIME_S,
         model_calls=MODEL_CALLS,
         unknown_price=limits.unknown_price,
+        # It writes no closing text, so a reserve would only be lost.
         wrap_up=0.0,
     )
 
@@ -152,6 +153,7 @@ def learn_spec(
         models=spec.models,
         budget=learning_budget(spec.budget),
         recall=False,
+        # A learning run that learned in turn would start another one, and so on.
         learn=False,
         metadata=spec.metadata,
         priority=spec.priority,

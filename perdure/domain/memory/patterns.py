@@ -78,6 +78,7 @@ def occurrences(events: Sequence[Event]) -> tuple[Occurrence, ...]:
         if event.type == "run_ended" and category and event.origins:
             origin = event.origins[0]
             found[origin.run] = Occurrence(origin, category, event.created)
+    # By the run too, where times are equal: pairs must not depend on the order of the store.
     return tuple(sorted(found.values(), key=lambda item: (item.at, item.run.run)))
 
 
@@ -218,6 +219,7 @@ def worth_telling(pattern: Pattern, episodes: Iterable[Episode]) -> Sequence[Epi
         and may_enter(episode)
     ]
     found.sort(key=lambda item: (-(item.best_score or 0.0), -item.created.timestamp(), item.id))
+    # Backwards, so that of equal ones the best, which comes first, is the one that stays.
     once = {(episode.goal, episode.text): episode for episode in reversed(found)}
     return [episode for episode in found if episode in once.values()][:EPISODES_TOLD]
 

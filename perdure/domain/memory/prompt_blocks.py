@@ -81,6 +81,7 @@ def tell(ranked: Sequence[Ranked], *, limit: int, now: datetime) -> MemoryBlock:
         line = _line(entry, now)
         price = _tokens(line) + (0 if lines[group] else _tokens(_HEADINGS[group]))
         if len(lines[group]) >= _AT_MOST[group] or price > free:
+            # On with the next: a shorter entry may still fit.
             left_out.append(title(entry))
             continue
         free -= price
@@ -100,6 +101,7 @@ def title(entry: MemoryEntry) -> str:
 
 def one_line(text: str, limit: int) -> str:
     """Text without line ends or other control characters, cut with an ellipsis."""
+    # A line end would let a model's words look like a line of the block, or of the task.
     return clipped_line("".join(c if c.isprintable() else " " for c in text), limit)
 
 
@@ -108,6 +110,7 @@ def provenance(entry: Remembered) -> str:
     if not entry.origins:
         return "written by a person"
     accepted = [origin for origin in entry.origins if origin.outcome == "accepted"]
+    # The accepted one is why the entry may be shown.
     first = (accepted or entry.origins)[0]
     others = len(entry.origins) - 1
     more = f" and {others} more" if others else ""

@@ -36,6 +36,7 @@ def is_faded(entry: Remembered, now: datetime) -> bool:
 def fades_at(entry: Remembered) -> datetime | None:
     """When the entry will have faded, or None while it does not fade."""
     if entry.confidence < FORGOTTEN_BELOW:
+        # It has faded from the start, used or not.
         return entry.created
     if entry.last_used is None:
         return None

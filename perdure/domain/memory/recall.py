@@ -16,6 +16,8 @@ from perdure.domain.memory.store import Candidates
 from perdure.domain.memory.tokenizer import question
 
 
+# Histories leave out what is a default here, in this message and those below: another default would
+# change what they say.
 class RecallRequest(ActivityMessage):
     """Look up what earlier runs learned about a task.
 
@@ -97,6 +99,8 @@ def recalled(
     """Rank, select and tell within the request's tokens; what knowledge leaves, skills may use."""
     terms = question(asked.goal, asked.category)
     chosen = select_skills(
+        # A skill may be named and found as well. Named ones are looked up by themselves, since they
+        # may share no word with the goal.
         {entry.id: entry for entry in (*named, *skills.entries)}.values(),
         requested=asked.skills,
         category=asked.category,

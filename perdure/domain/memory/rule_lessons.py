@@ -232,12 +232,14 @@ def _stubborn_blockers(course: RunHistory) -> Iterator[Learning]:
     blockers = [
         noted
         for record in course.records
+        # Once for each iteration: it is iterations that are counted below.
         for noted in {one.id: one for one in noted_in(record)}.values()
         if noted.severity == "blocker"
     ]
     rounds = Counter(noted.id for noted in blockers)
     newest = {noted.id: noted for noted in blockers}
     for identity, count in rounds.most_common(LESSONS_BY_RULE):
+        # The counts fall: no later one is higher.
         if count < BLOCKER_ITERATIONS:
             return
         noted = newest[identity]

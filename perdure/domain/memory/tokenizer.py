@@ -13,9 +13,13 @@ _CJK = "\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff"
 # A character of a script without spaces is a word; elsewhere words are runs of letters and digits.
 _WORD = re.compile(rf"[{_CJK}]|(?:(?![{_CJK}])[^\W_])+")
 _APOSTROPHES = re.compile(r"(?<=\w)['\u2019](?=\w)")
+# Without their apostrophes, as `words` leaves them. None is a stop word: each turns a lesson into
+# its opposite.
 _NEGATIONS = """
     not no never dont doesnt didnt isnt arent wasnt werent cant cannot wont shouldnt without avoid
 """
+# Terms are stored with each entry: after a change here, or in `words`, older entries keep those
+# that they have, and are no longer found by the same questions.
 _STOP_WORDS = """
     a an and are as at be been but by can could did do does for from had has have how i if in into
     is it its may of on or our please shall should so such than that the their them then there
@@ -31,6 +35,7 @@ def words(text: str) -> list[str]:
     """All words in order: folded to lower case, without accents, plurals in s as singulars."""
     plain = unicodedata.normalize("NFKD", _APOSTROPHES.sub("", text)).casefold()
     marks = "".join(mark for mark in plain if not unicodedata.combining(mark))
+    # Composed again: NFKD takes Korean syllables apart as well, and each of them is a word.
     joined = unicodedata.normalize("NFC", marks)
     return [_singular(word)[:TERM_CHARACTERS] for word in _WORD.findall(joined)]
 
@@ -60,6 +65,7 @@ def searchable(entry: MemoryEntry) -> str:
 
 def question(goal: str, category: str | None) -> tuple[str, ...]:
     """The terms that a task asks memory about, each once: its category's, then the goal's first."""
+    # The category first: the limit must cut words of a long goal.
     return tuple(dict.fromkeys(terms(f"{category or ''}\n{goal}")))[:TERMS_ASKED]
 
 
