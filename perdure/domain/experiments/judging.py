@@ -50,6 +50,7 @@ def task(plan: Plan, entry: Entry, output: str, *, label: str) -> Fields:
         "tools": {"allow": []},
         "output_schema": SCHEMA,
         "budget": judge.budget.model_dump(mode="json"),
+        # No memory, so that the last output is judged as the first one was.
         "recall": False,
         "learn": False,
         "metadata": {"label": label},
@@ -80,6 +81,7 @@ def judged(one: Try, verdict: RunResult, reply: str | None) -> Try:
 
 def _read(reply: str | None) -> tuple[float | None, str]:
     found = [one.fields for one in objects_in(reply or "") if not one.cut and "score" in one.fields]
+    # Of two scores nobody can say which one is meant.
     score = found[0]["score"] if len(found) == 1 else None
     if isinstance(score, bool) or not isinstance(score, int | float) or not 0 <= score <= 1:
         return None, UNREAD

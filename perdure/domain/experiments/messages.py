@@ -104,6 +104,8 @@ class Resumption(ExperimentBudget):
             return cls()
 
 
+# Histories leave out what is a default here, in this message and those below: another default would
+# change what they say.
 class StoredSpend(ActivityMessage):
     """What all kept runs of an experiment spent; `usd` is None where a price is unknown."""
 
@@ -162,6 +164,7 @@ class SettleTrialReport(ActivityMessage):
 def spent_with(before: Progress, run: SettleTrialReport) -> Progress:
     """The progress after a run; the store's figure holds it, those beside it, and older ones."""
     usd = before.spent_usd + (run.cost_usd or Decimal(0))
+    # A report of an older version, in a history that is replayed.
     if run.whole is None:
         tokens = before.spent_tokens + run.tokens
         return before.model_copy(update={"spent_usd": usd, "spent_tokens": tokens})

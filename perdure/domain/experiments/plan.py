@@ -86,6 +86,7 @@ class JudgeScore(FrozenModel):
     @property
     def held(self) -> ExperimentBudget:
         """What is set aside for one of its runs; None where that is unlimited."""
+        # Zero tokens mean unlimited too.
         return ExperimentBudget(cost_usd=self.most_usd, tokens=self.budget.tokens or None)
 
 
@@ -139,6 +140,7 @@ class Plan(FrozenModel):
             limits.append(self.scoring.judge.held)
         usd, tokens = [one.cost_usd for one in limits], [one.tokens for one in limits]
         return ExperimentBudget(
+            # One part without a limit makes the sum unlimited: as zero it would hold nothing back.
             cost_usd=None if None in usd else sum(filter(None, usd), Decimal(0)),
             tokens=None if None in tokens else sum(filter(None, tokens)),
         )
@@ -211,11 +213,14 @@ def highest(limits: Iterable[Limit | None]) -> Limit | None:
 
 def trial_run_id(experiment: str, position: Position, attempt: int) -> str:
     """The id of a trial's run: the experiment, the input and repeat from 1, the arm, the try."""
+    # Made of the position alone, so that a step that is repeated finds the run that it started
+    # before.
     name = f"{experiment}-{position.entry + 1:05d}-{position.repeat + 1}-{position.arm}"
     return name if attempt == 0 else f"{name}-{attempt + 1}"
 
 
 def is_trial_run(run: str, experiment: str) -> bool:
     """Whether an id is one that runs of an experiment's trials have, or their judges."""
+    # The hundred-thousandth input has six digits.
     beginning = rf"{re.escape(experiment)}-\d{{5,}}-[1-9]\d*-"
     return re.match(beginning, run) is not None

@@ -84,6 +84,7 @@ def study(arm: str, trials: Sequence[Trial]) -> ThresholdStudy | None:
         for quality in QUALITIES
         for least in IMPROVEMENTS
     ]
+    # The cheapest first, of equal ones the best: what is recommended and the frontier go by it.
     ordered = _without_repeats(sorted(found, key=lambda one: (one.tokens, -one.score)))
     aim = max(one.score for one in ordered) - AS_GOOD
     recommended = next(one for one in ordered if one.score >= aim)
