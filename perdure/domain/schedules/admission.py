@@ -52,6 +52,7 @@ def admission(
     """
     cost = _left(month.cost_usd, spend.cost_usd, spend.held_usd)
     tokens = _left(month.tokens, spend.tokens, spend.held_tokens)
+    # Refused also at exactly nothing: as a budget, zero would mean unlimited.
     if cost is not None and cost <= 0:
         return TurnedAway(why=_spent("USD", month.cost_usd, spend.cost_usd, spend.held_usd, spend))
     if tokens is not None and tokens <= 0:

@@ -49,6 +49,7 @@ class Times(FrozenModel):
     def _known_zone(cls, value: str) -> str:
         try:
             ZoneInfo(value)
+        # `ZoneInfo` looks for a file of that name, which may be too long for one, or a folder.
         except (ZoneInfoNotFoundError, ValueError, OSError):
             near = nearest_name(value, sorted(available_timezones()))
             hint = f"; did you mean {near}?" if near else ""
@@ -132,6 +133,8 @@ class SchedulePlan(FrozenModel):
 def month_of(moment: datetime, zone: tzinfo) -> tuple[datetime, datetime]:
     """The calendar month of a moment in a time zone: when it begins, and when the next one does."""
     local = moment.astimezone(zone)
+    # `fold=0`: a midnight that comes twice, as clocks are set back, begins the month the first
+    # time.
     first = local.replace(day=1, hour=0, minute=0, second=0, microsecond=0, fold=0)
     year, month = (first.year + 1, 1) if first.month == 12 else (first.year, first.month + 1)
     return first.astimezone(UTC), first.replace(year=year, month=month).astimezone(UTC)
