@@ -114,6 +114,8 @@ class Pending(FrozenModel):
 
 def of_tree(root: str, rows: Sequence[StoredRun]) -> list[StoredRun]:
     """Of runs whose ids begin like a root's, those of its tree: others may be named like that."""
+    # A run without a parent belongs to nobody's tree, with all below it, however somebody called
+    # it.
     others = {row.id for row in rows if row.parent is None and is_below(row.id, root)}
     return [row for row in rows if others.isdisjoint(lineage(row.id))]
 

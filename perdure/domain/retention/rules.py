@@ -11,6 +11,8 @@ from perdure.domain.foundation.problems import nearest_name
 from perdure.domain.retention.erasure import RootRun
 from perdure.domain.run.status import StoredRun
 
+# A day at least, so that no slip drops what just ended; with more digits, dates would leave the
+# calendar.
 _RULE = re.compile(r"(?:(?P<days>[1-9]\d{0,4})d|(?P<never>keep))\s*(?P<conditions>.*)")
 _CONDITIONS = ("outcome", "label")
 FORM = "such as `30d outcome=failed; keep label=audit-*; 365d`"
@@ -29,6 +31,7 @@ class RetentionRule(FrozenModel):
     def fits(self, run: StoredRun | RootRun) -> bool:
         """Whether the rule is about a run; `*` in its label stands for anything."""
         return (not self.outcome or run.outcome == self.outcome) and (
+            # Not `fnmatch`, for which case does not matter on some systems.
             not self.label or fnmatchcase(run.label or "", self.label)
         )
 
@@ -44,6 +47,7 @@ def read_rules(text: str) -> tuple[RetentionRule, ...]:
 
 def due_by(rules: Sequence[RetentionRule], now: datetime) -> datetime | None:
     """Whatever ended later is kept by all rules; None where they keep everything."""
+    # By the shortest rule, as any may fit: this only bounds what is read, `is_expired` decides.
     days = [rule.days for rule in rules if rule.days is not None]
     return now - timedelta(days=min(days)) if days else None
 
