@@ -86,6 +86,7 @@ def _json(answer: str) -> str:
     """The answer as JSON: as it is where it is JSON, else as a text."""
     try:
         json.loads(answer)
+    # An example that nests too deep for the reader is still a right answer, as a text.
     except (ValueError, RecursionError):
         return json.dumps(answer, ensure_ascii=False)
     return answer
@@ -102,6 +103,7 @@ JUDGE_SYSTEM = (
     "from 0 to 1; below 1 say what is missing. Name concrete defects as findings, each with a fix; "
     "as location quote a few words of the place, in quotation marks."
 )
+# The form is that of the marks which `compress` makes.
 FOLDED_WORK = (
     "The work was changed since. Passages that did not change are left out of it, each with a mark "
     "of the form [... unchanged #...]; judge the whole, with them as you saw them before."
@@ -297,6 +299,8 @@ def _held_against(
 def _whole_example(rubric: Rubric, output: OutputSettings) -> tuple[Message, ...]:
     found = [(part, rubric.example_of(part)) for part in rubric.parts]
     examples = [(part, example) for part, example in found if example is not None]
+    # All of them or none: the place of a line is its number, and one left out would move the
+    # others.
     if not examples or len(examples) < len(found) or not output.example_goal:
         return ()
     asks = example_asks(examples, output.parts)

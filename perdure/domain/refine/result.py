@@ -47,6 +47,7 @@ def refine_result(
         partial=returned is None or returned.partial,
         truncated=returned is not None and returned.truncated,
         output_ref=returned.output.hash if returned else None,
+        # Beside another output that passed all that decides, this is still the best by score.
         best=_mark(state.kept),
         last=state.last,
         iterations=tuple(state.records),

@@ -31,6 +31,7 @@ class StrategyTools(FrozenModel):
 
     def offered(self, names: Sequence[str]) -> tuple[str, ...]:
         """The names of the strategies not yet tried."""
+        # None allows all, and an empty list nothing.
         kept = [name for name in names if self.allow is None or _any(self.allow, name)]
         return tuple(name for name in kept if not _any(self.deny, name))
 
