@@ -20,6 +20,7 @@ from perdure.domain.evaluation.evaluators import HumanEvaluator, JudgeEvaluator
 from perdure.domain.evaluation.program_checks import CommandCheck, LintCheck, TestsCheck
 from perdure.domain.evaluation.rubric import Dimension
 
+# A schema or a pattern may be long, and stands in every prompt.
 MOST_CHARACTERS = 4_000
 _UNITS = {"chars": "characters"}
 

@@ -316,6 +316,7 @@ def _numbered(
             id=f"F{number}",
             severity=_severity(item.severity),
             dimension=names.get(item.dimension.casefold(), item.dimension),
+            # Kept without words too: a blocker that nobody explains is one all the same.
             title=item.words or NO_WORDS,
             detail=item.detail,
             fix=item.fix,

@@ -136,6 +136,7 @@ def _or_problem(read: _ReadT | str, problems: list[str]) -> _ReadT | None:
 def _sections(text: str, lines: LineReader) -> _Sections:
     found = _Sections()
     current: list[str] | None = None
+    # Before its first label a judge may think aloud: only what reads as a finding counts there.
     is_remark, bulleted = True, False
     for raw in text.splitlines():
         line = raw.strip()

@@ -32,6 +32,7 @@ class RunEnd(FrozenModel):
     explanation: str
 
 
+# What is said of a result stands behind `; this is`: of a run that has none it is cut off.
 _SENTENCES: dict[Outcome, dict[str, str]] = {
     "accepted": {
         "quality_met": "The result reached the quality that was asked for.",

@@ -166,6 +166,7 @@ def weighted_mean(weighted: Sequence[tuple[float, float]]) -> float | None:
 def deciding_pass(rubric: Rubric, evaluation: Evaluation) -> bool:
     """Whether there are deciding dimensions and all of them pass."""
     deciding = [dimension for dimension in rubric.dimensions if dimension.decides]
+    # Of no dimensions all pass: a rubric in which none decides would accept its first draft.
     return bool(deciding) and all(
         dimension.passes(_current(evaluation, dimension.name)) for dimension in deciding
     )
