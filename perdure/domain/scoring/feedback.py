@@ -11,6 +11,7 @@ from perdure.domain.outputs.diff import Lines, around
 from perdure.domain.outputs.finding_locations import finding_lines, pointed_lines
 
 CONTEXT_LINES = 3
+# The form is that of the marks which `compress` makes, and which the reply is searched for.
 FOLDED_PROMPT = (
     "Passages that need no change are left out above, each with a mark of the form "
     "[... unchanged #...]. Where such a passage is to stay, repeat its mark exactly, and the "

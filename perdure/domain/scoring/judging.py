@@ -56,6 +56,7 @@ def evaluator_tokens(state: LoopState) -> int:
 
 def highest_number(findings: Iterable[Finding], *, least: int) -> int:
     """The highest number of a finding: ids are run-wide (`F1`, `F2`, …), none is given twice."""
+    # What people find has ids of another form.
     return max([least, *(int(one.id[1:]) for one in findings if one.id[1:].isdigit())])
 
 
@@ -125,6 +126,7 @@ class JudgesVerdict:
         return JudgesVerdict(
             scores=(*self.scores, *report.scores),
             resolved=(*self.resolved, *report.resolved),
+            # One judge that was asked makes it a new verdict, whatever the others had said before.
             cached=report.cached and (self.cached or not self.scores),
             prompt_tokens=self.prompt_tokens + report.call.prompt_tokens,
             slips=(*self.slips, *report.problems),
