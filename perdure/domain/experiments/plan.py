@@ -189,6 +189,7 @@ def trial_task(arm: Arm, entry: Entry, *, label: str) -> Fields:
         given = task.get("context")
         own = given if isinstance(given, dict) else {}
         task["context"] = {**own, **entry.named_inputs}
+    # The label comes last, whatever the task says: lists find the runs of an experiment by it.
     told = task.get("metadata")
     task["metadata"] = {**(told if isinstance(told, dict) else {}), "label": label}
     return task

@@ -54,6 +54,8 @@ def stopped_after(steps: Sequence[Step], setting: Setting) -> int:
     """After how many iterations a run with these scores ends under a setting, at least 1."""
     best = 0.0
     for done, step in enumerate(steps[: setting.max_iterations], start=1):
+        # A draft without a score improves nothing, and so ends the replay where improvement is
+        # asked for.
         score = step.score or 0.0
         gain, best = score - best, max(best, score)
         if best >= setting.quality_threshold:

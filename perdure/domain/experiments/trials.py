@@ -154,6 +154,7 @@ def another_try(wanted: Tries | None, made: Sequence[Try], beside: Trial | None)
     """
     if not made:
         return True
+    # Without a count, what the other arm spent is the only limit.
     if wanted is None or len(made) >= (wanted.count or len(made) + 1):
         return False
     if wanted.spend is None:
