@@ -109,6 +109,7 @@ def _rated(asked: Sequence[str], entry: MemoryEntry, *, corpus: Corpus, now: dat
 
 def _place(item: Ranked) -> tuple[bool, float, float, str]:
     avoid = isinstance(item.entry, Learning) and item.entry.sort == "anti_pattern"
+    # The id last, so that the order is total, in whatever order a store gives the candidates.
     return (not avoid, -item.score, -item.relevance, item.entry.id)
 
 
