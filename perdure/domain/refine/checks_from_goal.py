@@ -17,6 +17,7 @@ from perdure.domain.evaluation.rubric import Dimension
 
 ABOUT = 0.2
 MAX_TERM_CHARACTERS = 80
+# Longer items are clauses: `mention that it keeps drinks cold and is light` names no words.
 LISTED_WORDS = 2
 
 _UNITS: dict[LengthUnit, str] = {
@@ -58,6 +59,7 @@ _OF_A_PART = re.compile(
     rf"(?:{_ANY_UNIT}|paragraphs?|bullets?|items?)\s+(?:of|with)\s+$", re.IGNORECASE
 )
 _PER_PART = re.compile(r"\s*,?\s*(?:per|each|in each|in every|apiece)\b", re.IGNORECASE)
+# An apostrophe within a word, as in `the dog's`, opens no quotation.
 _QUOTED = re.compile(
     r"“([^”]+)”|„([^“”]+)[“”]|«\s*([^»]+?)\s*»|「([^」]+)」"
     r"|\"([^\"\n]+)\"|`([^`\n]+)`|(?<!\w)'([^'\n]+)'(?!\w)|(?<!\w)‘([^’\n]+)’(?!\w)"

@@ -39,6 +39,7 @@ class Draft(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     pieces: list[BlobRef] = []
+    # Numbers of lines too are texts: as keys of JSON they would come back as texts.
     replies: dict[str, str] = {}
     partial: bool = False
     truncated: bool = False
