@@ -30,6 +30,7 @@ from perdure.domain.memory.rule_lessons import entry_id
 SEEN_FROM = 3
 HOUR_SHARE = 0.3
 PAIR_WITHIN = timedelta(hours=2)
+# Three runs that were all accepted come to 0.75, and to 0.625 if one of them failed.
 PROPOSED_FROM = 0.7
 ORIGINS_KEPT = 20
 
@@ -152,6 +153,8 @@ def _pattern(
     accepted = sum(item.accepted for item in items)
     return Pattern(
         kind="pattern",
+        # Of what it is about alone, so that the next look finds it again, with what a person
+        # decided.
         id=entry_id("pattern", sort, *subject),
         sort=sort,
         subject=subject,

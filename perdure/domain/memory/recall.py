@@ -70,6 +70,7 @@ class RecallReport(ActivityMessage):
 
 
 TOLD_KINDS: tuple[Kind, ...] = ("learning", "episode")
+# Enough for all: skills are chosen by how they did, not by how rare their words are.
 SKILL_LIMIT = 10_000
 NAMED_LEFT_OUT = 10
 QUOTE_CHARACTERS = 80
