@@ -83,6 +83,7 @@ class Erased(FrozenModel):
 
 def added_up(dropped: Sequence[Erased]) -> Erased:
     """What the erasures of several trees did together."""
+    # Blobs are not added up: they are looked at once, for all trees, and told by `with_content`.
     memory: dict[str, int] = dict.fromkeys(COUNTS, 0)
     shared: dict[str, None] = {}
     for one in dropped:
