@@ -16,6 +16,7 @@ from perdure.domain.foundation.problems import nearest_name
 # row says that it still runs.
 Overlap = Literal["skip", "buffer_one", "buffer_all", "cancel_other", "allow_all"]
 NAME = r"^[a-z0-9]+(-[a-z0-9]+)*$"
+# The server adds the moment of a start to it, for the id of the run.
 LONGEST_NAME = 60
 MOST_TIMES = 20
 MINUTE_S, HOUR_S, YEAR_S = 60, 3_600, 366 * 86_400
