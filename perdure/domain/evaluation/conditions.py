@@ -165,6 +165,7 @@ Condition = Annotated[
 ]
 Combined.model_rebuild()
 
+# By these a misspelt field is recognized: a new condition adds its own.
 FIELDS = (
     "conditions",
     "criteria",
