@@ -134,5 +134,6 @@ async def _count(state: RuntimeState, settings: Settings) -> int | None:
         client = await connect_named(settings)
     else:
         client = await connect(state.endpoints.temporal_address, state.endpoints.namespace)
+    # An embedded server ends with the services, and so holds up workflows of others as well.
     query = OPEN_EXECUTION if state.part("temporal") else OPEN_OURS
     return None if client is None else await count_open(client, query)

@@ -27,6 +27,7 @@ from perdure.local_services.state import HomeFiles, RuntimeState, read_state
 from perdure.local_services.supervisor import end_leftovers
 
 MODULE = "perdure.local_services"
+# As long as a service may take to start.
 STARTED_BY_OTHERS_S = 900.0
 IDLE_WITHIN_S = 60.0
 STOP_WITHIN_S = 45.0
@@ -84,6 +85,7 @@ class EmbeddedRuntime:
             InvalidInput: a plugin does not load; what runs goes on.
         """
         self._files.make()
+        # First, so that services that are about to end as idle stay for this command.
         touch(self._files)
         if self._settings.temporal.address is not None:
             await temporal_server.connect_named(self._settings)
@@ -115,6 +117,7 @@ class EmbeddedRuntime:
         if state is not None:
             # Its workers drain first, with the grace period that they were started with.
             await end(state.supervisor, grace_s=STOP_WITHIN_S + 2 * self._settings.embedded_grace_s)
+        # After the supervisor: while that lives, it replaces a lost watcher.
         await self._end_watcher()
         left = await end_leftovers(self._files, grace_s=self._settings.embedded_grace_s)
         return left > 0 or state is not None
@@ -141,6 +144,7 @@ class EmbeddedRuntime:
             if state.status not in ("stopping", "stopped", "failed"):
                 return await self._ready(state.supervisor, on_progress)
             await gone(state.supervisor, within_s=STOP_WITHIN_S)
+        # Before anything ends: a plugin that does not load must not cost the services that run.
         await require_plugins(self._settings, self._files, on_progress)
         if restarts:
             await self.down()
@@ -167,8 +171,10 @@ class EmbeddedRuntime:
         )
         told: dict[str, str] = {}
         while True:
+            # Before the state is read: a supervisor that fails writes why, and ends after that.
             alive = is_alive(supervisor)
             state = read_state(self._files)
+            # Until it writes its own, the file has the state of the supervisor before it.
             ours = state if state is not None and state.supervisor == supervisor else None
             if not alive:
                 raise _failed(self._files, ours, said_from=said_from)

@@ -63,6 +63,7 @@ class _Tail:
             if file.seek(0, 2) < self._offset:
                 self._offset = 0
             file.seek(self._offset)
+            # What follows the last line end is still being written, and is read the next time.
             whole, newline, _ = file.read().rpartition(b"\n")
         if not newline:
             return []

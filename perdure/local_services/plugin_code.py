@@ -38,6 +38,7 @@ def _files(plugin: str) -> list[Path] | None:
     if is_plugin_file(plugin):
         return files_of(Path(plugin))
     try:
+        # The first name only: to find a module inside a package, Python would import that here.
         spec = find_spec(plugin.partition(".")[0])
     except ValueError:  # a module that something else than an import has made
         return None

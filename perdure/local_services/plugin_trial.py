@@ -58,6 +58,7 @@ async def _load_aside(
     log = files.log(LOG)
     said_from = log_end(log)
     child = await spawn(COMMAND, environment, log, answers=True)
+    # For a process that ends before its first word.
     words = [Word()]
     reading = asyncio.create_task(_read(child.stdout, words))
     ended = asyncio.create_task(child.wait())

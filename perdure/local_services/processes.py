@@ -34,6 +34,7 @@ def process_ref(pid: int) -> ProcessRef | None:
     """The reference of a running process; None if it has ended or is a zombie."""
     try:
         process = psutil.Process(pid)
+        # It has ended, but keeps its id until its parent reaps it, which may be never.
         if process.status() in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD):
             return None
         return ProcessRef(pid=pid, started=_started(pid, process))
@@ -61,6 +62,7 @@ async def end(ref: ProcessRef, *, grace_s: float) -> bool:
     """Ask a process to end, wait, then kill it and its group; False if it had already ended."""
     if not is_alive(ref):
         return False
+    # To the process alone, which ends its children in order. After SIGKILL it no longer can.
     _signal(ref, signal.SIGTERM)
     if not await gone(ref, within_s=grace_s):
         _signal(ref, signal.SIGKILL, group=True)
@@ -79,6 +81,7 @@ async def gone(ref: ProcessRef, *, within_s: float) -> bool:
 
 
 def _signal(ref: ProcessRef, number: signal.Signals, *, group: bool = False) -> None:
+    # Again, right before the signal: the id may have gone to another process meanwhile.
     if not is_alive(ref):
         return
     try:
@@ -98,8 +101,10 @@ def _started(pid: int, process: psutil.Process) -> str:
     """
     if not BOOT_ID.exists():
         return f"{process.create_time():.2f}"
+    # Ticks count from the boot: after another one, an old reference could match by chance.
     boot = BOOT_ID.read_text(encoding="utf-8")[:8]
     stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
+    # Counted from the last bracket: the name in front of it may hold spaces and brackets.
     return f"{boot}:{stat.rpartition(')')[2].split()[19]}"
 
 
@@ -109,6 +114,7 @@ def try_lock(path: Path) -> Generator[bool]:
 
     Children do not inherit the descriptor, so no child keeps the lock of a dead parent.
     """
+    # The file is never removed: the next process would lock a new one beside the holder of the old.
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         try:

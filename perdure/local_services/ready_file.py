@@ -32,6 +32,7 @@ def announce_ready(settings: Settings) -> None:
         with disk_errors():
             # With PostgreSQL a worker may not have created its home folder yet.
             settings.ready_file.parent.mkdir(parents=True, exist_ok=True)
+            # Who is ready: a worker that is killed leaves its file to the one that replaces it.
             settings.ready_file.write_text(str(os.getpid()), encoding="utf-8")
 
 

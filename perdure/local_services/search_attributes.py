@@ -112,6 +112,7 @@ async def register_search_attributes(client: Client) -> None:
         _require_fit(client, found.wrong)
         if found.missing:
             await _add(client, found.missing)
+            # The server takes a request silently where somebody else has just added another type.
             present = await search_attributes(client)
             _require_fit(client, _wrongly_typed(present))
     except RPCError as error:

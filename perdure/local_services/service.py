@@ -19,6 +19,7 @@ from perdure.local_services.state import PartState, PartStatus
 CPU_STEP_S = 0.5  # a process that only waits also uses a little
 READ_STEP_BYTES = 1024 * 1024
 LOOK_EVERY_S = 1.0
+# More than one, as each try before the first success plans the ports anew.
 FIRST_TRIES = 3
 # The system reports the end of a process at once; probes find one that hangs.
 PROBE_EVERY_S = 10.0
@@ -79,6 +80,7 @@ class Progress:
     def _look(self) -> tuple[int, int, int]:
         try:
             process = psutil.Process(self._pid)
+            # With its children: the command may be a script that only waits for what it started.
             family = [process, *process.children(recursive=True)]
             cpu = sum(sum(one.cpu_times()[:2]) for one in family)
             read = process.io_counters().read_bytes
@@ -166,6 +168,7 @@ class Service:
                 if (self._refused or failures >= FIRST_TRIES) and not self.optional:
                     raise self._never_started(why)
             elif asyncio.get_running_loop().time() - began > STEADY_AFTER_S:
+                # It served well: its next failure must not wait as if it were the tenth.
                 failures = 0
             else:
                 failures += 1
@@ -183,6 +186,7 @@ class Service:
         """Start the service and wait until it is down; returns why."""
         if self.launch is None or not self._served:
             self.launch = self._plan()
+        # Before the start: the log also holds the last words of earlier starts.
         self._said_from = log_end(self.launch.log)
         try:
             child = await spawn(self.launch.command, self.launch.environment, self.launch.log)
@@ -199,6 +203,7 @@ class Service:
             self.ready.clear()
             if self.process is not None:
                 await end(self.process, grace_s=self.launch.grace_s)
+            # Reaps it. `end` counts a zombie as ended, and each one left keeps a process id.
             await exited
             self.process = None
 

@@ -145,6 +145,7 @@ def temporal_launch(
 
     return ServiceCommand(
         command=(str(temporal_binary()), "server", "start-dev", *options),
+        # Keys of providers and of encryption are no business of a server that runs code of others.
         environment=inherited_environment(minimal=True),
         log=files.log("temporal"),
         ready=ready,
@@ -215,7 +216,9 @@ def worker_launch(
         return is_announced(announced, pid)
 
     return ServiceCommand(
+        # The exit codes of a command of somebody's own mean what that command says.
         refuses_with=InvalidInput.exit_code if settings.worker_command is None else None,
+        # -P: a `yaml.py` of the current folder must not be taken for the installed one.
         command=settings.worker_command or (sys.executable, "-P", "-m", "perdure.worker"),
         environment=worker_environment(settings, endpoints)
         | {"PERDURE_READY_FILE": str(announced)},

@@ -80,6 +80,7 @@ class Plans:
         wished = int(getattr(self._settings, field))
         known = self.ports.get(name)
         explicit = field in self._settings.model_fields_set
+        # Ports of services that are yet to start look free, and would be given away.
         others = frozenset(port for other, port in self.ports.items() if other != name)
         candidates = (wished, known) if explicit else (known, wished)
         self.ports[name] = choose(*candidates, avoid=others)

@@ -89,6 +89,7 @@ class HomeFiles:
         try:
             for folder in (self.home, self.logs, self.run):
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # Also if it was there before, with wider rights: it holds keys and the database.
             make_private(self.home)
         except OSError as error:
             raise RuntimeUnavailable(

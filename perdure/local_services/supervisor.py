@@ -53,6 +53,7 @@ async def supervise(
     with try_lock(files.lock) as mine:
         if not mine:
             return False
+        # With the lock and before the first start: leftovers hold the ports and the database.
         await end_leftovers(files, grace_s=settings.embedded_grace_s)
         supervisor = _Supervisor(settings, files, detached=detached, idle=idle, on_change=on_change)
         await supervisor.run(deaths=deaths)
@@ -124,6 +125,7 @@ class _Supervisor:
                     await task
                 await self._end_watch()
             except PerdureError as failure:
+                # Dismissed too: a start that fails would fail again, and its caller is told why.
                 status, error = "failed", str(failure)
                 await self._end_watch()
                 raise
@@ -164,6 +166,8 @@ class _Supervisor:
             await register_search_attributes(named)
         else:
             names = frozenset(name.lower() for name in self._settings.ui_hosts)
+            # Before the server, which is told at its start where the Web UI listens behind the
+            # guard.
             self._guard = await UiGuard.before(self._plans.place_ui, names=names)
             self._keep("temporal", self._plans.temporal)
             if service_commands.wants_codec(self._settings):

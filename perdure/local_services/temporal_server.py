@@ -84,5 +84,6 @@ async def count_open(client: Client, query: str = OPEN_EXECUTION) -> int | None:
     try:
         return (await client.count_workflows(query)).count
     except RPCError as error:
+        # Servers from before pauses refuse the whole query for a status that they do not know.
         older = without_pauses(query, error.message)
         return None if older is None else await count_open(client, older)

@@ -40,6 +40,7 @@ class WatcherLink:
         """End the watcher, because this process now ends in order."""
         if self._keeper is None:
             return
+        # The keeper first: it would replace the watcher that is told to go.
         self._keeper.cancel()
         await asyncio.wait({self._keeper})
         if self._running is not None and self._running.returncode is None:
@@ -54,6 +55,7 @@ class WatcherLink:
                 _log.warning("watcher_not_started", error=error.strerror)
             else:
                 self.process = process_ref(self._running.pid)
+                # Into the state file at once, where `down` finds whom else to end.
                 self._on_change()
                 await self._running.wait()
                 _log.warning("watcher_gone", process=self._running.pid)
