@@ -58,6 +58,7 @@ def _watch(
                 at=_stack(thread),
                 cure="Make what blocks there a plain def, or await it in a thread.",
             )
+            # Told once for each time that it is blocked, however long that lasts.
             while not answered.wait(look_s) and not stop.is_set():
                 pass
             _log.info("event_loop_answers_again")

@@ -22,6 +22,7 @@ from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, 
 from perdure.event_log import get_logger
 
 ANSWER_WITHIN = timedelta(seconds=2)
+# A timeout before the start is none of these: no worker has held such an attempt.
 LOST = (TimeoutType.TIMEOUT_TYPE_HEARTBEAT, TimeoutType.TIMEOUT_TYPE_START_TO_CLOSE)
 
 _log = get_logger(__name__)
@@ -47,6 +48,7 @@ class _Freeing(ActivityInboundInterceptor):
 
     async def execute_activity(self, input: ExecuteActivityInput) -> object:
         info = activity.info()
+        # First attempts ask nothing, as nearly all are; standalone activities belong to no run.
         if info.attempt > 1 and info.workflow_id is not None:
             try:
                 await self._free_if_lost(info)

@@ -47,6 +47,7 @@ async def look_after_folders(
     every_s: float = EVERY_S,
 ) -> None:
     """Release folders periodically until `stop` is set."""
+    # One task for all pauses, so that a stop ends a pause of ten minutes at once.
     stopped = asyncio.ensure_future(stop.wait())
     try:
         while not stop.is_set():

@@ -50,6 +50,7 @@ class OwnBuild:
             return
         if found.untouched:
             await self._make_current(found.token)
+            # Read again for the log: another worker may have been the faster one.
             found = await self._registered() or found
         status = _status(found, self.id)
         _log.info("build_serves", deployment=self.deployment, build=self.id, status=status)
@@ -86,6 +87,7 @@ class OwnBuild:
                 if needed and status == "drained" and not await self._runs():
                     _log.info("build_drained", deployment=self.deployment, build=self.id)
                     return
+                # Only now: a build that is drained at the first look is kept for a rollback.
                 needed = needed or status in {"current", "ramping", "draining"}
             await asyncio.sleep(LOOK_S)
 

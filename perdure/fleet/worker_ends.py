@@ -44,6 +44,7 @@ def end_in_any_case(after_s: float) -> None:
         sys.stderr.flush()
         os._exit(ServiceUnavailable.exit_code)
 
+    # A thread, since what broke may have stopped the event loop too.
     timer = threading.Timer(after_s, end)
     timer.daemon = True
     timer.start()

@@ -54,17 +54,21 @@ class WorkspaceWorkers:
 
     async def serve(self, wanted: Mapping[str, str]) -> None:
         """Serve exactly these folders, by id; workers of others finish their work and end."""
+        # Over a copy, as retiring one changes `_serving`.
         for workspace in self.served - wanted.keys():
             self._retire(workspace)
         for workspace, folder in wanted.items():
             # A process may have only one worker for a queue, so wait while the old one drains.
             if workspace not in self._serving and workspace not in self._leaving:
+                # In this task: the SDK cancels the task that started a worker when that worker
+                # fails.
                 worker = await self._make(workspace, folder).__aenter__()
                 self._serving[workspace] = worker
                 _log.info("worker_serves", folder=folder, queue=worker.task_queue)
 
     async def shutdown(self) -> None:
         """Stop polling, and finish the work in progress."""
+        # Together with those that leave already, so that the grace period passes once.
         draining = [worker.shutdown() for worker in self._serving.values()]
         await asyncio.gather(*draining, *self._leaving.values())
 
