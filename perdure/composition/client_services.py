@@ -163,6 +163,7 @@ class _Client:
     ) -> Services:
         settings, runtime = self._settings, EmbeddedRuntime(self._settings)
         endpoints = await _started(runtime, settings, on_progress, with_worker=with_worker)
+        # The gateway has its connection already; a new one would connect once more.
         if endpoints == self._endpoints:
             return self.services
         # The same installation, with the current addresses of its services.
@@ -215,6 +216,7 @@ class _Client:
     async def _connect(self) -> Client:
         if self._client is not None:
             return self._client
+        # Asked at each connection: services that were restarted may have another port.
         found = await self._address() if self._address else self._endpoints.temporal_address
         return await connect(
             self._settings, fallback=found, blobs=self._stores.blobs, telemetry=self._telemetry
@@ -319,6 +321,7 @@ def opening_of(
     from perdure.gateway.schedule_budget import Admitting
 
     stores = parts.stores
+    # For a start that the month's budget refuses: there is no run that could tell people.
     outbox = outbox_of(parts.settings, stores.notices(), stores.records) or NoNotices()
     admitting = Admitting(stores.schedules, records=stores.records, tell=outbox.notify, now=utc_now)
     gateway = _client_of(parts, _named_endpoints(parts.settings), client).gateway
@@ -345,6 +348,7 @@ def collecting_of(parts: "Parts", client: Client) -> "Callable[[], Awaitable[Col
     async def collect() -> "CollectReport":
         from perdure.domain.retention.messages import CollectReport
 
+        # Strict: what a collection cannot read may name blobs that a run still needs.
         gateway = _client_of(parts, _named_endpoints(parts.settings), strict(client)).gateway
         found = await collected(parts, gateway, dry_run=False)
         return CollectReport.model_validate(found.model_dump(exclude={"dry_run"}))

@@ -21,6 +21,7 @@ async def collected(parts: "Parts", gateway: "RunGateway", *, dry_run: bool) -> 
     from perdure.operations import gc
     from perdure.operations.clocks import refuse_a_wrong_clock
 
+    # Before anything is deleted: by a clock that is ahead, everything looks old enough.
     await refuse_a_wrong_clock(parts.stores.database, gateway)
     return await gc.collect(
         parts.stores,

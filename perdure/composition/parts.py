@@ -105,6 +105,7 @@ class Parts:
     @property
     def served_plugins(self) -> ServedPlugins:
         """What a worker with these parts has beside Perdure's own, for those who submit."""
+        # Names decide before a start. Texts and schemas would only make each probe's answer longer.
         bare: dict[str, object] = {"description": "", "parameters": {}}
         return ServedPlugins(
             tools=tuple(one.fact.model_copy(update=bare) for one in self.further_tools),
@@ -139,6 +140,7 @@ def build_parts(
 ) -> Parts:
     """Build the adapters over open stores; `resources` closes what they open."""
     brought = brought or Brought()
+    # Only in workers. A command does not wait for a store that is away, but says so.
     if plugins:
         stores = patient(stores)
     access, own_loops = access_from(settings), OwnLoops()

@@ -39,6 +39,7 @@ async def resolved_loop(
     began, unless a fork asks for another loop or other parameters.
     """
     settings = spec.roles
+    # Files of definitions change; who retries or forks means the loop as it was.
     if settings.snapshot is not None and _is_of(settings.snapshot, settings):
         return Resolved(snapshot=settings.snapshot, goal=spec.goal)
     names = [fact.name for fact in tools]
@@ -136,6 +137,7 @@ class Resolver:
         of_parts = {**_of_stages(spec), **_of_strategies(spec), **_of_rubric(spec)}
         for name, path in {**of_parts, **named}.items():
             await self._card(path, name, cards, problems, served)
+        # A model that only the workers know counts as able to choose tools: they check it.
         first = cards.get(models.chain("executor")[0])
         access = _access(spec, chooses=first is None or first.tools)
         tools = spec.tools.model_copy(update={"access": access})
@@ -151,6 +153,7 @@ class Resolver:
             later=[server.prefix for server in tools.mcp],
             orchestrates=isinstance(spec, AgentSpec),
         )
+        # Where a plugin may bring tools, an unknown name is no problem before a worker says so.
         problems += () if self._plugins.tools else selection.problems
         beyond_models = beyond_its_models(spec, models, cards, tools=selection.names)
         problems += (*beyond_models, *_unusable_schemas(spec), *_strange_settings(spec))
@@ -215,6 +218,7 @@ class Resolver:
         problems: list[str],
         served: Served | None,
     ) -> None:
+        # Its code is not loaded here, so nothing is known of it but its name.
         if name in self._plugins.models:
             return
         try:
