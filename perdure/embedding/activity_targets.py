@@ -10,6 +10,7 @@ from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.tools.definitions import ActivityTarget
 
 DEFINITION = "__temporal_activity_definition"
+# Temporal's default is for ever, which would hold a loop on a call that a model got wrong.
 ONCE = RetryPolicy(maximum_attempts=1)
 Served = Iterable[tuple[str, frozenset[str]]]
 

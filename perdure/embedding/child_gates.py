@@ -68,6 +68,7 @@ class ChildGates:
             for task in loop.asked.values():
                 task.cancel()
 
+    # Takes anything: a signal that fits no parameters would fail the workflow task again and again.
     def hear(self, *told: object) -> None:
         """Handle the signal with all open gates of a loop; ignore it if it cannot be read."""
         message = _read(told)
@@ -86,6 +87,7 @@ class ChildGates:
 
 def gates_of_children() -> ChildGates:
     """The `ChildGates` of the current workflow, made and registered at first use."""
+    # Kept at the workflow itself: a variable of the module would be shared by all of its worker.
     known = getattr(workflow.get_signal_handler(TOLD), "__self__", None)
     if isinstance(known, ChildGates):
         return known

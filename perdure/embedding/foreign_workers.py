@@ -48,6 +48,7 @@ def require_fitting(config: WorkerConfig, *, queues: Sequence[str]) -> None:
 
 
 def _require_place(config: WorkerConfig, queue: str) -> None:
+    # A task is opened by an activity, so loops would be taken here and never begin.
     if config.get("no_remote_activities"):
         raise InvalidInput(
             f"The worker of {queue} has no_remote_activities, so nothing there opens a task.",

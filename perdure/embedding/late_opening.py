@@ -49,6 +49,7 @@ class LateOpening:
 
     @translated
     async def _steps(self) -> TaskSteps:
+        # By the client of this very call: one plugin may serve several servers and namespaces.
         found = self._places.get(place_of(activity.client()))
         steps = None if found is None else found()
         if steps is None:

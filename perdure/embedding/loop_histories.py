@@ -31,6 +31,7 @@ class LoopHistories:
             if not _is_of_loop(history):
                 yield history
                 continue
+            # Made at the first loop: replayers without one need none of our workflows.
             replayer = replayer or self._of_loops()
             self._replayed.append(
                 await replayer.replay_workflow(history, raise_on_replay_failure=False)
