@@ -97,6 +97,7 @@ class CustomCheck:
             CheckFailed: the parameters do not fit the function.
         """
         read = self._read(given)
+        # Not by `model_dump`, which makes plain mappings of the models that a function expects.
         values = {name: getattr(read, name) for name in type(read).model_fields}
         if self.adaptation_name is not None:
             values[self.adaptation_name] = Adaptation(adaptation or {})

@@ -46,6 +46,8 @@ class contained:
     def _asked_for(self, error: BaseException) -> bool:
         match error:
             case asyncio.CancelledError():
+                # Code may raise `CancelledError` itself; only a real request is counted by its
+                # task.
                 return self._task is not None and self._task.cancelling() > 0
             case GeneratorExit():  # a coroutine that is thrown away is closed from outside
                 return self._task is not _running_task()
@@ -71,6 +73,7 @@ async def as_own_task(call: Callable[[], Awaitable[R]]) -> R:
     try:
         return await asyncio.create_task(body())
     except asyncio.CancelledError:
+        # The caller was cancelled, or the code cancelled its own task: only the first is passed on.
         mine = _running_task()
         if mine is None or mine.cancelling():
             raise

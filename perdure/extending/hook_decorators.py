@@ -46,6 +46,7 @@ class Hook:
             raise InvalidInput(
                 f"the hook {self.name} was given wrong parameters: {wrong}"
             ) from None
+        # Not by `model_dump`, which makes plain mappings of the models that a function expects.
         return {name: getattr(read, name) for name in type(read).model_fields}
 
 

@@ -40,6 +40,7 @@ def started(call: Callable[[], R]) -> "asyncio.Future[R]":
         else:
             _deliver(loop, future, lambda: future.set_result(value))
 
+    # A function of its own: `error` of the handler is unbound by the time that this is called.
     def _failure(error: Exception) -> Callable[[], None]:
         return lambda: future.set_exception(error)
 
@@ -51,6 +52,7 @@ def _deliver(
     loop: asyncio.AbstractEventLoop, future: "asyncio.Future[R]", settle: Callable[[], None]
 ) -> None:
     def unless_done() -> None:
+        # A caller that was cancelled has cancelled the future, which takes no result any more.
         if not future.done():
             settle()
 

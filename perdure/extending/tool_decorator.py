@@ -317,6 +317,7 @@ def _without_titles(value: JsonValue) -> JsonValue:
         return [_without_titles(item) for item in value]
     if not isinstance(value, dict):
         return value
+    # A property may be called `title`; then its value is a schema and no text.
     is_schema = isinstance(value.get("title"), str)
     return {
         key: _without_titles(item)

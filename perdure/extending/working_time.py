@@ -22,6 +22,7 @@ async def ended_in_time(task: "asyncio.Future[R]", *, seconds: float | None) -> 
             if left <= 0:
                 return False
         if left is not None and patience.open:
+            # While a store is waited for, the time left stands still, perhaps close to 0.
             left = max(left, SHORTEST_LOOK_S)
         await asyncio.wait({task}, timeout=left)
     return True
