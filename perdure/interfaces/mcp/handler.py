@@ -89,6 +89,7 @@ class Desk:
         return await self.loops.start_task(fields, files=False, noted=ours, require=allowed)
 
     async def _require_served(self, token: ApiToken, folder: JsonValue) -> None:
+        # That a folder exists on this host is told only of folders that runs have worked in.
         if "execute" in token.grants or folder is None or is_below(folder, token.folders):
             return
         if folder not in (await self.services.records.workspaces()).values():
@@ -160,6 +161,7 @@ class Desk:
 
     async def _ours(self, run: str) -> str:
         resolved = await self.services.gateway.resolve(run)
+        # As for a run that does not exist: whoever may not reach it learns nothing of it.
         if not await self._is_ours(resolved):
             raise unknown_run(run[:80])
         return resolved
@@ -218,6 +220,7 @@ class McpSite:
         """
         token = None
         if self.tokens:
+            # Without starting anything: a caller without a usable token must not start services.
             async with self.opened(False) as services:
                 token = await self._caller(services, headers or {}, scope)
         by = self.user if token is None else token.name

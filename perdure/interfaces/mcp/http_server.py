@@ -70,6 +70,7 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or answer 401 or 429, or 503 if tokens cannot be looked up."""
+        # Other scopes, such as the start of the server, carry no headers.
         refusal = await self._refusal(scope) if scope["type"] == "http" else None
         await (self._app if refusal is None else refusal)(scope, receive, send)
 
@@ -79,6 +80,7 @@ class Guard:
             token, ended = await self._known(scope, address)
         except PerdureError as error:
             return JSONResponse({"error": error.code, "cure": error.cure}, 503)
+        # Counted before the token is judged, so that guesses at tokens are limited too.
         wait = self._rates.wait(f"token {token.id}" if token else address)
         if wait > 0:
             return self._too_many(math.ceil(wait))

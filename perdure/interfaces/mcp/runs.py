@@ -246,6 +246,7 @@ def task_fields(
             raise InvalidInput(
                 "goal: found nothing.", cure="Say what is to be done, or name a task of run_tasks."
             )
+        # What the caller said as an argument wins over the same field in the settings.
         return {"kind": "agent", **settings, **own}
     path = definition_file(f"definitions:{task.removeprefix('definitions:')}", DEFINITIONS)
     given = dict(read_file(path)) if path is not None else {}
@@ -294,6 +295,7 @@ async def _wait(
             asker, gate = waiting
             if not can_ask(context) or not await desk.may_answer(asker, gate):
                 return status
+            # Noted before the answer: the status may show an answered gate as open for a moment.
             asked.add(f"{asker}:{gate.name}")
             answered = await put(context, desk, asker, gate)
             if answered is not True:

@@ -41,6 +41,7 @@ class PlainServer(MCPServer):
         if name not in known:
             raise ToolError(_unknown(name, sorted(known)))
         fields = _names(known[name].get("properties"))
+        # The SDK drops unknown arguments, so a misspelt limit would silently not hold.
         wrong = [_no_field(field, fields) for field in arguments if field not in fields]
         wrong += [
             Problem(path=field, found="nothing", allowed="a value, the argument is required")

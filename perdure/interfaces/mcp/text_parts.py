@@ -55,6 +55,7 @@ def shortened(result: RunResult) -> RunResult:
     short = result.model_copy(update={"iterations": ()})
     if len(json.dumps(short.value, ensure_ascii=False)) > MOST_CHARACTERS:
         short = short.model_copy(update={"value": None})
+    # Without a reference the rest could not be read, so the output then stays whole.
     if short.output is None or short.output_ref is None or len(short.output) <= MOST_CHARACTERS:
         return short
     return short.model_copy(update={"output": short.output[:MOST_CHARACTERS], "excerpt": True})
