@@ -29,6 +29,7 @@ class Agreement(FrozenModel):
 
 def labelled(plan: Plan, trials: Sequence[Trial]) -> list[Labelled]:
     """The outputs for which both verdicts are known."""
+    # Only labels say what is right; another judge's score is one more opinion.
     if plan.scoring.by != "labels":
         return []
     return [

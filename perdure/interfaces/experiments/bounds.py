@@ -70,6 +70,7 @@ async def check_added(
         InvalidInput: a run over one of them might spend more than is set aside for it.
     """
     prices = _Prices(models, default_model)
+    # Inputs that set no fields have the bounds that the arms got at the start.
     for entry in (entry for entry in entries if entry.fields):
         for arm in plan.arms:
             spec = await _spec(arm, entry, check)
@@ -128,6 +129,7 @@ class _Prices:
     ) -> Decimal | None:
         """The most that a run of these models may cost within its limits."""
         dearest = await self._all_written(names, tokens)
+        # 0 is no limit, as in budgets of tasks.
         limits = [cost_usd] if cost_usd else []
         limits += [dearest] if dearest is not None else []
         return min(limits, default=None)
@@ -145,6 +147,7 @@ class _Prices:
             try:
                 self.known[name] = (await self.models.card(name)).price
             except (InvalidInput, ModelError, ModelUnavailable):
+                # Also no price for a model that cannot be asked here: then nothing bounds its cost.
                 self.known[name] = None
         return self.known[name]
 

@@ -63,6 +63,7 @@ def winner_warning(
     better: str, worse: str, of_better: Mapping[int, Marks], of_worse: Mapping[int, Marks]
 ) -> str:
     """The warning if the held-out winner of two arms loses by their own scores; else empty."""
+    # In a fixed order, as the bootstrap draws by place: the same trials give the same words.
     shared = sorted(of_better.keys() & of_worse.keys())
     own = [of_worse[entry].own - of_better[entry].own for entry in shared]
     held = [of_better[entry].held_out - of_worse[entry].held_out for entry in shared]

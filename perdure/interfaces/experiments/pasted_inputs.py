@@ -20,6 +20,7 @@ def inputs_of(text: str, form: str) -> list[JsonValue]:
     Raises:
         InvalidInput: they cannot be read; the message names the line.
     """
+    # Files of spreadsheets begin with a mark of byte order, which no JSON reader takes.
     begins = text.lstrip("\ufeff \t\r\n")
     if form == "auto":
         form = "jsonl" if begins[:1] in ("{", "[", '"') else "csv"

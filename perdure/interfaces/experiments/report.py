@@ -117,6 +117,7 @@ def report(
         state: how it stands, in a word.
         entries: the names of the inputs, in their order.
     """
+    # Trials end in any order, and sums of floats and the bootstrap depend on it.
     ordered = sorted(trials, key=lambda trial: trial.number)
     counted = {arm.name: _counted(plan, ordered, arm.name) for arm in plan.arms}
     figures = [_arm(plan, arm.name, ordered) for arm in plan.arms]
@@ -280,6 +281,7 @@ Counted = dict[str, dict[int, list[Trial]]]
 
 def _pair(plan: Plan, first: ArmFigures, second: ArmFigures, counted: Counted) -> PairFigures:
     """Compare two arms, with the better one first."""
+    # Pairs by input: what makes an input hard is the same for both arms, and cancels out.
     shared = sorted(counted[first.name].keys() & counted[second.name].keys())
     differences = [
         _mean(plan, counted[first.name][entry]) - _mean(plan, counted[second.name][entry])
