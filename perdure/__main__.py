@@ -21,6 +21,7 @@ def main() -> None:
         if isinstance(stream, TextIOWrapper):
             _takes_every_sign(stream)
     if sys.argv[1:] == ["--version"]:
+        # Before any import that reads settings: a wrong file must not hide the version.
         sys.stdout.write(f"{VERSION}\n")
         return
     # Imported here, so that a wrong setting gives a sentence and not a traceback.

@@ -65,6 +65,7 @@ def app_context(settings: Settings | None = None) -> AppContext:
     return AppContext(
         connect=installation.connect,
         up=installation.up,
+        # For `perdure up` alone: other commands may come from a shell with fewer settings.
         ensure=partial(runtime.ensure, exactly=True),
         down=runtime.down,
         state=runtime.state,

@@ -127,6 +127,7 @@ class Client:
             opening,
         )
         resources.push_async_callback(close)
+        # Last in, so first out: calls are refused before their connections are gone.
         resources.callback(opening.end)
         surroundings = Surroundings(
             folder=folder,
@@ -204,6 +205,7 @@ class Client:
         run = await self.start(task, flags=flags)
         try:
             return await run.result()
+        # Also for Ctrl-C and a cancelled task, after which a person looks for the run.
         except BaseException as ended:
             ended.add_note(
                 f"The run goes on unless it has ended: client.attach({run.id!r}) finds it."
@@ -286,6 +288,7 @@ class Client:
     async def _spec(self, task: Task, flags: Flags) -> Spec:
         match cast("object", task):
             case AgentSpec() | RefineSpec() | RolesSpec() | DelegationSpec() as spec:
+                # Only to refuse what JSON cannot say, such as NaN, which models let through.
                 plain_fields(spec.model_dump(by_alias=True), heading=SPECIFICATION)
                 return spec
             case PurePath() as path:

@@ -37,6 +37,7 @@ class _EventLog:
         )
 
     def __getattr__(self, name: str) -> object:
+        # Asked at each event: a program may set structlog up after it has imported Perdure.
         return getattr(self._configured if structlog.is_configured() else self._standard, name)
 
 

@@ -168,6 +168,7 @@ class ExperimentHandle:
         await check_added(
             plan, entries, services.models(), check=services.gateway.check, default_model=default
         )
+        # Bound to what was read: if somebody else adds inputs meanwhile, these are refused.
         found = await gateway.extend(self.id, entries, after=len(known))
         await self._experiments.decided("experiment_extended", self.id)
         return found

@@ -132,6 +132,7 @@ class RunHandle:
         return await self._send(Retry, note=note)
 
     async def _send(self, kind: type[M], **fields: object) -> Receipt:
+        # One id for each call: a message that is sent again after a lost answer counts once.
         signed = {"by": self._by, "request_id": uuid.uuid4().hex}
         message = made(kind, fields | signed, heading=f"{kind.__name__} to the run")
         return await self._gateway.verb(self.id, cast("AnyMessage", message))

@@ -146,6 +146,7 @@ def _require_plain(value: object, *, named: str, most: int, most_characters: int
 
     Both are counted with aliases expanded, which can make a small file huge.
     """
+    # A list instead of recursion, which nested values would drive into Python's own limit.
     waiting: list[tuple[object, tuple[str | int, ...]]] = [(value, ())]
     count, characters = 0, 0
     while waiting:

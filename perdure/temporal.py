@@ -138,6 +138,7 @@ class PerdurePlugin(SimplePlugin):
             InvalidInput: the loops cannot be served beside this worker, or it cannot read the
                 arguments of an activity that is a tool or a check; the error says why.
         """
+        # Before `super` adds ours, which would look like a clash of names.
         require_fitting(config, queues=self._queues)
         if not self._queues:
             config = with_behavior(config)
@@ -168,6 +169,7 @@ class PerdurePlugin(SimplePlugin):
             loops = self._loops[place]
             async with loops.served() as serving:
                 begun = True
+                # Read at each call: while a database is away, there are no steps yet.
                 self._late.begin(place, lambda: loops.steps)
                 await _while_both_run(asyncio.ensure_future(next(worker)), serving)
         finally:
@@ -274,6 +276,7 @@ class _Loops:
                     await self._serving
 
     async def _started(self) -> "asyncio.Task[None]":
+        # Anew, as another worker may start after the last one had ended everything.
         self._stop, self._begun, self.steps = asyncio.Event(), asyncio.Event(), None
         # In a task of its own: resources must be closed in the task that opened them, and
         # the first worker may end before the others.
@@ -340,6 +343,7 @@ async def _while_both_run(work: "asyncio.Future[None]", serving: "asyncio.Task[N
     finally:
         if not work.done():
             work.cancel()
+        # The worker ends as cancelled by us; a cancellation of the caller goes on by itself.
         with suppress(asyncio.CancelledError):
             await work
     if serving.done():

@@ -26,6 +26,7 @@ def read_text(path: Path, *, most_bytes: int = MIB, too_large: str = "Shorten it
         return _piped[path]
     try:
         with path.open("rb") as file:
+            # One byte more shows that it is too large: a pipe has no size to ask for.
             data = file.read(most_bytes + 1)
             is_regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
     except (FileNotFoundError, NotADirectoryError):

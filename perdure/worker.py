@@ -55,6 +55,7 @@ async def run_worker(
     Raises:
         ServiceUnavailable: the serving ended, and nobody had asked it to.
     """
+    # First: in a container, the worker before left a file with the very same process id.
     withdraw_ready(settings)
     try:
         await _serve(settings, stop, broken)
@@ -155,6 +156,7 @@ async def run_process(settings: Settings, stop: asyncio.Event) -> None:
 
 def main() -> None:
     """Run the worker process; it ends with `os._exit`, as the SDK can crash at a normal exit."""
+    # First: each thread that starts before it gets a heap of its own.
     share_heaps()
     code = 0
     try:

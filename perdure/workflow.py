@@ -314,6 +314,7 @@ def _failed(error: ChildWorkflowError) -> ApplicationError | ChildWorkflowError:
     cause = error.cause
     if isinstance(cause, ApplicationError) and cause.type == RUN_FAILED and cause.details:
         try:
+            # Read with tolerance: the loop may have run on workers of a newer version.
             return LoopFailed(read_value(RunResult, cause.details[0]))
         except ValidationError:  # of a version that has another form of it
             return error

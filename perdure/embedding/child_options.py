@@ -59,8 +59,7 @@ def memo_of(child: Child, *, answered: bool) -> Mapping[str, object] | None:
             taken = ", ".join(sorted(MEMO_NAMES))
             raise refused(MEMO, f"found the name {shown(name)}; Perdure keeps {taken} itself.")
         try:
-            # Tried here, as it would fail the workflow task at the start of the loop, at each
-            # attempt.
+            # Tried here: at the start of the loop it would fail the workflow task again and again.
             workflow.payload_converter().to_payload(value)
         except Exception as error:  # whatever a converter of theirs raises
             raise refused(

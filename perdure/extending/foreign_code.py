@@ -46,8 +46,7 @@ class contained:
     def _asked_for(self, error: BaseException) -> bool:
         match error:
             case asyncio.CancelledError():
-                # Code may raise `CancelledError` itself; only a real request is counted by its
-                # task.
+                # Code may raise `CancelledError` itself; a task counts only real requests.
                 return self._task is not None and self._task.cancelling() > 0
             case GeneratorExit():  # a coroutine that is thrown away is closed from outside
                 return self._task is not _running_task()

@@ -324,7 +324,7 @@ class Fleet:
         records = self._parts.stores.records
         async with AsyncExitStack() as stack:
             stack.enter_context(telling_what_blocks())
-            stack.push_async_callback(self._live.close)
+            stack.push_async_callback(self._live.close)  # closed last, as calls drain
             for worker in workers:
                 await stack.enter_async_context(worker)
             folders = await stack.enter_async_context(WorkspaceWorkers(self.tools))

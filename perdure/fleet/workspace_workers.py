@@ -60,8 +60,7 @@ class WorkspaceWorkers:
         for workspace, folder in wanted.items():
             # A process may have only one worker for a queue, so wait while the old one drains.
             if workspace not in self._serving and workspace not in self._leaving:
-                # In this task: the SDK cancels the task that started a worker when that worker
-                # fails.
+                # In this task: when a worker fails, the SDK cancels the task that started it.
                 worker = await self._make(workspace, folder).__aenter__()
                 self._serving[workspace] = worker
                 _log.info("worker_serves", folder=folder, queue=worker.task_queue)

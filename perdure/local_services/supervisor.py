@@ -166,8 +166,7 @@ class _Supervisor:
             await register_search_attributes(named)
         else:
             names = frozenset(name.lower() for name in self._settings.ui_hosts)
-            # Before the server, which is told at its start where the Web UI listens behind the
-            # guard.
+            # First: the server is told at its start where its Web UI listens behind the guard.
             self._guard = await UiGuard.before(self._plans.place_ui, names=names)
             self._keep("temporal", self._plans.temporal)
             if service_commands.wants_codec(self._settings):
