@@ -81,6 +81,7 @@ class AuditTrail:
             return
         if len(self._used) >= CALLERS_KEPT:
             self._used = {known: at for known, at in self._used.items() if at == hour}
+        # The map stays bounded: further addresses of this hour share one entry.
         if len(self._used) >= CALLERS_KEPT:
             place = f"{token.id} {interface} {OTHERS}"
             if self._used.get(place) == hour:
@@ -120,6 +121,7 @@ class AuditTrail:
         count = self._counts[key] = self._counts.get(key, 0) + 1
         if count & (count - 1):
             return
+        # The store adds up the entries of one id, so each brings only what came since the last one.
         more, self._written[key] = count - self._written.get(key, 0), count
         told = f"{before}{rest}"
         await self._note(action, "refused", who, told, key=f"{key} {minute}", count=more)
@@ -138,6 +140,7 @@ class AuditTrail:
         now = self._now()
         told = f"{action} {who} {about} {run} {now.isoformat()}" if key is None else key
         entry = AuditEntry(
+            # Words of a command line may hold bytes that are no text, which plain encoding refuses.
             id=hashlib.sha256(told.encode(errors="replace")).hexdigest()[:32],
             at=now,
             action=action,

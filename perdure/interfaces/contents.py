@@ -21,6 +21,7 @@ def text_in(data: bytes) -> str | None:
 
 def type_of(data: bytes) -> str:
     """The media type, judged by the content only."""
+    # By the content alone: a declared type is whatever its sender wrote.
     return media_type_of(data) or (ANY_BYTES if text_in(data) is None else TEXT)
 
 

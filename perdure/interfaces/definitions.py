@@ -81,6 +81,7 @@ def example_beside(path: Path) -> Path:
 def digest(folder: Path) -> str:
     """A short hash of a folder's content; a changed example is copied again."""
     found = hashlib.sha256()
+    # Sorted, as systems list folders in different orders. The zero byte ends a name.
     for path in sorted(item for item in folder.rglob("*") if item.is_file()):
         found.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes())
     return found.hexdigest()[:_DIGEST]

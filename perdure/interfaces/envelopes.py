@@ -71,6 +71,7 @@ def _part(
     """Half of what neither the run nor its loops need, without the reserve for the wrap-up."""
     if limit is None:
         return None
+    # Through text: the float 0.1 is a little more than a tenth.
     usable = limit * (1 - Decimal(str(limits.wrap_up)))
     return (usable - max(own, limit * OWN_PART) - held) * SHARE
 
@@ -86,6 +87,7 @@ def _nothing_left(limit: str, own: str, held: str, below: Mapping[str, Reservati
 async def _held(journal: Journal, one: StartedLoop) -> Reservation:
     limits = one.spec.budget
     if one.row.ended_at is not None:
+        # Not its limits: what an ended loop has left is there for the next one.
         return await _spent(journal, one.row.id)
     return Reservation(cost_usd=limits.cost_usd or Decimal(0), tokens=limits.tokens or 0)
 

@@ -95,6 +95,7 @@ def _likely_gain(
     if not recent or count == 0:
         return 0.0 if count == 0 else None
     each = sum(recent) / len(recent) * FADING
+    # A free model can go on without end; after 50 halvings nothing is added any more.
     further = 50 if count is None else count
     total = each * (1 - FADING**further) / (1 - FADING)
     return round(min(total, 1 - best), 4)

@@ -134,6 +134,7 @@ def score(value: float | None) -> str:
     """Two digits, never rounded up to 1.00; a dash for no score."""
     if value is None:
         return "–"
+    # A reader would take 1.00 for a run that met everything.
     return f"{min(value, 0.99) if value < 1 else value:.2f}"
 
 

@@ -53,6 +53,7 @@ async def approve(
     tool = await find(store, wanted)
     makers = await store.makers(tool.hash)
     ends: dict[str, str | None] = {}
+    # By root: whether the whole tree was accepted counts, not how its worker ended.
     for root in {maker.root for maker in makers}:
         run = await records.run(root)
         ends[root] = run.outcome if run is not None else None

@@ -63,6 +63,7 @@ def input_warnings(
 
 def _too_much(spec: Spec, card: ModelProfile, sizes: TokenSizes) -> Iterator[str]:
     """The limits that a single call with the whole task would exceed by its prompt alone."""
+    # A model that sees no attachments is sent words in their place.
     media = card.attachment_tokens(sizes.media) if card.attachments else 0
     tokens = sizes.text + media
     of_media = f", {media:,} of them for images and PDFs" if media else ""

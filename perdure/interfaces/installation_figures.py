@@ -102,6 +102,7 @@ def spent(calls: Iterable[CallSums]) -> Figures:
 
 def unsettled(calls: Iterable[CallSums], lost: Iterable[CallSums]) -> Figures:
     """Lost calls that may still change; 0 for models without any."""
+    # A model without any is told as 0: a missing sample would mean that it is not known.
     numbers = dict.fromkeys(((line.model,) for line in calls), 0.0)
     costs = numbers | {(line.model,): line.cost_usd for line in lost}
     return {

@@ -89,6 +89,7 @@ class Library:
         """
         if shelf == "tool":
             shown = await generated_tools.show(self._services.made_tools, self._services.blobs, id)
+            # The store also finds names and beginnings, and a path must mean one thing.
             if shown.tool.hash != id:
                 raise _unknown(shelf, id)
             item = of_tool(shown.tool, shown.makers)

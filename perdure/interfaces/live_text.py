@@ -31,6 +31,7 @@ async def looks(
         calls: tuple[LiveCall, ...] | None = None
         with suppress(PerdureError):
             if said is None or clock() - said >= SAY_WATCHING_EVERY_S:
+                # Once for each watcher: what a dead worker left is dropped by whoever looks.
                 if said is None:
                     await texts.prune()
                 await texts.watch(run)

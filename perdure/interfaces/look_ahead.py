@@ -32,6 +32,7 @@ async def look_ahead(
     Raises:
         PerdureError: a real start would fail as well.
     """
+    # First, as the check takes the default model and the plugins from what workers answer.
     queues, unknown = await _readiness(services, spec)
     resolved = await services.gateway.check(spec)
     default = await services.gateway.default_model() if queues else None

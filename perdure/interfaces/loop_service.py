@@ -111,6 +111,7 @@ class LoopService:
         if ask.caller:
             above, started = await self._spec(ask.caller), await self._started_by(ask.caller)
             key = key_digest(ask.key) if ask.key else None
+            # Before the share, which the loop of the first attempt holds a part of by now.
             again = [one.row.id for one in started if key and one.row.start_key == key]
             if again:
                 return LoopStarted(id=again[0], notes=submission.notes)
@@ -217,6 +218,7 @@ class LoopService:
             return LoopControlled(
                 action=chosen, taken=report.taken, refused=report.refused, note=report.note
             )
+        # The model that asks may have read hostile text, which names the runs of others.
         if caller and not await self._is_below(run, caller):
             raise NotAllowed(
                 f"{run} was not started by this run.",
@@ -321,6 +323,7 @@ def _below(spec: Spec, caller: str, above: Spec, *, share: Share) -> Spec:
         update={
             "budget": limits,
             "metadata": metadata,
+            # The starter's, whatever the defaults of the installation name.
             "models": above.models,
             "workspace": spec.workspace or above.workspace,
         }

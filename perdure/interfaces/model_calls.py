@@ -42,6 +42,7 @@ class ModelCall(FrozenModel):
 async def calls_of(services: Services, run: str, iteration: int) -> list[AttemptRow]:
     """The attempts of an iteration, oldest first."""
     rows = await services.journal.rows(run)
+    # A refused connection has a row too, and is no call.
     return [row for row in rows if row.iteration == iteration and row.sent]
 
 

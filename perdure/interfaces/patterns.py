@@ -68,6 +68,7 @@ async def approve(
         raise NotAllowed(
             f"There is a skill {known.name} already.", cure="Name this one: --name OTHER."
         )
+    # The skill first: after a kill in between, a repeat finds it by its source and goes on.
     kept = (await memory.put(skill)).entry
     approved = pattern.model_copy(update={"state": "approved"})
     await memory.replace(approved)

@@ -25,6 +25,7 @@ def hider(home: str) -> Hide:
         for place in places:
             for form in (place, str(Path(place).resolve())):
                 if len(form) > 1:
+                    # The first name stays, as two of these may be one folder.
                     known.setdefault(form.rstrip("/"), name)
     return lambda text: _hidden(text, known)
 

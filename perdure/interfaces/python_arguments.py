@@ -45,6 +45,7 @@ def count(name: str, value: object, *, least: int) -> int:
         InvalidInput: it is something else, or below `least`.
     """
     number = index(value) if isinstance(value, SupportsIndex) else None
+    # `True` is an index too, and would be iteration 1.
     if number is None or isinstance(value, bool) or number < least:
         raise wrong(name, value, f"a whole number of at least {least}")
     return number

@@ -47,6 +47,7 @@ async def tree_below(
 
 def _spawning(children: Sequence[ChildStatus]) -> list[ChildStatus]:
     able = (child for child in children if child.kind in SPAWNING)
+    # Open ones first: what has ended is known already, and the looks are few.
     return sorted(able, key=lambda child: not child.open)
 
 

@@ -48,6 +48,7 @@ async def approve(
     run = await records.run(skill.proposed_by)
     outcome = run.outcome if run is not None else None
     opened = approved(skill, outcome=outcome, by=by, now=now, name=name)
+    # Kept before the proposal goes: after a kill in between, it can be approved again.
     kept = (await memory.put(opened)).entry
     await memory.forget(skill.id)
     return kept if isinstance(kept, Skill) else opened

@@ -65,6 +65,7 @@ def period_of(since: date | None, until: date | None, *, today: date) -> Period:
     Raises:
         ValueError: the first day is after the last one.
     """
+    # A first day to come is a period of that day, not an error about today.
     last = until or max(today, since or today)
     first = since or _days_before(last, USUAL_DAYS - 1)
     if first > last:

@@ -16,6 +16,7 @@ def noted(services: Services, token: ApiToken, *, at: datetime) -> Noted:
 
     @asynccontextmanager
     async def start(run: str) -> AsyncGenerator[None]:
+        # Before the run can begin: until it is noted, its own starter could approve its calls.
         await services.access.claim_start(IdempotencyRecord(run=run, token=token.id, at=at))
         try:
             yield
@@ -29,5 +30,6 @@ def noted(services: Services, token: ApiToken, *, at: datetime) -> Noted:
 async def forget_failed(services: Services, run: str) -> None:
     """Drop what is kept of a start if no run came of it."""
     row = await services.records.run(run)
+    # A start without an answer may have begun all the same: its row is open, and the note stays.
     if row is None or (row.ended_at is not None and row.result is None):
         await services.access.forget_start(run)

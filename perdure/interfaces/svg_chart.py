@@ -28,6 +28,7 @@ class Scale:
 def log_scale(values: Sequence[float]) -> Scale:
     """Whole powers of ten around positive values."""
     low = math.floor(math.log10(min(values)))
+    # At least one power apart, or equal values would divide by 0.
     high = max(math.ceil(math.log10(max(values))), low + 1)
     marks = tuple(10.0**power for power in range(low, high + 1))
     return Scale(marks, lambda value: (math.log10(value) - low) / (high - low), ",.0f")

@@ -197,6 +197,7 @@ async def _of_definition(
         name,
         goal=str(spec.get("goal", "")),
         parameters=given if isinstance(given, dict) else {},
+        # With all capabilities, as whether this host has them says nothing about what is asked for.
         provided=get_args(Capability),
     )
     if resolved.snapshot is None:

@@ -21,6 +21,7 @@ async def transcript_head(services: Services, run: str, iteration: int | None) -
     if iteration is not None:
         head = _said_in(record_of(records, iteration, run))
     else:
+        # The newest that has one: an iteration that failed early may have said nothing.
         heads = [said for record in records if (said := _said_in(record))]
         head = heads[-1] if heads else await _last_transcript(services, run)
     if head is None:

@@ -41,6 +41,7 @@ def worst_case(
     """
     read = estimate(spec.goal) if sizes is None else sizes
     budget, life = spec.budget, spec.models.cache_life
+    # Writing into a cache of an hour is dearer, and the limits reserve for that.
     cards = [card and card.cached_for(life) for card in cards]
     return WorstCase(
         tokens=budget.tokens or None,
