@@ -68,6 +68,7 @@ async def audit(
         jsonl: Print each entry as a line of JSON, the oldest first, to keep them elsewhere.
     """
     chosen = None if action is None else _action(action)
+    # Whoever keeps the lines elsewhere wants all of them, and would not notice a limit.
     most = limit if limit is not None else MOST_LISTED if jsonl else USUAL
     after = None if since is None else _since(since, session.context.now())
     async with session.connected() as services:
@@ -89,6 +90,7 @@ def _since(text: str, now: datetime) -> datetime:
     except ValueError:
         ago = interval_of(text, "--since")
         return now - min(ago, LONGEST)
+    # In UTC, so that the same words mean the same on every host.
     return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 

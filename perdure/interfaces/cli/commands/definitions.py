@@ -175,6 +175,7 @@ async def _copied(session: Session, found: Definition, folder: Path) -> None:
     path, beside = folder / f"{found.name}.yaml", folder / found.name
     source = example_folder(found.name)
     with writing(path, cure=ANOTHER):
+        # Both first, so that a refusal leaves no half of a copy behind.
         for one in (path, beside):
             _free(one)
         folder.mkdir(parents=True, exist_ok=True)

@@ -67,8 +67,10 @@ async def demo(
                     return 0
                 return await _show(own, services, _within(spec, WORK_S), is_temporary=is_temporary)
         finally:
+            # Nothing goes on in a home that is removed, so no hint how to watch it.
             session.following = None if is_temporary else own.following
             if is_temporary:
+                # Before its folder is removed, which the services would still write to.
                 await own.context.down()
 
 
@@ -85,6 +87,7 @@ async def _show(
         session.output.note(
             f"The Web UI stays until you press Enter, {LINGER_S:.0f} s at most.", style=DIM
         )
+        # With a time limit of its own, as a thread that waits for input cannot be cancelled.
         await asyncio.to_thread(select.select, [sys.stdin], [], [], LINGER_S)
     return exit_code(ended.outcome)
 

@@ -69,6 +69,7 @@ async def drain(
     async with session.connected() as services:
         gateway = services.deployments()
         drained = await gateway.drain(build, move=move)
+        # A run that could not be moved would keep this waiting for ever.
         if wait and not drained.stays:
             drained = await _waited(session, gateway, drained)
         session.output.show(drained_view(drained), {"type": "drained", **drained.model_dump()})

@@ -74,6 +74,7 @@ async def _roots(
 async def _erase(session: Session, services: Services, roots: list[str], *, later: bool) -> None:
     """Erase each tree, then sweep the content of all of them in one pass."""
     erasure, now = services.erasure(), session.context.now()
+    # All of them before the first goes: after a kill, `--resume` finds what was asked for.
     await erasure.ask(roots, now=now)
     dropped: list[Erased] = []
     with session.output.working("erasing") as progress:
@@ -81,6 +82,7 @@ async def _erase(session: Session, services: Services, roots: list[str], *, late
             progress(f"erasing {root} ({number} of {len(roots)})")
             dropped.append(await erasure.drop(root, now=now))
             await session.decided(services, "run_erased", "", run=root)
+        # Once for all: finding what else names a blob reads the whole installation.
         swept = None if later else await erasure.sweep(roots, now=now, tell=progress)
     whole = added_up(dropped)
     if swept is not None:

@@ -73,6 +73,7 @@ async def run(
     if dry_run:
         return await _show_plan(session, file)
     async with session.connected(start=True) as services:
+        # Read again, now with the default model that the workers report.
         submitted = await _submitted(session, services, file)
         _tell(session, submitted)
         plan = await _bounded(
@@ -208,6 +209,7 @@ async def extend(
             check=services.gateway.check,
             default_model=await _default_model(session, services),
         )
+        # Bound to what was read: if somebody else adds inputs meanwhile, these are refused.
         found = await experiments.extend(id, entries, after=len(known))
         await _decided(session, services, "experiment_extended", id)
         session.output.show(status_view(found), found)

@@ -133,6 +133,7 @@ async def _pages(gateway: RunGateway, wanted: RunFilter) -> RunPage:
     """As many pages as the limit takes."""
     page = await gateway.list(wanted)
     brought = page
+    # An empty page with a cursor ends it: few runs fit, and a search of them all may take long.
     while page.cursor is not None and brought.runs and len(page.runs) < wanted.limit:
         left = {"limit": wanted.limit - len(page.runs), "cursor": page.cursor}
         brought = following = await gateway.list(wanted.model_copy(update=left))

@@ -113,6 +113,7 @@ async def doctor(*, session: Given) -> int:
     with session.output.working("looking") as progress:
         async for check in session.context.doctor():
             checks.append(check)
+            # In a pipe each would be a line of its own, and the whole list follows anyway.
             if session.output.is_terminal:
                 progress(f"{check.name}: {check.found}")
     session.output.show(doctor_view(checks), checks)

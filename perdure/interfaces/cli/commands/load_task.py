@@ -106,6 +106,7 @@ async def find_example(session: Session, task: str) -> Path:
             cure="`perdure definitions` names them.",
         )
     source = example_folder(path.stem)
+    # By content: a new version must not change the example of a run that is under way.
     laid_out = context.home / "examples" / f"{path.stem}-{digest(source)}"
     await context.lay_out(source, laid_out)
     return laid_out / EXAMPLE

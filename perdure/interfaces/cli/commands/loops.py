@@ -180,6 +180,7 @@ async def _control(session: Session, action: LoopAction, run: str, *, note: str 
     async with session.connected() as services:
         done = await loops_over(session, services).control(action, run, note=note)
     session.output.show(controlled_view(done), done)
+    # A loop that ended meanwhile refuses too, so only a refusal by all is a failure.
     return 5 if run == ALL and done.refused and not done.taken else 0
 
 
@@ -201,6 +202,7 @@ async def _workspace(session: Session, given: str | None, definition: str) -> st
     here = session.context.folder
     if given is not None:
         return str((here / given).absolute())
+    # Exists, as in a worktree `.git` is a file.
     if (here / ".git").exists():
         return str(here)
     found = (await session.context.loops().library(str(here))).definitions.get(definition)

@@ -37,6 +37,7 @@ async def mcp(
     context = session.context
     folder = None if workspace is None else str((context.folder / workspace).absolute())
 
+    # Notes go to standard error: standard output belongs to the protocol.
     def opened(start: bool) -> AbstractAsyncContextManager[Services]:
         return context.connect(start=start, on_progress=session.output.note)
 

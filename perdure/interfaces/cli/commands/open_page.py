@@ -46,6 +46,7 @@ async def open_page(
             id=secrets.token_hex(4),
             name=f"{session.context.user} at the page"[:100],
             scopes=scopes_of(scope),
+            # Of a secret that nobody keeps: only the ticket opens a session.
             digest=digest_of(secrets.token_urlsafe(32)),
             created_at=now,
             expires_at=now + timedelta(minutes=TICKET_MINUTES),
@@ -56,6 +57,7 @@ async def open_page(
         )
         ticket = Ticket(token=token.id, digest=token.digest, until=token.expires_at or now)
         key = await services.access.signing_key()
+    # Behind `#`, which browsers send to no server, so that no log of a proxy has it.
     link = f"{address}/sign-in?next={path}#ticket={ticket.text(key)}"
     opened = not show and session.output.is_terminal and webbrowser.open(link)
     told = "The page is open in your browser." if opened else f"Open this within 2 minutes: {link}"

@@ -144,6 +144,7 @@ async def _workspace(services: Services, run: str) -> Path | None:
     if row is None or row.spec is None:
         return None
     named = read_as(RUN_SPEC, await services.blobs.get(row.spec)).workspace
+    # The run may have been started on another host, whose folders mean nothing here.
     return Path(named) if named and Path(named).is_dir() else None
 
 
@@ -192,6 +193,7 @@ async def _address(services: Services, run: str, ref: str) -> str:
     ]
     if len(fitting) == 1:
         return fitting[0]
+    # A whole address is enough: transcripts name more blobs than records and results do.
     if ref.startswith(ADDRESSES) and await services.blobs.exists(ref):
         return ref
     listed = ", ".join(known) or "none"

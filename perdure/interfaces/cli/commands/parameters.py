@@ -46,6 +46,7 @@ def _limit(item: str) -> tuple[str, JsonValue]:
     if name != "cost_usd":
         return name, _plain(item, value)
     try:
+        # As text, since a number of JSON would be a float before it is a decimal again.
         return name, str(Decimal(value.removeprefix("$")))
     except InvalidOperation:
         if value in {"null", "none"}:

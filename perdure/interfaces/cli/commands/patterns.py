@@ -112,6 +112,7 @@ async def schedule(
 def interval_of(text: str, option: str = "--every") -> timedelta:
     """Read a number of seconds, minutes, hours or days; raises `InvalidInput` for anything else."""
     read = _EVERY.fullmatch(text.strip().lower())
+    # `timedelta` takes no more days than that.
     if read is None or len(read["count"]) > len("999999999"):
         raise InvalidInput(
             f"{option}: {text[:40]!r} is not an interval.",

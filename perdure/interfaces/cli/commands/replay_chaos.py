@@ -59,6 +59,7 @@ async def chaos(run: OneRun = LAST, /, *, session: Given) -> int:
                 f"{resolved} is over ({status.lifecycle}), so there is nothing to disturb.",
                 cure="Start one with `perdure run --detach`, then `perdure chaos @last`.",
             )
+        # Before the kill, or a reply that was lost would not be missed.
         before = await services.journal.rows(resolved)
         killed, seconds = await _kill_and_wait(session)
         ended = await follow(session, services, resolved)
@@ -73,6 +74,7 @@ async def chaos(run: OneRun = LAST, /, *, session: Given) -> int:
 
 async def _kill_and_wait(session: Session) -> tuple[Killed, float]:
     """Kill the worker and wait until its supervisor has restarted it."""
+    # Counted before the kill: the supervisor may be faster than the first look after it.
     before = _restarts(await session.context.state())
     killed = await session.context.kill_worker()
     session.output.note(f"killed {killed.name} (process {killed.pid})", style=WARN)

@@ -103,6 +103,7 @@ async def create(
         paused: Start nothing until `perdure schedule resume`.
         replace: Change the schedule of this name, if there is one; its books stay.
     """
+    # Absolute, as `show` compares the file later, from whatever folder it is called.
     path = (session.context.folder / task).absolute()
     digest = file_digest(path)
     options: dict[str, JsonValue] = {

@@ -90,6 +90,7 @@ async def create(
         expires_at=_expiry(session, days, forever=forever),
         folders=_folders(session, folder),
     )
+    # Before anything is stored: execute and admin have effects beyond any run.
     if run or folder:
         require_bindable(token.scopes)
     async with session.connected() as services:
@@ -200,6 +201,7 @@ def _folders(session: Given, given: tuple[str, ...]) -> tuple[str, ...]:
                 f"--folder {text[:200]!r} is not a folder.",
                 cure="Name one that exists on this host.",
             )
+        # Resolved now: a link that is moved later must not move what the token reaches.
         found.append(str(folder.resolve()))
     return tuple(found)
 

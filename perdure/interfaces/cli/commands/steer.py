@@ -165,6 +165,7 @@ async def answer(
                 f"Gate {found.gate.name} of {found.run} does not take {answer!r}.",
                 cure=f"Choose one of: {', '.join(found.gate.choices)}{beside}.",
             )
+        # As it was typed: the digits of the hash show what the person has seen.
         named = gate.rpartition(":")[2]
         _require_bound(found, named, chosen)
         message = Answer(
