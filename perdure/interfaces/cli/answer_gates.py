@@ -69,6 +69,7 @@ class Keyboard:
             await ready
         finally:
             loop.remove_reader(self._fd)
+        # Asked again: while it waited for keys, the process may have gone to the background.
         if not self.is_ours:
             raise EOFError
         try:
@@ -77,6 +78,7 @@ class Keyboard:
             raise EOFError from error
         if not typed:
             raise EOFError
+        # The terminal has dropped the rest, and half an answer is another answer.
         if len(typed) >= LINE_BYTES:
             raise TooLong
         return typed.decode(errors="replace").rstrip("\r\n")
@@ -132,11 +134,13 @@ class Asking:
         waiting = await self._waiting(status)
         standing = self._standing
         if standing is not None:
+            # An answer of ours settles the question before its receipt is here; nobody else did.
             unsettled = standing.key in waiting or self._is_sending
             if unsettled and not standing.task.done():
                 return
             await self._take_away(status.id)
         new = [asked for key, asked in waiting.items() if key not in self._done_with]
+        # Each look again: a job that comes back to the foreground is asked then.
         if new and self._keyboard.is_ours:
             self._put(new[0])
 
@@ -169,6 +173,7 @@ class Asking:
         standing, self._standing = self._standing, None
         if standing is None:
             return
+        # Not asked twice here, also when it stays open: who put it off was told how to answer.
         self._done_with.add(standing.key)
         interrupted = not standing.task.done()
         standing.task.cancel()

@@ -162,6 +162,7 @@ def main(context: AppContext, argv: Sequence[str]) -> int:
             f"This command could not write: {error.strerror}.",
             cure="Make room where its output and its files go.",
         )
+        # Not through the session's output, whose standard output is what failed.
         Output(context.stderr, context.stderr).error(told)
         _tell_it_goes_on(session)
         return os.EX_IOERR
@@ -234,6 +235,7 @@ class _Interrupt:
             self._first = now
             if self._task is not None:
                 self._task.cancel()
+        # A second press in haste must not tear what is being closed.
         elif now - self._first > INSIST_S:
             leave(self.code)
 

@@ -46,6 +46,7 @@ def compare(
         back_after_s=round(back_after_s, 1),
         answered_before=len(answered),
         kept=len(answered & _answered(after)),
+        # Only calls with a reply from before the kill: one in flight has to be made again.
         paid_again=(attempts_after - attempts_before).total(),
         lost_attempts=sum(row.state == "lost" for row in after),
         made_again=sum(row.state == "lost" for row in after)

@@ -47,6 +47,7 @@ def printable_text(text: Text) -> Text:
         return text
     made = text.blank_copy()
     edges = sorted({edge for span in text.spans for edge in (span.start, span.end)})
+    # Piece by piece: a longer text moves what stands behind it out of its styles.
     for piece in text.divide(edges):
         start = len(made)
         made.append(printable(piece.plain))

@@ -40,11 +40,13 @@ async def lasting_events(
             or
         the server that the user named does not answer.
     """
+    # At the beginning: once services are gone, nothing says whether the run was in ours.
     ours = _serves(await session.context.state())
     since = tries = 0
     while True:
         try:
             async for event in gateway.events(run, since=since, on_trouble=on_trouble):
+                # Behind the last event that was told, so that a new connection repeats none.
                 since, tries = event.seq, 0
                 yield event
             return
@@ -167,6 +169,7 @@ async def _live(session: Session, services: Services, run: str) -> None:
                         below = await tree_below(gateway, status)
                         if any(event.type == "iteration_completed" for event in events):
                             draft = await _draft(services, run) or draft
+                # A line printed now would end up in the middle of what a person is typing.
                 if not asking.open:
                     _tell(picture, untold)
                 await asking.look(status)
@@ -181,6 +184,7 @@ async def _draft(services: Services, run: str) -> str:
     address = next((one.output_ref for one in reversed(records) if one.output_ref), None)
     if address is None:
         return ""
+    # The run may have been erased, or its draft collected, since the record was read.
     with suppress(NotFound):
         return await services.blobs.get_text(address)
     return ""

@@ -20,6 +20,7 @@ async def follow_experiment(session: Session, services: Services, id: str) -> Ex
             found = await experiments.status(id)
             words = progress_words(found) + (f": {found.problem}" if found.problem else "")
             due = words != told and clock() - told_at >= TOLD_EACH_S
+            # The end is told at once, however short ago the last progress was.
             if due or not found.open:
                 progress(words)
                 told, told_at = words, clock()

@@ -31,6 +31,7 @@ def with_standard_input(argv: Sequence[str]) -> list[str]:
     """Name the file that `-` stands for, where a task file may stand."""
     if not argv or argv[0] not in TAKE_TASKS:
         return list(argv)
+    # As a path, since a task is read more than once, and `read_text` keeps what came by a pipe.
     return ["/dev/stdin" if word == "-" else word for word in argv]
 
 

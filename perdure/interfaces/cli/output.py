@@ -170,6 +170,7 @@ class Output:
 
     def _write(self, text: str) -> None:
         self._stdout.write(f"{text}\n")
+        # At once: a program that follows a run must not wait for a buffer to fill.
         self._stdout.flush()
 
 
@@ -182,6 +183,7 @@ class Progress:
 
     def __call__(self, text: str) -> None:
         """Name the current step."""
+        # A spinner would take it away with the next step, and with JSON nobody would see it.
         if isinstance(text, Standing):
             self._output.warn(text)
         elif self._status is None:

@@ -68,6 +68,7 @@ def read_reply(gate: Gate, typed: str) -> Reply:
     line = typed.strip()
     if not line:
         return Later()
+    # What was typed is not known, and a changed answer is another answer.
     if "\ufffd" in line:
         return Unclear("That is not UTF-8 text.")
     if gate.kind == "tool_approval":
@@ -81,6 +82,7 @@ def read_reply(gate: Gate, typed: str) -> Reply:
 def _of_approval(line: str) -> Reply:
     key, _, words = line.partition(" ")
     match key.casefold():
+        # With words it is no approval: nobody knows whether they are a condition.
         case "a" | "approve" if not words:
             return Said(APPROVE)
         case "d" | "deny":
@@ -94,6 +96,7 @@ def _of_approval(line: str) -> Reply:
 def _by_number(gate: Gate, line: str) -> Reply:
     """The choice with this number, with a text if the choice takes one; otherwise free text."""
     number, _, words = line.partition(" ")
+    # Short, as Python takes no number of more than 4,300 digits, and a person types anything.
     place = int(number) - 1 if number.isdecimal() and len(number) < 4 else None
     chosen = gate.choices[place] if place is not None and place in range(len(gate.choices)) else ""
     if takes_text(gate):

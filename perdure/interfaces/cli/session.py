@@ -40,6 +40,7 @@ class Session:
             opening = self.context.connect(
                 start=start, on_progress=progress, with_worker=with_worker
             )
+            # Entered by hand, as the spinner has to end before the command prints.
             services = await opening.__aenter__()
         try:
             yield services

@@ -48,6 +48,7 @@ async def _tell_them(session: Session, gateway: RunGateway, run: str, *, own: bo
                 return
             for asked in (await gates_of_tree(gateway, status)).gates:
                 name = f"{asked.run}:{asked.gate.name}"
+                # By its whole name: the same gate with other arguments is another question.
                 if name not in told and (own or asked.run != run):
                     told.add(name)
                     prompt = one_line(asked.gate.prompt, 200)

@@ -36,6 +36,7 @@ def write_file(path: Path, data: bytes, *, option: str, force: bool) -> None:
     with writing(path, cure=f"Name another file with {option}."):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
+            # Looked at and created in one step, or another program could write it in between.
             file = path.open("wb" if force else "xb")
         except FileExistsError:
             raise NotAllowed(

@@ -58,6 +58,7 @@ async def typed_lines(
 async def piped_lines(source: TextIO | None = None) -> AsyncGenerator[str]:
     """Lines of a pipe or a file, until its end."""
     stream = source or sys.stdin
+    # In a thread: a pipe may stay silent for long, and the event loop handles signals.
     while line := await asyncio.to_thread(stream.readline):
         yield line
 

@@ -73,6 +73,7 @@ class Shell:
         plain, as_json = without_json(words)
         context = self._session.context
         output = Output(context.stdout, context.stderr, as_json=as_json)
+        # Its own for each line: `--json` and the run that is followed must not outlive the command.
         session = replace(self._session, output=output, following=None)
         command, bound, ignored = bound_to(self._app, plain)
         if "session" not in ignored:
