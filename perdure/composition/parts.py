@@ -146,6 +146,7 @@ def build_parts(
     access, own_loops = access_from(settings), OwnLoops()
     factories = models_aside(model_plugins(), own_loops) if plugins else None
     models = _models(settings, stores, access, plugins=factories, brought=brought)
+    # Before `load`: whatever loading has opened is closed if a later model fails.
     resources.push_async_callback(models.aclose)
     if plugins:
         models.load()

@@ -131,6 +131,7 @@ class Resolver:
         problems: list[str] = []
         brought = served.plugins if served is not None else ServedPlugins()
         catalog = await self._catalog(brought)
+        # Before the models are looked up: only the resolved loop says which ones its stages name.
         spec = await self._with_loop(spec, catalog, problems)
         cards: dict[str, ModelProfile] = {}
         named = {name: f"models.{role}" for name, role in _first_named(spec.models, models).items()}
@@ -243,6 +244,7 @@ def _first_named(given: ModelsSpec, filled: ModelsSpec) -> dict[str, str]:
     """Every model once, with the first role that uses it; roles that name models come first."""
     said = [role for role in ROLES if given.chain(role) and getattr(given, role) is not None]
     first: dict[str, str] = {}
+    # So that a problem names the field that the person wrote, not a role that inherits from it.
     for role in (*said, *ROLES):
         for name in filled.chain(role):
             first.setdefault(name, role)
