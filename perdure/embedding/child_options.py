@@ -83,6 +83,7 @@ def attributes_of(child: Child) -> TypedSearchAttributes | None:
         raise refused(ATTRIBUTES, f"found {shown(given)}; allowed: {MADE_WITH}.")
     for pair in given:
         place = f"{ATTRIBUTES}[{pair.key.name!r}]"
+        # By the beginning, so that names of later versions cannot meet those of users.
         if pair.key.name.startswith((OF_PERDURE, OF_TEMPORAL)):
             raise refused(
                 place, f"names that begin with {OF_PERDURE} or {OF_TEMPORAL} are set by them."

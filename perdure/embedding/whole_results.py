@@ -31,6 +31,7 @@ async def whole_result(result: RunResult, *, task_queue: str | None = None) -> R
         ActivityError: the output is no longer in the store (the cause has the type `not_found`), or
             it takes more than 1.5 MB (`invalid_input`).
     """
+    # Without a reference there is nothing to read, as for a loop that has no output.
     if result.output_ref is None or (result.output is not None and not result.excerpt):
         return result
     asked = ReadOutputRequest(run=result.id, address=result.output_ref)
