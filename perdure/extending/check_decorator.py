@@ -113,6 +113,7 @@ class CustomCheck:
         values: dict[str, JsonValue] = self._read(given).model_dump(mode="json")
         if self.adaptation_name is not None:
             values[self.adaptation_name] = dict(adaptation or {})
+        # By the signature: an activity gets its arguments by place, and the model knows only names.
         _, *others = inspect.signature(self.function).parameters
         return (output, *(values[name] for name in others))
 

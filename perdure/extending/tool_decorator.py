@@ -200,6 +200,7 @@ def _fact(**fields: object) -> ToolDefinition:
             f"The tool {fields['name']} is not described well: {'; '.join(map(str, told))}.",
             cure="Correct what stands in the brackets of @tool.",
         ) from None
+    # This way round it also refuses NaN, which is neither above nor below.
     if not 0 < fact.timeout_s < math.inf:
         raise InvalidInput(
             f"The tool {fact.name} has a time limit of {fact.timeout_s:g} s; allowed: more than 0.",
