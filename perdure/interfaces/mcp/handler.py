@@ -68,6 +68,7 @@ class Desk:
         if self.token is None:
             return await self.loops.start(ask)
         require_start(self.token, ask.model_dump(mode="json"))
+        # The loop service then checks the whole specification, with the defaults in it.
         trusted = "execute" in self.token.grants
         asked = ask.model_copy(update={"trusted": trusted})
         ours = noted(self.services, self.token, at=self.now)
@@ -146,6 +147,7 @@ class Desk:
         found = await self.services.gateway.gates()
         ours = tuple([gate for gate in found.gates if await self._is_ours(gate.run)])
         unread = tuple([run for run in found.unread if await self._is_ours(run)])
+        # Filtered like the rest: a reason names a run, and says something about its work.
         reasons = {run: why for run, why in found.reasons.items() if run in unread}
         return found.model_copy(update={"gates": ours, "unread": unread, "reasons": reasons})
 

@@ -288,6 +288,7 @@ async def _wait(
         if loop.time() - told >= PROGRESS_S:
             told = loop.time()
             await context.report_progress(told - began, seconds, _where(status))
+        # The time before the questions, so that nobody is asked for whom no time is left.
         if status.phase == "ended" or loop.time() >= until:
             return status
         waiting = await _unasked(desk, status, asked)

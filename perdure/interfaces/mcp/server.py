@@ -52,6 +52,7 @@ class PlainServer(MCPServer):
             if not wrong:
                 return await super().call_tool(name, arguments, context)
         except ToolError as error:
+            # What the tool itself raised says in words already what is wrong.
             if not isinstance(error.__cause__, ValidationError):
                 raise
             wrong += problems_of(error.__cause__, arguments)

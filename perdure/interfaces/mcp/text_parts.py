@@ -53,6 +53,7 @@ def shortened(result: RunResult) -> RunResult:
     A long value is left out, as it says what the output says.
     """
     short = result.model_copy(update={"iterations": ()})
+    # As it is sent: escapes would count each foreign letter six times.
     if len(json.dumps(short.value, ensure_ascii=False)) > MOST_CHARACTERS:
         short = short.model_copy(update={"value": None})
     # Without a reference the rest could not be read, so the output then stays whole.
