@@ -68,6 +68,7 @@ def interval(values: Sequence[float]) -> Interval:
     if count < FEWEST:
         return _rounded(mean, None, None, count)
     error = stdev(values) / sqrt(count)
+    # All values are equal: no resample has a spread, so there would be no quantile.
     if error == 0:
         return _rounded(mean, mean, mean, count)
     if count > MANY:
@@ -75,6 +76,7 @@ def interval(values: Sequence[float]) -> Interval:
         return _rounded(mean, mean - margin, mean + margin, count)
     low, high = _quantiles(values, mean)
     margin = _student(count - 1)
+    # Crosswise, as in any studentized bootstrap: the upper quantile gives the lower bound.
     return _rounded(mean, mean - max(high, margin) * error, mean + max(-low, margin) * error, count)
 
 

@@ -56,6 +56,7 @@ def trial_rows(plan: Plan, trials: Sequence[Trial], entries: Sequence[str]) -> l
                 input=entries[trial.entry] if named else str(trial.entry + 1),
                 repeat=trial.repeat + 1,
                 arm=trial.arm,
+                # An output that nobody could score is not one with a score of 0.
                 score=None if bare else round(score_of(plan, trial), 4),
                 own_score=chosen.score,
                 held_out=chosen.held_out,
