@@ -191,6 +191,7 @@ def _parameter(item: str) -> tuple[str, JsonValue]:
             f"--param {item}: found no name=value.", cure="Write it as --param topic=rust."
         )
     try:
+        # As in a task file, where `3` is a number and `[a, b]` a list.
         parsed = parse(value, named=item)
     except InvalidInput:
         parsed = value

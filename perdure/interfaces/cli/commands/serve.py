@@ -94,6 +94,7 @@ async def create(
     if run or folder:
         require_bindable(token.scopes)
     async with session.connected() as services:
+        # Whole ids: a beginning could fit another run later, which the token would then reach.
         runs = tuple([await services.gateway.resolve(one) for one in run])
         token = token.model_copy(update={"runs": runs})
         await services.access.add_token(token)
@@ -126,6 +127,7 @@ async def rotate(
             cure=f"Give 0 to {MOST_OVERLAP_HOURS}.",
         )
     expires_at, now = _expiry(session, days, forever=forever), session.context.now()
+    # The id stays, as runs and the audit trail name the token by it.
     made = Credentials(id=token, secret=secrets.token_urlsafe(32))
     async with session.connected() as services:
         known = await services.access.token(token)

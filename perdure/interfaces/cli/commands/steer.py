@@ -159,6 +159,7 @@ async def answer(
     async with session.connected() as services:
         found = await _gate(services, gate, run)
         chosen = answer if answer in found.gate.choices else None
+        # A misspelt choice must not become a text, which would count as a denial.
         if chosen is None and not takes_text(found.gate):
             beside = '; words go beside it, as --text "…"' if found.gate.free_text else ""
             raise InvalidInput(
@@ -205,6 +206,7 @@ async def steer(
             raise InvalidInput(
                 "--kind works with `all` only.", cure="Leave --kind out, or give `all`."
             )
+        # One after the other, and all of them: a run that refuses does not keep the others from it.
         codes = [
             await _send(session, services, run, message) for run in await each_run(services, runs)
         ]
@@ -265,6 +267,7 @@ async def _gate(services: Services, gate: str, run: str | None) -> OpenGate:
     else:
         waiting = await services.gateway.gates()
         found = [item for item in waiting.gates if item.gate.id == wanted_id]
+        # Only then: a gate that was found is answered, whoever else does not answer.
         if not found and waiting.unread:
             raise NoReadyWorker(
                 f"No run that answers has an open gate {name!r}; what these ask is not known now: "

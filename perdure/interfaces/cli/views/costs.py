@@ -44,6 +44,7 @@ def spending_view(found: Spending) -> RenderableType:
 
 
 def _name(found: Spending, item: SpendLine) -> str:
+    # By identity: a run or a label may have any name, also an empty one.
     if item is found.others:
         return "all others"
     name = item.name or UNNAMED.get(found.by, "deleted runs")

@@ -272,6 +272,7 @@ def _words(data: Data, name: str) -> list[str]:
 
 def _number(data: Data, name: str) -> float | None:
     value = data.get(name)
+    # Events of other versions may hold anything: what is no number is left out, and breaks no view.
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
@@ -320,6 +321,7 @@ class Story:
 
     def _iteration(self, event: Event) -> Text | None:
         told = event.model_copy(update={"data": {**self._evaluated, **event.data}})
+        # For this iteration alone: the next one may end without an evaluation.
         self._evaluated = {}
         return event_line(told, limit=self._limit)
 

@@ -17,6 +17,7 @@ def how_to_answer(gate: Gate, run: str, choice: str | None = None) -> str:
     wanted = listed if gate.choices else '"your answer"'
     if gate.kind == "blocked" and gate.free_text:
         wanted += ' --text "what it needs"'
+    # Quoted, as people paste it into a shell.
     return f"perdure answer {shlex.quote(f'{run}:{gate.name}')} {wanted}"
 
 
@@ -50,6 +51,7 @@ def gate_view(item: OpenGate, now: datetime) -> RenderableType:
     return stack(
         line((f"{run}:{gate.name}", "bold magenta"), (f"  {' · '.join(facts)}", DIM)),
         line((one_line(item.goal), DIM), indent=2),
+        # Whole and line by line: what a person approves must not be cut or run together.
         *(line(row, indent=2) for row in gate.prompt.strip().splitlines()),
         line(("→ " + how_to_answer(gate, run), "cyan"), indent=2),
     )

@@ -12,6 +12,7 @@ from rich.text import Text
 from perdure.domain.foundation.plain_text import printable
 from perdure.interfaces.cli.console import PrintableConsole, printable_text
 
+# Wider than any line: in a pipe, a wrapped id or path could not be read by a program.
 PLAIN_WIDTH = 10_000
 Cell = str | Text
 

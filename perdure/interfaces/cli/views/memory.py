@@ -103,6 +103,7 @@ def _row(entry: MemoryEntry, now: datetime) -> tuple[Text, ...]:
         one_line(_from(entry), 60),
         one_line(_told(entry), TEXT_WIDTH),
     )
+    # By the rule that recall goes by, so that a dim row is exactly one that runs do not get.
     style = "" if may_enter(entry) else DIM
     return tuple(Text(cell, style=style) for cell in cells)
 

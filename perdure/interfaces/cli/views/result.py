@@ -98,6 +98,7 @@ def result_view(
         ("hooks", "; ".join(one_line(failure_line(one), 200) for one in result.hook_failures)),
         ("error", _error(result)),
     ]
+    # As wide as the labels of the pairs below, so that all addresses begin in one column.
     width = max(len(label) for label, value in facts if value)
     return stack(
         _output(result),
@@ -111,6 +112,7 @@ def result_view(
 
 def _error(result: RunResult) -> str | None:
     """The error, unless the explanation already contains it."""
+    # Explanations of failures quote the error, often without its full stop.
     if not result.error or result.error.rstrip(".") in result.explanation:
         return None
     return one_line(result.error, 500)

@@ -76,6 +76,7 @@ def _row(run: RunRow, now: datetime) -> tuple[str | Text, ...]:
     # That a run without an outcome has ended, its lifecycle says.
     phase = run.phase if run.phase != "ended" else None
     state = run.outcome or run.blocked_on or phase or run.lifecycle
+    # Instead of the phase: where nothing goes on, a phase would say that something does.
     if run.trouble is not None:
         state = FAILING if run.failing else one_line(run.trouble, TROUBLE_WIDTH)
     shown = run.lifecycle if state == run.lifecycle else f"{run.lifecycle} · {state}"

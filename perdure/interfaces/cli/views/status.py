@@ -97,6 +97,7 @@ def _bar(run: ChildStatus) -> str:
     share = spent_share(run)
     if share is None:
         return "·" * BAR
+    # Cut, not rounded: 99 % must not look like a limit that is reached.
     filled = min(BAR, int(share * BAR))
     if share > 0 and not filled:
         filled = 1
@@ -156,6 +157,7 @@ def moved_on(status: RunStatus, now: datetime) -> RunStatus:
     """Advance the shown clock to `now`, as a run's own clock stops between steps."""
     if status.started_at is None or status.phase == "ended":
         return status
+    # This host's clock may be behind that of the server, and time does not go back.
     elapsed = max(status.elapsed_s, (now - status.started_at).total_seconds())
     budget = status.budget
     if status.lifecycle == "running" and status.step is not None:
@@ -176,6 +178,7 @@ def _working_until(status: RunStatus, now: datetime) -> datetime:
         ]
         for child in status.children
     ]
+    # Without children the step itself works, and so does a child that asks nobody.
     if not asked or not all(asked):
         return now
     return max(min(times) for times in asked)
