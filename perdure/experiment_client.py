@@ -56,6 +56,7 @@ class Experiments:
             NotAllowed: the id belongs to another experiment.
         """
         text_or_none("id", id)
+        # Asked first: what the workers take by default decides what the file means.
         default = await self.default_model()
         here = replace(self.surroundings, default_model=default)
         match cast("object", experiment):

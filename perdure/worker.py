@@ -85,6 +85,7 @@ async def _serve(settings: Settings, stop: asyncio.Event, broken: Callable[[], N
             fallback=f"127.0.0.1:{settings.temporal_port}",
             blobs=parts.stores.blobs,
             telemetry=parts.telemetry,
+            # What cannot be opened is passed on, as raising would fail each workflow task.
             tolerant=True,
             patience_s=NAMED_OUTAGE_S,
         )

@@ -187,7 +187,6 @@ class _Client:
             ).settle,
             rubric_problems=rubric_problems,
             prepare=_prepared,
-            # An embedded server is restarted in seconds; one of others may be away for longer.
             waits=Waits() if settings.temporal.address is None else Waits(outage=NAMED_OUTAGE_S),
             audit=AuditTrail(stores.audit, now=utc_now),
             why_not=partial(replayed_by, self._settings, stores.blobs),

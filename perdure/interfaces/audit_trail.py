@@ -88,6 +88,7 @@ class AuditTrail:
                 return
         self._used[place] = hour
         about = f"{interface} from {place.split(' ', 2)[2]}"
+        # The same id in every process, so that the store makes one entry of them.
         await self._note("token_used", "allowed", who_of(token), about, key=f"{place} {hour}")
 
     async def signed_out(self, token: ApiToken, *, interface: str, address: str) -> None:

@@ -78,6 +78,7 @@ class InstallationFigures:
         return {metrics.PART_UP: {(SERVER,): 1.0}, **waiting(load)}
 
     async def _calls(self) -> Figures:
+        # Bounded: what was added up is kept, so the next look goes on where this one stopped.
         for _ in range(STEPS):
             if await self._store.count_calls(lost_before=self._now() - SETTLED_AFTER):
                 calls, lost = await self._store.calls(), await self._store.unsettled()

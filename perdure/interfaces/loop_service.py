@@ -155,6 +155,7 @@ class LoopService:
     async def _begun(self, spec: Spec, *, key: str | None = None, noted: Noted | None) -> str:
         if noted is None:
             return await self.gateway.start(spec, idempotency_key=key, by=self.by)
+        # Made here, as the note names the run before it begins.
         run = self.gateway.fresh_id(spec.kind, spec.goal)
         async with noted(run):
             return await self.gateway.start(spec, run_id=run, idempotency_key=key, by=self.by)

@@ -119,6 +119,7 @@ class UiGuard:
                     HTTPStatus.FORBIDDEN,
                     "Pages of other origins are not allowed to use the Web UI.",
                 )
+        # Before the server is asked: a request whose length is unclear is refused.
         length = request.length
         try:
             reader, writer = await asyncio.open_connection(*self._inside)

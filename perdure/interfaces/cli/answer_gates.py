@@ -165,6 +165,7 @@ class Asking:
 
     def _put(self, asked: OpenGate) -> None:
         self._picture.hide()
+        # In a task, so that a question that is settled elsewhere can be taken away while it waits.
         asking = asyncio.create_task(self._ask(asked))
         self._standing = _Standing(_key(asked), asked.gate, asking)
 

@@ -52,6 +52,7 @@ async def lasting_events(
             return
         except ServiceUnavailable as error:
             tries += 1
+            # A server of others has been waited for already, by the gateway.
             if not ours or tries >= TRIES:
                 raise
             await _until_back(session, run, error, on_trouble)

@@ -108,6 +108,7 @@ async def _spec(arm: Arm, entry: Entry, check: Check) -> Spec:
     try:
         return await check(spec)  # until then it only names its loop, whose stages have models
     except InvalidInput as error:
+        # Named by its arm, as the task is shared and each arm changes it.
         raise InvalidInput(f"arms.{arm.name}: {error.message}", cure=error.cure) from None
 
 

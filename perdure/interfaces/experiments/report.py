@@ -273,6 +273,7 @@ def _leads(
 def _price_in_one_unit(arms: Sequence[ArmFigures]) -> Callable[[ArmFigures], float]:
     """What arms cost: money if every cost is known and some arm is paid, else tokens for all."""
     in_money = all(arm.cost_usd is not None for arm in arms) and any(arm.cost_usd for arm in arms)
+    # Never one arm by money and another by tokens: a model without a price would lead for nothing.
     return lambda arm: float(arm.cost_usd or 0) if in_money else arm.tokens
 
 

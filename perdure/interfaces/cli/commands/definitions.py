@@ -84,6 +84,7 @@ async def validate(file: Path, /, *, plugin: Plugins = (), session: Given) -> No
     if path.is_file() and is_loop(path):
         fields = read_file(path)
         loop = checked_loop(fields, named=str(file))
+        # Where a run would look for the loops that its stages name.
         beside = path.parent.parent if path.parent.name == LOOPS else session.context.folder
         library = await session.context.loops().library(str(beside.absolute()))
         past = past_moments(

@@ -155,6 +155,7 @@ async def add(file: Path, /, *, session: Given) -> None:
     now = session.context.now()
     skill = read_skill(session.context.folder / file, now=now)
     async with session.connected() as services:
+        # Before the write: the same text again is no new version, which is only seen by comparing.
         before = await services.memory.skill(skill.name)
         kept = (await services.memory.put(skill)).entry
         version = kept.version if isinstance(kept, Skill) else 1

@@ -206,6 +206,7 @@ async def _address(services: Services, run: str, ref: str) -> str:
 async def _kept(services: Services, run: str, name: str) -> str:
     """The address of a stored artifact, from a unique beginning of its id."""
     made = await services.artifacts.artifacts_of_run(run)
+    # First, as a whole id may be the beginning of another.
     exact = [item for item in made if item.id == name]
     fitting = exact or [item for item in made if item.id.startswith(name)]
     if len(fitting) != 1:
