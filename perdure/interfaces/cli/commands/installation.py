@@ -144,7 +144,7 @@ async def gc(
 async def _schedule_gc(session: Session, *, every: str | None, off: bool) -> None:
     if every is not None and off:
         raise InvalidInput("--every and --off exclude each other.", cure="Give one of them.")
-    # Whoever ends a schedule needs no services that would only be started to be told.
+    # To end a schedule is no reason to start services.
     async with session.connected(start=not off) as services:
         collection = services.gateway.upkeep("collection")
         if every is not None:
