@@ -89,6 +89,7 @@ def artifact_read(blobs: BlobStore, artifacts: ArtifactStore | None = None) -> A
             named = await artifacts.artifact(address, reach=reach_of(context))
             address = named.ref if named is not None else address
         text = await _text(blobs, address)
+        # `>` and not `>=`: an empty text can be read too, from offset 0.
         if offset > len(text):
             raise ToolFailure(
                 f"{ref} has {len(text)} characters; offset {offset} is past its end.",

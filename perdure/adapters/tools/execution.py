@@ -64,6 +64,7 @@ async def run(
     """
     task = asyncio.ensure_future(_call(function))
     try:
+        # Not `asyncio.wait_for`: the time in which a tool waits for an absent store does not count.
         done = await ended_in_time(task, seconds=timeout_s)
     except asyncio.CancelledError:
         await _end(task, stop, grace_s=grace_s)
@@ -105,6 +106,8 @@ async def value_of(function: Callable[[], object]) -> object:
     """What a function returns: awaited if it is asynchronous, else called in a thread."""
     if inspect.iscoroutinefunction(function):
         return await _awaited(function())
+    # A callable object may be asynchronous although no inspection says so; then it returns an
+    # awaitable, which belongs to this event loop and not to the thread.
     value = await in_thread(function)
     return await _awaited(value) if inspect.isawaitable(value) else value
 
@@ -118,6 +121,7 @@ async def _awaited(value: object) -> object:
 
 async def _end(task: asyncio.Future[object], stop: Stop, *, grace_s: float) -> bool:
     """Ask the task to stop; returns whether it did within the grace period."""
+    # Both are needed: a thread sees only the flag, and a coroutine only the cancellation.
     stop.set()
     task.cancel()
     done, _ = await asyncio.wait({task}, timeout=grace_s)

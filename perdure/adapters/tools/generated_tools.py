@@ -87,6 +87,7 @@ class MadeTools:
                 f"{name} ({hash[:12]}) is not in this worker's store; use another tool.",
                 reason="not_found",
             )
+        # Asked at each call: a person may reject a tool while runs that pinned it are open.
         if tool.state == "rejected":
             raise ToolFailure(
                 f"{name} was rejected by {tool.decided_by}; use another tool.", reason="rejected"

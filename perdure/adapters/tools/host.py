@@ -116,6 +116,7 @@ class LocalToolHost:
             return given
         try:
             with contained():
+                # A copy: code of the tool's author may change what it gets, and then fail.
                 return _ARGUMENTS.validate_python(tool.mending(copy.deepcopy(given)))
         except Exception:
             log.exception("%s could not mend its arguments; they stay as given", name)
@@ -136,6 +137,7 @@ class LocalToolHost:
 
     def _granted(self, envelope: ToolInvocation, grant: ToolGrant) -> AnyTool | ToolOutput:
         """The tool that is called, or the refusal for the model."""
+        # By alias too: models call tools by names that they know from elsewhere.
         tool = self._tools.get(self._names.get(envelope.name, ""))
         if tool is None:
             return tool_output(
@@ -194,6 +196,7 @@ class LocalToolHost:
                 f"{fact.name} did not finish within {timeout_s:g} s, did not stop when asked, "
                 "and was abandoned; it may still be running."
             )
+        # An idempotent tool may simply be called again, and a reading one changed nothing.
         if not fact.idempotent and fact.access != "read":
             text += " What it changed until then is not known: look before you repeat it."
         return tool_output("error", text, code="timeout")
@@ -210,6 +213,7 @@ def _handed_over(fact: ToolDefinition, parsed: BaseModel) -> ToolOutput:
             reason="invalid_arguments",
         )
     output = tool_output("ok", "")
+    # The activity gets them by position: the order of the fields is that of its parameters.
     return output.model_copy(update={"handed_over": tuple(given.values())})
 
 
@@ -227,6 +231,7 @@ def _context(envelope: ToolInvocation, grant: ToolGrant, stop: execution.Stop) -
 
 
 def _values(tool: AnyTool, parsed: BaseModel, context: ToolContext) -> dict[str, object]:
+    # Not `model_dump`, which would turn the models that a tool declares into dictionaries.
     values: dict[str, object] = {name: getattr(parsed, name) for name in type(parsed).model_fields}
     if tool.context_name is not None:
         values[tool.context_name] = context
@@ -320,5 +325,6 @@ class ToolHosts:
         return await self._source(envelope.name, grant).rehearse(envelope, grant)
 
     def _source(self, name: str, grant: ToolGrant) -> ToolSource:
+        # The worker's own tools come first, so that no tool of a run can take one of their names.
         sources = (self._own, *self._sources)
         return next((source for source in sources if source.serves(name, grant)), self._own)

@@ -17,6 +17,7 @@ from perdure.domain.run.status import RunStatus
 from perdure.domain.tools.definitions import HeldBy
 from perdure.extending.tool_decorator import Tool, ToolContext, tool
 
+# Below the 30 s that a tool may take, so that a wait ends with a status and not as a timeout.
 LONGEST_WAIT_S = 25
 LOOKS_EVERY_S = 1.0
 # Long lists that do not help an agent to decide what to do next.
@@ -82,6 +83,7 @@ class LoopTools:
                 parameters=parameters_of(parameters),
                 max_iterations=max_iterations,
                 caller=context.run,
+                # A repeated call has the same key, so it finds the loop that is there already.
                 key=context.idempotency_key,
             )
             started = await self._open().start(ask)
@@ -148,6 +150,7 @@ class LoopTools:
         while status.phase != "ended" and left > 0:
             await asyncio.sleep(min(LOOKS_EVERY_S, left))
             left -= LOOKS_EVERY_S
+            # By its whole id: the beginning that was given may fit a newer loop too by now.
             status = await self._open().status(status.id)
         return status
 

@@ -51,6 +51,7 @@ def fs_read(
     if media_type_of(data) is not None:
         return _shown(path, data)
     lines = as_text(path, data).splitlines(keepends=True)
+    # `>` and not `>=`: an empty file has an offset 0 too.
     if offset > len(lines):
         raise ToolFailure(
             f"{shown(path)} has {len(lines)} lines; offset {offset} is past its end.",
@@ -220,6 +221,8 @@ def _within_bytes(lines: list[str]) -> tuple[list[str], bool]:
     for line in lines:
         size = len(line.encode())
         if size > left:
+            # Only whole lines, so that the next offset is right. A first line that is too long is
+            # cut, as a reader would never get past it otherwise.
             start = line.encode()[:left].decode(errors="ignore")
             return (kept, False) if kept else ([start], True)
         kept.append(line)

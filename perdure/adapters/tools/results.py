@@ -37,6 +37,7 @@ async def output_of(function: Callable[[], object], stop: Stop) -> ToolOutput:
         stop: says when the time is up; reading ends then.
     """
     value = await value_of(function)
+    # These run no code of others when they are written, so they need no thread.
     if isinstance(value, _AT_ONCE | Showing):
         return _output(value, stop)
     return await in_thread(lambda: _output(value, stop))
@@ -99,6 +100,7 @@ class _Drawing:
         try:
             return self._inside(value)
         finally:
+            # Only what is around a value counts: the same one may stand in several places.
             self._around.discard(id(value))
 
     def _inside(self, value: object) -> object:
@@ -119,4 +121,5 @@ class _Drawing:
                 return value
 
     def _goes_on(self, item: object) -> bool:
+        # `<=`: the text has to grow above the cap, or `tool_output` would not say that it was cut.
         return self._size <= HARD_CAP_BYTES and not self._stop.is_set()

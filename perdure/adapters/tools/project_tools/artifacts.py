@@ -52,6 +52,7 @@ def _write(artifacts: ArtifactStore, blobs: BlobStore, *, now: Callable[[], date
             scope: who else may read it: run, session or project; left out: the widest there is.
         """
         data = content.encode("utf-8", "replace")
+        # The content is stored before the row, so that no row names a blob that is not there.
         artifact = Artifact(
             id=id_of("artifact", context),
             belongs=reach_of(context).belonging(scope),

@@ -79,6 +79,7 @@ def _note(artifacts: ArtifactStore, blobs: BlobStore, *, now: Callable[[], datet
         data = one_line(text, NOTE_CHARACTERS).encode()
         kept = Artifact(
             id=id_of("artifact", context),
+            # Of the run alone: others of its project must not read a note before it is accepted.
             belongs=Membership(scope="run", owner=context.run),
             run=context.run,
             iteration=context.iteration,
@@ -130,6 +131,7 @@ def _skill(memory: MemoryStore, *, now: Callable[[], datetime]) -> AnyTool:
             name: as skill.list shows it.
         """
         skill = await memory.skill(name.strip())
+        # The list hides such skills, but a model may know or guess a name.
         if skill is None or not may_enter(skill):
             raise ToolFailure(
                 f"There is no skill {name[:80]!r}. skill.list shows what there is.",

@@ -57,6 +57,7 @@ def _add(todos: TodoStore, *, now: Callable[[], datetime]) -> AnyTool:
                 created_at=at,
                 changed_at=at,
             )
+            # One after the other: the store gives each the next place in the list.
             kept.append(await todos.add_todo(todo, limit=TODOS_OF_A_SCOPE))
         return "\n".join(map(_line, kept))
 

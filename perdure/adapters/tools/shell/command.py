@@ -82,6 +82,7 @@ def _read_page(words: tuple[Word, ...], context: ToolContext) -> str:
                 run(place, read(name, words[1:], grammar))
         except PageFull as full:
             return f"{place.page}\n[… stopped: {full} …]"
+        # `ls -R` recurses, and a model can nest folders as deep as it likes.
         except RecursionError as error:
             raise ToolFailure("The folders are nested too deeply.", reason="too_deep") from error
         return place.page or "(no output)"

@@ -43,6 +43,7 @@ def shell_full(commands: LocalCommands, *, timeout_s: float) -> AnyTool:
             limit_s: end it after so many seconds, before the worker's own limit does.
         """
         root = context.grant.root
+        # Looked up before each command, since the one before may have made such files.
         fixed, hidden = await asyncio.to_thread(_withheld, root)
         script = Script(text=command, folder=root, timeout_s=limit_s, fixed=fixed, hidden=hidden)
         return _told(await commands.run_shell(script))

@@ -31,6 +31,8 @@ from perdure.domain.foundation.errors import ToolFailure
 
 OUTPUT_CAP = 1_000_000
 
+# Without a dash at the beginning, which would make it a flag, and without a colon, which would name
+# the content of a file, perhaps of a dotenv file.
 _REVISION = re.compile(r"[A-Za-z0-9_@^][A-Za-z0-9_./@{}^~+-]*")
 _DATE = matching(r"[A-Za-z0-9 :.,+-]{1,40}")
 # Without %G, which runs a program to check signatures, and without %( ) and %x, which could hide
@@ -126,6 +128,7 @@ def _objects(given: Parsed, files: RootedDirectory) -> tuple[list[str], list[str
     found: list[str] = []
     for operand in named:
         revision, _, path = operand.partition(":")
+        # `parse` refuses dotenv files in old versions too.
         found.append(f"{_revision(revision)}:{'/'.join(parse(path, use='read'))}")
     return found, []
 
@@ -323,6 +326,7 @@ def _is_file(files: RootedDirectory, text: str) -> bool:
     try:
         return files.status(parse(text, use="read")) is not None
     except ToolFailure as failure:
+        # Not to be tried as a revision: the model has to hear why it may not read this.
         if failure.reason == "protected":
             raise
         return False

@@ -100,6 +100,7 @@ def grep(place: Place, given: Parsed) -> None:
 
 def _files(place: Place, root: Parts, given: Parsed) -> Iterator[Parts]:
     if not place.is_folder(place.real(root)):
+        # As it was named, which is what the output shows; `_look` follows its links.
         yield root
         return
     if not given.has("r"):
@@ -125,6 +126,7 @@ def _look(place: Place, parts: Parts, wish: _Wish) -> None:
     try:
         lines = text_lines(as_text(name, place.files.read(place.real(parts))))
     except ToolFailure as failure:
+        # In a tree, files may vanish or be unreadable. One that was named has to be told.
         if failure.reason == "binary" or wish.given.has("r", "s"):
             return
         raise

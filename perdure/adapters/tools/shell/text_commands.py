@@ -119,12 +119,15 @@ def _last_lines(lines: list[str], given: Parsed) -> list[str]:
     wanted = given.last("n", "10")
     if wanted.startswith("+"):
         return lines[max(0, int(wanted) - 1) :]
+    # `lines[-0:]` would be all of them.
     return lines[-int(wanted) :] if int(wanted) else []
 
 
 def _bytes_of(place: Place, path: str, given: Parsed, *, first: bool) -> str:
+    # By its text, so that a binary file is refused.
     data = place.text(path).encode()
     count = given.number("c", 0)
+    # Not `data[-count:]`, which is everything if the count is 0.
     kept = data[:count] if first else data[len(data) - min(count, len(data)) :]
     return kept.decode(errors="replace")
 

@@ -38,6 +38,7 @@ TEXT_SUFFIXES = ("+json", "+xml", "javascript", "yaml", "toml")
 PAGES = ("text/html", "application/xhtml+xml")
 REDIRECTS = 5
 REDIRECTING = frozenset({301, 302, 303, 307, 308})
+# For each read or write. A page that comes in drips ends only with TIMEOUT_S.
 WAIT_S = 10.0
 TIMEOUT_S = 30.0
 HEADERS = {
@@ -62,6 +63,8 @@ async def read_body(
     body = bytearray()
     try:
         async for chunk in chunks:
+            # One byte above the cap tells a cut body from a full one. And it is never 0, which zlib
+            # takes for no limit.
             body += grow(chunk, cap + 1 - len(body))
             if len(body) > cap:
                 return bytes(body[:cap]), True

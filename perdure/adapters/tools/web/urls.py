@@ -121,6 +121,7 @@ def is_public(text: str) -> bool:
 
 
 def _is_public_v4(address: IPv4Address) -> bool:
+    # `is_global` alone is true for multicast.
     special = address.is_multicast or address.is_reserved or address.is_private
     return address.is_global and not special and not any(address in net for net in _NOT_PUBLIC)
 
