@@ -78,6 +78,7 @@ def known_sentence(status: RunStatus) -> str:
 def best_of(records: Sequence[IterationRecord]) -> Mark | None:
     """The best of the scored iterations; None if none has a score."""
     scored = [record for record in records if record.score is not None]
+    # Of equal scores the newest counts, as in the loop itself.
     best = max(scored, key=lambda record: (record.score or 0.0, record.index), default=None)
     if best is None:
         return None

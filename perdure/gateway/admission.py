@@ -135,6 +135,7 @@ class Admission:
         if known is not None:
             return _Full(known, known=True)
         # No await from here to the append, so that the second of two starts counts the first.
+        # By the oldest answer: it lacks the most starts.
         begun = self._begun_since(min(at for at, _ in answers) - SETTLED_S)
         words = limits.reached(
             tenant,
@@ -142,12 +143,15 @@ class Admission:
             own=seen.get("own", 0) + begun.count(tenant),
         )
         if words is not None:
+            # The index may have some of these starts already, so they may be counted twice. That
+            # makes a start wait a moment, and must not refuse it.
             return _Full(words, known=False)
         self._begun.append((self._clock(), tenant))
         return None
 
     def _begun_since(self, moment: float) -> list[str | None]:
         """The tenants of starts that the server's answers may not include yet."""
+        # Some are kept for longer than this answer needs them: another start may hold an older one.
         old = self._clock() - SETTLED_S - 2 * SHARED_S
         while self._begun and self._begun[0][0] < min(old, moment):
             self._begun.popleft()
@@ -181,6 +185,7 @@ class SharedCounts:
         return at, await asyncio.shield(asking)
 
     async def _count(self, query: str, tenant: str | None) -> int:
+        # Before the index is asked: what it gets in between is counted twice, and not missed.
         late = [look for look in await self._unlisted() if look.open]
         if tenant is not None:
             late = [look for look in late if look.text(TENANT) == tenant]

@@ -61,5 +61,6 @@ class AskMany:
         self._silent += 1
         async with self._looking:
             if not self._away and self._silent >= self._at_once:
+                # Before the answer, so that those that wait for the lock do not ask once more.
                 self._silent = 0
                 self._away = not await self._present(self._queue)

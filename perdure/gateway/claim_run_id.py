@@ -79,6 +79,7 @@ class Claims:
         if await elsewhere(self.server, row) is not None or await self.had_effect(row):
             require_same(row.id, row.digest, asked, what="The id belongs to the")
             return ClaimState(done=row.id)
+        # A start that is under way, or was killed: only the same request may take its row over.
         if row.ended_at is None:
             require_same(row.id, row.digest, asked, what="The id belongs to the")
         return ClaimState(row=row)

@@ -49,6 +49,7 @@ STALE_NOTE = "Runs started in the last seconds may be missing; ask again to be s
 
 def _asked_below(run: str, message: Answer) -> tuple[str, Answer] | None:
     """The child run that an answer names together with its gate (`RUN:g1`)."""
+    # From the right, since run ids may have colons and names of gates have none.
     asked, separator, gate = message.gate.strip().rpartition(":")
     if not separator or (asked != run and not is_below(asked, run)):
         return None
@@ -100,6 +101,7 @@ class VerbSender:
         entry = await self._audit.asked(run, message)
         try:
             receipt = await self._verb(run, message)
+        # Only refusals are certain. One who was silent may still take it, so its entry stays open.
         except (InvalidInput, NotAllowed, NotFound) as error:
             await self._audit.answered(entry, refused=error.message)
             raise
@@ -122,6 +124,7 @@ class VerbSender:
             raise await self._why_not(run) from None
         except NoReadyWorker as silent:
             raise await self._why_silent(run, silent) from None
+        # An answer to a run below changes what followers of both see.
         for each in {named, run}:
             self._nudge(each)
         return receipt
@@ -143,10 +146,12 @@ class VerbSender:
         if root is not None:
             query += f" AND RootWorkflowId = {quoted(root)}"
         unlisted = Unlisted(server=self._server, records=self._records, now=self._now)
+        # Before the list: a run that the index gets in between is then in both, and not in neither.
         early = {look.id: look for look in await unlisted.looks(root=root) if look.open}
         listed = {look.id: look async for look in every(self._server, query)}
         looks = list((early | listed).values())
         if within is not None:
+            # Before the topmost are chosen: one may reach a run, and not the run above it.
             looks = [look for look in looks if await within(look.id)]
         if root is None:
             looks = _topmost(looks)

@@ -87,6 +87,7 @@ class Deployments:
             try:
                 page, _ = await self.server.page(others, limit=1)
                 name = page[0].text(deployment_calls.DEPLOYMENT) if page else None
+                # A server that names one again would keep this going for ever.
                 if name is None or name in found:
                     return found
                 without = deployment_calls.pinned_apart(queue, (*served, *found, name))
@@ -114,6 +115,7 @@ class Deployments:
         wanted = build or self.own
 
         async def change(client: Client, name: str) -> None:
+            # Looked up for each attempt, since its token holds only until the next change.
             described = await self._described()
             chosen = self._found(described, wanted)
             await deployment_calls.set_current(
@@ -234,6 +236,8 @@ class Deployments:
                 except RPCError as error:
                     if error.status not in _REFUSED:
                         raise
+                    # A conflict is not tried again: somebody else has just chosen, and people have
+                    # to look.
                     incomplete = error.status == RPCStatusCode.FAILED_PRECONDITION
                     if not incomplete or time.monotonic() > patient_until:
                         raise NotAllowed(

@@ -136,6 +136,7 @@ async def _code_of(
     client: Client, described: WorkflowExecutionDescription, converter: DataConverter
 ) -> RunProblem | None:
     raw = described.raw_description
+    # Most looks end here, without a request for the history: a first attempt has not failed.
     if not raw.HasField("pending_workflow_task") or raw.pending_workflow_task.attempt <= 1:
         return None
     newest = await _end_of_history(client, described, events=NEWEST_EVENTS)
@@ -245,6 +246,7 @@ def _task_failure(newest: Iterable[HistoryEvent]) -> str | None:
                 return _why(failed.failure)
             case EventType.EVENT_TYPE_WORKFLOW_TASK_TIMED_OUT:
                 timed_out = event.workflow_task_timed_out_event_attributes.timeout_type
+                # The other kind: the worker that has the run in its cache did not fetch the task.
                 if timed_out == TimeoutType.TIMEOUT_TYPE_START_TO_CLOSE:
                     return TOO_SLOW
             case EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED:

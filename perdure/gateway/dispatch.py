@@ -115,6 +115,7 @@ def _put_there(task: PendingWorkflowTaskInfo) -> datetime:
 def _waits(step: PendingActivityInfo) -> bool:
     """Whether a step lies in its queue, also one that is tried again: its workers may be gone."""
     scheduled = step.state == PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED
+    # Between two attempts a step lies in no queue.
     pauses = step.paused or step.HasField("next_attempt_schedule_time")
     return scheduled and not pauses
 

@@ -84,6 +84,7 @@ def update_translated(run: str, verb: str) -> Generator[None]:
         raise NotAllowed(sentence(error.cause)) from error
     except WorkflowUpdateRPCTimeoutOrCancelledError as error:
         raise no_answer(run, asked=f" Whether `{verb}` was taken shows in its status.") from error
+    # It is a StoreError too, but says nothing of keys.
     except StoreAway:
         raise
     except StoreError as error:  # this process lacks the key or codec
@@ -167,6 +168,7 @@ def _of_rpc(error: RPCError, address: str, run: str | None, namespace: str) -> P
                 f"{server} does not know what the request names: {said}.",
                 cure=f"Check TEMPORAL_NAMESPACE, or create the namespace on the server.{hint}",
             )
+        # Before `_AWAY`, which has some of the same: in a call to a run, its worker was silent.
         case status if run is not None and status in _NO_WORKER:
             return no_answer(run)
         case RPCStatusCode.INVALID_ARGUMENT if _ATTRIBUTE in said.lower():

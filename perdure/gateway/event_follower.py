@@ -139,6 +139,7 @@ class Follower:
 
         After the `ended` event, a client asks for the result, which is stored only then.
         """
+        # Another execution is a retry or a reset, whose end would be another one.
         while look is not None and look.open and look.execution == self._execution:
             await self._sleep()
             try:
@@ -187,6 +188,8 @@ class Follower:
             self._tell_sealed(error)
             self._pace.quiet()
             return [], since
+        # Only after the query, and as of the look before it: a query that failed is made again, and
+        # events that came in between make another mark.
         self._seen, self._execution = mark, look.execution
         if other and events:
             since = self._common(events, since)

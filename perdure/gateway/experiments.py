@@ -99,11 +99,13 @@ class Experiments:
                 id=id, plan=plan, inputs=len(entries), digest=digest, created_at=self.now()
             )
             await self.store.create(new, entries)
+            # Of several starts at once only the first is stored, so its digest decides.
             known = await self.stored(id)
         if known.digest != digest:
             raise NotAllowed(
                 f"The id {id} belongs to another experiment.", cure="Choose another id."
             )
+        # Also if it was there: whoever made the row may have been killed before the start.
         if known.state != "ended":
             await self._begin(known)
         return id
@@ -261,6 +263,7 @@ class Experiments:
             await self.store.note(stored.id, "running", at=self.now())
         try:
             await self._begin(stored, resumed=True)
+        # Cancellation too: without a workflow, nobody would ever note that it has ended.
         except BaseException:
             if stored.state == "ended":
                 at = stored.ended_at or self.now()

@@ -13,6 +13,7 @@ class Nudges:
 
     def tell(self, run: str) -> None:
         """Wake all who wait for this run."""
+        # Not by index, which would keep an entry for each run that nobody waits for.
         for waiting in self._waiting.get(run, ()):
             waiting.set()
 
@@ -27,4 +28,5 @@ class Nudges:
             self._waiting[run].discard(told)
             if not self._waiting[run]:
                 del self._waiting[run]
+        # The event and not the timeout decides: it may have been set at that very moment.
         return told.is_set()

@@ -94,10 +94,12 @@ class GateReader:
     async def _answers(self, waiting: Sequence[ExecutionInfo], queue: str) -> list[Answer]:
         many = AskMany(queue, at_once=AT_ONCE, present=self._present)
         now, kept = self._clock(), self._asked
+        # Made anew, so that runs which no longer wait are forgotten.
         self._asked = {}
         for look in waiting:
             one = kept.get(look.id)
             old = one is not None and one.answer.done() and now >= one.until
+            # A reset run may ask something else under the same number.
             if one is None or old or one.execution != look.execution:
                 until = now + KEPT_S * len(waiting)
                 one = _Asked(look.execution, until, asyncio.create_task(self._of(look, many)))
@@ -111,6 +113,7 @@ class GateReader:
             return NotAllowed(f"The run is {trouble.found}", cure=trouble.cure)
         try:
             return tuple(await many.ask(lambda: self._server.query(look.id, "gates", GATES)))
+        # Returned, not raised: one run must not hide the questions of the others.
         except PerdureError as error:
             return error
 

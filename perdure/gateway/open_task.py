@@ -102,6 +102,7 @@ class TaskOpening:
             spec = await self.read(_fields(asked))
             wish = Wish(run=run, key=_chain_key(asked), digest=digest_of(spec, None))
             return await self._opened(run, spec, wish, schedule=asked.schedule)
+        # Other errors are no fault of the task: the step fails, and the server repeats it.
         except REFUSALS as error:
             return await self._refused(run, asked, error)
 

@@ -78,6 +78,7 @@ class Readiness:
 
     async def ask(self, state: QueueState) -> QueueState:
         """Probe one queue: does a worker answer, or did one poll it recently?"""
+        # If nobody answers now, an earlier answer must not admit the next start.
         self._known.pop(state.queue, None)
         cure = f"Start one with {self._worker_command(state.workspace)}."
         try:
@@ -93,6 +94,7 @@ class Readiness:
         if (limit := await queue_limit(self._server, state.queue)) is not None:
             cure = limit.cure if busy else f"{cure} {limit.cure}"
             state = state.model_copy(update={"limit": limit.words})
+        # Not cached, so that the next start asks again.
         return state.model_copy(update={"cure": cure, "busy": busy})
 
     async def _seen(self, queue: str) -> bool:

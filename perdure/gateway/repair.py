@@ -195,6 +195,7 @@ class Repairing:
         while waiting:
             at = await self._length(run)
             await self._send(run, *waiting[0])
+            # Only now: until the server has it, this list alone does.
             sent, _ = waiting.pop(0)
             if await self._moves(run):
                 continue

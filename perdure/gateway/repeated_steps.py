@@ -85,4 +85,5 @@ def _ended(events: Iterable[HistoryEvent]) -> Mapping[int, tuple[int, str]]:
                 ended[told.scheduled_event_id] = (event.event_id, told.identity)
         if late := event.activity_task_timed_out_event_attributes.scheduled_event_id:
             ended[late] = (event.event_id, "")
+    # A step that ended in its queue, for example by a cancellation, had no effect.
     return {step: end for step, end in ended.items() if step in begun}

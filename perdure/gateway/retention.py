@@ -293,6 +293,7 @@ class Deleting:
         for execution in {found.execution for found in (*listed, look) if found is not None}:
             with suppress(NotFound):
                 await self._server.delete(run, execution)
+        # Last, since only by the row a repeat finds what is left at the server.
         await self._records.delete_run(run, stone=stone)
 
 

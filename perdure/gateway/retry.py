@@ -165,6 +165,7 @@ class Retrying:
                 "spec": await self.blobs.put(spec.model_dump_json(by_alias=True).encode()),
             }
         )
+        # Such a row cannot decide between two retries. The server does: it starts an id only once.
         if row.ended_at is None:
             await self.records.put_run(reopened)
         elif not await self.records.reopen_run(reopened, ended_at=row.ended_at):

@@ -130,6 +130,7 @@ class Listing:
     ) -> tuple[tuple[RunRow, ...], bytes | None]:
         """So many other rows of the server's list, if there are so many; the token of the rest."""
         if not limit:
+            # Not None, which means that the server's list has come to its end.
             return (), token or b""
         query, rows = await self._query(wanted), tuple[RunRow, ...]()
         while True:
@@ -240,6 +241,7 @@ class Listing:
         rows: list[RunRow] = []
         size, last = max(limit, LEAST_BATCH), offset + STORED_RUNS
         while len(rows) < limit and offset < last:
+            # One row more than is looked at, which tells whether there are others.
             batch = await self._of_the_list(wanted, limit=size + 1, offset=offset)
             # Of very many runs few fit a filter; for the others nobody asks the server.
             asked = [row for row in batch[:size] if fits(row, wanted) or fits(gone(row), wanted)]
@@ -247,7 +249,9 @@ class Listing:
             for row in batch[:size]:
                 if len(rows) == limit:
                     break
+                # Rows that do not fit count too: the cursor is a position in the store.
                 offset += 1
+                # The ids of other trees may begin alike.
                 if not _of_tree(row.id, wanted.root):
                     continue
                 rows += await self._row(row, known.get(row.id), wanted, away=bool(note))
@@ -304,6 +308,7 @@ class Listing:
             looks = await self._executions_of(row.id for row in rows)
         except ServiceUnavailable:
             return {}
+        # So that the newest execution of a run is the one that stays.
         oldest_first = sorted(looks, key=lambda look: look.started_at)
         return {look.id: look for look in await with_words(oldest_first, self.records)}
 

@@ -257,6 +257,7 @@ class RunReader:
         except (TimeoutError, PerdureError):
             return None
         ended = row.ended_at
+        # To be open is not enough: a run writes its end into the row a moment before it closes.
         return look if look and look.open and ended and look.started_at > ended else None
 
     async def _close_books(self, look: ExecutionInfo) -> None:
@@ -298,6 +299,7 @@ class RunReader:
         """The status from the worker, or the error if this process cannot decrypt it."""
         try:
             return await self._server.query(run, "status", RunStatus), None
+        # It is a StoreError too, but heals by itself.
         except StoreAway:
             raise
         except StoreError as error:

@@ -93,6 +93,7 @@ class StoredStates:
         complete state is used.
         """
         records = tuple(await self.records(row.id))
+        # The row of a retried run keeps the state of its former end until it ends again.
         if row.ended_at is not None and row.state is not None and await self._is_whole(row.state):
             state = await self._state(row, row.state, len(records))
             return _with(state, records), records

@@ -42,6 +42,7 @@ async def task_payload(plan: SchedulePlan, client: Client) -> Payload:
     A blob of it would be named by the server's schedule only: garbage collection does not see that.
     """
     whole = replace(client.data_converter, external_storage=None)
+    # The codec binds a value to its run; this one to what the ids of all its runs begin with.
     place = WorkflowSerializationContext(namespace=client.namespace, workflow_id=plan.name)
     (payload,) = await whole.with_context(place).encode([plan.task])
     return payload

@@ -201,6 +201,7 @@ class Schedules:
         """Delete a schedule, also one that cannot be read; its runs stay, and open ones go on."""
         with suppress(Unreadable):
             await self._stored(name)
+        # At the server first: without its row, nobody would know what goes on to start runs there.
         await self._drop(name)
         await self.store.mark_deleted(name, at=self.now())
 
@@ -263,6 +264,7 @@ class Schedules:
         """
         handle = await self._handle(plan.name)
         with self.server.translated():
+            # Only the server works out when they come, so it has to have them first.
             if next_starts(await handle.describe()):
                 return
             if former is None:

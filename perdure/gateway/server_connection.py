@@ -65,6 +65,7 @@ class ServerConnection:
         except ServiceUnavailable as error:
             self._remember(began, error)
             raise
+        # The SDK's core raises RuntimeError if it cannot connect.
         except (RuntimeError, RPCError, OSError) as error:
             why = cause_in_words(error, otherwise="the connection failed")
             away = unreachable(self.address, why)

@@ -157,6 +157,7 @@ class Starter:
         # Ask the workers first: they have the keys, and know the default model.
         ready = await self._resolve(spec, await self.served())
         site, busy = await self.ready_site(ready)
+        # Before any row is written: a start that waits or is refused leaves nothing behind.
         await self.admission.admit(ready.metadata.payer, queue=site.loops)
         # Several clients may send the same key at once. One claims the row; the others try again
         # and find its run.

@@ -107,6 +107,7 @@ def away_status(look: ExecutionInfo, row: StoredRun | None) -> RunStatus:
         "explanation": NO_WORKER,
         "source": "store",
     }
+    # Validated, unlike by `model_copy`: the words come from search attributes.
     return RunStatus.model_validate({**base.model_dump(), **known})
 
 

@@ -173,6 +173,7 @@ class TemporalGateway:
                 lambda client: client.get_workflow_handle(run).execute_update(
                     verb,
                     message,
+                    # The server takes an update of one id once, however often it is sent.
                     id=message.request_id,
                     result_type=Receipt,
                     rpc_timeout=timedelta(seconds=self._waits.update),
@@ -270,6 +271,7 @@ async def _begin(client: Client, order: StartRequest) -> bool:
             search_attributes=_keywords(order.keywords),
             # Activities and child workflows inherit the priority.
             priority=Priority(priority_key=order.turn.priority, fairness_key=order.turn.fairness),
+            # A retry that comes late starts nothing beside a run that goes on or has succeeded.
             id_reuse_policy=reuse.ALLOW_DUPLICATE_FAILED_ONLY
             if order.again
             else reuse.REJECT_DUPLICATE,

@@ -44,6 +44,7 @@ class Unlisted:
         if not young:
             return []
         names = ", ".join(quoted(run) for run in young)
+        # Twice as many, since a run that was reset or retried has several executions.
         listed, _ = await self.server.page(
             f"WorkflowId IN ({names}) AND {ONE_EACH}", limit=2 * MOST
         )

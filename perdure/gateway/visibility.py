@@ -273,6 +273,7 @@ class Failing:
                 for look in looks
                 if look.trouble is not None and look.trouble.mark.startswith(FAILING)
             ),
+            # The index that counts them may be behind what was looked at.
             open=max(len(looks), await self.server.count(unended)),
             looked_at=len(looks),
             server_names_them=named is not None and len(named) < limit,
@@ -282,6 +283,7 @@ class Failing:
         """Runs that the server reports; None if it lacks the search attribute."""
         try:
             return await self._pages(f"{unended} AND {REPORTED} IS NOT NULL", limit=limit)
+        # A server that is away must not look like an older one, which refuses this query.
         except ServiceUnavailable:
             raise
         except PerdureError:

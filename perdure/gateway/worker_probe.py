@@ -82,6 +82,7 @@ async def server_time(
             schedule_to_close_timeout=wait,
             retry_policy=RetryPolicy(maximum_attempts=1),
         )
+        # Before its description is asked for, which would only blur the comparison.
         ended = now()
         return (await handle.describe()).schedule_time, ended
     except RPCError as error:
@@ -242,6 +243,7 @@ def _gone(heartbeats: Iterable[WorkerHeartbeat]) -> dict[str, datetime]:
 def _still_there(poller: PollerInfo, gone: Mapping[str, datetime], *, now: datetime) -> bool:
     at = _when(poller.last_access_time)
     left = gone.get(poller.identity)
+    # Another worker may have the identity of one that left before.
     return at >= now - LIVELY and (left is None or at > left)
 
 
