@@ -138,6 +138,7 @@ def _submitted(
     entered = trial_task(own, first, label="experiment")
     entered.pop("metadata")
     fields = over(over(WITHOUT_MEMORY, entered), arm.fields)
+    # Read as it is at first: only that tells whether it is a loop that iterates.
     plain = _load(task, Flags(fields=fields), surroundings)
     if arm.tries is None or not isinstance(plain.spec, RefineSpec):
         return plain

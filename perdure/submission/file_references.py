@@ -85,6 +85,7 @@ class References:
 
     def _input(self, value: JsonValue, path: str, folder: Path | None) -> JsonValue:
         if (name := _file_of(value)) is not None:
+            # Only the content tells what it is, so as much is read as the largest kind may have.
             data = self._read(name, path, folder, limit=MOST_PDF_BYTES)
             return value if data is None else self._content(data, name, path)
         match value:
@@ -200,6 +201,7 @@ def read_beneath(folder: Path, name: str, *, limit: int = MAX_BYTES) -> bytes:
         facts = os.fstat(opened.fileno())
         if not stat.S_ISREG(facts.st_mode) or facts.st_size > limit:
             raise IsADirectoryError(name)
+        # It may have grown since it was measured.
         return opened.read(limit)
 
 

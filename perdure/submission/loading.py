@@ -114,6 +114,7 @@ def _defaults(around: Surroundings, folder: Path | None) -> tuple[list[Layer], l
     found = [around.user_defaults, None if folder is None else folder / DEFAULTS_FILE]
     layers: list[Layer] = []
     notes: list[str] = []
+    # Once each: the user's own file is also that of its folder.
     for path in dict.fromkeys(path for path in found if path is not None and path.is_file()):
         fields = read_file(path)
         settings = sorted(around.settings & fields.keys())
@@ -170,6 +171,7 @@ def revise(
         told["metadata"] = {"label": label}
     references = References(surroundings.measure)
     flagged = Layer(name="the flags", fields=said, folder=surroundings.folder)
+    # The references of the run itself were resolved when it was started.
     layers = [own, references.resolved(flagged), Layer(name="the flags", fields=told)]
     fields = with_lists(merged(layers, spec.kind), flags)
     revised = validated(

@@ -136,8 +136,10 @@ def _fields(
 def _value(value: object, at: Steps, problems: list[Problem]) -> JsonValue:
     """The value as data; what JSON cannot say becomes null, with a problem."""
     match value:
+        # Before numbers, since Python takes true and false for some.
         case None | bool():
             return value
+        # Before texts and numbers, which members of some enumerations are too.
         case Enum():
             return _value(value.value, at, problems)
         case str():
