@@ -38,6 +38,7 @@ BLOBS = "blobs"
 SCHEDULES = "schedules"
 TASK_QUEUE_CHECK = "queue tasks"
 MODEL_RATES = "model rates"
+# In this order `_open_runs` lists them: what should move comes first.
 OPEN_LIFECYCLES: tuple[Lifecycle, ...] = ("running", "waiting", "paused")
 LOW_DISK_BYTES = 1024**3
 WEEK = timedelta(days=7)
@@ -85,6 +86,7 @@ async def stores(settings: Settings) -> Check:
     try:
         async with stores_of(settings) as opened:
             runs = await opened.records.find_runs(limit=1)
+            # Reading alone reveals neither a full disk nor a lock.
             await try_writing(opened, settings.home)
     except StoreAway as error:
         return Check(
@@ -336,6 +338,7 @@ async def _statuses(gateway: RunGateway, runs: list[str]) -> list[RunStatus]:
     found: list[RunStatus] = []
     for start in range(0, len(runs), AT_ONCE):
         looks = [gateway.status(run) for run in runs[start : start + AT_ONCE]]
+        # None may still be under way when the first error closes the services.
         for looked in await asyncio.gather(*looks, return_exceptions=True):
             if isinstance(looked, RunStatus):
                 found.append(looked)
@@ -354,6 +357,7 @@ def _waits(status: RunStatus) -> list[Check]:
     if trouble.startswith(PAUSED_THERE):
         found, _, cure = trouble.partition(". ")
         checks.append(Check(name=name, state="warning", found=f"{found}.", cure=cure))
+    # The words of `dispatch_of`; a status has no field of its own for the cure.
     found, separator, start = status.dispatch.rpartition(" Start one with ")
     if separator:
         cure = f"Start one with {start}"

@@ -128,6 +128,7 @@ class Eraser:
         sizes = await self._stores.blobs.delete(unneeded, written_before=cutoff)
         there = await asyncio.gather(*(self._stores.blobs.exists(one) for one in unneeded))
         left = [one for one, kept in zip(unneeded, there, strict=True) if kept]
+        # Also those that others name, as no later collection could delete them for these runs.
         await self._rows.unmark(sorted(going - set(left)))
         return Erased(
             blobs=len(sizes),
@@ -162,6 +163,7 @@ class Eraser:
             read += 1
             if read % TOLD_EVERY == 0:
                 tell(f"{read} histories read")
+            # The server still lists erased runs for a moment; these must not keep what they name.
             if found.run not in gone:
                 for data in found.content:
                     others |= addresses_in(data)
@@ -172,6 +174,7 @@ class Eraser:
     async def _mentions(self, root: str, subject: str) -> bool:
         """Whether rows of a tree, or blobs that they lead to, contain a text."""
         names = [row.id for row in await self._rows.tree(root)]
+        # As it is, and as JSON text may have it.
         needles = {subject.casefold(), json.dumps(subject)[1:-1].casefold()}
         texts = await self._rows.texts(names)
         if any(needle in text.casefold() for text in texts for needle in needles):

@@ -198,6 +198,7 @@ async def _collect(
     return Collected(
         blobs=len(sizes),
         bytes=sum(sizes),
+        # Fewer may have been deleted than were found: a step may have renewed some meanwhile.
         kept=found.kept + len(found.sizes) - len(sizes),
         dry_run=dry_run,
         calls=len(orphaned),

@@ -47,6 +47,7 @@ async def key_uses(
             if stop():
                 break
     known = {key.id: key for key in await KeyRegistry(stores.database).known()}
+    # In order, because callers take the first one for the current key.
     names = dict.fromkeys((*ids, *known, *rows, *blobs, *runs))
     return [
         KeyUse(
