@@ -70,6 +70,7 @@ def _sentence(problem: SchemaError) -> str:
     path = problem.json_path.removeprefix("$.").removeprefix("$") or "arguments"
     text = problem.message
     if len(text) > 3 * _SHOWN_VALUE:
+        # The value comes first in the words of the library, and the rule at their end.
         text = f"{text[:_SHOWN_VALUE]} … {text[-_SHOWN_VALUE:]}"
     return f"{path}: {text}"
 

@@ -61,6 +61,7 @@ def human_ask() -> AnyTool:
             f"Only a person can answer: {question} {choices or ''}".strip(), reason="person"
         )
 
+    # The workflow opens the gate itself, so it has to see the question.
     inline = ask.fact.model_copy(update={"inline_arguments": True})
     return Tool(fact=inline, function=ask.function, arguments=ask.arguments)
 

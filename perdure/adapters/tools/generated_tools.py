@@ -105,6 +105,7 @@ class MadeTools:
         trial = await self._sandbox.run(code, tool.handler, envelope.arguments, seconds=seconds)
         match trial:
             case Returned(value=value):
+                # PostgreSQL cannot store NUL.
                 text = json.dumps(value, ensure_ascii=False, indent=2)
                 return ToolOutput(
                     outcome="ok", text=text.replace("\0", "\N{REPLACEMENT CHARACTER}")

@@ -131,6 +131,7 @@ class LocalToolHost:
             if why := (await self._fact(tool.fact.name)).unavailable:
                 return Rehearsal(refused=tool_output("error", why, code="unavailable"))
             shows = await self._rehearsed(tool, envelope, grant)
+            # Without a preview, whoever approves has to be shown all arguments.
             return Rehearsal(shows=shows, tells=tool.tells if shows else ())
         except Exception as error:
             return Rehearsal(refused=_failed(tool.fact.name, error))

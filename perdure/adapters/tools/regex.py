@@ -99,6 +99,7 @@ def _glob_text(part: str) -> str:
     if part.startswith("[") and part.endswith("]") and len(part) > 2:
         negated = part[1] == "!"
         inside = part[2:-1] if negated else part[1:-1]
+        # In a glob, these are plain characters; in a class of RE2 they are not.
         escaped = inside.replace("\\", "\\\\").replace("^", "\\^").replace("[", "\\[")
         return f"[{'^' if negated else ''}{escaped}]"
     return re2.escape(part)
@@ -124,6 +125,7 @@ def _compile(pattern: str, *, regex: bool, ignore_case: bool) -> _Compiled:
     options.case_sensitive = not ignore_case
     try:
         return re2.compile(pattern, options)
+    # The second: half of a surrogate pair, which RE2 cannot be given.
     except (re2.error, UnicodeEncodeError) as error:
         raise ToolFailure(
             f"The pattern {pattern[:80]!r} is not a regular expression of RE2 "

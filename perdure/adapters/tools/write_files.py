@@ -169,6 +169,7 @@ def _is_done(current: bytes, *, old: bytes, new: bytes, before: str) -> bool:
 
     The search is bounded. If it gives up, the edit fails as `stale` and nothing is written.
     """
+    # The file is as it was read, so this is the first attempt.
     if content_hash(current) == before or old == new:
         return False
     left = _REPEAT_SEARCH_BYTES
@@ -183,11 +184,13 @@ def _is_done(current: bytes, *, old: bytes, new: bytes, before: str) -> bool:
 
 def _places(current: bytes, new: bytes) -> Iterator[int]:
     if not new:
+        # What was deleted may have stood anywhere.
         yield from range(len(current) + 1)
         return
     start = current.find(new)
     while start >= 0:
         yield start
+        # By one character, since places may overlap.
         start = current.find(new, start + 1)
 
 

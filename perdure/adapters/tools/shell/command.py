@@ -53,6 +53,7 @@ async def shell_readonly(command: str, context: ToolContext) -> str:
 def rehearse(command: str, context: ToolContext) -> str:
     """Check the command line with its flags and operands, without running it."""
     words = _words(command)
+    # `find` and `git` check their words only when they run.
     if words[0].text in COMMANDS:
         grammar, _ = COMMANDS[words[0].text]
         read(words[0].text, words[1:], grammar)

@@ -219,5 +219,6 @@ def _class_end(pattern: str, start: int) -> int:
     at = start + 1
     if pattern[at : at + 1] == "^":
         at += 1
+    # A bracket at the beginning stands for itself.
     end = pattern.find("]", at + 1)
     return len(pattern) if end < 0 else end + 1

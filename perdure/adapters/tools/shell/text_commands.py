@@ -151,6 +151,7 @@ def sort(place: Place, given: Parsed) -> None:
     key = _sort_key(given)
     lines.sort(key=key, reverse=given.has("r"))
     if given.has("u"):
+        # By the key, as `sort -u` does: lines that compare as equal are one.
         lines = [next(group) for _, group in groupby(lines, key=key)]
     for line in lines:
         place.put(line)

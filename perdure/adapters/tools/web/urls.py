@@ -40,6 +40,7 @@ def read_url(text: str) -> httpx2.URL:
         raise refused("the URL holds spaces, backslashes or control characters")
     try:
         url = httpx2.URL(given).copy_with(fragment=None)
+        # Not `url.host`, which shows international names decoded, and not as they are looked up.
         host = url.raw_host.decode("ascii").lower()
     except (httpx2.InvalidURL, UnicodeError, ValueError) as error:
         raise refused(f"the URL cannot be read ({error})") from error
