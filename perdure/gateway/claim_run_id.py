@@ -123,6 +123,7 @@ class Claims:
             absent = await self.server.look(row.id) is None
         except PerdureError:
             return  # not certain, so the row stays open
+        # The start was taken, and only its answer was lost.
         if not absent:
             return
         status = read_stored(RunStatus, row.status or "", what=f"the status of {row.id}")

@@ -232,6 +232,7 @@ def repeated_step(pending: Iterable[PendingActivityInfo], *, now: datetime) -> R
     others = len(troubled) - 1
     more = f" (and {others} more like it)" if others else ""
     text = f"attempt {worst.attempt}{limit}: {_why(worst.last_failure)}{_next(worst, now)}{more}"
+    # Sorted, since the order in which the server lists them means nothing.
     marks = sorted(f"{step.activity_id}/{step.attempt}" for step in troubled)
     return RunProblem(mark=" ".join(marks), found=text)
 

@@ -317,6 +317,7 @@ class Experiments:
         return client.get_workflow_handle(id)
 
     async def _signal(self, id: str, name: str, *given: object) -> None:
+        # An id that nobody knows must not be told as an experiment that has ended.
         await self.stored(id)
         with self.server.translated():
             try:

@@ -191,6 +191,7 @@ class GatewayParts:
     async def present(self, queue: str) -> bool:
         """Whether a worker answers on a queue of workflows."""
         state = await self.readiness.ask(QueueState(queue=queue, serves="loops"))
+        # Not `served`: a worker that is too busy to answer leaves the next question unanswered too.
         return state.ready or state.unasked
 
     @cached_property

@@ -201,6 +201,7 @@ class Repairing:
                 continue
             await self._take_back(run, at)
             left_out.append(_named(sent))
+            # The next message is judged by whether the run goes on, so it has to do so first.
             await self._moves(run)
 
     async def _send_rest(self, run: str, waiting: list[Waiting]) -> None:

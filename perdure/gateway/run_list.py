@@ -92,6 +92,7 @@ class Listing:
 
     async def _query(self, wanted: RunFilter) -> str:
         """The visibility query of a filter."""
+        # With an encryption key, the server has only the digest of a label.
         told = wanted.model_copy(update={"label": self.facts.marked(wanted.label)})
         return query_of(told, loops=await self._loops(), task_queue=self.facts.task_queue)
 

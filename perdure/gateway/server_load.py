@@ -90,6 +90,7 @@ class LoadReader:
         """How many failing runs the server reports; None if it lacks the search attribute."""
         try:
             return await self._server.count(f"{unended} AND {REPORTED} IS NOT NULL")
+        # A server that is away must not look like one without that attribute.
         except ServiceUnavailable:
             raise
         except PerdureError:

@@ -244,6 +244,7 @@ def _with_result(status: RunStatus, result: RunResult) -> RunStatus:
             "reason": result.reason,
             "explanation": result.explanation,
             "iteration": result.iteration_count or len(result.iterations),
+            # A result has only the newest iterations; the row has them all.
             "trajectory": status.trajectory or points,
             "stages": status.stages or stage_results(result.iterations),
             "best": result.best,
