@@ -73,6 +73,7 @@ def is_new(settings: Settings) -> bool:
 
 async def stores(settings: Settings) -> Check:
     """Whether the store can be read and written, as every step of a run must."""
+    # Opening the store would make one, and doctor changes nothing.
     if is_new(settings):
         place = _existing(settings.home)
         if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):

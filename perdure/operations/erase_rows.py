@@ -78,6 +78,7 @@ class TreeEraser:
         rows, stones = await self._erasable(root)
         names = sorted({row.id for row in rows} | {stone.run for stone in stones})
         learners = await self.learners(root)
+        # With what an interrupted attempt has listed: the rows that named it may be gone.
         mine = await self._rows.named([*names, *learners]) | await self._rows.marked(root)
         kept = set[str]()
         async for found in self._gateway.retained([*names, *learners]):

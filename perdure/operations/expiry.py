@@ -67,6 +67,7 @@ async def _ended(rows: ErasureStore, by: datetime | None) -> AsyncIterator[RootR
     while by is not None and page:
         for root in page:
             yield root
+        # After the last one, and not by a number: rows vanish meanwhile.
         page = await rows.ended(by=by, after=page[-1])
 
 
