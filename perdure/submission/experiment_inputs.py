@@ -35,6 +35,7 @@ def read_inputs(given: str | list[JsonValue], *, folder: Path | None) -> list[Js
         )
     path = (folder / given).absolute()
     if path.is_dir():
+        # Trials are numbered in this order, and a folder lists its files in any.
         files = sorted(file for file in path.iterdir() if file.is_file() and file.name[0] != ".")
         return [{"id": file.name, INPUT: _text(file)} for file in files]
     text = _text(path)
@@ -198,6 +199,7 @@ def _delimiter(head: str) -> str:
 
     It is the sign that the head has most, outside of quotes. Of equals it is the comma.
     """
+    # Every second piece is outside of quotes.
     bare = "".join(head.split('"')[::2])
     return max(",;\t", key=bare.count)
 

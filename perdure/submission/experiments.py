@@ -194,8 +194,7 @@ def _with_limits(arm: Arm, plan: Plan, entries: Sequence[Entry], surroundings: S
     for entry in (entry for entry in entries if entry.fields):
         task = trial_task(arm, entry, label=plan.name)
         try:
-            # Without a folder: its defaults are in the task of the arm, and an input names no
-            # files.
+            # Without a folder: its defaults are in the arm's task, and inputs name no files.
             spec = load_data(task, surroundings=replace(surroundings, folder=None)).spec
         except InvalidInput as error:
             raise InvalidInput(f"inputs.{entry.name}: {error.message}", cure=error.cure) from None

@@ -280,6 +280,7 @@ def _file_of(value: JsonValue) -> str | None:
     match value:
         case {"file": str(name)} if len(value) == 1:
             return name
+        # A text of several lines may begin with that word.
         case str() if value.startswith(FILE) and "\n" not in value:
             return value.removeprefix(FILE).strip()
         case _:
