@@ -229,6 +229,7 @@ def _kind_test(letter: str) -> Test:
 def _size_test(text: str) -> Test:
     if not _SIZE(text):
         raise refused(f"find: -size does not take {text[:80]!r}; such as +10k")
+    # Without a unit, find counts blocks of 512 bytes.
     number, unit = (text[:-1], text[-1]) if text[-1] in _UNITS else (text, "b")
     wanted = abs(int(number))
 
