@@ -68,6 +68,7 @@ class ClockReader:
                 name = scheduled_name(one.id, installation)
                 if name is None:
                     continue
+                # The list does not have this figure.
                 described = await client.get_schedule_handle(one.id).describe()
                 found[name] = described.info.num_actions_missed_catchup_window
                 if len(found) == MOST_SCHEDULES:

@@ -117,6 +117,7 @@ async def _waiting(
     told = await opened(details[0], StoreWait, converter)
     if told is None:
         return None  # a heartbeat of another kind, or one that cannot be decrypted here
+    # The server's time and the worker's duration: a time of the worker goes by another clock.
     since = step.last_heartbeat_time.ToDatetime(tzinfo=UTC) - timedelta(seconds=told.waited_s)
     return WaitingStep(why=told.waits, tried=told.tried, since=since)
 

@@ -89,6 +89,7 @@ def stored_status(row: StoredRun) -> RunStatus:
             "step": None,
             "gates": (),
             "questions": (),
+            # Never below 0: both times may come from hosts whose clocks differ.
             "elapsed_s": max(0.0, round((row.ended_at - began).total_seconds(), 3)),
         }
     )

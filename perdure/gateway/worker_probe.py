@@ -50,6 +50,7 @@ async def probe(client: Client, queue: str, *, seconds: float) -> ReadyReport | 
             id=f"ready-{uuid.uuid4().hex}",
             task_queue=queue,
             result_type=ReadyReport,
+            # A probe that nobody takes must not wait in the queue for a worker of later.
             schedule_to_start_timeout=wait,
             start_to_close_timeout=wait,
             retry_policy=RetryPolicy(maximum_attempts=1),
