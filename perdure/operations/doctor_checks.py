@@ -210,6 +210,7 @@ async def task_queue(settings: Settings, connect: Connect) -> AsyncIterator[Chec
     with suppress(ServiceUnavailable):  # another check reports an absent server
         own, client = await own_server(settings, connect)
         found = await workflow_pollers(client, settings.task_queue, now=utc_now())
+        # None is a worker of another program, which names no installation.
         others = {installation_of(identity) for identity in found} - {own, None}
         yield _shared(settings.task_queue, sorted(map(str, others)), served=bool(found))
 

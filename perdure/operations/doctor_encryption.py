@@ -25,6 +25,7 @@ async def encryption(settings: Settings, connect: Connect) -> Check:
     async with stores_of(settings) as stores:
         ids = stores.database.cells.ids
         known = {key.id for key in await KeyRegistry(stores.database).known() if not key.retired_at}
+        # Before anything is searched: what such a key has sealed cannot be read.
         if lacking := sorted(known - {*ids}):
             return _lacking(lacking)
         if not ids:

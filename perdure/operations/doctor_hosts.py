@@ -35,6 +35,7 @@ async def host(settings: Settings, connect: Connect) -> AsyncIterator[Check]:
         own, client = await own_server(settings, connect)
         queue = host_probe_queue(host_queue(own, id))
         pollers = (await backlog(client, queue, workflows=False, now=utc_now())).pollers
+        # The SDK names a client by its process and its machine: `123@machine`.
         yield _served(id, folders, {identity.partition("@")[2] for identity in pollers})
 
 

@@ -126,6 +126,7 @@ class Eraser:
         cutoff = min([now - young, *(began - young for began in busy)])
         unneeded = sorted(going - needed)
         sizes = await self._stores.blobs.delete(unneeded, written_before=cutoff)
+        # Asked anew: `delete` tells how much went, and not what stayed.
         there = await asyncio.gather(*(self._stores.blobs.exists(one) for one in unneeded))
         left = [one for one, kept in zip(unneeded, there, strict=True) if kept]
         # Also those that others name, as no later collection could delete them for these runs.
