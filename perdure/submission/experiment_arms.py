@@ -137,6 +137,7 @@ def _submitted(
     own = Arm(name=arm.name, task={})
     entered = trial_task(own, first, label="experiment")
     entered.pop("metadata")
+    # The arm's own fields come last, so that it can turn memory on.
     fields = over(over(WITHOUT_MEMORY, entered), arm.fields)
     # Read as it is at first: only that tells whether it is a loop that iterates.
     plain = _load(task, Flags(fields=fields), surroundings)
