@@ -63,6 +63,7 @@ async def with_progress(
         spent = await journal.spent([look.id for look in unended if not look.parent])
     except StoreAway:
         return tuple(rows)
+    # By the execution too: what one before a reset has done is not the progress of this one.
     newest = {(call.run, call.execution): call for call in calls}
     return tuple(
         _progressed(row, newest.get((look.id, look.execution)), spent.get(look.id))

@@ -141,6 +141,7 @@ class Upkeep:
             try:
                 await client.create_schedule(handle.id, schedule)
             except ScheduleAlreadyRunningError:
+                # As a whole: this is also how a paused one is made to go on.
                 await handle.update(lambda _: ScheduleUpdate(schedule=schedule))
             return _state_of(await handle.describe())
 
