@@ -123,6 +123,7 @@ class Eraser:
         tell("reading all rows")
         others |= await named_by_rows(self._stores.database)
         needed = await reachable(self._stores.blobs, others, tell=tell)
+        # A running step may be about to name what it has stored, however long it has run.
         cutoff = min([now - young, *(began - young for began in busy)])
         unneeded = sorted(going - needed)
         sizes = await self._stores.blobs.delete(unneeded, written_before=cutoff)

@@ -213,6 +213,7 @@ async def _drop(
     stores: Stores, unneeded: _Unneeded, *, cutoff: datetime, now: datetime
 ) -> list[int]:
     """Delete blobs that were last written before the cutoff; returns the deleted sizes."""
+    # With the cutoff once more: some may have been renewed since they were listed.
     sizes = await stores.blobs.delete(list(unneeded.sizes), written_before=cutoff)
     # The marks of erasures that have not dropped their rows, which still name these blobs.
     erasure, going = stores.erasure(), set[str]()
