@@ -105,8 +105,8 @@ class MadeTools:
         trial = await self._sandbox.run(code, tool.handler, envelope.arguments, seconds=seconds)
         match trial:
             case Returned(value=value):
-                # PostgreSQL cannot store NUL.
                 text = json.dumps(value, ensure_ascii=False, indent=2)
+                # PostgreSQL cannot store NUL.
                 return ToolOutput(
                     outcome="ok", text=text.replace("\0", "\N{REPLACEMENT CHARACTER}")
                 )
