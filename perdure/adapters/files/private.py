@@ -1,5 +1,7 @@
 """Makes the home folder private to its user, because it holds goals, replies and journals."""
 
+import os
+import secrets
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +26,29 @@ def make_private(home: Path) -> None:
     """
     for path in (*_folder(home), *_kept(home)):
         _close(path)
+
+
+def written_once(path: Path, text: str) -> str:
+    """The content of a private file: `text`, unless it is there already. Raises `OSError`.
+
+    It appears whole or not at all, so a process that is killed, or that reads at the same time,
+    never finds a part of it.
+    """
+    if not path.exists():
+        draft = path.with_name(f"{path.name}-{os.getpid()}-{secrets.token_hex(4)}")
+        try:
+            draft.touch(mode=0o600, exist_ok=False)
+            draft.write_text(text, encoding="ascii")
+            # Of two processes the first creates the file, and the second uses what is in it.
+            try:
+                os.link(draft, path)
+            except FileExistsError:
+                pass
+            except OSError:  # some network file systems have no hard links
+                draft.replace(path)
+        finally:
+            draft.unlink(missing_ok=True)
+    return path.read_text(encoding="ascii")
 
 
 def _folder(home: Path) -> Iterator[Path]:

@@ -2,12 +2,11 @@
 
 import base64
 import binascii
-import os
 import re
 import secrets
-from contextlib import suppress
 from pathlib import Path
 
+from perdure.adapters.files.private import written_once
 from perdure.adapters.logging.redacting import keep_secret
 from perdure.adapters.settings.secret_references import WAYS, referred
 from perdure.adapters.settings.variables import Settings
@@ -56,18 +55,18 @@ def _token_of(home: Path) -> str:
     path = home / CODEC_TOKEN
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with (
-            # Another process may make it at the same time; then both take what it wrote.
-            suppress(FileExistsError),
-            os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file,
-        ):
-            file.write(f"{secrets.token_urlsafe(32)}\n")
-        found = path.read_text(encoding="ascii").strip()
+        found = written_once(path, f"{secrets.token_urlsafe(32)}\n").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise StoreError(
             f"The token of the codec server cannot be kept in {path} ({error}).",
             cure="Make the home folder writable, or set PERDURE_CODEC_TOKEN.",
         ) from error
+    # An empty one would let in everybody who sends none.
+    if not _TOKEN.fullmatch(found):
+        raise StoreError(
+            f"{path} holds no token of the codec server.",
+            cure="Delete the file; the next start makes another token.",
+        )
     keep_secret([found])
     return found
 

@@ -17,6 +17,7 @@ from typing import Literal
 
 from pydantic import ValidationError
 
+from perdure.adapters.files.private import written_once
 from perdure.adapters.files.rooted_files import remove_folder
 from perdure.adapters.git.safe_repository import find_repository
 from perdure.adapters.workspaces import working_copies
@@ -308,20 +309,8 @@ def host_id(home: Path) -> str:
         StoreAway: the folder cannot be written, or its disk is full.
     """
     try:
-        place = home / HOST_FILE
-        if not place.exists():
-            home.mkdir(parents=True, exist_ok=True, mode=0o700)
-            draft = home / f"{HOST_FILE}-{os.getpid()}-{secrets.token_hex(4)}"
-            draft.write_text(secrets.token_hex(HOST_BYTES), encoding="ascii")
-            # Of two processes the first creates the file, and the second uses its id.
-            try:
-                os.link(draft, place)
-            except FileExistsError:
-                pass
-            except OSError:  # some network file systems have no hard links
-                draft.replace(place)
-            draft.unlink(missing_ok=True)
-        return place.read_text(encoding="ascii")
+        home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return written_once(home / HOST_FILE, secrets.token_hex(HOST_BYTES))
     except OSError as error:
         raise StoreAway(
             f"The folder of working copies {home} cannot be written: {error.strerror}.",

@@ -1,12 +1,13 @@
 """A home folder is its user's alone, also one that was there before."""
 
+import os
 import stat
 from pathlib import Path
 
 import pytest
 
 from perdure.adapters.files import private
-from perdure.adapters.files.private import make_private
+from perdure.adapters.files.private import make_private, written_once
 from perdure.adapters.stores.open_stores import open_stores
 from perdure.domain.foundation.errors import StoreError
 from perdure.local_services.state import HomeFiles
@@ -64,3 +65,21 @@ def test_what_belongs_to_somebody_else_is_refused_with_the_command(
     monkeypatch.setattr(private.Path, "chmod", refuse)
     with pytest.raises(StoreError, match=f"chmod go-rwx '{home}'"):
         make_private(home)
+
+
+def test_a_file_is_written_once_and_kept(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    assert [written_once(path, text) for text in ("first", "second")] == ["first", "first"]
+    assert (path.stat().st_mode & 0o777, [*tmp_path.iterdir()]) == (0o600, [path])
+
+
+def test_of_two_processes_the_first_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, link = tmp_path / "token", os.link
+
+    def late(draft: Path, place: Path) -> None:
+        place.write_text("of the other", encoding="ascii")
+        link(draft, place)
+
+    monkeypatch.setattr(os, "link", late)
+    assert written_once(path, "mine") == "of the other"
+    assert [*tmp_path.iterdir()] == [path]
