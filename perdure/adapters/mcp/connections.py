@@ -193,7 +193,8 @@ class Link:
             with understood(self.target, f"the result of {tool}", reason="tool_failed"):
                 return await client.call_tool(tool, arguments), tuple(heard)
         finally:
-            self._listeners.remove(heard)
+            # By identity: `remove` takes the first equal list, and all empty ones are equal.
+            self._listeners = [one for one in self._listeners if one is not heard]
 
     async def _declined(
         self, context: ClientRequestContext, params: wire.ElicitRequestParams

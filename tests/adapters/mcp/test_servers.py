@@ -3,11 +3,14 @@
 import asyncio
 import shutil
 import sys
+from typing import Any, cast
 
+import mcp.types as wire
 import psutil
 import pytest
 from waiting import eventually
 
+from perdure.adapters.mcp.connections import Link, Target
 from perdure.adapters.tools.execution import HARD_CAP_BYTES
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.tools.mcp_servers import ServerSpec
@@ -233,6 +236,34 @@ async def test_a_question_in_the_middle_of_a_call_is_declined_and_told(probe) ->
     assert "human.ask" in answer.text
     again = await probe.call(servers, grant, "weather", city="Rome")
     assert "Which colour" not in again.text
+
+
+async def test_a_question_is_told_although_another_call_has_ended_meanwhile(monkeypatch) -> None:
+    link = Link(Target(name="probe", url="http://127.0.0.1:9/"), on_end=lambda _: None)
+    go = {name: asyncio.Event() for name in ("paint", "weather")}
+    asked = wire.ElicitRequestFormParams(
+        message="Which colour?", requested_schema={"type": "object", "properties": {}}
+    )
+
+    class Client:
+        async def call_tool(self, tool: str, _: object) -> wire.CallToolResult:
+            await go[tool].wait()
+            if tool == "paint":
+                await link._declined(cast(Any, None), asked)
+            return wire.CallToolResult(content=[])
+
+    async def client() -> Client:
+        return Client()
+
+    monkeypatch.setattr(link, "_client", client)
+    paint, weather = (asyncio.create_task(link.call(name, {})) for name in go)
+    await asyncio.sleep(0)
+    go["weather"].set()
+    assert (await weather)[1] == ()
+    go["paint"].set()
+    assert [said for said in (await paint)[1] if "Which colour?" in said]
+    link.drop()
+    await link.ended()
 
 
 async def test_variables_come_by_reference(probe, tmp_path):
