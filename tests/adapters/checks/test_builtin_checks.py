@@ -151,6 +151,7 @@ def test_lengths(text: str, unit: str, found: int) -> None:
     [
         pytest.param({"pattern": "^a+$"}, '"aaa"', 1.0, id="pattern"),
         pytest.param({"pattern": "^a+$"}, '"b"', 0.0, id="pattern broken"),
+        pytest.param({"pattern": r"^\p{L}+\z"}, '"é"', 1.0, id="pattern of RE2 alone"),
         pytest.param(
             {"patternProperties": {"^x": {"type": "integer"}}}, '{"x1": 1}', 1.0, id="keys"
         ),
