@@ -10,7 +10,7 @@ from perdure.domain.foundation.errors import PerdureError
 from perdure.domain.llm.errors import ModelError, ModelErrorKind, ModelFacts
 from perdure.domain.llm.requests import ModelProfile, ModelReply, ModelRequest
 from perdure.domain.ports import ModelClient, UsageSoFar, unheard
-from perdure.extending.foreign_code import named
+from perdure.extending.foreign_code import contained, named
 
 R = TypeVar("R")
 
@@ -30,8 +30,13 @@ class ForeignModel:
 
     async def count(self, request: ModelRequest) -> int | None:
         """The exact prompt tokens if the provider counts them free of charge, else None."""
-        with self._failures():
-            return await self.client.count(request)
+        try:
+            with self._failures():
+                value: object = await self.client.count(request)
+        except ModelError:
+            # Counting only improves the estimate. The call itself shows whether the model is away.
+            return None
+        return value if isinstance(value, int) else None
 
     async def call(
         self,
@@ -57,7 +62,8 @@ class ForeignModel:
     @contextmanager
     def _failures(self) -> Generator[None]:
         try:
-            yield
+            with contained():
+                yield
         except PerdureError:
             raise  # a `ModelError` says itself what it is; a store of ours may be away
         except Exception as error:

@@ -99,7 +99,12 @@ class Clumsy(Blocking):
         on_text: Callable[[str], None],
         on_answer: Callable[[UsageSoFar], None] = unheard,
     ) -> ModelReply:
-        if isinstance(self.ends, Exception):
+        if isinstance(self.ends, BaseException):
+            raise self.ends
+        return self.ends  # type: ignore[return-value]
+
+    async def count(self, request: ModelRequest) -> int | None:
+        if isinstance(self.ends, BaseException):
             raise self.ends
         return self.ends  # type: ignore[return-value]
 
@@ -114,6 +119,7 @@ class Clumsy(Blocking):
         ),
         (TimeoutError(), "timeout", "failed with TimeoutError"),
         (KeyError("text"), "server", "failed with KeyError: 'text'"),
+        (SystemExit(3), "server", "failed with it ended the process with sys.exit(3)"),
         ("a text", "bad_reply", "returned str, which is not a ModelReply"),
     ],
 )
@@ -129,6 +135,8 @@ async def test_what_a_client_of_somebody_else_does_wrong_is_a_failed_call(
     )
     facts = await fails(catalog, request("acme:large"))
     assert (facts.kind, facts.message) == (kind, f"The model client acme {words}.")
+    # Counting only improves an estimate, so nothing fails for it.
+    assert await catalog.resolve("acme:large").count(request("acme:large")) is None
 
 
 def test_an_entry_point_that_makes_no_client_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
