@@ -38,6 +38,10 @@ def asked(**changes: Any) -> Any:
     return request(MODEL, **changes)
 
 
+BARE = {"type": "reasoning", "id": "rs_1", "summary": []}
+WHOLE = BARE | {"encrypted_content": "gAAAA"}
+
+
 async def body_of(**changes: Any) -> dict[str, Any]:
     facts = {name: changes.pop(name) for name in ("effort_known",) if name in changes}
     provider = Provider(stream_of(HELLO))
@@ -70,15 +74,16 @@ async def test_thoughts_travel_with_the_tool_round_that_they_led_to() -> None:
 @pytest.mark.parametrize(
     "blocks",
     [
-        pytest.param([{"model": "claude-opus-5"}, "Well."], id="another model's"),
-        pytest.param([{"model": MODEL}], id="one that nothing came of"),
+        pytest.param([{"model": "claude-opus-5", "native": WHOLE}, "Well."], id="another model's"),
+        pytest.param([{"model": MODEL, "native": WHOLE}], id="one that nothing came of"),
+        pytest.param([{"model": MODEL, "native": BARE}, "Well."], id="one without its content"),
     ],
 )
 async def test_thoughts_that_would_be_refused_stay_here(blocks: list[Any]) -> None:
     made = tuple(
         TextBlock(type="text", text=one)
         if isinstance(one, str)
-        else ThinkingBlock(type="thinking", native={"type": "reasoning"}, **one)
+        else ThinkingBlock(type="thinking", **one)
         for one in blocks
     )
     messages = (user_text("Hi."), Message(role="assistant", blocks=made), user_text("Go on."))
@@ -112,7 +117,10 @@ async def test_nothing_is_kept_at_the_provider() -> None:
     body = await body_of(effort_known=True)
     assert body["store"] is False
     assert body["include"] == ["reasoning.encrypted_content"]
+    # One of which nobody here knows whether it reasons would refuse to be asked for it.
     assert "include" not in await body_of()
+    assert "include" not in await body_of(thinking="off")
+    assert (await body_of(effort="high"))["include"] == ["reasoning.encrypted_content"]
 
 
 async def test_schemas_are_strict_where_they_may_be() -> None:

@@ -97,7 +97,9 @@ def responses_body(request: ModelRequest, *, model: str, card: ModelProfile) -> 
         body["temperature"] = request.temperature
     if (effort := _effort(request)) is not None:
         body["reasoning"] = {"effort": effort}
-    if card.effort:
+    # A model of which nobody here knows whether it reasons refuses `include` if it does not; one
+    # that is told how hard to think does.
+    if card.effort or (card.effort is None and effort not in (None, "none")):
         body["include"] = ["reasoning.encrypted_content"]
     return body
 
@@ -126,8 +128,10 @@ def _items(turn: WireTurn, files: Files) -> Iterator[JsonValue]:
             case TextBlock():
                 yield {"role": turn.role, "content": block.text}
             case ThinkingBlock():
-                # The API refuses a reasoning item that no other item of its turn follows.
-                if any(not isinstance(one, ThinkingBlock) for one in turn.blocks[at + 1 :]):
+                # The API refuses a reasoning item that no other item of its turn follows, and one
+                # without its content, which it would look for among what it has stored.
+                followed = any(not isinstance(one, ThinkingBlock) for one in turn.blocks[at + 1 :])
+                if followed and block.native.get("encrypted_content"):
                     yield dict(block.native)
             case ToolUseBlock():
                 yield {
