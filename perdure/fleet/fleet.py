@@ -204,7 +204,6 @@ class Fleet:
 
         The server enforces the rate of a queue over all workers that poll it.
         """
-        stores = self._parts.stores
         rates = {models_queue(self._installation): self._settings.model_calls_per_second}
         for pattern, rate in self._settings.model_rates.items():
             rates[queue_of_rate(self._installation, pattern)] = rate
@@ -215,9 +214,9 @@ class Fleet:
             models=self._known,
             plugins=self._parts.served_plugins,
         )
-        steps = [*model_steps(stores, calls=self._calls, frames=self._frames), ready.ready]
+        models = model_steps(self._parts.stores, calls=self._calls, frames=self._frames)
         return [
-            self._worker(queue, activities=steps, per_second=rate or NO_LIMIT)
+            self._worker(queue, activities=[*models, ready.ready], per_second=rate or NO_LIMIT)
             for queue, rate in rates.items()
         ]
 
