@@ -203,8 +203,14 @@ class RoleDefinition(FrozenModel):
 
     @model_validator(mode="after")
     def _no_agent_when_nested(self) -> "RoleDefinition":
-        if self.loop is not None and self.gate:
-            raise ValueError("gate on a stage with a role, not on one that runs a loop")
+        if self.loop is None:
+            return self
+        # A loop has these from its own stages; a delegation takes its access from here.
+        of_roles = ("gate", "model", "tools", "system")
+        own = of_roles if self.loop.kind == "delegation" else ("access", *of_roles)
+        if wrong := [name for name in own if getattr(self, name) not in (None, "", False)]:
+            words = ", ".join(wrong)
+            raise ValueError(f"{words} on a stage with a role, not on one that runs a loop")
         return self
 
     @property

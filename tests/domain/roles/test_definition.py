@@ -190,6 +190,11 @@ REFUSED = {
         "no parameter is declared.",
     ),
     "a loop and a gate": ({"roles": [role(loop="harness", gate=True)]}, "gate on a stage"),
+    "a loop with access": ({"roles": [role(loop="a", access="readonly")]}, "access on a stage"),
+    "a loop with tools": (
+        {"roles": [role(loop={"kind": "delegation"}, tools=[], model="m")]},
+        "model, tools on a stage",
+    ),
     "a loop without a name": ({"roles": [role(loop={"kind": "roles"})]}, "roles[0].loop"),
     "no model": ({"roles": [role(model=[])]}, "the name of a model"),
 }
@@ -223,7 +228,12 @@ def test_names_default_to_roles_and_the_reverse() -> None:
 
 
 def test_a_stage_may_be_a_loop() -> None:
-    found = read(roles=[{"prompt": "p", "loop": "research"}, role(loop={"kind": "delegation"})])
+    found = read(
+        roles=[
+            {"prompt": "p", "loop": "research"},
+            role(loop={"kind": "delegation"}, access="readonly"),
+        ]
+    )
     first, second = found.roles
     assert first.loop is not None
     assert (first.name, first.loop.definition) == ("research", "research")
