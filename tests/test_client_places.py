@@ -14,7 +14,7 @@ from perdure.domain.foundation.errors import NotAllowed
 
 TASK = {"kind": "agent", "goal": "Say it.", "tools": {"access": "minimal"}}
 PREAMBLE = """
-import asyncio, os, sys
+import asyncio, os, sys, traceback
 from perdure import Client, PerdureError
 
 TASK = {"kind": "agent", "goal": "Say it.", "models": {"executor": sys.argv[1]}}
@@ -31,10 +31,14 @@ def in_a_fork(work):
             work()
         except PerdureError as error:
             print(error)
+        except BaseException:
+            traceback.print_exc()
         finally:
             sys.stdout.flush()
             os._exit(0)
-    os.waitpid(child, 0)
+    _, how = os.waitpid(child, 0)
+    if how:
+        print(f"The child ended with status {how}.", file=sys.stderr)
 """
 
 
