@@ -94,15 +94,26 @@ def flag_fields(flags: Flags, kind: str | None) -> tuple[Fields, list[Problem]]:
     return fields, problems
 
 
-def with_lists(whole: Fields, flags: Flags) -> Fields:
-    """Apply each `--set` into a list; in `flag_fields` merging would replace the whole list."""
+def with_lists(whole: Fields, flags: Flags) -> tuple[Fields, list[Problem]]:
+    """Apply each `--set` into a list; in `flag_fields` merging would replace the whole list.
+
+    Returns:
+        The fields, and a problem for each `--set` whose place is not there.
+    """
+    problems: list[Problem] = []
     for text in flags.sets:
         path, found, value = text.partition("=")
         steps = steps_of(path.strip())
-        if found and any(isinstance(step, int) for step in steps):
+        if not found or _is_no_field(steps) or not any(isinstance(step, int) for step in steps):
+            continue  # set or refused by `_set`
+        try:
             changed = _replaced(whole, steps, parse(value, named=f"--set {path}"))
+        except LookupError:
+            found, allowed = "nothing at this place", "an item of a list, or the next one after it"
+            problems.append(Problem(path=path.strip(), found=found, allowed=allowed))
+        else:
             whole = changed if isinstance(changed, dict) else whole
-    return whole
+    return whole, problems
 
 
 def steps_of(path: str) -> tuple[Step, ...]:
@@ -150,7 +161,7 @@ def _over(low: Fields, high: Fields) -> Fields:
 def _set(fields: Fields, text: str) -> Problem | None:
     path, found, value = text.partition("=")
     steps = steps_of(path.strip())
-    if not found or not steps or isinstance(steps[0], int):
+    if not found or _is_no_field(steps):
         return Problem(path="--set", found=text, allowed="path=value, as budget.tokens=50000")
     if any(isinstance(step, int) for step in steps):
         return None  # into a list of the file: done by `with_lists`
@@ -166,7 +177,12 @@ def _set(fields: Fields, text: str) -> Problem | None:
     return None
 
 
+def _is_no_field(steps: Sequence[Step]) -> bool:
+    return not steps or isinstance(steps[0], int)
+
+
 def _replaced(value: JsonValue, steps: Sequence[Step], new: JsonValue) -> JsonValue:
+    """The value with another one at these steps; raises `LookupError` where they lead nowhere."""
     if not steps:
         return new
     step, rest = steps[0], steps[1:]
@@ -176,8 +192,11 @@ def _replaced(value: JsonValue, steps: Sequence[Step], new: JsonValue) -> JsonVa
         case list(), int() if step < len(value):
             return [*value[:step], _replaced(value[step], rest, new), *value[step + 1 :]]
         case list(), int() if step == len(value):
-            return [*value, _replaced({}, rest, new)]
+            return [*value, _replaced(None, rest, new)]
+        case None, 0:
+            # Where the field is no list, the validation refuses this one.
+            return [_replaced(None, rest, new)]
         case None, str():
             return {step: _replaced(None, rest, new)}
         case _:
-            return value
+            raise LookupError(step)

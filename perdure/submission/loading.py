@@ -95,7 +95,8 @@ def _submitted(
     given.append(Layer(name="the flags", fields=said, folder=surroundings.folder))
     references = References(surroundings.measure)
     layers = [references.resolved(layer) for layer in given]
-    whole = with_lists(merged(layers, kind), flags)
+    whole, nowhere = with_lists(merged(layers, kind), flags)
+    problems += nowhere
     wrong = [*problems, *references.problems, *open_inputs(whole), *reserved(whole, {})]
     spec = validated(whole, layers, problems=wrong, rubric_problems=surroundings.rubric_problems)
     spec, unjudged = without_vain_judges(spec, surroundings)
@@ -173,7 +174,8 @@ def revise(
     flagged = Layer(name="the flags", fields=said, folder=surroundings.folder)
     # The references of the run itself were resolved when it was started.
     layers = [own, references.resolved(flagged), Layer(name="the flags", fields=told)]
-    fields = with_lists(merged(layers, spec.kind), flags)
+    fields, nowhere = with_lists(merged(layers, spec.kind), flags)
+    problems += nowhere
     revised = validated(
         fields,
         layers,

@@ -10,8 +10,8 @@ from perdure.domain.agent.spec import AgentSpec
 from perdure.domain.evaluation.checks import LengthCheck
 from perdure.domain.foundation.errors import InvalidInput, NotFound
 from perdure.domain.refine.spec import RefineSpec
-from perdure.submission.loading import load_data
-from perdure.submission.types import Surroundings
+from perdure.submission.loading import load_data, revise
+from perdure.submission.types import Flags, Surroundings
 from tests.submission.task_files import TASK, Load, write
 
 
@@ -274,6 +274,40 @@ def test_a_wrong_set_is_explained(home: Path, submit: Load, text: str) -> None:
     write(home / "work" / "task.yaml", TASK)
     with pytest.raises(InvalidInput):
         submit("task.yaml", sets=(text,))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("rubric[7].weight=1", r"rubric\[7\]\.weight: found nothing at this place"),
+        ("goal[0]=x", r"goal\[0\]: found nothing at this place"),
+        ("rubric[0].name.x[0]=y", r"rubric\[0\]\.name\.x\[0\]: found nothing at this place"),
+        ("budget.tokens[0]=5000", r"budget\.tokens\[0\]: found nothing at this place"),
+        ("budget.cost_usd[0]=1", r"budget\.cost_usd: found \[1\]; allowed: an amount"),
+    ],
+)
+def test_a_set_into_a_list_that_is_not_there_is_refused(
+    home: Path, submit: Load, text: str, words: str
+) -> None:
+    write(home / "work" / "task.yaml", TASK)
+    with pytest.raises(InvalidInput, match=rf"has 1 problem:\n  {words}"):
+        submit("task.yaml", sets=(text,))
+
+
+def test_a_set_of_a_first_item_makes_the_list(home: Path, submit: Load) -> None:
+    write(home / "work" / "task.yaml", TASK)
+    sets = ("tools.allow[0]=fs.read", "tools.allow[1]=fs.list", "models.executor[0]=claude-x")
+    found = submit("task.yaml", sets=sets).spec
+    assert found.tools.allow == ("fs.read", "fs.list")
+    assert found.models.executor == ("claude-x",)
+    revised = revise(
+        found, Flags(sets=("tools.allow[1]=fs.find",)), surroundings=Surroundings(folder=None)
+    ).spec
+    assert revised.tools.allow == ("fs.read", "fs.find")
+    with pytest.raises(InvalidInput, match=r"tools\.allow\[3\]: found nothing at this place"):
+        revise(
+            found, Flags(sets=("tools.allow[3]=fs.find",)), surroundings=Surroundings(folder=None)
+        )
 
 
 def test_a_workspace_is_relative_to_the_file(home: Path, submit: Load) -> None:
