@@ -23,6 +23,7 @@ from temporalio.common import (
     WorkflowIDReusePolicy,
 )
 from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
+from temporalio.exceptions import TimeoutError as RunTimedOut
 
 from perdure.domain.foundation.errors import (
     NamespaceUnfit,
@@ -295,6 +296,7 @@ def _result_of_failure(error: WorkflowFailureError) -> RunResult:
         if isinstance(given, str):
             return read(RunResult, given)
         return read_value(RunResult, given)  # a worker of a newer version may have ended it
-    raise EndedWithoutResult(
-        type(cause).__name__.removesuffix("Error").lower(), sentence(cause)
-    ) from error
+    # The class is named otherwise than the server, and `ExecutionInfo.ending`, call this end.
+    late = isinstance(cause, RunTimedOut)
+    ending = "timed_out" if late else type(cause).__name__.removesuffix("Error").lower()
+    raise EndedWithoutResult(ending, sentence(cause)) from error

@@ -1,8 +1,18 @@
 import asyncio
 from datetime import UTC, datetime
 from decimal import Decimal
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
+from temporalio.client import Client, WorkflowFailureError
+from temporalio.exceptions import (
+    ApplicationError,
+    CancelledError,
+    FailureError,
+    TerminatedError,
+    TimeoutError,
+)
 
 from perdure.domain.agent.state import AgentInput
 from perdure.domain.budget.journal import AttemptRow
@@ -13,6 +23,8 @@ from perdure.domain.run.result import RunResult
 from perdure.domain.turns.records import IterationRecord
 from perdure.gateway.gateway import Gateway
 from perdure.gateway.stored_status import torn_result
+from perdure.gateway.temporal_gateway import EndedWithoutResult, TemporalGateway
+from perdure.gateway.types import Waits
 from tests.gateway.memory_stores import MemoryJournal, MemoryRecords
 from tests.gateway.tiny import Site, row, spec
 
@@ -227,6 +239,34 @@ def test_a_run_without_a_result_says_who_ended_it(ending: str, told: str) -> Non
     found = torn_result(row("r"), [], ending=ending, why="boom")
     assert found.explanation.startswith(told)
     assert ("inside Perdure" in found.explanation) == (ending == "failed")
+
+
+@pytest.mark.parametrize(
+    ("cause", "told"),
+    [
+        (TimeoutError("late", type=None, last_heartbeat_details=[]), "Temporal ended the run at a"),
+        (TerminatedError("by hand"), "The run was stopped; there is nothing to show yet"),
+        (CancelledError("by hand"), "The run was stopped; there is nothing to show yet"),
+        (ApplicationError("boom"), "An error inside Perdure ended the run (boom)."),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else None,
+)
+async def test_how_the_server_ended_a_run_is_read_from_its_error(
+    cause: FailureError, told: str
+) -> None:
+    async def ended() -> RunResult:
+        raise WorkflowFailureError(cause=cause)
+
+    async def connect() -> Client:
+        handle = SimpleNamespace(result=ended)
+        named = SimpleNamespace(namespace="d", get_workflow_handle=lambda *_, **__: handle)
+        return cast(Client, named)
+
+    server = TemporalGateway(connect, address="h", waits=Waits())
+    with pytest.raises(EndedWithoutResult) as caught:
+        await server.outcome("r")
+    found = torn_result(row("r"), [], ending=caught.value.ending, why=caught.value.why)
+    assert found.explanation.startswith(told)
 
 
 def attempt(number: int, **more: object) -> AttemptRow:
