@@ -19,6 +19,9 @@ PENDING = "pending"
 DISPATCHED = "dispatched"
 PATIENCE_S = 5.0  # as long as the readiness probe waits for an answer
 STARTED_ONLY = 2  # the number of events of a run before a worker takes its first task
+# How the cure of a limit and any other one begin. A limit comes first: it has a reason that
+# somebody wrote, before its cure.
+_CURES = (" `temporal task-queue config set ", " Start one with ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +96,15 @@ def dispatch_of(
         f"{lying.deployment}. Start one with {named} and that version, or let the run go on in the "
         f"current build: `{named} perdure deploy drain {lying.build} --move`."
     )
+
+
+def found_and_cure(dispatch: str) -> tuple[str, str] | None:
+    """What is wrong and what to do, of a status's `dispatch`; None if nothing is to be done."""
+    for start in _CURES:
+        found, separator, rest = dispatch.rpartition(start)
+        if separator:
+            return found, f"{start.lstrip()}{rest}"
+    return None
 
 
 def lies(task: PendingWorkflowTaskInfo) -> bool:

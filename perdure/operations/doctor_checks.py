@@ -20,6 +20,7 @@ from perdure.domain.foundation.errors import NotFound, PerdureError, ServiceUnav
 from perdure.domain.foundation.names import installation_of
 from perdure.domain.installation.model_rates import queue_of_rate
 from perdure.domain.run.status import RunStatus
+from perdure.gateway.dispatch import found_and_cure
 from perdure.gateway.server_pauses import PAUSED_THERE
 from perdure.gateway.store_waits import WAITS_FOR_STORE
 from perdure.gateway.types import FailingRuns, RunFilter
@@ -359,9 +360,6 @@ def _waits(status: RunStatus) -> list[Check]:
     if trouble.startswith(PAUSED_THERE):
         found, _, cure = trouble.partition(". ")
         checks.append(Check(name=name, state="warning", found=f"{found}.", cure=cure))
-    # The words of `dispatch_of`; a status has no field of its own for the cure.
-    found, separator, start = status.dispatch.rpartition(" Start one with ")
-    if separator:
-        cure = f"Start one with {start}"
-        checks.append(Check(name=name, state="warning", found=found, cure=cure))
+    if (told := found_and_cure(status.dispatch)) is not None:
+        checks.append(Check(name=name, state="warning", found=told[0], cure=told[1]))
     return checks

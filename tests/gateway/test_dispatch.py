@@ -17,7 +17,7 @@ from temporalio.api.workflowservice.v1 import (
 from waiting import eventually
 
 from perdure.domain.foundation.names import loops_queue, tools_queue
-from perdure.gateway.dispatch import Unfetched, dispatch_of, unfetched
+from perdure.gateway.dispatch import Unfetched, dispatch_of, found_and_cure, unfetched
 from perdure.gateway.types import InstallationInfo, worker_command
 from perdure.gateway.worker_probe import QueueLimit
 from tests.gateway.tiny import Site, spec
@@ -124,6 +124,20 @@ def test_an_error_names_the_limit_of_a_queue_with_the_command_that_takes_it_away
         "server by ops. `temporal task-queue config set --task-queue models --task-queue-type "
         "activity --queue-rps-limit default` takes the limit away."
     )
+
+
+@pytest.mark.parametrize("build", ["", "0.1.0-aaa"])
+@pytest.mark.parametrize(
+    "limit", [None, QueueLimit(queue="q", per_second=0.5, by="ops", reason="")]
+)
+def test_each_error_can_be_told_apart_from_its_cure(build, limit):
+    lying = Unfetched(queue="q", what="the run itself", seconds=12, build=build, deployment="d")
+    told = dispatch_of(
+        lying, history_length=9, folders={}, worker_command=worker_command, limit=limit
+    )
+    parts = found_and_cure(told)
+    assert parts is not None
+    assert " ".join(parts) == told
 
 
 def test_of_a_pinned_run_the_error_names_its_deployment_and_what_moves_it():

@@ -15,6 +15,8 @@ from perdure.domain.schedules.plan import SchedulePlan, Times
 from perdure.gateway.schedules import MISSING
 from perdure.gateway.server_pauses import PAUSED_THERE
 from perdure.gateway.types import FailingRun, FailingRuns, RunFilter, RunPage, RunRow
+from perdure.gateway.visibility import BEGINS_LATER
+from perdure.gateway.worker_probe import QueueLimit
 from perdure.interfaces.services import Check
 from perdure.operations import doctor_checks
 from perdure.operations.doctor_checks import how_far, schedules, waiting_runs
@@ -112,6 +114,7 @@ async def test_open_runs_are_asked_what_they_wait_for(
 
 
 UNPAUSE = "`temporal workflow unpause --workflow-id r1` lets it go on."
+LIMIT = QueueLimit(queue="q", per_second=0.1, by="ann", reason="Start one with me, `temporal x`.")
 NOBODY = "no worker has taken the run itself from the queue q for 9 s: none is there."
 
 
@@ -125,6 +128,12 @@ NOBODY = "no worker has taken the run itself from the queue q for 9 s: none is t
             [(NOBODY, "Start one with `perdure worker`.")],
             id="no worker",
         ),
+        pytest.param(
+            {"dispatch": f"{NOBODY[:-1]}; and {LIMIT.words}. {LIMIT.cure}"},
+            [(f"{NOBODY[:-1]}; and {LIMIT.words}.", LIMIT.cure)],
+            id="limited queue",
+        ),
+        pytest.param({"dispatch": BEGINS_LATER.format(at="noon")}, [], id="begins later"),
         pytest.param(
             {"dispatch": "dispatched", "trouble": f"{PAUSED_THERE} by ops: no step. {UNPAUSE}"},
             [(f"{PAUSED_THERE} by ops: no step.", UNPAUSE)],
