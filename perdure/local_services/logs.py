@@ -8,6 +8,7 @@ from pathlib import Path
 
 from perdure.adapters.settings.variables import Settings
 from perdure.domain.foundation.errors import NotFound
+from perdure.domain.foundation.plain_text import lines_of
 
 POLL_S = 0.2
 TAIL_BYTES = 64 * 1024
@@ -88,7 +89,7 @@ def last_words(path: Path, *, since: int = 0) -> str:
             text = file.read().decode("utf-8", "replace")
     except OSError:
         return ""
-    said = [_plain(line) for line in text.splitlines() if line.strip()]
+    said = [_plain(line) for line in lines_of(text) if line.strip()]
     return "\n".join(f"    {line}" for line in said[-LINES:])
 
 
@@ -99,5 +100,5 @@ def _plain(line: str) -> str:
         fields = None
     if isinstance(fields, dict):
         told = [str(fields[name]) for name in _TELLING if fields.get(name)]
-        line = ": ".join(one.strip().splitlines()[-1] for one in told if one.strip()) or line
+        line = ": ".join(lines_of(one.strip())[-1] for one in told if one.strip()) or line
     return line if len(line) <= CHARACTERS else f"{line[:CHARACTERS]}…"

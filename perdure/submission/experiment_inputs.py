@@ -1,6 +1,7 @@
 """Reads the inputs of an experiment: a list, a file (JSON lines, JSON, YAML, CSV), or a folder."""
 
 import csv
+import io
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,6 +10,7 @@ from pydantic import JsonValue
 
 from perdure.domain.experiments.plan import INPUT, MOST_INPUTS, Entry, Fields
 from perdure.domain.foundation.errors import InvalidInput
+from perdure.domain.foundation.plain_text import lines_of
 from perdure.domain.foundation.problems import repeated, shown
 from perdure.strict_yaml import parse
 from perdure.submission.plain_values import unsound
@@ -145,7 +147,7 @@ def json_lines(text: str, *, named: str) -> list[JsonValue]:
         InvalidInput: a line is not JSON; `named` says where the text is from.
     """
     found: list[JsonValue] = []
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(lines_of(text), start=1):
         if not line.strip():
             continue
         try:
@@ -167,8 +169,9 @@ def table(text: str, *, named: str) -> list[JsonValue]:
         InvalidInput: two columns have the same name, one has none, or a row has more or fewer
             cells, or only empty ones; `named` says where the text is from.
     """
-    # With line ends, since quoted cells may contain some.
-    lines = text.splitlines(keepends=True)
+    # With line ends, since quoted cells may contain some. `str.splitlines` would end lines at more
+    # signs, such as U+2028, which writers of CSV do not quote.
+    lines = list(io.StringIO(text, newline=""))
     rows = csv.DictReader(lines, strict=True, delimiter=_delimiter(lines[0] if lines else ""))
     found: list[JsonValue] = []
     try:

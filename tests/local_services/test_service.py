@@ -202,6 +202,7 @@ def test_progress_is_work_or_words(tmp_path: Path) -> None:
         pytest.param(
             '{"exception": "Traceback:\\n  File\\nValueError: 3"}', "ValueError: 3", id="trace"
         ),
+        pytest.param('{"event": "no\u2028key"}', "no\u2028key", id="separator in a text"),
         pytest.param("x" * 1000, "x" * 300 + "…", id="long"),
     ],
 )

@@ -11,7 +11,7 @@ from perdure.adapters.checks import check_problems
 from perdure.domain.experiments.plan import Tries
 from perdure.domain.foundation.errors import InvalidInput, NotFound
 from perdure.interfaces.definitions import DEFINITIONS
-from perdure.submission.experiment_inputs import table
+from perdure.submission.experiment_inputs import json_lines, table
 from perdure.submission.experiments import (
     ExperimentSubmission,
     experiment_of,
@@ -332,3 +332,15 @@ def test_a_csv_of_a_spreadsheet_keeps_its_cells() -> None:
 def test_a_line_of_empty_cells_alone_is_refused() -> None:
     with pytest.raises(InvalidInput, match="line 3, has only empty cells"):
         table("id;product\n1;bottle\n;\n", named="x.csv")
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_only_line_ends_of_systems_end_an_input(end: str) -> None:
+    # All others at which `str.splitlines` splits; JSON writes some of them as they are.
+    name = "a\v\f\x1c\x1d\x1e\x85\u2028\u2029b"
+    inputs: list[JsonValue] = [{"product": name}, {"product": "cup"}]
+    lines = [json.dumps(one, ensure_ascii=False) for one in inputs]
+    assert json_lines(end.join(["", *lines, ""]), named="in.jsonl") == inputs
+    assert table(end.join(["product", name, "cup"]), named="in.csv") == inputs
+    with pytest.raises(InvalidInput, match=r"in\.jsonl, line 3, is no JSON: .*: line 1 column 2"):
+        json_lines(end.join([*lines, "{", ""]), named="in.jsonl")

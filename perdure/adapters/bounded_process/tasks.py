@@ -38,7 +38,9 @@ def document(path: str, text: str) -> JsonValue:
             case ".json":
                 json.loads(text)
             case ".jsonl":
-                for line in filter(str.strip, text.splitlines()):
+                from perdure.domain.foundation.plain_text import lines_of
+
+                for line in filter(str.strip, lines_of(text)):
                     json.loads(line)
             case ".yaml" | ".yml":
                 _yaml(text)

@@ -38,6 +38,7 @@ _MARKS_ALONE = re.compile(
 )
 _HIDDEN_CATEGORIES = {"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"}
 _KEPT = {"\n", "\t"}
+_LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 def folded(text: str) -> str:
@@ -114,6 +115,14 @@ def clipped_line(text: str, limit: int) -> str:
     """One line of at most so many characters; an ellipsis says that it was longer."""
     line = " ".join(text.split())
     return line if len(line) <= limit else f"{line[: limit - 1].rstrip()}…"
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines of a text in a form with one item a line, by the line ends of any system.
+
+    `str.splitlines` ends lines at more signs, such as U+2028, which JSON has inside of texts.
+    """
+    return _LINE_END.split(text)
 
 
 def quoted(name: str, text: str) -> str:

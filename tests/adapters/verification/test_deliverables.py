@@ -33,6 +33,14 @@ async def test_honest_files_are_read(root):
     assert (here.exists, here.problem, gone.exists) == (True, "", False)
 
 
+async def test_texts_in_json_lines_may_hold_separators(root):
+    (root / "rows.jsonl").write_text('{"a": "x\u2028y"}\r\n\n["\x85"]\n', encoding="utf-8")
+    (root / "torn.jsonl").write_text('{"a":\n1}\n')
+    sound, torn = await Deliverables().facts(str(root), ["rows.jsonl", "torn.jsonl"])
+    assert sound.problem == ""
+    assert "does not parse" in torn.problem
+
+
 @pytest.mark.parametrize("name", ["n" * 300, "docs/" + "é" * 130, "a/" * 2_000 + "f"])
 async def test_a_name_that_no_file_can_have_is_a_file_that_is_not_there(root, name):
     (root / "links.md").write_text(f"see [it]({name})\n")
