@@ -23,6 +23,7 @@ from perdure.adapters.tools.web.urls import (
     PORTS,
     URL_CHARACTERS,
     allows,
+    host_of,
     is_address,
     is_public,
     read_url,
@@ -155,7 +156,7 @@ class Fetcher:
             ToolFailure: the URL or an address of its host is not allowed, or there is no such page.
         """
         url = read_url(text)
-        first = url.host
+        first = host_of(url)
         for _ in range(REDIRECTS + 1):
             self._require_allowed(url, first=first)
             found = await self._look(url)
@@ -170,18 +171,20 @@ class Fetcher:
         The name is not resolved: a lookup tells others the name before anybody has approved it.
         """
         url = read_url(text)
-        self._require_allowed(url, first=url.host)
-        if is_address(url.host) and not is_public(url.host):
-            raise refused(f"{url.host} is not on the public internet")
+        host = host_of(url)
+        self._require_allowed(url, first=host)
+        if is_address(host) and not is_public(host):
+            raise refused(f"{host} is not on the public internet")
         return f"reads {url}"
 
     def _require_allowed(self, url: httpx2.URL, *, first: str) -> None:
-        if self._hosts and not allows(self._hosts, url.host):
+        host = host_of(url)
+        if self._hosts and not allows(self._hosts, host):
             raise refused(
-                f"{url.host} is not among the hosts that this worker may fetch from "
+                f"{host} is not among the hosts that this worker may fetch from "
                 f"({', '.join(self._hosts)}). Whoever runs it can name it in PERDURE_WEB_HOSTS"
             )
-        if not self._hosts and url.host != first:
+        if not self._hosts and host != first:
             raise refused(
                 f"the page redirects to {url}, which nobody approved. Fetch that address to ask"
             )
@@ -194,7 +197,7 @@ class Fetcher:
             url.copy_with(host=address),
             headers={**HEADERS, "Host": _host_header(url)},
             extensions={
-                "sni_hostname": url.host,
+                "sni_hostname": host_of(url),
                 "timeout": dict.fromkeys(("connect", "read", "write", "pool"), WAIT_S),
             },
         )
@@ -207,7 +210,7 @@ class Fetcher:
                     await response.aclose()
         except httpx2.HTTPError as error:
             raise ToolFailure(
-                f"{url.host} did not send the page ({type(error).__name__}: {told(error)}).",
+                f"{host_of(url)} did not send the page ({type(error).__name__}: {told(error)}).",
                 reason="unreachable",
             ) from error
 
@@ -215,18 +218,18 @@ class Fetcher:
         """The address to connect to; all addresses of the host must be public."""
         # The connection uses the result of this lookup. A second lookup could give another address
         # (DNS rebinding).
-        port = url.port or PORTS[url.scheme]
+        host, port = host_of(url), url.port or PORTS[url.scheme]
         try:
-            found = await self._resolve(url.host, port)
+            found = await self._resolve(host, port)
         except OSError as error:
             raise ToolFailure(
-                f"The host {url.host} is not known ({error.strerror or error}).",
+                f"The host {host} is not known ({error.strerror or error}).",
                 reason="unreachable",
             ) from error
         if not found:
-            raise ToolFailure(f"The host {url.host} has no address.", reason="unreachable")
+            raise ToolFailure(f"The host {host} has no address.", reason="unreachable")
         if not all(map(is_public, found)):
-            raise refused(f"{url.host} leads to an address that is not on the public internet")
+            raise refused(f"{host} leads to an address that is not on the public internet")
         return found[0]
 
 
@@ -246,7 +249,8 @@ def _transport() -> httpx2.AsyncBaseTransport:
 
 
 def _host_header(url: httpx2.URL) -> str:
-    host = f"[{url.host}]" if ":" in url.host else url.host
+    host = host_of(url)
+    host = f"[{host}]" if ":" in host else host
     return host if url.port is None else f"{host}:{url.port}"
 
 
@@ -271,7 +275,7 @@ def _next(url: httpx2.URL, place: str) -> httpx2.URL:
     """The target of a redirect, under the rules of the first URL, and never from https to http."""
     target = read_url(urljoin(str(url), place))
     if url.scheme == "https" and target.scheme == "http":
-        raise refused(f"{url.host} redirects from https to plain http")
+        raise refused(f"{host_of(url)} redirects from https to plain http")
     return target
 
 

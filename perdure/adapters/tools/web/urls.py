@@ -40,8 +40,7 @@ def read_url(text: str) -> httpx2.URL:
         raise refused("the URL holds spaces, backslashes or control characters")
     try:
         url = httpx2.URL(given).copy_with(fragment=None)
-        # Not `url.host`, which shows international names decoded, and not as they are looked up.
-        host = url.raw_host.decode("ascii").lower()
+        host = host_of(url).lower()
     except (httpx2.InvalidURL, UnicodeError, ValueError) as error:
         raise refused(f"the URL cannot be read ({error})") from error
     if url.scheme not in PORTS:
@@ -55,14 +54,36 @@ def read_url(text: str) -> httpx2.URL:
     return url.copy_with(host=_checked_host(host))
 
 
+def host_of(url: httpx2.URL) -> str:
+    """The host as it is looked up and sent: an international name in its ASCII form.
+
+    `url.host` shows such a name decoded; as a header it cannot be sent, and a resolver may encode
+    it by older rules, as another name.
+    """
+    return url.raw_host.decode("ascii")
+
+
 def allows(patterns: Sequence[str], host: str) -> bool:
-    """Whether a host is on the list: by its name, as a subdomain of `*.domain`, or by `*`."""
-    return any(_fits(pattern.strip().lower().rstrip("."), host) for pattern in patterns)
+    """Whether a host is on the list: by its name, as a subdomain of `*.domain`, or by `*`.
+
+    International names may be written in either form in the list; `host` is as of `host_of`.
+    """
+    return any(_fits(_encoded(pattern.strip().lower().rstrip(".")), host) for pattern in patterns)
 
 
 def refused(why: str) -> ToolFailure:
     """The failure of a page that is not fetched."""
     return ToolFailure(f"Not fetched: {why}.", reason="refused")
+
+
+def _encoded(pattern: str) -> str:
+    if pattern.isascii():
+        return pattern
+    star = "*." if pattern.startswith("*.") else ""
+    try:
+        return star + host_of(httpx2.URL(scheme="https", host=pattern.removeprefix(star)))
+    except httpx2.InvalidURL:
+        return pattern  # no host has this name; who is refused is shown the list
 
 
 def _fits(pattern: str, host: str) -> bool:

@@ -78,6 +78,24 @@ async def test_the_checked_address_is_called_under_the_name() -> None:
     assert not {"cookie", "authorization"} & set(sent.headers)
 
 
+@pytest.mark.parametrize("hosts", [ANY, ("straße.example",), ("xn--strae-oqa.example",), ()])
+@pytest.mark.parametrize("name", ["straße.example", "xn--strae-oqa.example"])
+async def test_an_international_name_is_called_in_its_ascii_form(
+    name: str, hosts: Sequence[str]
+) -> None:
+    ascii_name = "xn--strae-oqa.example"
+    away = httpx2.Response(302, headers={b"location": "//straße.example/b".encode()})
+    web = Web({ascii_name: [PUBLIC]}, {f"{ascii_name}/": away, f"{ascii_name}/b": page()})
+    assert web.fetcher(hosts).check(f"https://{name}/") == f"reads https://{ascii_name}/"
+    found = await web.fetcher(hosts).fetch(f"https://{name}/")
+    assert (found.url, found.text) == (f"https://{ascii_name}/b", "hello")
+    # Python's own encoding of names, of 2003, would look up strasse.example.
+    assert set(web.looked_up) == {f"{ascii_name}:443"}
+    assert {sent.extensions["sni_hostname"] for sent in web.sent} == {ascii_name}
+    with pytest.raises(ToolFailure, match=rf"The host {ascii_name} is not known"):
+        await Web({}, {}).fetcher(hosts).fetch(f"https://{name}/")
+
+
 @pytest.mark.parametrize(
     "addresses",
     [["127.0.0.1"], ["10.0.0.1"], [PUBLIC, "127.0.0.1"], ["::1"], ["64:ff9b::7f00:1"], ["junk"]],
