@@ -136,9 +136,11 @@ class Settings(SettingFields):
                 yield key
         if isinstance(key := self._temporal.api_key, str) and not is_reference(key):
             yield key
-        # Also of variables that are not ours. A value that is a path names a file with the secret.
+        # Also of variables that are not ours. A path names a file with the secret; but keys may
+        # begin with "/" too (base64), so the file must be there.
         for name, value in os.environ.items():
-            if names_a_secret(name) and not (is_reference(value) or value.startswith("/")):
+            is_path = value.startswith("/") and os.path.exists(value)
+            if names_a_secret(name) and not (is_reference(value) or is_path):
                 yield value
 
     @property

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from perdure.adapters.logging.redacting import told
 from perdure.adapters.settings.variables import (
     GivenSettings,
     Settings,
@@ -12,6 +13,7 @@ from perdure.adapters.settings.variables import (
     unknown_variables,
 )
 from perdure.domain.foundation.errors import InvalidInput
+from perdure.domain.foundation.redaction import REDACTED
 
 
 @pytest.fixture(autouse=True)
@@ -69,6 +71,17 @@ def test_keys_of_other_providers_are_read_and_masked(
     assert settings.openai_api_key is not None
     assert "sk-secret" not in repr(settings)
     assert settings.as_environment()["OPENAI_API_KEY"] == "sk-secret"
+
+
+def test_a_key_that_looks_like_a_path_is_masked_and_the_path_of_a_file_is_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    key, file = "/Jalr/XUtnFEMI7K7MDENGbPxRfiCY", tmp_path / "token-of-a-library"
+    file.touch()
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", key)
+    monkeypatch.setenv("OTHER_CREDENTIALS", str(file))
+    Settings.load()
+    assert told(f"{key} of {file}") == f"{REDACTED} of {file}"
 
 
 def test_servers_come_as_json_and_reach_the_services(monkeypatch: pytest.MonkeyPatch) -> None:
