@@ -38,7 +38,8 @@ def erased_words(found: Erased) -> list[str]:
     if memory.shared:
         kept = ", ".join(memory.shared[:5])
         lines.append(
-            f"kept, as other runs said it too: {kept}. Forget with `perdure memory forget`"
+            "kept, as other runs said it too, or as this version cannot read whose it is: "
+            f"{kept}. Forget with `perdure memory forget`"
         )
     if found.shared:
         lines.append(f"{plural(found.shared, 'blob')} stay, as something else names them")

@@ -231,9 +231,9 @@ class SqlErasure:
         self, connection: AsyncConnection, names: list[str], *, write: bool
     ) -> ForgottenEntries:
         counts: Counter[str] = Counter()
-        shared: list[str] = []
         gone = set(names)
-        for entry in await self._came_from(connection, names, write=write):
+        entries, unreadable, shared = await self._came_from(connection, names, write=write)
+        for entry in entries:
             said = [origin for origin in entry.origins if origin.run in gone]
             proposed = isinstance(entry, Skill) and entry.proposed_by in gone
             if not said and not proposed:
@@ -247,21 +247,49 @@ class SqlErasure:
             counts[COUNTED[entry.kind]] += 1
             if write:
                 await connection.execute(delete(memory).where(memory.c.id == entry.id))
+        for id in unreadable:
+            kind = await self._forget_unreadable(connection, id, gone, write=write)
+            if kind is None:
+                shared.append(id)
+            elif kind in COUNTED:  # a newer version may have kinds that are not counted here
+                counts[COUNTED[kind]] += 1
         counts["tools"] = await self._drop_tools(connection, names, write=write)
         return ForgottenEntries(shared=tuple(shared), **counts)
 
     async def _came_from(
         self, connection: AsyncConnection, names: list[str], *, write: bool
-    ) -> list[MemoryEntry]:
-        """Entries that came from these runs, and entries whose origin was never noted."""
+    ) -> tuple[list[MemoryEntry], list[str], list[str]]:
+        """Entries that came from these runs, and entries whose origin was never noted.
+
+        Then the ids of entries that this version cannot read: of these runs, and those of which
+        nothing tells from which runs they came.
+        """
         earlier = await unnoted(connection)
-        entries = readable(earlier)[0]
+        entries, untold = readable(earlier)
         if write:
             for entry in entries:
                 await note_origins(self._database, connection, entry, id=entry.id)
         known = {name for name, _ in earlier}
         rows = [row for row in await entries_from(connection, names) if row[0] not in known]
-        return [*entries, *readable(rows)[0]]
+        noted, unreadable = readable(rows)
+        return [*entries, *noted], unreadable, untold
+
+    async def _forget_unreadable(
+        self, connection: AsyncConnection, id: str, gone: set[str], *, write: bool
+    ) -> str | None:
+        """Drop an entry by its noted origins; returns its kind, or None if other runs said it."""
+        of_entry = memory_origins.c.entry == id
+        runs = set(await connection.scalars(select(memory_origins.c.run).where(of_entry)))
+        if others := runs - gone:
+            if write:
+                # Its text cannot be changed; but it goes with the last of the others.
+                lost = delete(memory_origins).where(of_entry, memory_origins.c.run.not_in(others))
+                await connection.execute(lost)
+            return None
+        kind = await connection.scalar(select(memory.c.kind).where(memory.c.id == id))
+        if write:
+            await connection.execute(delete(memory).where(memory.c.id == id))
+        return kind
 
     async def _without(self, connection: AsyncConnection, entry: MemoryEntry) -> None:
         row = row_of(entry, self._database.cells)

@@ -36,7 +36,10 @@ class RootRun(FrozenModel):
 
 
 class ForgottenEntries(FrozenModel):
-    """How much of memory came from erased runs: dropped, and kept as other runs said it too."""
+    """How much of memory came from erased runs.
+
+    Kept are `shared` ones: other runs said it too, or this version cannot read whether they did.
+    """
 
     learnings: int = 0
     episodes: int = 0

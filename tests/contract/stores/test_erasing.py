@@ -3,11 +3,13 @@
 from datetime import UTC, datetime
 
 from remembering import episode
+from sqlalchemy import update
 
 from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.erasure import SqlErasure
 from perdure.adapters.stores.memory import SqlMemory
 from perdure.adapters.stores.records import SqlRecords
+from perdure.adapters.stores.tables import memory
 from perdure.domain.evaluation.judge_cache import KeptVerdict
 from perdure.domain.memory.entries import Origin, Skill
 
@@ -25,19 +27,19 @@ async def entries(database: Database) -> list[str]:
 async def test_memory_of_erased_runs_goes_whatever_became_of_its_entries(
     database: Database,
 ) -> None:
-    memory = SqlMemory(database)
-    await memory.put(episode("mine", "goal one").model_copy(update={"origins": origins("a")}))
-    await memory.put(episode("both", "goal two").model_copy(update={"origins": origins("a", "b")}))
-    await memory.put(episode("other", "goal three").model_copy(update={"origins": origins("b")}))
-    await memory.put(
+    store = SqlMemory(database)
+    await store.put(episode("mine", "goal one").model_copy(update={"origins": origins("a")}))
+    await store.put(episode("both", "goal two").model_copy(update={"origins": origins("a", "b")}))
+    await store.put(episode("other", "goal three").model_copy(update={"origins": origins("b")}))
+    await store.put(
         Skill(
             kind="skill", id="skill", name="letters", text="t", created=NOW,
             origins=origins("b"), proposed_by="a",
         )
     )  # fmt: skip
     # An entry that lost and won an origin is found by what it has now.
-    await memory.replace((await memory.get("mine")).model_copy(update={"origins": origins("c")}))
-    await memory.replace((await memory.get("mine")).model_copy(update={"origins": origins("a")}))
+    await store.replace((await store.get("mine")).model_copy(update={"origins": origins("c")}))
+    await store.replace((await store.get("mine")).model_copy(update={"origins": origins("a")}))
     planned = await SqlErasure(database).would_forget(["a"])
     found = await SqlErasure(database).drop(["a"])
     assert (found.episodes, found.skills, found.shared) == (1, 1, ("both",))
@@ -48,10 +50,10 @@ async def test_memory_of_erased_runs_goes_whatever_became_of_its_entries(
 
 
 async def test_what_an_earlier_version_wrote_is_found_too(database: Database) -> None:
-    memory = SqlMemory(database)
+    store = SqlMemory(database)
     for id in ("new", "changed"):
         one = episode(id, f"goal {id}").model_copy(update={"origins": origins("b")})
-        await memory.put(one)
+        await store.put(one)
     text = one.model_copy(update={"origins": origins("a")}).model_dump_json()
     async with database.write() as connection:
         # It knows of no origins, and writes the text alone.
@@ -60,6 +62,26 @@ async def test_what_an_earlier_version_wrote_is_found_too(database: Database) ->
         await connection.exec_driver_sql(table.format(mark), (text,))
     assert (await SqlErasure(database).drop(["a"])).episodes == 1
     assert await entries(database) == ["new"]
+
+
+async def test_what_this_version_cannot_read_goes_by_its_noted_origins(
+    database: Database,
+) -> None:
+    store = SqlMemory(database)
+    for id, runs in (("mine", ["a"]), ("both", ["a", "b"]), ("other", ["b"]), ("untold", ["a"])):
+        await store.put(episode(id, f"goal {id}").model_copy(update={"origins": origins(*runs)}))
+    async with database.write() as connection:
+        await connection.execute(update(memory).values(entry='{"newer": 1}'))
+        # A version that notes origins does so after it has written the text.
+        noted = update(memory).where(memory.c.id != "untold")
+        await connection.execute(noted.values(noted=True))
+    planned = await SqlErasure(database).would_forget(["a"])
+    found = await SqlErasure(database).drop(["a"])
+    assert found == planned
+    assert (found.episodes, found.shared) == (1, ("untold", "both"))
+    assert await store.unreadable() == ["both", "other", "untold"]
+    last = await SqlErasure(database).drop(["b"])
+    assert (last.episodes, last.shared) == (2, ("untold",))
 
 
 async def test_verdicts_go_with_who_paid_for_them(database: Database) -> None:
