@@ -61,10 +61,14 @@ class MovedContent(FrozenModel):
 
 
 class Rewrapped(FrozenModel):
-    """How many values of rows, and how many blobs, were encrypted again."""
+    """How many values of rows, and how many blobs, were encrypted again.
+
+    Queries do not find `unreadable` rows by what the current key makes of their words.
+    """
 
     rows: int
     blobs: int
+    unreadable: tuple[str, ...] = ()
 
 
 OnProgress = Callable[[str], None]

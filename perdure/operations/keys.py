@@ -72,8 +72,8 @@ async def rewrap_all(stores: Stores) -> Rewrapped:
     """
     if not stores.database.cells.ids:
         raise InvalidInput(NO_ENCRYPTION, cure="Set PERDURE_ENCRYPTION_KEY (docs/security.md).")
-    rows, blobs = await rewrap(stores)
-    return Rewrapped(rows=rows, blobs=blobs)
+    rows, blobs, unreadable = await rewrap(stores)
+    return Rewrapped(rows=rows, blobs=blobs, unreadable=unreadable)
 
 
 async def retire(

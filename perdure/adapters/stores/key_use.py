@@ -7,19 +7,25 @@ from datetime import datetime
 from sqlalchemy import Column, Table, Text, or_, select, type_coerce, update
 
 from perdure.adapters.stores.database import Database
-from perdure.adapters.stores.encryption import MARK, SEALED_BLOB, Content, kind
+from perdure.adapters.stores.encryption import MARK, SEALED_BLOB, Cells, Content, kind
+from perdure.adapters.stores.generated_tools import LOCK as TOOLS_LOCK
 from perdure.adapters.stores.generated_tools import columns_of
+from perdure.adapters.stores.memory import LOCK as MEMORY_LOCK
 from perdure.adapters.stores.memory import entry_of, row_of
 from perdure.adapters.stores.open_stores import Stores
 from perdure.adapters.stores.tables import encryption_keys, made_tools, memory, metadata
-from perdure.domain.foundation.errors import InvalidInput
-from perdure.domain.foundation.tolerance import read
+from perdure.domain.foundation.errors import InvalidInput, StoreError
+from perdure.domain.foundation.tolerance import read_stored
 from perdure.domain.generated_tools.record import GeneratedTool
 from perdure.domain.installation.encryption_keys import NO_KEY, KnownKey
+from perdure.event_log import get_logger
 
+_log = get_logger(__name__)
 PAGE = 200
 Stop = Callable[[], bool]
 Uses = Counter[str]
+# From the text of a row, its key and the encryption keys: the columns that queries look up.
+Digests = Callable[[str, str, Cells], dict[str, object]]
 
 
 def never() -> bool:
@@ -98,22 +104,34 @@ async def blobs_by_key(stores: Stores, *, stop: Stop = never) -> Uses:
     return found
 
 
-async def rewrap(stores: Stores) -> tuple[int, int]:
-    """Encrypt rows and blobs of older keys again with the current one; returns how many of each.
+async def rewrap(stores: Stores) -> tuple[int, int, tuple[str, ...]]:
+    """Encrypt rows and blobs of older keys again with the current one.
+
+    Returns how many of each, and which rows queries still look up by digests of an older key, as
+    their text cannot be read here.
 
     This can be interrupted and repeated while runs go on: a value is written only if it has not
     changed since it was read.
     """
-    rows = 0
+    rows, database = 0, stores.database
     for table in metadata.sorted_tables:
         for column in _sealed(table):
-            rows += await _rewrap_column(stores.database, table, column)
-    rows += await _redigest(stores.database)
+            rows += await _rewrap_column(database, table, column)
+    entries, closed_entries = await _redigest(
+        database, memory.c.entry, memory.c.id, lock=MEMORY_LOCK, digests=_of_entry
+    )
+    tools, closed_tools = await _redigest(
+        database, made_tools.c.tool, made_tools.c.hash, lock=TOOLS_LOCK, digests=_of_tool
+    )
     blobs = 0
     async for address, _, _ in stores.blobs.addresses():
         if kind(address) == SEALED_BLOB and await stores.sealed.rewrap(address):
             blobs += 1
-    return rows, blobs
+    unreadable = (
+        *(f"memory entry {id}" for id in closed_entries),
+        *(f"made tool {hash}" for hash in closed_tools),
+    )
+    return rows + entries + tools, blobs, unreadable
 
 
 def _sealed(table: Table) -> list[Column[str]]:
@@ -165,20 +183,42 @@ async def _rewrap_column(database: Database, table: Table, column: Column[str]) 
     return changed
 
 
-async def _redigest(database: Database) -> int:
-    """Make the keyed digests that queries look up with the current key again."""
-    changed, cells = 0, database.cells
-    async with database.write() as connection:
-        entries = await connection.execute(select(memory.c.id, memory.c.entry))
-        for id, entry in entries.all():
-            columns = row_of(entry_of(entry, name=id), cells)
-            digests = {name: columns[name] for name in ("categories", "name", "terms")}
-            others = or_(*(memory.c[name].is_distinct_from(was) for name, was in digests.items()))
-            change = update(memory).where(memory.c.id == id, others).values(digests)
-            changed += (await connection.execute(change)).rowcount
-        tools = await connection.execute(select(made_tools.c.hash, made_tools.c.tool))
-        for hash, tool in tools.all():
-            name = columns_of(read(GeneratedTool, tool), cells)["name"]
-            change = update(made_tools).where(made_tools.c.hash == hash, made_tools.c.name != name)
-            changed += (await connection.execute(change.values(name=name))).rowcount
-    return changed
+async def _redigest(
+    database: Database, content: Column[str], key: Column[str], *, lock: str, digests: Digests
+) -> tuple[int, list[str]]:
+    """Make the keyed digests that queries look up with the current key again.
+
+    Returns how many rows changed, and the keys of rows whose text cannot be read.
+    """
+    table, cells = content.table, database.cells
+    changed, unreadable = 0, list[str]()
+    assert isinstance(content.type, Content)
+    ids = await database.values(select(key).order_by(key))
+    for start in range(0, len(ids), PAGE):
+        page = select(key, type_coerce(content, Text)).where(key.in_(ids[start : start + PAGE]))
+        async with database.write() as connection:
+            # A row that a run changes after it was read would get digests of its former text.
+            await database.lock(connection, lock)
+            for id, stored in (await connection.execute(page)).all():
+                try:
+                    made = digests(cells.open(content.type.column, stored), id, cells)
+                except StoreError as error:
+                    _log.warning(
+                        "row_not_indexed_again", table=table.name, row=id, fault=error.message
+                    )
+                    unreadable.append(id)
+                    continue
+                others = or_(*(table.c[name].is_distinct_from(was) for name, was in made.items()))
+                change = update(table).where(key == id, others).values(made)
+                changed += (await connection.execute(change)).rowcount
+    return changed, unreadable
+
+
+def _of_entry(text: str, id: str, cells: Cells) -> dict[str, object]:
+    columns = row_of(entry_of(text, name=id), cells)
+    return {name: columns[name] for name in ("categories", "name", "terms")}
+
+
+def _of_tool(text: str, hash: str, cells: Cells) -> dict[str, object]:
+    tool = read_stored(GeneratedTool, text, what=f"the made tool {hash}")
+    return {"name": columns_of(tool, cells)["name"]}

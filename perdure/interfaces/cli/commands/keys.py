@@ -4,14 +4,15 @@ from collections.abc import Sequence
 from typing import Annotated
 
 from cyclopts import App, Parameter
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
 from rich.text import Text
 
 from perdure.domain.installation.encryption_keys import KeyUse
 from perdure.interfaces.cli.commands.parameters import Given
-from perdure.interfaces.cli.views.layout import BAD, DIM, GOOD, line, table
+from perdure.interfaces.cli.views.layout import BAD, DIM, GOOD, WARN, line, table
 from perdure.interfaces.formatting import plural
 
+NAMED = 5
 KeyId = Annotated[str, Parameter(name="KEY")]
 keys_app = App(
     name="keys",
@@ -42,7 +43,17 @@ async def rewrap(*, session: Given) -> None:
     async with session.connected() as services:
         about = f"{plural(done.rows, 'row')}, {plural(done.blobs, 'blob')}"
         await session.decided(services, "keys_rewrapped", about)
-    session.output.show(line(("✓ ", GOOD), f"encrypted again: {about}"), done)
+    told = [line(("✓ ", GOOD), f"encrypted again: {about}")]
+    if done.unreadable:
+        named = ", ".join(done.unreadable[:NAMED]) + (" …" if len(done.unreadable) > NAMED else "")
+        told.append(
+            line(
+                ("! ", WARN),
+                f"{plural(len(done.unreadable), 'row')} could not be read, and are searched by "
+                f"an older key: {named}. Rewrap with the version that wrote them.",
+            )
+        )
+    session.output.show(Group(*told), done)
 
 
 @keys_app.command
