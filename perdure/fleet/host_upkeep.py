@@ -1,4 +1,4 @@
-"""Upkeep of one of several hosts: removes the working folders of ended runs.
+"""Upkeep of one of several hosts: removes the working folders of ended runs and killed workers.
 
 `perdure gc` removes only the folders of its own host. With several hosts, each worker looks after
 its own host, or the other disks would fill up.
@@ -35,6 +35,7 @@ async def release_ended(
         due = row is None or (row.ended_at is not None and row.ended_at <= now - KEPT)
         if due and await released(workspaces, run):
             gone.append(run)
+    await workspaces.remove_unfinished()
     return gone
 
 

@@ -293,6 +293,7 @@ async def _release_ended(stores: Stores, workspaces: Workspaces, *, open_runs: s
         # A run that was reset is open again, whatever its row says. A deleted run has no row.
         if run not in open_runs and (row is None or row.ended_at is not None):
             await released(workspaces, run)
+    await workspaces.remove_unfinished()
 
 
 async def _is_payload(blobs: BlobStore, address: str, age: timedelta) -> bool:

@@ -231,7 +231,12 @@ async def test_the_working_folder_of_a_run_that_was_reset_stays(site: Installati
     async def runs() -> list[str]:
         return [run, held, "agent-dropped"]
 
-    folders = cast("Workspaces", SimpleNamespace(release=release, runs=runs))
+    async def nothing() -> None:
+        return None
+
+    folders = cast(
+        "Workspaces", SimpleNamespace(release=release, runs=runs, remove_unfinished=nothing)
+    )
     reopened = cast("RunGateway", SimpleNamespace(retained=lambda: _open(run), close_rows=none))
     await collect(site.parts.stores, reopened, folders, now=LATER, dry_run=False)
     assert released == [held, "agent-dropped"]

@@ -160,6 +160,9 @@ class NoFolders:
     async def release(self, *, run: str) -> None:
         del run
 
+    async def remove_unfinished(self) -> None:
+        """There are none."""
+
 
 class Interleavings(RuleBasedStateMachine):
     """Runs that store and name contents, beside one collection or erasure at a time."""

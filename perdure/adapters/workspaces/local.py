@@ -1,15 +1,14 @@
 """Working folders on this host (port `Workspaces`): one per run, apart from the user's folder.
 
-A folder's note is written last, so a preparation that died half-way is started again.
+A folder's note is written last, so a preparation that died half-way is started again. It is made
+under its lock: one without a note whose lock nobody holds was left by a process that was killed.
 """
 
 import asyncio
-import fcntl
 import hashlib
 import os
 import re
 import secrets
-import tempfile
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -22,6 +21,7 @@ from perdure.adapters.files.rooted_files import remove_folder
 from perdure.adapters.git.safe_repository import find_repository
 from perdure.adapters.workspaces import working_copies
 from perdure.adapters.workspaces.apply_changes import Change, apply_changes
+from perdure.adapters.workspaces.folder_locks import lock_of, try_lock, unlock
 from perdure.adapters.workspaces.patches import unified_patch
 from perdure.adapters.workspaces.snapshots import (
     Leaf,
@@ -48,6 +48,9 @@ from perdure.domain.foundation.errors import (
 from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.ports import BlobStore
 from perdure.domain.tools.workspaces import Merged, StoredFiles
+from perdure.event_log import get_logger
+
+_log = get_logger(__name__)
 
 LOCK_POLL_S = 0.05
 # The folder below the home folder that has all working folders of a host.
@@ -55,6 +58,7 @@ WORK_FOLDER = "work"
 NOTE = "note.json"
 HOST_FILE = ".host"
 HOST_BYTES = 8
+CHECK_BYTES = 8
 
 Kind = Literal["worktree", "copy", "scratch"]
 
@@ -95,7 +99,7 @@ class LocalWorkspaces:
             source = _folder(source)
             if not writable:
                 return source
-        async with self._locked(run):
+        async with self._locked(self._place(run)):
             note = self._note(run)
             if note is not None and Path(note.root).is_dir():
                 return note.root
@@ -152,16 +156,17 @@ class LocalWorkspaces:
     @asynccontextmanager
     async def checkout(self, *, tree: str) -> AsyncGenerator[str]:
         """A new folder with a stored tree, which is removed after the block."""
-        self._home.mkdir(parents=True, exist_ok=True, mode=0o700)
-        root = await asyncio.to_thread(tempfile.mkdtemp, prefix=".check-", dir=self._home)
-        try:
-            wanted = await load_tree(self._blobs, tree)
-            await restore(self._blobs, root=root, tree=wanted, present=())
-            yield root
-        finally:
-            # A folder that is left over must not fail a step whose work is done.
-            with suppress(OSError, ToolFailure, StoreAway):
-                await asyncio.to_thread(remove_folder, root)
+        place = self._home / f"check-{secrets.token_hex(CHECK_BYTES)}"
+        async with self._locked(place):
+            try:
+                root = _new_root(place)
+                wanted = await load_tree(self._blobs, tree)
+                await restore(self._blobs, root=root, tree=wanted, present=())
+                yield root
+            finally:
+                # A folder that is left over must not fail a step whose work is done.
+                with suppress(OSError, ToolFailure, StoreAway):
+                    await asyncio.to_thread(remove_folder, place)
 
     async def patch(self, *, base: str, tree: str) -> str:
         return await unified_patch(
@@ -202,23 +207,41 @@ class LocalWorkspaces:
 
     async def release(self, *, run: str) -> None:
         """Remove the run's working folder; trees stay in the store. A repeat does nothing."""
-        async with self._locked(run):
-            await self._discard(run)
+        place = self._place(run)
+        async with self._locked(place):
+            await self._discard(place)
 
     async def runs(self) -> list[str]:
         places = await asyncio.to_thread(lambda: sorted(self._home.glob(f"*/{NOTE}")))
         notes = [_read(place) for place in places]
         return [note.run for note in notes if note is not None]
 
+    async def remove_unfinished(self) -> None:
+        """Remove folders that killed processes left half made, and locks of removed folders."""
+        for lock in await asyncio.to_thread(lambda: sorted(self._home.glob(".*.lock"))):
+            place = self._home / lock.name.removeprefix(".").removesuffix(".lock")
+            try:
+                await self._discard_unfinished(place)
+            except Exception as error:
+                why = f"{type(error).__name__}: {error}"
+                _log.warning("unfinished_folder_not_removed", folder=str(place), why=why)
+
+    async def _discard_unfinished(self, place: Path) -> None:
+        if (place / NOTE).exists() or (descriptor := try_lock(lock_of(place))) is None:
+            return
+        try:
+            # Looked at again under the lock: a preparation may have ended since.
+            if not (place / NOTE).exists():
+                await self._discard(place)
+        finally:
+            unlock(descriptor, place)
+
     async def _make(self, run: str, source: str | None) -> WorkingFolder:
-        await self._discard(run)
         place = self._place(run)
-        root = str(place / "work")
-        place.mkdir(parents=True, mode=0o700)
+        await self._discard(place)
+        root = _new_root(place)
         kind: Kind = "scratch"
-        if source is None:
-            os.mkdir(root, 0o700)
-        else:
+        if source is not None:
             # Written before a worktree is registered in the user's repository, so that a retry
             # after a crash can remove it again.
             (place / "source").write_text(source, encoding="utf-8")
@@ -252,8 +275,7 @@ class LocalWorkspaces:
         await asyncio.to_thread(working_copies.copy_files, source, root, paths)
         return "copy"
 
-    async def _discard(self, run: str) -> None:
-        place = self._place(run)
+    async def _discard(self, place: Path) -> None:
         if not place.is_dir():
             return
         root = str(place / "work")
@@ -285,19 +307,16 @@ class LocalWorkspaces:
         return note
 
     @asynccontextmanager
-    async def _locked(self, run: str) -> AsyncGenerator[None]:
-        """A lock for the folder of a run, over all processes of this host."""
+    async def _locked(self, place: Path) -> AsyncGenerator[None]:
+        """A lock for a folder, over all processes of this host."""
         self._home.mkdir(parents=True, exist_ok=True, mode=0o700)
-        name = self._home / f".{self._place(run).name}.lock"
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        descriptor = os.open(name, flags, 0o600)
+        # Polled, because a thread that waits for the lock could not be cancelled.
+        while (descriptor := try_lock(lock_of(place))) is None:  # noqa: ASYNC110
+            await asyncio.sleep(LOCK_POLL_S)
         try:
-            # Polled, because a thread that waits for the lock could not be cancelled.
-            while not _try_lock(descriptor):  # noqa: ASYNC110 - another process may hold it
-                await asyncio.sleep(LOCK_POLL_S)
             yield
         finally:
-            os.close(descriptor)
+            unlock(descriptor, place)
 
 
 def host_id(home: Path) -> str:
@@ -334,12 +353,11 @@ def _require_all(source: str | None, missing: Sequence[str]) -> None:
         )
 
 
-def _try_lock(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+def _new_root(place: Path) -> str:
+    place.mkdir(mode=0o700)
+    root = place / "work"
+    root.mkdir(mode=0o700)
+    return str(root)
 
 
 def _folder(path: str) -> str:

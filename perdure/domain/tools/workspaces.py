@@ -106,3 +106,7 @@ class Workspaces(Protocol):
     async def release(self, *, run: str) -> None:
         """Remove the run's working folder; stored trees stay. A repeat does nothing."""
         ...
+
+    async def remove_unfinished(self) -> None:
+        """Remove what killed processes of this host left half made; what is in use stays."""
+        ...

@@ -1,6 +1,7 @@
 """Working copies: made once, equal to what the user had, restored, released."""
 
 import asyncio
+import fcntl
 import json
 import os
 import shutil
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 from deep_folders import deepen, removed_again
 
-from perdure.adapters.workspaces import snapshots, working_copies
+from perdure.adapters.workspaces import local, snapshots, working_copies
 from perdure.adapters.workspaces.local import LocalWorkspaces
 from perdure.domain.foundation.errors import InvalidInput, NotAllowed, NotFound, StoreError
 
@@ -126,6 +127,58 @@ async def test_a_preparation_that_died_is_made_again(workspaces, repository, mon
     root = await workspaces.prepare(run="r1", source=str(repository), writable=True)
     assert set(files(root)) == KEPT
     assert len(git("worktree", "list").splitlines()) == 2
+
+
+async def test_what_a_killed_worker_left_goes_and_what_another_uses_stays(
+    workspaces, repository, blobs, tmp_path, monkeypatch, git
+):
+    def fail(*_):
+        raise OSError(28, "full")
+
+    root = await workspaces.prepare(run="r1", source=str(repository), writable=True)
+    tree = (await workspaces.base(run="r1")).hash
+    with monkeypatch.context() as patched:
+        patched.setattr(working_copies, "copy_files", fail)
+        with pytest.raises(OSError, match="full"):
+            await workspaces.prepare(run="r2", source=str(repository), writable=True)
+        patched.setattr(local, "remove_folder", fail)
+        async with workspaces.checkout(tree=tree):
+            pass
+    home = tmp_path / "home"
+    left = {path.name for path in home.iterdir()}
+    assert len(left) == 6, "three folders and their locks"
+    other = LocalWorkspaces(home, blobs)
+    kept = workspaces._place("r1").name
+    async with (
+        other.checkout(tree=tree) as checked,
+        other._locked(preparing := workspaces._place("r3")),
+    ):
+        preparing.mkdir()
+        await workspaces.remove_unfinished()
+        assert set(files(checked)) == set(files(root)) == KEPT
+        assert {path.name for path in home.iterdir() if path.is_dir()} == {
+            kept, preparing.name, Path(checked).parent.name,
+        }  # fmt: skip
+    assert len(git("worktree", "list").splitlines()) == 2
+    await workspaces.remove_unfinished()
+    assert {path.name for path in home.iterdir()} == {kept, f".{kept}.lock"}
+
+
+async def test_a_lock_goes_with_its_folder_and_no_two_have_it(workspaces, monkeypatch):
+    root = await workspaces.prepare(run="r1", source=None, writable=True)
+    lock = Path(root).parent.with_name(f".{Path(root).parent.name}.lock")
+    await workspaces.release(run="r1")
+    assert not lock.exists()
+    taken = fcntl.flock
+
+    def removed_meanwhile(descriptor, operation):
+        monkeypatch.setattr(fcntl, "flock", taken)
+        lock.unlink()
+        taken(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", removed_meanwhile)
+    await workspaces.prepare(run="r1", source=None, writable=True)
+    assert lock.exists()
 
 
 async def test_a_large_folder_is_refused_by_name(workspaces, folder, monkeypatch):
