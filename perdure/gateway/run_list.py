@@ -3,14 +3,13 @@
 import base64
 import binascii
 import difflib
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from perdure.domain.budget.journal import Journal
 from perdure.domain.foundation.errors import InvalidInput, NotFound, ServiceUnavailable
-from perdure.domain.foundation.names import loops_queue
+from perdure.domain.foundation.names import RUN_ID, loops_queue
 from perdure.domain.ports import RecordStore
 from perdure.domain.run.child_runs import is_below
 from perdure.domain.run.status import StoredRun
@@ -42,7 +41,6 @@ LEAST_BATCH = 50
 BETWEEN = "~"  # in no id and no token
 CANDIDATES = 10
 YOUNG = timedelta(minutes=1)
-_ID = re.compile(r"[A-Za-z0-9._:@+=-]{1,200}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +195,7 @@ class Listing:
             if not newest:
                 raise NotFound("There is no run yet.", cure='Start one: perdure run "a goal".')
             return newest[0].id
-        if not _ID.fullmatch(name):
+        if not RUN_ID.fullmatch(name):
             raise InvalidInput(
                 f"{name[:80]!r} cannot be the beginning of a run id.",
                 cure="Ids have letters, digits, dashes and dots; @last is the newest run.",

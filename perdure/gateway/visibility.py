@@ -11,7 +11,13 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from perdure.domain.foundation.errors import InvalidInput, PerdureError, ServiceUnavailable
-from perdure.domain.foundation.names import OPEN_EXECUTION, TASK_QUEUE, WORKFLOW_TYPES, loops_queue
+from perdure.domain.foundation.names import (
+    LONGEST_RUN_ID,
+    OPEN_EXECUTION,
+    TASK_QUEUE,
+    WORKFLOW_TYPES,
+    loops_queue,
+)
 from perdure.domain.ports import RecordStore
 from perdure.domain.run.status import StoredRun
 from perdure.domain.specs import KINDS
@@ -32,7 +38,7 @@ PAGE = 200
 OPEN = frozenset({"running", "paused", "waiting"})
 # How an execution can close without a last word of the run, by what such a run counts as.
 TORN = {"stopped": ("Terminated", "Canceled"), "failed": ("TimedOut", "Failed")}
-_SAFE = re.compile(r"[^'\"\\`\x00-\x1f]{1,512}")
+_SAFE = re.compile(rf"[^'\"\\`\x00-\x1f]{{1,{LONGEST_RUN_ID}}}")
 
 
 def quoted(text: str) -> str:
@@ -44,7 +50,8 @@ def quoted(text: str) -> str:
     if not _SAFE.fullmatch(text):
         raise InvalidInput(
             f"{text[:80]!r} cannot be searched for.",
-            cure="Use 1 to 512 characters without quotes, backslashes and line breaks.",
+            cure=f"Use 1 to {LONGEST_RUN_ID:,} characters without quotes, backslashes and line "
+            "breaks.",
         )
     return f"'{text}'"
 

@@ -14,7 +14,7 @@ from perdure.domain.run.status import BudgetStatus, RunStatus
 from perdure.gateway.gateway import Gateway
 from perdure.gateway.run_list import Cursor, Listing
 from perdure.gateway.types import InstallationInfo, RunFilter
-from perdure.gateway.visibility import query_of
+from perdure.gateway.visibility import query_of, quoted
 from tests.gateway.memory_stores import MemoryBlobs, MemoryJournal, MemoryRecords
 from tests.gateway.tiny import ADDRESS, Site, row, spec
 
@@ -38,7 +38,7 @@ def test_a_filter_becomes_a_query_of_root_runs(wanted: RunFilter, part: str) -> 
     assert "ParentWorkflowId IS NULL" in query
 
 
-@pytest.mark.parametrize("label", ["' OR 1=1", 'a"b', "a\\b", "a\nb", "x" * 513])
+@pytest.mark.parametrize("label", ["' OR 1=1", 'a"b', "a\\b", "a\nb", "x" * 1_001])
 def test_a_label_cannot_leave_its_literal(label: str) -> None:
     with pytest.raises(InvalidInput, match="cannot be searched for"):
         query_of(RunFilter(label=label), loops="theirs")
@@ -319,6 +319,15 @@ async def test_a_unique_prefix_and_last_are_enough(away: Gateway, records: Memor
         await away.resolve("agent-steal")
     with pytest.raises(InvalidInput, match="cannot be the beginning"):
         await away.resolve("a' OR '1")
+
+
+async def test_a_run_deep_in_a_tree_is_found_by_its_long_id(
+    away: Gateway, records: MemoryRecords
+) -> None:
+    run = "agent-steel" + ".w10-research-the" * 40
+    await records.put_run(row(run))
+    assert await away.resolve(run) == run
+    assert quoted(run) == f"'{run}'"
 
 
 async def test_an_exact_id_wins_over_longer_ones(away: Gateway, records: MemoryRecords) -> None:

@@ -57,9 +57,14 @@ RESERVED_IDS = frozenset({"new", "definitions"})
 """No id of a run, experiment or schedule: an address of the page or the API has this word there."""
 
 LONGEST_ID = 120
+"""How many characters an id may have that a caller chooses."""
+LONGEST_RUN_ID = 1_000
+"""The most that the server takes for any workflow id; each level of a tree makes ids longer."""
 # Colons are allowed because Temporal's schedules append the time to ids.
 _ID_CHARACTERS = "A-Za-z0-9._:@+=-"
 _USABLE_ID = re.compile(rf"(?=.*[A-Za-z0-9])[{_ID_CHARACTERS}]{{1,{LONGEST_ID}}}")
+RUN_ID = re.compile(rf"[{_ID_CHARACTERS}]{{1,{LONGEST_RUN_ID}}}")
+"""What the id of a run anywhere in a tree looks like, or the beginning of one."""
 _UNUSABLE = re.compile(rf"[^{_ID_CHARACTERS}]")
 
 _OWN_QUEUE = re.compile(r"perdure-[0-9a-f]{8}-")

@@ -10,6 +10,7 @@ from datetime import datetime
 from pydantic import ConfigDict, Field
 
 from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.foundation.names import LONGEST_RUN_ID
 from perdure.domain.foundation.plain_text import clipped
 from perdure.domain.foundation.tolerance import read_value
 from perdure.domain.run.child_runs import ChildStatus, is_below
@@ -26,7 +27,7 @@ NAME_CHARACTERS = 200
 class Question(FrozenModel):
     """An open gate of a run below, in short; `path` are the names from here down to that run."""
 
-    run: str = Field(max_length=NAME_CHARACTERS)
+    run: str = Field(max_length=LONGEST_RUN_ID)
     path: tuple[str, ...] = Field(default=(), max_length=64)
     gate: str = Field(max_length=NAME_CHARACTERS)
     kind: GateKind
@@ -43,7 +44,7 @@ class Question(FrozenModel):
 class QuestionsBelow(FrozenModel):
     """What a child tells its parent: everything that is open, in place of its last report."""
 
-    run: str = Field(max_length=NAME_CHARACTERS)
+    run: str = Field(max_length=LONGEST_RUN_ID)
     questions: tuple[Question, ...] = Field(default=(), max_length=MOST_QUESTIONS)
 
 

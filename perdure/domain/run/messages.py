@@ -13,10 +13,13 @@ from typing import Annotated, Literal, get_args
 from pydantic import AfterValidator, Field, JsonValue
 
 from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.foundation.names import LONGEST_RUN_ID
 from perdure.domain.foundation.plain_text import in_words
 from perdure.domain.foundation.refs import BlobRef
 
 NAME_CHARACTERS = 256
+# A question of a run below is called by that run too: `RUN:g1-7f3a`.
+GATE_CHARACTERS = LONGEST_RUN_ID + NAME_CHARACTERS
 CHOICE_CHARACTERS = 1_024
 
 
@@ -53,7 +56,7 @@ class Answer(Message):
     An approval names what it approves: the gate by its whole name (`g1-7f3a`), or `args_hash`.
     """
 
-    gate: str = Field(max_length=NAME_CHARACTERS)
+    gate: str = Field(max_length=GATE_CHARACTERS)
     choice: str | None = Field(default=None, max_length=CHOICE_CHARACTERS)
     text: str | None = None
     args_hash: str | None = None
@@ -62,7 +65,7 @@ class Answer(Message):
 class ShortAnswer(Message):
     """An answer whose signal is its choice: `approve` or `deny`, with the gate's whole name."""
 
-    gate: str = Field(max_length=NAME_CHARACTERS)
+    gate: str = Field(max_length=GATE_CHARACTERS)
     text: str | None = None
     args_hash: str | None = None
 

@@ -21,7 +21,7 @@ from perdure.interfaces.rest.auth import Admin, Site
 from perdure.interfaces.rest.error_responses import invalid
 from perdure.interfaces.rest.paging import PAGE, CursorText, Limit, cursors, foreign_cursor
 from perdure.interfaces.rest.request_limits import BoundedRoute
-from perdure.interfaces.rest.schemas import Page
+from perdure.interfaces.rest.schemas import Page, RunId
 
 NDJSON = "application/x-ndjson"
 EXPORT_PAGE = 1_000
@@ -42,7 +42,7 @@ async def read_audit(
     _: Admin,
     action: Annotated[Action | None, Query()] = None,
     outcome: Annotated[Outcome | None, Query()] = None,
-    run: Annotated[str | None, Query(max_length=200)] = None,
+    run: RunId = None,
     who: Annotated[str | None, Query(max_length=200)] = None,
     since: Annotated[datetime | None, Query(description="Not before this moment.")] = None,
     limit: Limit = PAGE,
@@ -79,7 +79,7 @@ async def export_audit(
     _: Admin,
     action: Annotated[Action | None, Query()] = None,
     outcome: Annotated[Outcome | None, Query()] = None,
-    run: Annotated[str | None, Query(max_length=200)] = None,
+    run: RunId = None,
     who: Annotated[str | None, Query(max_length=200)] = None,
     since: Annotated[datetime | None, Query(description="Not before this moment.")] = None,
 ) -> StreamingResponse:

@@ -1,7 +1,6 @@
 """What a route gets: the installation, and a caller whose token has the required scope."""
 
 import asyncio
-import re
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from perdure.domain.foundation.errors import StoreAway
+from perdure.domain.foundation.names import RUN_ID
 from perdure.domain.installation.access import ApiToken, Scope
 from perdure.domain.run.status import StoredRun
 from perdure.gateway.error_mapping import unknown_run
@@ -37,7 +37,6 @@ FOR_BOUND = frozenset(
 )
 # How long a stream goes on at most after its token was revoked, while it has something to send.
 ADMITTED_ANEW_S = 5.0
-_ID = re.compile(r"[A-Za-z0-9._:@+=-]{1,200}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +100,7 @@ async def within_reach(request: Request) -> None:
         return
     run = request.path_params.get("run")
     if run is not None:
-        if not (_ID.fullmatch(run) and await reaches(site_of(request).services, token, run)):
+        if not (RUN_ID.fullmatch(run) and await reaches(site_of(request).services, token, run)):
             raise unknown_run(run[:80])
         return
     route = request.scope.get("route")
@@ -168,7 +167,7 @@ async def known_run(site: ApiSite, run: str) -> StoredRun:
     Raises:
         NotFound: there is no such run.
     """
-    row = await site.services.records.run(run) if _ID.fullmatch(run) else None
+    row = await site.services.records.run(run) if RUN_ID.fullmatch(run) else None
     if row is None:
         raise unknown_run(run[:80])
     return row

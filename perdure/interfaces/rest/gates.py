@@ -7,7 +7,7 @@ from fastapi import APIRouter
 
 from perdure.domain.foundation.errors import NotFound
 from perdure.domain.run.gates import NO_SUCH_GATE, Gate, read_name
-from perdure.domain.run.messages import Answer, Receipt
+from perdure.domain.run.messages import GATE_CHARACTERS, Answer, Receipt
 from perdure.gateway.types import OpenGate
 from perdure.interfaces.formatting import some_of
 from perdure.interfaces.rest.auth import Answerer, Caller, Reader, Site, known_run
@@ -84,7 +84,8 @@ async def answer(
     run, asked = await _gate(site, run, gate)
     gate = gate.rpartition(":")[2] if asked is not None else gate
     await _may_answer(site, caller, run, asked, body, named=gate)
-    message = Answer(gate=gate[:256], choice=body.choice, text=body.text, args_hash=body.args_hash)
+    named = gate[:GATE_CHARACTERS]
+    message = Answer(gate=named, choice=body.choice, text=body.text, args_hash=body.args_hash)
     try:
         return await steer(site, caller, run, message, key)
     except WrongState as error:

@@ -22,7 +22,7 @@ from perdure.interfaces.rest.error_responses import Refused, WrongState, invalid
 from perdure.interfaces.rest.idempotent_start import Starts
 from perdure.interfaces.rest.paging import PAGE, CursorText, Limit, cursors
 from perdure.interfaces.rest.request_limits import BoundedRoute, Fields
-from perdure.interfaces.rest.schemas import FRESH_NOTE, Count, PatchBody, Runs, Started
+from perdure.interfaces.rest.schemas import FRESH_NOTE, Count, PatchBody, RunId, Runs, Started
 from perdure.interfaces.rest.scopes import trusted_submission
 from perdure.interfaces.rest.settings import ApiSite
 from perdure.submission.loading import store
@@ -126,7 +126,7 @@ async def list_runs(
     outcome: Annotated[Outcome | None, Query()] = None,
     phase: Annotated[Phase | None, Query()] = None,
     definition: Word = None,
-    root: Word = None,
+    root: RunId = None,
     label: Word = None,
     text: Word = None,
     limit: Limit = PAGE,

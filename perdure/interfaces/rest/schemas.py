@@ -4,9 +4,11 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Annotated, Literal
 
+from fastapi import Query
 from pydantic import ConfigDict, Field, JsonValue
 
 from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.foundation.names import LONGEST_RUN_ID
 from perdure.domain.llm.transcript import Message
 from perdure.domain.projects.records import Artifact
 from perdure.domain.run.messages import CHOICE_CHARACTERS, TEXT_LIMIT_BYTES
@@ -17,6 +19,7 @@ from perdure.interfaces.model_calls import ModelCall
 
 FRESH_NOTE = "Runs of the last seconds may be missing from lists and counts; one run is exact."
 Text = Annotated[str, Field(max_length=TEXT_LIMIT_BYTES)]
+RunId = Annotated[str | None, Query(max_length=LONGEST_RUN_ID)]
 
 
 class Body(FrozenModel):

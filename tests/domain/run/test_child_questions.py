@@ -4,13 +4,17 @@ from datetime import UTC, datetime
 
 import pytest
 
+from perdure.domain.foundation.names import LONGEST_ID, RUN_ID
 from perdure.domain.run.child_questions import (
     CHOICE_CHARACTERS,
     MOST_CHOICES,
     Question,
+    QuestionsBelow,
+    meant,
     question_of,
     refused_below,
 )
+from perdure.domain.run.child_runs import child_id
 from perdure.domain.run.gates import Gate
 from perdure.domain.run.messages import Answer
 
@@ -49,3 +53,14 @@ def test_a_choice_behind_those_that_were_told_is_passed_on() -> None:
     many = tuple(f"choice {number}" for number in range(MOST_CHOICES + 5))
     assert refusal(asked(*many), many[-1]) is None
     assert refusal(asked(*many[: MOST_CHOICES - 1]), "another") is not None
+
+
+def test_a_run_deep_in_a_tree_asks_and_is_answered_however_long_its_id_is() -> None:
+    run = "a" * LONGEST_ID
+    for number in range(10, 30):
+        run = child_id(run, number, "research the market")
+    assert RUN_ID.fullmatch(run)
+    gate = Gate(id="g1", kind="question", prompt="Which?", choices=("tea",), opened_at=NOW)
+    told = QuestionsBelow(run=run, questions=(question_of(run, gate),))
+    named = Answer(gate=told.questions[0].key, choice="tea")
+    assert meant(told.questions, named.gate) == told.questions
