@@ -168,7 +168,12 @@ def retry_of(
         update={
             "started_at": state.started_at + (now - ended_at),
             "budget": state.budget.model_copy(
-                update={"spent": spent_with(state.budget, booked.account), "reserved": {}}
+                update={
+                    "spent": spent_with(state.budget, booked.account),
+                    # They may still be open, and are runs of their own: the journal's rows of this
+                    # run do not tell what they spend. The agent's next look at them counts anew.
+                    "reserved": started_loops(state.budget),
+                }
             ),
             "by_phase": booked.by_phase,
             "by_model": booked.by_model,

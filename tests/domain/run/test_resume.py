@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.domain.agent.state import AgentState, slim_agent
-from perdure.domain.budget.envelope import Budget, BudgetLimits, Reservation, Spend
+from perdure.domain.budget.envelope import Budget, BudgetLimits, Reservation, Spend, reserve
 from perdure.domain.budget.journal import AttemptRow, AttemptState
 from perdure.domain.llm.transcript import (
     Message,
@@ -18,6 +18,7 @@ from perdure.domain.llm.transcript import (
     user_text,
 )
 from perdure.domain.llm.usage import Usage
+from perdure.domain.run.child_runs import hold_started
 from perdure.domain.run.control import Control
 from perdure.domain.run.gates import Gate
 from perdure.domain.run.result import Origin
@@ -136,6 +137,15 @@ def test_a_retry_carries_the_spend_and_leaves_the_time_between_out() -> None:
     assert {name: item.calls for name, item in retried.by_phase.items()} == {"p": 1, "q": 1}
     assert retried.started_at == START + timedelta(days=3)
     assert (retried.control.guidance, retried.control.requests) == (["try harder"], ["r9"])
+
+
+def test_a_retry_holds_what_loops_may_spend_until_the_agent_looks_again() -> None:
+    step, loop = Reservation(tokens=5), Reservation(tokens=400, cost_usd=Decimal(1))
+    held = hold_started(reserve(Budget(limits=LIMITS), "call-1", step), {"notes-1": loop})
+    state = slim_agent(_state(budget=held))
+    retried = retry_of(state, booked=booked([]), now=START, ended_at=START)
+    assert list(retried.budget.reserved.values()) == [loop]
+    assert hold_started(retried.budget, {}).reserved == {}
 
 
 @given(
