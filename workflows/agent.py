@@ -144,6 +144,11 @@ class AgentRun(Run[AgentSpec, AgentState]):
         """The largest number of model turns."""
         return self.turns.max_iterations
 
+    @property
+    def in_counted_iteration(self) -> bool:
+        """Whether a turn is in progress."""
+        return self.state.turn.record is not None
+
     def last_state(self) -> dict[str, JsonValue]:
         """The conversation so far, with tool results that no model has read yet."""
         return as_stored(slim_agent(self.state))

@@ -160,10 +160,12 @@ class DelegationLoop(ControlHandlers):
 
     async def _limits(self) -> Ending | None:
         """The end before a further iteration: budget, clocks, permitted decisions."""
+        limits = self.engine.limits
         planned = planned_end(self.run.state.course, self.run.spec.delegation)
-        if planned is not None:
+        # An iteration that continued as new while people were asked goes on, also the last one.
+        if planned is not None and not limits.within_iteration:
             return self.run.ended_by(planned)
-        return await self.engine.limits.spent()
+        return await limits.spent()
 
     async def _obey(self) -> StallVerdict | None:
         """Apply the rules to the manager's decision and carry out what follows."""

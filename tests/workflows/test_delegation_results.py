@@ -116,7 +116,11 @@ async def test_work_is_not_done_twice_while_a_person_is_asked_for_money(
 async def test_a_manager_that_waits_for_money_decides_once(rolling: Installation) -> None:
     """The manager's own call does not fit, and the run continues as new while people are asked."""
     run = await rolling.start(
-        delegation(budget={"tokens": 500, "on_exhausted": "ask"}), script(completes("steel"))
+        delegation(
+            budget={"tokens": 500, "iterations": 1, "on_exhausted": "ask"},
+            delegation={"max_iterations": 1},
+        ),
+        script(completes("steel")),
     )
     await eventually(lambda: gate_of(rolling, run))
     gate, handle = await gate_of(rolling, run), rolling.handle(run)

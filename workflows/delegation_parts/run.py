@@ -44,6 +44,11 @@ class DelegationRun(Run[DelegationSpec, DelegationState]):
         """The largest number of decisions."""
         return self.spec.delegation.max_iterations
 
+    @property
+    def in_counted_iteration(self) -> bool:
+        """Whether a decision is being made or carried out."""
+        return self.state.turnover.record is not None
+
     def plan_lines(self) -> tuple[str, ...]:
         """The task plan, with the status of each subtask."""
         return plan_view(self.state.course.plan)

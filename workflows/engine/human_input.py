@@ -37,6 +37,7 @@ class HumanInput:
         free_text: bool = False,
         scores: tuple[str, ...] = (),
         details: BlobRef | None = None,
+        within_iteration: bool = False,
     ) -> Gate | None:
         """Ask one question and wait for the answer; None if the run must end first.
 
@@ -47,7 +48,13 @@ class HumanInput:
         asking = self.run.state.asking.get(kind)
         if asking is None:
             asking = self.open_gate(
-                kind, prompt, choices=choices, free_text=free_text, scores=scores, details=details
+                kind,
+                prompt,
+                choices=choices,
+                free_text=free_text,
+                scores=scores,
+                details=details,
+                within_iteration=within_iteration,
             ).id
             self.run.state.asking = {**self.run.state.asking, kind: asking}
         gate = await self.answered(asking)
@@ -65,6 +72,7 @@ class HumanInput:
         subject: str | None = None,
         details: BlobRef | None = None,
         scores: tuple[str, ...] = (),
+        within_iteration: bool = False,
     ) -> Gate:
         """Open a gate without waiting."""
         gate = rules.open_gate(
@@ -80,6 +88,7 @@ class HumanInput:
             subject=subject,
             details=details,
             scores=scores,
+            within_iteration=within_iteration,
         )
         self.run.record_event("gate_opened", gate=gate.name, kind=kind, prompt=prompt[:200])
         return gate

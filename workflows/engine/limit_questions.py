@@ -1,5 +1,7 @@
 """What happens when a call brings no reply: ask a person for more budget, or end the run."""
 
+from temporalio import workflow
+
 from perdure.domain.budget import envelope as budgets
 from perdure.domain.budget.envelope import LimitReached
 from perdure.domain.foundation.names import short_model_name
@@ -9,6 +11,9 @@ from perdure.workflows.engine.human_input import HumanInput, expired_to_end
 from perdure.workflows.engine.model_attempts import AllModelsFailed, Called, Unpriced
 from perdure.workflows.engine.run import AnyRun
 from perdure.workflows.engine.step_runner import StepFailed
+
+# A question about the budget in the last permitted iteration took no raise but one of iterations.
+JUDGED_WITHIN = "a raise is judged within its iteration"
 
 
 class LimitQuestions:
@@ -20,7 +25,7 @@ class LimitQuestions:
 
     async def spent(self) -> Ending | None:
         """The ending of a run whose budget or time is spent; None if it may go on."""
-        spent = budgets.exhausted(self.run.state.budget, wall_time=self.run.wall_time)
+        spent = self._exhausted(within_iteration=self.within_iteration)
         if spent is None or await self.budget_raised(spent):
             return None
         outcome = "deadline" if spent.dimension in budgets.TIME_DIMENSIONS else "out_of_budget"
@@ -35,13 +40,23 @@ class LimitQuestions:
         ):
             return False
         prompt = f"The budget is spent ({spent.text}). Raise it with `amend`, then answer `raise`."
-        gate = await self.people.ask("budget", prompt)
-        raised = gate is not None and gate.answer is not None and gate.answer.choice == "raise"
+        gate = await self.people.ask("budget", prompt, within_iteration=self.within_iteration)
+        if gate is None or gate.answer is None or gate.answer.choice != "raise":
+            return False
         # The answer alone is not enough: only an amended limit makes room. Without one the run
         # would ask the same again at once.
-        return (
-            raised
-            and budgets.exhausted(self.run.state.budget, wall_time=self.run.wall_time) is None
+        return self._exhausted(within_iteration=gate.within_iteration) is None
+
+    @property
+    def within_iteration(self) -> bool:
+        """Whether an iteration is in progress that is counted already, and so may finish."""
+        return self.run.in_counted_iteration and workflow.patched(JUDGED_WITHIN)
+
+    def _exhausted(self, *, within_iteration: bool) -> LimitReached | None:
+        return budgets.exhausted(
+            self.run.state.budget,
+            wall_time=self.run.wall_time,
+            within_iteration=within_iteration,
         )
 
     def after_escalation(self, gate: Gate | None) -> Ending | None:

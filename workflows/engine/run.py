@@ -83,6 +83,11 @@ class Run(Generic[SpecT, StateT]):
         raise NotImplementedError
 
     @property
+    def in_counted_iteration(self) -> bool:
+        """Whether an iteration is in progress that was counted at its start."""
+        return False
+
+    @property
     def mid_stage(self) -> bool:
         """Whether a pause has to wait until the stage in progress is over."""
         return False

@@ -21,7 +21,7 @@ def raise_refusal(
     gate = gate_named(state, message.gate)
     if gate is None or gate.kind != "budget":
         return None
-    spent = budgets.exhausted(budget, wall_time=wall_time)
+    spent = budgets.exhausted(budget, wall_time=wall_time, within_iteration=gate.within_iteration)
     # `>=` below: all that happens in one workflow task has the same time.
     if spent is None and any(
         "budget" in one.changes and one.at >= gate.opened_at for one in state.amendments

@@ -22,6 +22,7 @@ def open_gate(
     subject: str | None = None,
     details: BlobRef | None = None,
     scores: tuple[str, ...] = (),
+    within_iteration: bool = False,
 ) -> Gate:
     """Open a gate under the next run-wide id."""
     state.gates_opened += 1
@@ -38,6 +39,7 @@ def open_gate(
         subject=subject,
         details=details,
         scores=scores,
+        within_iteration=within_iteration,
     )
     # Of answers that were read only the newest stay. One that the loop still waits for is never
     # dropped: the loop would wait for it for ever.

@@ -86,7 +86,8 @@ class Gate(FrozenModel):
     `name` is what people call it. Where something is approved, it says what (`g1-7f3a`): the id
     and how the hash of the arguments begins, so an answer by that name holds for these alone.
     `scores` are the dimensions that the answer must score; `details` is the text of what is asked
-    about where the prompt has no room for all of it.
+    about where the prompt has no room for all of it. `within_iteration`: the iteration in progress
+    is counted already, so it may finish though it is the last permitted one.
     """
 
     id: str
@@ -102,6 +103,7 @@ class Gate(FrozenModel):
     subject: str | None = None
     details: BlobRef | None = None
     scores: tuple[str, ...] = ()
+    within_iteration: bool = Field(default=False, exclude_if=lambda within: not within)
     answer: GateAnswer | None = None
 
     @model_validator(mode="before")

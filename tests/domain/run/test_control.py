@@ -13,7 +13,7 @@ from perdure.domain.run import control as rules
 from perdure.domain.run.budget_refusals import raise_refusal
 from perdure.domain.run.control import NOTES_KEPT, REQUESTS_KEPT, Control
 from perdure.domain.run.gate_lifecycle import close_expired, open_gate, read_answer
-from perdure.domain.run.gates import END, GateKind
+from perdure.domain.run.gates import END, Gate, GateKind
 from perdure.domain.run.messages import (
     AddInput,
     Amend,
@@ -260,6 +260,21 @@ def test_a_raise_needs_a_limit_that_lets_the_run_go_on(spent, limit, choice, why
     message = Answer(gate="g1", choice=choice)
     refused = raise_refusal(state, message, budget=budget, wall_time=0)
     assert refused is None if why is None else refused is not None and why in refused
+
+
+@pytest.mark.parametrize("within", [True, False])
+def test_the_last_permitted_iteration_may_finish_with_a_raised_budget(within):
+    limits = BudgetLimits(tokens=1_000, iterations=1)
+    budget, state = Budget(limits=limits, spent=Spend(tokens=1_000, iterations=1)), Control()
+    gate = open_gate(state, kind="budget", prompt="More?", now=NOW, within_iteration=within)
+    assert Gate.model_validate_json(gate.model_dump_json()) == gate
+    message = Answer(gate="g1", choice="raise")
+    assert "(tokens: 1000 of 900)" in str(raise_refusal(state, message, budget=budget, wall_time=0))
+    more = Amend(budget={"tokens": 50_000})
+    raised = rules.take(state, more, now=NOW, budget=budget, wall_time=0).budget
+    assert raised is not None
+    refused = raise_refusal(state, message, budget=raised, wall_time=0)
+    assert refused is None if within else "(iterations: 1 of 1)" in str(refused)
 
 
 def test_only_a_spent_budget_asks_for_a_limit():

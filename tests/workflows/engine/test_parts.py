@@ -8,11 +8,14 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from temporalio import workflow
 from temporalio.workflow import ActivityHandle
 
-from perdure.domain.budget.envelope import LimitReached
+from perdure.domain.budget.envelope import Budget, BudgetLimits, LimitReached, Spend
 from perdure.domain.foundation.retry_policies import UNHEARD_ROUNDS
-from perdure.domain.run.gates import Gate, GateAnswer
+from perdure.domain.run.control import Control
+from perdure.domain.run.gate_lifecycle import open_gate
+from perdure.domain.run.gates import Gate, GateAnswer, GateKind
 from perdure.domain.turns.turn import Ending
 from perdure.workflows.engine.human_input import HumanInput
 from perdure.workflows.engine.limit_questions import LimitQuestions
@@ -262,3 +265,31 @@ def test_a_run_ends_as_its_call_failed(
 ) -> None:
     part = LimitQuestions(cast("AnyRun", FakeRun()), cast("HumanInput", None))
     assert part.ending_of(called) == ending
+
+
+@pytest.mark.parametrize(
+    ("counted", "known", "goes_on"),
+    [(True, True, True), (True, False, False), (False, True, False)],
+    ids=["counted at its start", "as before this version", "between two iterations"],
+)
+async def test_a_raise_lets_the_last_permitted_iteration_finish(
+    monkeypatch: pytest.MonkeyPatch, counted: bool, known: bool, goes_on: bool
+) -> None:
+    monkeypatch.setattr(workflow, "patched", lambda _: known)
+    limits = BudgetLimits(tokens=50_000, iterations=1, on_exhausted="ask")
+    state = SimpleNamespace(
+        budget=Budget(limits=limits, spent=Spend(tokens=1_000, iterations=1)), control=Control()
+    )
+    run = SimpleNamespace(state=state, wall_time=0.0, in_counted_iteration=counted)
+
+    async def ask(kind: GateKind, prompt: str, *, within_iteration: bool) -> Gate:
+        gate = open_gate(
+            state.control, kind=kind, prompt=prompt, now=NOW, within_iteration=within_iteration
+        )
+        answer = GateAnswer(choice="raise", text=None, at=NOW, by="me")
+        return gate.model_copy(update={"answer": answer})
+
+    part = LimitQuestions(cast("AnyRun", run), cast("HumanInput", SimpleNamespace(ask=ask)))
+    short = LimitReached(dimension="tokens", spent=Decimal(1_000), limit=Decimal(1_000))
+    assert await part.budget_raised(short) == goes_on
+    assert (await part.spent() is None) == goes_on
