@@ -76,6 +76,38 @@ def test_students_quantiles_are_those_of_the_tables(freedom: int, quantile: floa
     assert statistics._student(freedom) == pytest.approx(quantile, abs=0.01)
 
 
+@pytest.mark.parametrize("value", [0.05, 0.1, 0.2, 0.25, 0.3, 1 / 3, 0.7])
+@pytest.mark.parametrize(("count", "others"), [(10, 1), (20, 2)])
+def test_an_interval_scales_with_its_values(value: float, count: int, others: int) -> None:
+    ones = interval([1.0] * (count - others) + [0.0] * others)
+    found = interval([value] * (count - others) + [0.0] * others)
+    assert ones.low is not None and ones.high is not None
+    assert found.low == pytest.approx(value * ones.low, abs=1e-4)
+    assert found.high == pytest.approx(value * ones.high, abs=1e-4)
+    assert found.differs
+
+
+@pytest.mark.parametrize(
+    ("values", "differs"),
+    [
+        ([0.1] * 29 + [0.0], True),
+        ([-0.1] * 29 + [0.0], True),
+        ([0.3] * 19 + [0.0], True),
+        ([1 / 3] * 9 + [0.0], True),
+        ([0.25] * 9 + [0.5], True),
+        ([0.7] * 9 + [0.9], True),
+        ([0.1, -0.1] * 15, False),
+        ([0.1] * 16 + [-0.1] * 14, False),
+        ([0.0] * 9 + [0.3], False),
+    ],
+)
+def test_winners_by_few_distinct_differences_are_called(values: list[float], differs: bool) -> None:
+    found = interval(values)
+    assert found.low is not None and found.high is not None
+    assert -1 < found.low <= found.mean <= found.high < 1
+    assert found.differs == differs
+
+
 @given(st.lists(st.floats(0, 1), min_size=5, max_size=12))
 def test_an_interval_of_scores_is_in_order(values: list[float]) -> None:
     found = interval(values)
