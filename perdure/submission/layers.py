@@ -52,7 +52,7 @@ def merged(layers: Sequence[Layer], kind: str | None) -> Fields:
         if layer.defaults and kind in FIELDS_BY_KIND:
             foreign = ALL_FIELDS - FIELDS_BY_KIND[kind]
             fields = {name: value for name, value in fields.items() if name not in foreign}
-        whole = _over(whole, fields)
+        whole = over(whole, fields)
     return whole
 
 
@@ -78,14 +78,14 @@ def flag_fields(flags: Flags, kind: str | None) -> tuple[Fields, list[Problem]]:
     if flags.kind is not None:
         fields["kind"] = flags.kind
     if flags.budget:
-        fields = _over(fields, {"budget": dict(flags.budget)})
+        fields = over(fields, {"budget": dict(flags.budget)})
     if flags.model is not None:
-        fields = _over(fields, {"models": {"executor": flags.model}})
+        fields = over(fields, {"models": {"executor": flags.model}})
     if flags.iterate is not None:
         block = kind if kind in FIELDS_BY_KIND else "refine"
-        fields = _over(fields, {block or "refine": {"max_iterations": flags.iterate}})
+        fields = over(fields, {block or "refine": {"max_iterations": flags.iterate}})
     if flags.quality is not None:
-        fields = _over(fields, {"refine": {"quality_threshold": flags.quality}})
+        fields = over(fields, {"refine": {"quality_threshold": flags.quality}})
     problems: list[Problem] = []
     for text in flags.sets:
         problem = _set(fields, text)
@@ -147,13 +147,14 @@ def values_at(value: JsonValue, steps: Sequence[Step]) -> Iterator[JsonValue]:
     yield value
 
 
-def _over(low: Fields, high: Fields) -> Fields:
+def over(low: Fields, high: Fields) -> Fields:
+    """Two layers as one: blocks are merged field by field, anything else of `high` replaces."""
     whole = dict(low)
     for name, value in high.items():
         below = whole.get(name)
         if isinstance(below, dict) and isinstance(value, dict) and name not in _REPLACED:
             # An input is replaced as a whole, even if it is a block.
-            value = {**below, **value} if name == "context" else _over(below, value)
+            value = {**below, **value} if name == "context" else over(below, value)
         whole[name] = value
     return whole
 

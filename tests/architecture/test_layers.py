@@ -111,6 +111,7 @@ PAGES_STAND_ON = (
     "perdure.interfaces.tokens.",
     "perdure.interfaces.web.",
     "perdure.strict_yaml.",
+    "perdure.submission.layers.",
 )
 
 

@@ -30,6 +30,7 @@ from perdure.interfaces.definitions import DEFINITIONS, definitions
 from perdure.interfaces.mcp.handler import Desk, McpSite
 from perdure.interfaces.mcp.text_parts import TextPart
 from perdure.interfaces.run_tree import gate_in_full
+from perdure.submission.layers import over
 from perdure.submission.packaged_tasks import definition_file
 from perdure.submission.task_file import read_file
 
@@ -236,6 +237,8 @@ def task_fields(
 ) -> dict[str, JsonValue]:
     """The fields of the task to start; the caller's values override those of the ready-made task.
 
+    Blocks are merged field by field, as with `--set` of the command line.
+
     Raises:
         InvalidInput: neither a goal nor a task is named.
         NotFound: there is no such task.
@@ -250,11 +253,7 @@ def task_fields(
         return {"kind": "agent", **settings, **own}
     path = definition_file(f"definitions:{task.removeprefix('definitions:')}", DEFINITIONS)
     given = dict(read_file(path)) if path is not None else {}
-    merged = {**given, **settings, **own}
-    before, said = given.get("context"), settings.get("context")
-    if isinstance(before, dict) and isinstance(said, dict):
-        merged["context"] = {**before, **said}
-    return merged
+    return over(given, {**settings, **own})
 
 
 async def _unasked(desk: Desk, status: RunStatus, asked: set[str]) -> tuple[str, Gate] | None:

@@ -9,6 +9,7 @@ from mcp import Client
 from mcp.client import ClientRequestContext
 from mcp.types import ElicitRequestParams, ElicitResult
 from mcp_over_http import remote, serving, token, told
+from pydantic import JsonValue
 
 from perdure.activities import run_lifecycle
 from perdure.domain.foundation.errors import InvalidInput
@@ -205,6 +206,24 @@ def test_what_is_said_wins_over_the_ready_made_task() -> None:
     assert len(context) > 1
     with pytest.raises(InvalidInput, match="found nothing"):
         task_fields(goal=None, kind="agent", task=None, settings={})
+
+
+def test_a_setting_changes_one_field_of_a_block_and_keeps_the_others() -> None:
+    given = task_fields(goal=None, kind=None, task="code-change", settings={})
+    said: dict[str, JsonValue] = {
+        "refine": {"max_iterations": 2},
+        "budget": {"cost_usd": 1},
+        "models": {"executor": "local"},
+        "tools": {"approve": ["fs.*"]},
+    }
+    fields = task_fields(goal=None, kind=None, task="code-change", settings=said)
+    assert isinstance(given["refine"], dict) and given["refine"].keys() > {"max_iterations"}
+    for name, block in given.items():
+        changes = said.get(name)
+        if isinstance(block, dict) and isinstance(changes, dict):
+            assert fields[name] == {**block, **changes}
+        else:
+            assert fields[name] == block
 
 
 async def asking_below(door: Door) -> str:

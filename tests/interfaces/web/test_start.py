@@ -109,6 +109,23 @@ def test_what_a_person_writes_wins_over_the_ready_made_task() -> None:
     }  # fmt: skip
 
 
+def test_a_parameter_among_further_fields_keeps_those_of_the_form() -> None:
+    form = TaskForm(
+        kind="roles",
+        goal="g",
+        definition="harness",
+        parameters={"tone": "dry", "reader": "a child"},
+        more="roles: {parameters: {tone: warm}}\ncontext: {a: {b: 1}}",
+        inputs={"note": "n"},
+    )
+    task = form.task()
+    assert task["roles"] == {
+        "definition": "harness",
+        "parameters": {"tone": "warm", "reader": "a child"},
+    }
+    assert task["context"] == {"note": "n", "a": {"b": 1}}
+
+
 def test_without_demands_the_goal_itself_says_them() -> None:
     task = TaskForm(goal="Write a text of at most 60 words about soap.").task()
     rubric = task["rubric"]

@@ -15,6 +15,7 @@ from perdure.interfaces.rest.tasks import ReadyTask
 from perdure.interfaces.web.api_calls import ApiProblem
 from perdure.interfaces.web.start.files import ChosenFiles, kept_of, kept_values
 from perdure.strict_yaml import parse
+from perdure.submission.layers import over
 
 NAME_CHARACTERS = 60
 INPUT = "input:"
@@ -151,7 +152,7 @@ class TaskForm(FrozenModel):
         more = self._more()
         if self.kind == "refine" and "rubric" not in more:
             task["rubric"] = self._rubric()
-        return _merged(task, more)
+        return over(task, more)
 
     def _rubric(self) -> list[JsonValue]:
         """The rubric from the demands; without any, the checks derived from the goal."""
@@ -222,16 +223,6 @@ def _number(text: str) -> JsonValue:
 
 def _fields(dimension: Dimension) -> JsonValue:
     return dimension.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-
-
-def _merged(task: Task, more: Task) -> Task:
-    merged = dict(task)
-    for name, value in more.items():
-        known = merged.get(name)
-        if isinstance(known, dict) and isinstance(value, dict):
-            value = {**known, **value}
-        merged[name] = value
-    return merged
 
 
 def _wrong(field: str, found: str) -> ApiProblem:
