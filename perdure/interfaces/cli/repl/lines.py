@@ -1,6 +1,5 @@
 """Sources of lines: a person at a terminal, with completion and history, or a pipe."""
 
-import asyncio
 import sys
 from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
@@ -12,6 +11,7 @@ from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.input import Input
 from prompt_toolkit.output import Output as TerminalOutput
 
+from perdure.extending.own_thread import in_own_thread
 from perdure.interfaces.cli.repl.completion import Menu
 
 PROMPT = "perdure> "
@@ -58,8 +58,9 @@ async def typed_lines(
 async def piped_lines(source: TextIO | None = None) -> AsyncGenerator[str]:
     """Lines of a pipe or a file, until its end."""
     stream = source or sys.stdin
-    # In a thread: a pipe may stay silent for long, and the event loop handles signals.
-    while line := await asyncio.to_thread(stream.readline):
+    # In a thread: a pipe may stay silent for long, and the event loop handles signals. In one of
+    # its own: after SIGTERM the process would wait for a thread of the pool until the pipe ends.
+    while line := await in_own_thread(stream.readline):
         yield line
 
 

@@ -83,6 +83,10 @@ class Shell:
         try:
             return await _interruptible(work)
         except asyncio.CancelledError:
+            # Ctrl-C cancels the command's task alone. SIGTERM cancels this one, so the prompt ends.
+            if (own := asyncio.current_task()) is not None and own.cancelling() > 0:
+                self._session.following = session.following
+                raise
             if session.following is not None:
                 output.note(f"{session.following} goes on. Watch it: /watch {session.following}")
             return INTERRUPTED

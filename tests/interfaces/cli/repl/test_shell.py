@@ -7,10 +7,12 @@ import json
 import os
 import pty
 import re
+import signal
 import struct
 import subprocess
 import sys
 import termios
+import threading
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
@@ -128,6 +130,40 @@ async def test_a_pipe_is_read_line_by_line(perdure: Installation) -> None:
     text = io.StringIO(f"# steer\n/loops pause {RUN}\n\n/loops resume {RUN}")
     assert await shell_of(perdure).run(piped_lines(text)) == 0
     assert [type(sent).__name__ for _, sent in perdure.gateway.sent] == ["Pause", "Resume"]
+
+
+@pytest.mark.parametrize(
+    ("sent", "code", "further", "told"),
+    [
+        (signal.SIGTERM, 143, [], f"perdure watch {RUN}"),
+        (signal.SIGINT, 130, [RUN], f"/watch {RUN}"),
+    ],
+)
+def test_sigterm_ends_the_prompt_and_ctrl_c_only_its_command(
+    perdure: Installation,
+    monkeypatch: pytest.MonkeyPatch,
+    sent: signal.Signals,
+    code: int,
+    further: list[str],
+    told: str,
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(f"/watch {RUN}\n/pause {RUN}\n"))
+    perdure.gateway.signalled = sent
+    assert perdure.run("repl") == code
+    assert [run for run, _ in perdure.gateway.sent] == further
+    assert f"Watch it: {told}" in perdure.err
+
+
+async def test_a_process_need_not_wait_for_a_silent_pipe() -> None:
+    apart: list[bool] = []
+
+    class Pipe(io.StringIO):
+        def readline(self, size: int = -1, /) -> str:
+            apart.append(threading.current_thread().daemon)
+            return super().readline(size)
+
+    assert [line async for line in piped_lines(Pipe("a\nb"))] == ["a\n", "b"]
+    assert set(apart) == {True}
 
 
 async def test_the_status_line_counts_what_runs_and_what_asks(perdure: Installation) -> None:
