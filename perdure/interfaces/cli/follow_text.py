@@ -6,6 +6,7 @@ from perdure.interfaces.cli.follow import lasting_events, show_result
 from perdure.interfaces.cli.output import Output
 from perdure.interfaces.cli.session import Session
 from perdure.interfaces.cli.views.layout import DIM, line
+from perdure.interfaces.cli.waits import questions_told
 from perdure.interfaces.formatting import model_name, plural
 from perdure.interfaces.live_text import parts
 from perdure.interfaces.services import Services
@@ -14,12 +15,14 @@ from perdure.interfaces.services import Services
 async def follow_text(session: Session, services: Services, run: str) -> int:
     """Print text as it arrives, then the result; return the exit code."""
     session.following = run
-    told = lasting_events(session, services.gateway, run, on_trouble=session.output.note)
+    gateway = services.gateway
+    told = lasting_events(session, gateway, run, on_trouble=session.output.warn)
     printed = _Printed(session.output)
-    async for part in parts(services.live(), run, told):
-        printed.take(part)
-    printed.close()
-    result = await services.gateway.result(run, wait=True)
+    async with questions_told(session, gateway, run, own=True):
+        async for part in parts(services.live(), run, told):
+            printed.take(part)
+        printed.close()
+        result = await gateway.result(run, wait=True)
     session.following = None
     await show_result(session, services, result)
     return exit_code(result.outcome)

@@ -325,6 +325,19 @@ def test_text_of_calls_is_one_json_object_per_piece(
     assert told[-1]["outcome"] == "accepted"
 
 
+@pytest.mark.parametrize("flags", [(), ("--json",)])
+def test_what_keeps_a_run_is_told_beside_its_text(
+    perdure: Installation, monkeypatch: pytest.MonkeyPatch, flags: tuple[str, ...]
+) -> None:
+    _speaks(perdure, monkeypatch)
+    perdure.gateway.trouble = "no worker serves the queue"
+    perdure.gateway.statuses[RUN] = status(gates=(gate(),))
+    assert perdure.run("watch", RUN, "--text", *flags) == 0
+    assert "no worker serves the queue" in perdure.err
+    assert f"perdure answer {RUN}:{gate().name}" in perdure.err
+    assert "waits for a person" not in perdure.out
+
+
 def test_ctrl_c_leaves_a_run_going_whose_text_is_watched(
     perdure: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
