@@ -21,6 +21,23 @@ def writing(path: Path, *, cure: str) -> Generator[None]:
         raise NotAllowed(f"{path} cannot be written: {why}.", cure=cure) from error
 
 
+def require_place(path: Path, *, option: str) -> None:
+    """Refuse a place where a later `write_file` would fail, before work that takes long.
+
+    What the file holds stays as it is, and a file that is not there is not left behind.
+
+    Raises:
+        NotAllowed: the system refuses to write there.
+    """
+    with writing(path, cure=f"Name another file with {option}."):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        is_new = not (path.exists() or path.is_symlink())
+        # Opened, as permissions alone do not tell: a disk may be mounted for reading only.
+        path.open("ab").close()
+        if is_new:
+            path.unlink()
+
+
 def write_file(path: Path, data: bytes, *, option: str, force: bool) -> None:
     """Write a file, and the folders above it.
 

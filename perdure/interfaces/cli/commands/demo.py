@@ -25,6 +25,7 @@ from perdure.interfaces.cli.session import Session
 from perdure.interfaces.cli.views.demo import demo_view
 from perdure.interfaces.cli.views.experiments import report_view
 from perdure.interfaces.cli.views.layout import DIM
+from perdure.interfaces.cli.written_files import require_place, write_file
 from perdure.interfaces.experiments.export import svg
 from perdure.interfaces.experiments.reading import read_report
 from perdure.interfaces.services import Services
@@ -58,6 +59,9 @@ async def demo(
         raise InvalidInput(f"--seeds {seeds} is not a positive number.", cure="Try --seeds 10.")
     if plot is not None and seeds is None:
         raise InvalidInput(f"--plot {plot} needs --seeds.", cure="Try --seeds 10.")
+    if plot is not None:
+        plot = session.context.folder / plot
+        await asyncio.to_thread(require_place, plot, option="--plot")
     async with _own_home(session, home) as (own, is_temporary):
         try:
             async with own.connected(start=True, with_worker=True) as services:
@@ -116,10 +120,8 @@ async def _measure(
     drawn = svg(found)
     if plot is None or drawn is None:
         return
-    target = session.context.folder / plot
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(drawn, encoding="utf-8")
-    session.output.note(f"drawn: {target}")
+    await asyncio.to_thread(write_file, plot, drawn.encode(), option="--plot", force=True)
+    session.output.note(f"drawn: {plot}")
 
 
 def _within(spec: RefineSpec, seconds: float) -> RefineSpec:

@@ -2,7 +2,11 @@
 
 import json
 
+import pytest
+
+from perdure.domain.foundation.errors import ServiceUnavailable
 from perdure.domain.refine.spec import RefineSpec
+from perdure.interfaces.cli.commands import demo
 from tests.interfaces.cli.memory import Installation
 
 
@@ -50,6 +54,37 @@ def test_seeds_are_one_experiment_at_equal_spend(perdure: Installation) -> None:
 def test_the_seeds_are_drawn(perdure: Installation) -> None:
     assert perdure.run("demo", "--seeds", "1", "--plot", "out/a.svg") == 0
     assert "same_tokens" in (perdure.folder / "out" / "a.svg").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("place", ["folder", "file/a.svg"])
+def test_a_place_that_cannot_be_drawn_to_starts_nothing(perdure: Installation, place: str) -> None:
+    (perdure.folder / "folder").mkdir()
+    (perdure.folder / "file").touch()
+    assert perdure.run("demo", "--seeds", "1", "--plot", place) == 5
+    assert "cannot be written" in perdure.err and "Name another file with --plot" in perdure.err
+    assert perdure.calls == []
+
+
+def test_a_place_that_is_lost_meanwhile_is_told_after_the_report(
+    perdure: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def drawn(_: object) -> str:
+        (perdure.folder / "a.svg").mkdir()
+        return "<svg/>"
+
+    monkeypatch.setattr(demo, "svg", drawn)
+    assert perdure.run("demo", "--seeds", "1", "--plot", "a.svg") == 5
+    assert "product-page: 1 input" in perdure.out
+    assert "a.svg cannot be written" in perdure.err
+
+
+def test_a_measurement_that_fails_leaves_the_files_as_they_were(perdure: Installation) -> None:
+    perdure.connect_error = ServiceUnavailable("away")
+    (perdure.folder / "old.svg").write_text("drawn before")
+    for name in ("old.svg", "new.svg"):
+        assert perdure.run("demo", "--seeds", "1", "--plot", name) == 3
+    assert (perdure.folder / "old.svg").read_text() == "drawn before"
+    assert not (perdure.folder / "new.svg").exists()
 
 
 def test_wrong_seeds_start_nothing(perdure: Installation) -> None:
