@@ -66,6 +66,7 @@ async def said(process: asyncio.subprocess.Process) -> str:
         (itself, ("result", "--wait", "--json")),
         (below, ("watch",)),
         (below, ("watch", "--json")),
+        (itself, ("watch", "--text")),
         (below, ("result", "--wait", "--json")),
     ],
 )
