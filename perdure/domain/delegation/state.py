@@ -142,7 +142,14 @@ def delegation_fork(
     """The first state of a new run that goes on from another's; its children are its own."""
     say = None if spec.goal == before.goal else f"The task is now: {spec.goal}"
     forked = fork_of(cleared(state), now=now, limits=spec.budget, origin=origin, say=say)
-    # A score under another rubric says nothing under this one.
-    rated = state.rated if spec.rubric == before.rubric else None
-    fresh = {"by_child": {}, "children_started": 0, "rated": rated, "judged_tokens": 0}
+    fresh = {
+        "by_child": {},
+        "children_started": 0,
+        # A score under another rubric says nothing under this one.
+        "rated": state.rated if spec.rubric == before.rubric else None,
+        "judged_tokens": 0,
+        # Tools that the other run made are not granted to this one: its workers would not open.
+        "toolbox": Toolbox.given(spec.tools.generated),
+        "tools_created": [],
+    }
     return forked.model_copy(update=fresh)

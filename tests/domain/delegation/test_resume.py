@@ -1,0 +1,37 @@
+"""What a fork or a retry of a delegation takes over from the state of before, and what not."""
+
+from datetime import UTC, datetime
+
+from perdure.domain.budget.envelope import Budget
+from perdure.domain.delegation.spec import DelegationSpec
+from perdure.domain.delegation.state import DelegationState, between_decisions, delegation_fork
+from perdure.domain.generated_tools.tool_registry import PinnedTool, Toolbox, WantedTool
+from perdure.domain.run.result import Origin
+
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+GIVEN = {"text.given": "a" * 64}
+SPEC = DelegationSpec.model_validate(
+    {"kind": "delegation", "goal": "g", "tools": {"access": "readonly", "generated": GIVEN}}
+)
+
+
+def _ended(toolbox: Toolbox, **more: object) -> DelegationState:
+    state = DelegationState.model_validate(
+        {"started_at": NOW, "budget": Budget(limits=SPEC.budget), "toolbox": toolbox, **more}
+    )
+    return between_decisions(state, ended=True)
+
+
+def _fork(state: DelegationState) -> DelegationState:
+    return delegation_fork(state, SPEC, before=SPEC, now=NOW, origin=Origin(run="old", iteration=1))
+
+
+def test_a_fork_has_the_tools_of_its_task_and_makes_the_others_again() -> None:
+    made = PinnedTool(hash="b" * 64, worker="w1")
+    before = Toolbox.given(GIVEN).begun().offered("text.count", made, cached=False, repaired=False)
+    asked = WantedTool(worker="w2", draft="c" * 64)
+    fork = _fork(
+        _ended(before.done_with("d" * 64), wanted=[asked], tools_created=["text.of_a_team"])
+    )
+    assert fork.toolbox == Toolbox.given(GIVEN)
+    assert (fork.tools_created, fork.wanted) == ([], [asked])
