@@ -5,6 +5,8 @@ A tool that cannot be made never ends the run; the run goes on without it.
 
 from collections.abc import Sequence
 
+from temporalio import workflow
+
 from perdure.activities.generated_tools import MakeTool
 from perdure.domain.budget import envelope as budgets
 from perdure.domain.foundation.plain_text import clipped_line
@@ -32,6 +34,8 @@ from perdure.workflows.engine.step_runner import Completed, StepFailed
 from perdure.workflows.engine.structured_replies import tool_repair
 
 WHY_CHARACTERS = 200
+# Patch: a run that began with the question of another execution waited for it for ever.
+ASKS_ANEW = "a question about a tool that nobody sees is asked anew"
 
 
 class ToolFactory:
@@ -190,6 +194,10 @@ class ToolFactory:
     async def _approved(self, worker: str, report: MakeToolReport) -> tuple[Ending | None, bool]:
         """Ask a person to approve this hash; finds the open question after continue-as-new."""
         gate_id = self.run.state.toolbox.gates.get(report.hash)
+        # A retry begins with a stored state, whose open questions ended with their execution.
+        lost = gate_id is not None and gate_id not in self.run.state.control.gates
+        if lost and workflow.patched(ASKS_ANEW):
+            gate_id = None
         if gate_id is None:
             gate_id = self.people.open_gate(
                 "tool_approval",
