@@ -13,15 +13,17 @@ from perdure.domain.budget.journal import Journal
 from perdure.domain.delegation.spec import DelegationSpec
 from perdure.domain.delegation.state import DelegationState
 from perdure.domain.delegation.state import cleared as cleared_course
+from perdure.domain.delegation.state import first_state as first_of_delegation
 from perdure.domain.foundation.errors import NotAllowed, NotFound, PerdureError
 from perdure.domain.foundation.names import EXPERIMENT_WORKFLOW
 from perdure.domain.foundation.tolerance import read_stored
 from perdure.domain.ports import BlobStore, RecordStore
 from perdure.domain.refine.resume import cleared, forgiving
+from perdure.domain.refine.resume import first_state as first_of_refine
 from perdure.domain.refine.spec import RefineSpec
 from perdure.domain.refine.state import RefineState
 from perdure.domain.roles.resume import cleared as cleared_rework
-from perdure.domain.roles.resume import first_state
+from perdure.domain.roles.resume import first_state as first_of_roles
 from perdure.domain.roles.spec import RolesSpec
 from perdure.domain.roles.state import RoleState
 from perdure.domain.run.child_runs import child_number
@@ -235,11 +237,11 @@ def _fresh(spec: Spec, at: datetime, before: LoopState | None) -> LoopState:
     if isinstance(spec, AgentSpec):
         fresh = AgentState(started_at=at, budget=agent_budget(spec, resolve(spec.agent)))
     elif isinstance(spec, DelegationSpec):
-        fresh = DelegationState(started_at=at, budget=Budget(limits=spec.budget))
+        fresh = first_of_delegation(spec, at=at)
     elif isinstance(spec, RolesSpec):
-        fresh = first_state(spec, at=at)
+        fresh = first_of_roles(spec, at=at)
     else:
-        fresh = RefineState(started_at=at, budget=Budget(limits=spec.budget), stage="plan")
+        fresh = first_of_refine(spec, at=at)
     return fresh if before is None else anew(fresh, before)
 
 

@@ -3,16 +3,19 @@
 from pydantic import JsonValue
 from temporalio import workflow
 
-from perdure.domain.budget.envelope import Budget
 from perdure.domain.delegation.next_step import BudgetPhase, budget_phase
 from perdure.domain.delegation.plan import plan_view
 from perdure.domain.delegation.repeat_detection import Surroundings
 from perdure.domain.delegation.spec import DelegationSpec
-from perdure.domain.delegation.state import DelegationInput, DelegationState, between_decisions
+from perdure.domain.delegation.state import (
+    DelegationInput,
+    DelegationState,
+    between_decisions,
+    first_state,
+)
 from perdure.domain.evaluation.judge_cache import JudgeSettings
 from perdure.domain.evaluation.outcomes import RunEnd
 from perdure.domain.evaluation.rubric import WorkerRequirements
-from perdure.domain.generated_tools.tool_registry import Toolbox
 from perdure.domain.run.resume import as_stored
 from perdure.domain.run.state import told_above
 from perdure.domain.turns.guidance import in_force
@@ -26,12 +29,8 @@ class DelegationRun(Run[DelegationSpec, DelegationState]):
     """A run of a manager, with its decisions and the work of the runs below it."""
 
     def __init__(self, given: DelegationInput) -> None:
-        fresh = DelegationState(
-            started_at=workflow.now(),
-            budget=Budget(limits=given.spec.budget),
-            control=told_above(given.site.said),
-            toolbox=Toolbox.given(given.spec.tools.generated),
-        )
+        fresh = first_state(given.spec, at=workflow.now())
+        fresh.control = told_above(given.site.said)
         super().__init__(given, kind="delegation", spec=given.spec, state=given.state, fresh=fresh)
 
     @property

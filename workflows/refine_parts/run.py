@@ -3,13 +3,11 @@
 from pydantic import JsonValue, ValidationError
 from temporalio import workflow
 
-from perdure.domain.budget.envelope import Budget
 from perdure.domain.evaluation.judge_cache import JudgeSettings
 from perdure.domain.evaluation.rubric import Rubric, WorkerRequirements, needs_of, unknown_checks
-from perdure.domain.evaluation.termination import limits_with
 from perdure.domain.foundation.problems import problems_of
 from perdure.domain.refine.planning import plan_lines
-from perdure.domain.refine.resume import between_iterations
+from perdure.domain.refine.resume import between_iterations, first_state
 from perdure.domain.refine.spec import RefineSpec, settings_problems
 from perdure.domain.refine.state import RefineInput, RefineState
 from perdure.domain.run.activity_messages import OpenWorkspaceReport
@@ -25,16 +23,7 @@ class RefineRun(Run[RefineSpec, RefineState]):
     """A goal and a rubric, with the drafts so far."""
 
     def __init__(self, given: RefineInput) -> None:
-        adapting = given.spec.hooks.adapt
-        now = workflow.now()
-        # The time limits of the task's own condition end a step in flight, as the budget's do.
-        limits = limits_with(given.spec.refine.termination, given.spec.budget, started_at=now)
-        fresh = RefineState(
-            started_at=now,
-            budget=Budget(limits=limits),
-            stage="recall",
-            adaptation=adapting.start if adapting else {},
-        )
+        fresh = first_state(given.spec, at=workflow.now())
         super().__init__(given, kind="refine", spec=given.spec, state=given.state, fresh=fresh)
         self.turns: Turns = resolve(given.spec.agent)
 

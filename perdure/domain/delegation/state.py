@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
-from perdure.domain.budget.envelope import Spend
+from perdure.domain.budget.envelope import Budget, Spend
 from perdure.domain.delegation.decisions import ManagerDecision
 from perdure.domain.delegation.progress import ManagerProgress
 from perdure.domain.delegation.results import WorkerReport
@@ -114,6 +114,15 @@ class DelegationInput(LoopInput):
 
     spec: DelegationSpec
     state: DelegationState | None = None
+
+
+def first_state(spec: DelegationSpec, *, at: datetime) -> DelegationState:
+    """The state that a delegation run starts in, with the tools that its task grants."""
+    return DelegationState(
+        started_at=at,
+        budget=Budget(limits=spec.budget),
+        toolbox=Toolbox.given(spec.tools.generated),
+    )
 
 
 def between_decisions(state: DelegationState, *, ended: bool = False) -> DelegationState:

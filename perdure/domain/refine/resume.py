@@ -6,6 +6,7 @@ What the records of a run hold is left out of the stored state and put back from
 from collections.abc import Sequence
 from datetime import datetime
 
+from perdure.domain.budget.envelope import Budget
 from perdure.domain.evaluation.rubric import Rubric
 from perdure.domain.evaluation.termination import limits_with
 from perdure.domain.outputs.diff import SeenOutputs
@@ -16,6 +17,19 @@ from perdure.domain.run.result import Origin
 from perdure.domain.run.resume import fork_of, slim, with_records
 from perdure.domain.turns.records import IterationRecord
 from perdure.domain.turns.turn import TurnState
+
+
+def first_state(spec: RefineSpec, *, at: datetime) -> RefineState:
+    """The state that a refine run starts in; time limits of its condition begin then."""
+    # The time limits of the task's own condition end a step in flight, as the budget's do.
+    limits = limits_with(spec.refine.termination, spec.budget, started_at=at)
+    adapting = spec.hooks.adapt
+    return RefineState(
+        started_at=at,
+        budget=Budget(limits=limits),
+        stage="recall",
+        adaptation=adapting.start if adapting else {},
+    )
 
 
 def between_iterations(state: RefineState, *, ended: bool = False) -> RefineState:
