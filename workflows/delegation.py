@@ -62,6 +62,8 @@ from perdure.workflows.engine.start_learning import finish_and_learn
 REASON_CHARACTERS = 300
 TITLE_CHARACTERS = 60
 NO_REASON = "the manager gave no reason"
+# Patch: a run whose results stopped changing ended before its manager had read what people added.
+HEARS_FIRST = "what people added is read before the rules of progress end a run"
 
 
 @workflow.defn(name="DelegationLoop")
@@ -304,6 +306,9 @@ class DelegationLoop(ControlHandlers):
         cut = self.run.ending() if turnover.ending is None else None
         if turnover.ending is None and cut is None and turnover.decision is not None:
             ended = progress_end(state.course, self.run.spec.delegation, verdict)
+            # It may be news to a run that makes no progress, and puts off a completion as well.
+            if ended is not None and self.run.unheard and workflow.patched(HEARS_FIRST):
+                ended = None
             turnover.ending = self.run.ended_by(ended) if ended is not None else None
         if turnover.ending is not None:
             turnover.ending = await self.questions.before_the_end(turnover.ending)

@@ -1,0 +1,57 @@
+"""When a delegation ends by its own rules, without a server."""
+
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+from temporalio import workflow
+
+from perdure.domain.delegation.decisions import Complete
+from perdure.domain.delegation.progress import ManagerProgress, progress_end
+from perdure.domain.delegation.spec import DelegationSettings
+from perdure.domain.delegation.stall import Measurement, Progress
+from perdure.domain.delegation.state import CurrentIteration
+from perdure.domain.evaluation.outcomes import RunEnd
+from perdure.domain.turns.turn import Ending
+from perdure.workflows.delegation import DelegationLoop
+from perdure.workflows.delegation_parts.questions import Questions
+from perdure.workflows.delegation_parts.run import DelegationRun
+
+SETTINGS = DelegationSettings()
+SAME = Measurement(confidence=0.8, output="a", findings="f")
+UNCHANGED = ManagerProgress(iteration=9, progress=Progress(readings=(SAME, SAME, SAME), total=3))
+DONE = Complete(decision="complete", final_result="r")
+
+
+async def _conclude(*, unheard: bool) -> Ending | None:
+    """How an iteration ends whose completion was put off, in a run whose results are the same."""
+    state = SimpleNamespace(course=UNCHANGED, turnover=CurrentIteration(decision=DONE))
+
+    async def unasked(ending: Ending) -> Ending:
+        return ending
+
+    def ended_by(end: RunEnd) -> Ending:
+        return Ending(outcome=end.outcome, reason=end.reason)
+
+    run = SimpleNamespace(
+        state=state,
+        spec=SimpleNamespace(delegation=SETTINGS),
+        unheard=unheard,
+        ending=lambda: None,
+        ended_by=ended_by,
+    )
+    loop = object.__new__(DelegationLoop)
+    loop.run = cast("DelegationRun", run)
+    loop.questions = cast("Questions", SimpleNamespace(before_the_end=unasked))
+    return await loop._conclude(None)
+
+
+async def test_results_that_stay_the_same_end_no_run_that_was_just_told_something(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(workflow, "patched", lambda _: True)
+    assert progress_end(UNCHANGED, SETTINGS) is not None
+    assert await _conclude(unheard=True) is None
+    ending = await _conclude(unheard=False)
+    assert ending is not None
+    assert (ending.outcome, ending.reason) == ("best_effort", "converged")
