@@ -72,7 +72,9 @@ class StageTurns(InnerTurns):
         Guidance that arrives during its closing text goes to the next stage: asked again, a
         reviewer would review twice.
         """
-        used = rules.share_used(self.run.state, self.run.role)
+        used = rules.share_used(
+            self.run.state, self.run.role, count_cache_reads=self.run.counts_cache_reads
+        )
         return limits.model_copy(update={"share_used": used, "inputs_waiting": False})
 
 

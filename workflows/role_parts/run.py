@@ -19,6 +19,9 @@ from perdure.domain.run.status_views import of_iteration, stage_results
 from perdure.domain.turns.settings import Turns, resolve
 from perdure.workflows.engine.run import Run
 
+# Patch: the share of a stage left out cache reads in a run whose budget counts them.
+SHARES_COUNT_READS = "the share of a stage counts cache reads as the budget does"
+
 
 class RoleRun(Run[RolesSpec, RoleState]):
     """A run of a team of roles, with its iterations so far."""
@@ -62,6 +65,11 @@ class RoleRun(Run[RolesSpec, RoleState]):
     def round_limit(self) -> int:
         """The largest number of iterations, without those that a person granted."""
         return round_limit(self.condition, self.spec.roles.max_iterations)
+
+    @property
+    def counts_cache_reads(self) -> bool:
+        """Whether a stage's share counts tokens as the run's budget does."""
+        return self.state.budget.limits.count_cache_reads and workflow.patched(SHARES_COUNT_READS)
 
     @property
     def mid_stage(self) -> bool:

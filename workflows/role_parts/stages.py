@@ -167,7 +167,13 @@ class Stages:
         state.tree = report.tree.hash if report else state.tree
         error = None if status == "completed" else error
         record = rules.stage_record(
-            state, role, status=status, line=line, output=output, error=error
+            state,
+            role,
+            status=status,
+            line=line,
+            output=output,
+            error=error,
+            count_cache_reads=self.run.counts_cache_reads,
         ).model_copy(update={"child": child})
         if status == "failed":
             state.failure = f"{role.name}: {error}"

@@ -98,6 +98,7 @@ def stage_record(
     role: RoleDefinition,
     *,
     status: StageStatus,
+    count_cache_reads: bool,
     line: str = "",
     output: BlobRef | None = None,
     error: str | None = None,
@@ -115,7 +116,7 @@ def stage_record(
         transcript=turn.head.hash if turn.head else None,
         model=record.model,
         request_id=record.request_id,
-        tokens=record.usage.counted_tokens(),
+        tokens=record.usage.counted_tokens(count_cache_reads=count_cache_reads),
         cost_usd=record.cost_usd,
         model_calls=record.model_calls,
         tool_calls=record.tool_calls,
@@ -310,14 +311,15 @@ def status_of(end: End) -> StageStatus:
     return "completed"
 
 
-def share_used(state: RoleState, role: RoleDefinition) -> bool:
+def share_used(state: RoleState, role: RoleDefinition, *, count_cache_reads: bool) -> bool:
     """Whether a stage has used what it may of the run's tokens or money, over all iterations."""
     if role.budget is None:
         return False
     record = state.turn.record or IterationRecord(index=0)
     # By its digits: `Decimal(0.1)` is not a tenth.
     limits, share = state.budget.limits, Decimal(str(role.budget))
-    tokens = state.spent_by_stage.get(role.name, 0) + record.usage.counted_tokens()
+    now = record.usage.counted_tokens(count_cache_reads=count_cache_reads)
+    tokens = state.spent_by_stage.get(role.name, 0) + now
     paid = state.paid_by_stage.get(role.name, Decimal(0)) + (record.cost_usd or Decimal(0))
     by_tokens = bool(limits.tokens) and tokens >= share * (limits.tokens or 0)
     by_money = bool(limits.cost_usd) and paid >= share * (limits.cost_usd or Decimal(0))

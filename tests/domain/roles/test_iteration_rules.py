@@ -166,12 +166,25 @@ def test_a_share_is_used_up_by_tokens_or_money(
     core.turn = TurnState(
         record=IterationRecord(index=1, usage=Usage(output_tokens=tokens), cost_usd=price)
     )
-    assert rules.share_used(core, role) is used
+    assert rules.share_used(core, role, count_cache_reads=False) is used
     record = StageRecord(
         name=role.name, role=role.role, status="completed", tokens=tokens, cost_usd=price
     )
     rules.end_stage(core, record, None)
-    assert rules.share_used(core, role) is used, "also in later iterations"
+    later = rules.share_used(core, role, count_cache_reads=False)
+    assert later is used, "also in later iterations"
+
+
+@pytest.mark.parametrize("counted", [True, False])
+def test_a_share_counts_cache_reads_where_the_budget_does(counted: bool) -> None:
+    role = CODING.roles[0].model_copy(update={"budget": 0.5})
+    core = RoleState(started_at=NOW, budget=Budget(limits=BudgetLimits(tokens=100)))
+    usage = Usage(output_tokens=5, cache_read_tokens=50)
+    core.turn = TurnState(record=IterationRecord(index=1, usage=usage))
+    assert rules.share_used(core, role, count_cache_reads=counted) is counted
+    done = rules.stage_record(core, role, status="completed", count_cache_reads=counted)
+    rules.end_stage(core, done, None)
+    assert rules.share_used(core, role, count_cache_reads=counted) is counted
 
 
 def test_outputs_that_nobody_compares_are_not_kept() -> None:
