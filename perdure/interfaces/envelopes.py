@@ -50,7 +50,7 @@ async def share_of(
     Raises:
         NotAllowed: nothing is left.
     """
-    limits, own = above.budget, await _spent(journal, caller)
+    limits, own = above.budget, await _spent(journal, caller, above.budget)
     cost = sum((amounts.cost_usd for amounts in held.values()), Decimal(0))
     tokens = Decimal(sum(amounts.tokens for amounts in held.values()))
     usd = _part(limits, limits.limit("cost"), own.cost_usd, cost)
@@ -88,12 +88,14 @@ async def _held(journal: Journal, one: StartedLoop) -> Reservation:
     limits = one.spec.budget
     if one.row.ended_at is not None:
         # Not its limits: what an ended loop has left is there for the next one.
-        return await _spent(journal, one.row.id)
+        return await _spent(journal, one.row.id, limits)
     return Reservation(cost_usd=limits.cost_usd or Decimal(0), tokens=limits.tokens or 0)
 
 
-async def _spent(journal: Journal, run: str) -> Reservation:
+async def _spent(journal: Journal, run: str, limits: BudgetLimits) -> Reservation:
     account = booked(await journal.tree(root=run, run=run)).account
+    usage = account.total_usage
     return Reservation(
-        cost_usd=account.total_cost_usd or Decimal(0), tokens=account.total_usage.counted_tokens()
+        cost_usd=account.total_cost_usd or Decimal(0),
+        tokens=usage.counted_tokens(count_cache_reads=limits.count_cache_reads),
     )

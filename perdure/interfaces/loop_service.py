@@ -316,6 +316,8 @@ def _below(spec: Spec, caller: str, above: Spec, *, share: Share) -> Spec:
             "depth": min(spec.budget.depth, depth - 1),
             "cost_usd": _lower(spec.budget.cost_usd, share.cost_usd),
             "tokens": _lower(spec.budget.tokens, share.tokens),
+            # Its share is of tokens as the run above counts them.
+            "count_cache_reads": spec.budget.count_cache_reads or above.budget.count_cache_reads,
         }
     )
     told = {**spec.metadata.model_dump(), STARTED_BY: caller, ROOT_RUN: _root_of(above, caller)}
