@@ -152,8 +152,6 @@ def delegation_fork(
     say = None if spec.goal == before.goal else f"The task is now: {spec.goal}"
     forked = fork_of(cleared(state), now=now, limits=spec.budget, origin=origin, say=say)
     fresh = {
-        "by_child": {},
-        "children_started": 0,
         # A score under another rubric says nothing under this one.
         "rated": state.rated if spec.rubric == before.rubric else None,
         "judged_tokens": 0,

@@ -75,6 +75,9 @@ def slim(state: S, *, whole_control: bool = False) -> S:
             "rolls": 0,
             "asking": {},
             "told": {},
+            # The runs below end with this execution, and with them their questions.
+            "below": {},
+            "forward": [],
             "unhooked": [],
             "hook_failures": (),
             "unseen": (),
@@ -142,6 +145,10 @@ def fork_of(
                 said_count=control.said_count,
             ),
             "ring": Ring(),
+            # The runs below the other run, with their spend and their questions, stay with it.
+            "children": [],
+            "children_started": 0,
+            "by_child": {},
             "models_used": [],
             "forked_from": origin,
         }

@@ -18,9 +18,11 @@ from perdure.domain.llm.transcript import (
     user_text,
 )
 from perdure.domain.llm.usage import Usage
-from perdure.domain.run.child_runs import hold_started
+from perdure.domain.run.child_questions import Forwarded, Question
+from perdure.domain.run.child_runs import ChildStatus, hold_started
 from perdure.domain.run.control import Control
 from perdure.domain.run.gates import Gate
+from perdure.domain.run.messages import Answer
 from perdure.domain.run.result import Origin
 from perdure.domain.run.resume import (
     as_stored,
@@ -33,7 +35,7 @@ from perdure.domain.run.resume import (
     taken_up,
     with_records,
 )
-from perdure.domain.run.state import RECORDS_KEPT
+from perdure.domain.run.state import RECORDS_KEPT, SpendSlice
 from perdure.domain.turns.entries import SayEntry
 from perdure.domain.turns.records import IterationRecord
 from perdure.domain.turns.tool_call_rules import GO_ON_PROMPT, ToolCounters, recounted, resumable
@@ -118,6 +120,28 @@ def test_a_fork_has_an_account_of_its_own_and_hears_what_changed() -> None:
     assert (fork.budget.spent, fork.budget.limits.tokens) == (Spend(), 7)
     assert (fork.control.guidance, fork.control.requests) == (["be brief", "new"], [])
     assert (fork.started_at, fork.forked_from, fork.budget.complete_output) == (later, origin, True)
+
+
+def test_the_runs_below_and_their_questions_stay_with_the_run_that_started_them() -> None:
+    below = ChildStatus(id="a.1-team", name="team", kind="roles")
+    asked = Question(
+        run=below.id, gate="g1", kind="question", prompt="?", choices=(), opened_at=START
+    )
+    answer = Forwarded(run=below.id, answer=Answer(gate="g1", choice="yes", by="ada"))
+    state = _state(
+        children=[below],
+        children_started=1,
+        by_child={"team": SpendSlice(calls=3)},
+        below={below.id: (asked,)},
+        forward=[answer],
+    )
+    assert state.asked_below
+    kept = slim_agent(state)
+    assert (kept.asked_below, kept.forward) == ((), [])
+    assert (kept.children, kept.by_child) == ([below], state.by_child), "a retry shows them"
+    origin = Origin(run="a", iteration=2)
+    fork = fork_of(kept, now=START, limits=LIMITS, origin=origin)
+    assert (fork.children, fork.children_started, fork.by_child) == ([], 0, {})
 
 
 def test_a_retry_carries_the_spend_and_leaves_the_time_between_out() -> None:
