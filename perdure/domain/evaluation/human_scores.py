@@ -74,7 +74,7 @@ def _from_json(text: str) -> dict[str, tuple[float, str]]:
     return {
         str(name): (float(score), "")
         for name, score in value.items()
-        if isinstance(score, float) or (score in {0, 1} and not isinstance(score, bool))
+        if isinstance(score, float) or (type(score) is int and score in {0, 1})
     }
 
 
@@ -87,9 +87,11 @@ def _named(text: str, names: Sequence[str]) -> dict[str, tuple[float, str]]:
     found: dict[str, tuple[float, str]] = {}
     for mark, end in zip(marks, ends, strict=True):
         number = _NUMBER.fullmatch(text[mark.end() : end])
-        if number is not None:
+        # The expression takes `İ` and `ı` for an i, and `casefold` does not.
+        name = known.get(mark["name"].casefold())
+        if number is not None and name is not None:
             words = number["rest"].strip(" \n\t;,-–—")
-            found[known[mark["name"].casefold()]] = (float(number["score"]), words)
+            found[name] = (float(number["score"]), words)
     return found
 
 

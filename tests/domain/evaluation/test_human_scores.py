@@ -40,12 +40,22 @@ def test_answers_that_are_read(text: str, scores: list[float], gaps: int) -> Non
         pytest.param("8/10", "", id="fraction"),
         pytest.param('{"tone": NaN, "depth": 1}', "does not know or", id="not a number"),
         pytest.param('{"tone": true, "depth": 1}', "no score for tone", id="true"),
+        pytest.param('{"tone": {"score": 0.8}}', "no score for tone, depth", id="object"),
+        pytest.param('{"tone": [0.8], "depth": 1}', "no score for tone", id="list"),
+        pytest.param('{"tone": "0.8", "depth": 1}', "no score for tone", id="text"),
     ],
 )
 def test_answers_that_are_refused(text: str, said: str) -> None:
     found = read_scores(text, ("tone", "depth"))
     assert isinstance(found, BadScores)
     assert said in found.problem
+
+
+@pytest.mark.parametrize("text", ["QUALİTY: 0.8", "qualıty: 0.8"])
+def test_another_letter_i_is_another_name(text: str) -> None:
+    found = read_scores(text, ("quality",))
+    assert isinstance(found, BadScores)
+    assert "no score for quality" in found.problem
 
 
 def test_words_behind_a_score_are_what_is_missing() -> None:
