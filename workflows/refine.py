@@ -39,7 +39,12 @@ from perdure.workflows.refine_parts.evaluation import EvaluationStage
 from perdure.workflows.refine_parts.judging_reserve import JudgingReserve
 from perdure.workflows.refine_parts.planning import PlanningStage
 from perdure.workflows.refine_parts.policies import StrategyModels
-from perdure.workflows.refine_parts.run import RefineRequirements, RefineRun, RefineScoring
+from perdure.workflows.refine_parts.run import (
+    RefineRequirements,
+    RefineRun,
+    RefineScoring,
+    permitted_iterations,
+)
 
 NOT_EVALUATED = frozenset({"stopped", "unanswered"})
 # Patch: a run that continued as new inside a draft, and was to end then, lost the draft's text.
@@ -248,7 +253,7 @@ class RefineLoop(ControlHandlers):
 
     @property
     def _iterations_left(self) -> bool:
-        return self.run.state.trajectory.completed < self.run.spec.refine.hard_limit
+        return self.run.state.trajectory.completed < permitted_iterations(self.run.spec.refine)
 
     def _unless_told_more(self, decision: Decision) -> Decision:
         """Iterate once more instead of accepting, if something people said is unread."""
@@ -292,8 +297,9 @@ class RefineLoop(ControlHandlers):
         gate = await self.engine.people.ask("escalation", state.question, free_text=True)
         state.control.escalation, state.stage = None, "execute"
         ending = self.engine.limits.after_escalation(gate)
-        if ending is None and state.trajectory.completed >= self.run.spec.refine.hard_limit:
-            detail = f"{state.trajectory.completed} of {self.run.spec.refine.hard_limit}"
+        if ending is None and not self._iterations_left:
+            permitted = permitted_iterations(self.run.spec.refine)
+            detail = f"{state.trajectory.completed} of {permitted}"
             ending = Ending(outcome="best_effort", reason="max_iterations", detail=detail)
         return None if ending is None else await self._close(ending)
 

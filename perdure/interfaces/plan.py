@@ -325,7 +325,7 @@ def _plans(spec: Spec, planner: ModelProfile | None) -> bool:
         return False
     wanted, _ = wants_plan(
         spec.refine.plan,
-        max_iterations=spec.refine.hard_limit,
+        max_iterations=spec.refine.planned_limit,
         answer_only=False,
         small_model=planner is not None and planner.small,
     )

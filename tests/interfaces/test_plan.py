@@ -63,6 +63,16 @@ def test_a_plan_names_models_by_role_and_warns() -> None:
     assert plan.warnings == ("first", "m does not judge: checks alone decide.")
 
 
+@pytest.mark.parametrize(("limit", "plans"), [(1, False), (2, True)])
+def test_nothing_is_planned_for_the_one_iteration_of_a_termination_tree(
+    limit: int, *, plans: bool
+) -> None:
+    tree = {"type": "max_iterations", "limit": limit}
+    given = spec(refine={"plan": "auto", "termination": tree})
+    plan = plan_run(given, cards={}, queues=(), default_model="m")
+    assert ("plan" in plan.steps) == plans
+
+
 @pytest.mark.parametrize(
     ("value", "what"),
     [

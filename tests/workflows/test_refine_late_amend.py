@@ -85,6 +85,16 @@ async def test_what_was_said_is_read_or_told_to_be_unread(
 
 
 @pytest.mark.long
+async def test_what_was_said_in_the_last_iteration_of_a_termination_tree_is_unread(
+    site: Installation, holding: Holding
+) -> None:
+    tree = {"type": "max_iterations", "limit": 1}
+    unread = await _amended(site, holding, Amend(guidance="only conifers"), termination=tree)
+    assert (unread.outcome, unread.reason) == ("best_effort", "max_iterations")
+    assert (len(unread.iterations), unread.unread_input) == (1, ("only conifers",))
+
+
+@pytest.mark.long
 async def test_a_score_by_a_new_rubric_is_no_fall_from_the_old_one(
     site: Installation, holding: Holding
 ) -> None:

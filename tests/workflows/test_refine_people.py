@@ -73,11 +73,21 @@ async def test_a_person_is_asked_after_the_iteration(site: Installation, holding
     assert [record.decision for record in result.iterations] == ["escalate", "accept_best"]
 
 
+ONCE: dict[str, object] = {"termination": {"type": "max_iterations", "limit": 1}}
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param({"max_iterations": 1}, id="of the task"),
+        pytest.param(ONCE, id="of its termination tree", marks=pytest.mark.long),
+    ],
+)
 async def test_going_on_never_passes_the_iteration_limit(
-    site: Installation, holding: Holding
+    site: Installation, holding: Holding, settings: dict[str, object]
 ) -> None:
     replies = [{"text": draft(0.5, "a"), "delay_s": HELD}]
-    run = await site.start(spec(max_iterations=1), {"replies": replies})
+    run = await site.start(spec(**settings), {"replies": replies})
     await at_call(site, run, "executor", 1)
     await site.gateway.verb(run, Escalate(note="why"))
     holding.release()

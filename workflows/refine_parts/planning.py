@@ -9,7 +9,7 @@ from perdure.workflows.engine.model_attempts import why_unusable
 from perdure.workflows.engine.model_call_spec import ModelCallSpec
 from perdure.workflows.engine.recall_memory import recall_memory
 from perdure.workflows.engine.structured_replies import plan_steps
-from perdure.workflows.refine_parts.run import RefineRun
+from perdure.workflows.refine_parts.run import RefineRun, permitted_iterations
 
 PLAN_TOKENS = 1_024
 PLAN_PROMPT_TOKENS = 200
@@ -71,7 +71,7 @@ class PlanningStage:
             return
         wanted, why_not = wants_plan(
             self.run.spec.refine.plan,
-            max_iterations=self.run.spec.refine.hard_limit,
+            max_iterations=permitted_iterations(self.run.spec.refine),
             answer_only=answer is not None,
             small_model=self.run.state.cards[self.run.spec.models.chain("planner")[0]].small,
         )

@@ -10,7 +10,7 @@ from perdure.domain.turns.tool_call_rules import VolumeLevel
 from perdure.domain.turns.turn import Ending, Limits
 from perdure.workflows.engine.model_selection import ModelSelection
 from perdure.workflows.engine.turn_policy import InnerTurns, last_call
-from perdure.workflows.refine_parts.run import RefineRun
+from perdure.workflows.refine_parts.run import RefineRun, permitted_iterations
 
 
 class StrategyModels(ModelSelection[RefineRun]):
@@ -81,7 +81,7 @@ class DraftTurns(InnerTurns):
     def bounded(self, limits: Limits) -> Limits:
         """End the tool turns of an iteration that has used its share of the tokens."""
         # Only tool turns have a share: the one call of a draft is limited by the whole budget.
-        permitted = self.run.spec.refine.hard_limit
+        permitted = permitted_iterations(self.run.spec.refine)
         used = share_used(self.run.state.budget, self.run.state.iteration, permitted=permitted)
         return limits.model_copy(update={"share_used": used})
 

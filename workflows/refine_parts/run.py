@@ -8,7 +8,7 @@ from perdure.domain.evaluation.rubric import Rubric, WorkerRequirements, needs_o
 from perdure.domain.foundation.problems import problems_of
 from perdure.domain.refine.planning import plan_lines
 from perdure.domain.refine.resume import between_iterations, first_state
-from perdure.domain.refine.spec import RefineSpec, settings_problems
+from perdure.domain.refine.spec import RefineSettings, RefineSpec, settings_problems
 from perdure.domain.refine.state import RefineInput, RefineState
 from perdure.domain.run.activity_messages import OpenWorkspaceReport
 from perdure.domain.run.messages import Amend, AnyMessage
@@ -17,6 +17,16 @@ from perdure.domain.scoring.combine import part_states
 from perdure.domain.turns.settings import Turns, resolve
 from perdure.workflows.engine.requirements import Requirements
 from perdure.workflows.engine.run import Run
+
+# Patch: a termination tree ended a run before the limit that was counted with, so drafts were
+# planned for and written beyond the tree's, and its last one kept tokens back.
+COUNTS_WITH_THE_TREE = "iterations are counted with the termination tree"
+
+
+def permitted_iterations(settings: RefineSettings) -> int:
+    """The iterations after which the run ends whatever the scores are."""
+    planned, hard = settings.planned_limit, settings.hard_limit
+    return planned if planned == hard or workflow.patched(COUNTS_WITH_THE_TREE) else hard
 
 
 class RefineRun(Run[RefineSpec, RefineState]):

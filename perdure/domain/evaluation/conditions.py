@@ -202,7 +202,7 @@ def largest_limit(condition: Condition) -> int:
 def certain_limit(condition: Condition) -> int | None:
     """The iterations after which the tree has come true whatever the scores are, or None."""
     match condition:
-        case MaxIterations() | IterationBound():
+        case MaxIterations() | IterationBound() | GoalBound():
             return _limit(condition)
         case Combined():
             limits = [certain_limit(child) for child in condition.conditions]

@@ -189,7 +189,10 @@ class RefineSettings(FrozenModel):
 
     @property
     def planned_limit(self) -> int:
-        """The iteration limit to show to people; a termination tree may end the run earlier."""
+        """The iterations after which the loop ends, in any case of its scores.
+
+        Behind a termination tree the hard limit is higher, and never reached.
+        """
         certain = certain_limit(self.termination) if self.termination else None
         return self.hard_limit if certain is None else min(certain, self.hard_limit)
 

@@ -106,8 +106,6 @@ def _own_limit(condition: Condition) -> int | None:
     match condition:
         case EvaluationBound():
             return condition.max_review_rounds
-        case GoalBound():
-            return condition.max_iterations
         case Combined() if condition.operator == "or":
             known = [_own_limit(child) for child in condition.conditions]
             return min((limit for limit in known if limit is not None), default=None)

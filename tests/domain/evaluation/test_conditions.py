@@ -121,6 +121,7 @@ def test_promises(tree: Mapping[str, object], threshold: float | None, limit: in
     ("tree", "limit"),
     [
         pytest.param({"type": "max_iterations", "limit": 3}, 3, id="a limit"),
+        pytest.param({"type": "goal_bound", "max_iterations": 4}, 4, id="a goal"),
         pytest.param({"type": "confidence", "threshold": 0.8}, None, id="none"),
         pytest.param(
             either(
