@@ -28,8 +28,8 @@ from perdure.submission.types import Flags, Submission, Surroundings
 
 BEST_OF, OF = "best_of", "of"
 ARM_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}")
-# How the ids of further tries of an arm end, so an arm's own name must not.
-TRY = re.compile(r"-\d+$")
+# How the ids of an arm's further tries and of its judges end, so an arm's own name must not.
+ENDS_OF_IDS = re.compile(r"-(\d+|judge)$")
 WITHOUT_MEMORY: Fields = {"recall": False, "learn": False}
 ONE_ITERATION: Fields = {"refine": {"max_iterations": 1, "min_iterations": 1}}
 USUAL_ARMS: dict[str, JsonValue] = {
@@ -62,8 +62,10 @@ def written_arms(given: dict[str, JsonValue] | None, found: Findings) -> list[Wr
 
 def _written(name: str, given: JsonValue) -> WrittenArm:
     problems: list[Problem] = []
-    if not ARM_NAME.fullmatch(name) or TRY.search(name):
-        allowed = "letters, digits, - and _, at most 32, without a number after the last -"
+    if not ARM_NAME.fullmatch(name) or ENDS_OF_IDS.search(name):
+        allowed = (
+            "letters, digits, - and _, at most 32, without a number or `judge` after the last -"
+        )
         problems.append(Problem(path=f"arms.{name}", found=shown(name), allowed=allowed))
     if given is not None and not isinstance(given, dict):
         allowed = "fields of the task that it changes, or {} for none"

@@ -110,6 +110,7 @@ def test_a_dotted_field_and_a_block_say_the_same() -> None:
         ({"arms": {}}, "arms: found 0"),
         ({"arms": {"a b": {}}}, "arms.a b"),
         ({"arms": {"try-2": {}}}, "arms.try-2"),
+        ({"arms": {"loop": {}, "loop-judge": {}}}, "arms.loop-judge"),
         ({"arms": {"a": 3}}, "arms.a: found 3"),
         ({"arms": {"a": {"refine.max_iteration": 1}}}, "Did you mean max_iterations?"),
         ({"arms": {"a": {"budget.tokens": -1}}}, "arms.a"),
