@@ -19,6 +19,8 @@ ABOUT = 0.2
 MAX_TERM_CHARACTERS = 80
 # Longer items are clauses: `mention that it keeps drinks cold and is light` names no words.
 LISTED_WORDS = 2
+# Well beyond what a negation reaches, so that a long goal is not read anew for each of its terms.
+READ_BACK = 200
 
 _UNITS: dict[LengthUnit, str] = {
     "words": r"words?",
@@ -35,11 +37,17 @@ _NUMBER_WORDS = {
     "seven": 7, "eight": 8, "nine": 9, "ten": 10, "eleven": 11, "twelve": 12,
 }  # fmt: skip
 _NUMBER = r"\d{1,3}(?:[.,]\d{3})+|\d{1,6}|" + "|".join(_NUMBER_WORDS)
+_NEVER = r"(?:no|not|never|without|cannot|\w+n['’]t)\s+"
+# As in `do not make it longer than`.
+_NOT_BE = rf"{_NEVER}(?:(?!but\b)\w+\s+){{0,2}}"
+_COUNT = rf"(?=\s+(?:{_NUMBER})\b)"
+_MORE_THAN = rf"(?:more than|longer than|exceed(?:ing)?|(?:over|above){_COUNT})"
+_LESS_THAN = rf"(?:less than|fewer than|shorter than|(?:under|below){_COUNT})"
 _BOUNDS = (
     ("below", r"under|below|less than|fewer than|shorter than|<"),
-    ("max", r"at most|no more than|not more than|up to|max(?:imum)?(?: of)?\.?|within|<=|≤"),
+    ("max", rf"at most|{_NOT_BE}{_MORE_THAN}|up to|max(?:imum)?(?: of)?\.?|within|<=|≤"),
     ("above", r"more than|over|longer than|>"),
-    ("min", r"at least|no fewer than|no less than|min(?:imum)?(?: of)?\.?|>=|≥"),
+    ("min", rf"at least|{_NOT_BE}{_LESS_THAN}|min(?:imum)?(?: of)?\.?|>=|≥"),
     ("exact", r"exactly|precisely|just|="),
     ("about", r"about|around|roughly|approximately|approx\.?|some|~|≈|ca\.?"),
 )
@@ -65,13 +73,26 @@ _QUOTED = re.compile(
     r"|\"([^\"\n]+)\"|`([^`\n]+)`|(?<!\w)'([^'\n]+)'(?!\w)|(?<!\w)‘([^’\n]+)’(?!\w)"
 )
 # Quotations are read in any language, and one that is to be avoided must not become a demand.
+_BUT = r"\b(?:but|sondern|aber|mais|sino|pero)\b"
+# Behind a noun that is forbidden a command is a new one: `without jargon, mention steel`.
+_COMMAND = r"(?:,|\band)\s+(?:and\s+)?(?:mention|include|contain|use)\b"
 _NOT = re.compile(
-    r"\b(?:without|never|avoid(?:s|ing)?|not|don't|no|ohne|nicht|keine?[nrms]?|nie|vermeide\w*"
-    r"|sans|jamais|pas|sin|nunca|evita\w*)\b[^.!?\n]{0,40}$",
+    r"\b(?:(?:without|avoid(?:s|ing)?|no|ohne|keine?[nrms]?|vermeide\w*|sans|sin|evita\w*)\b"
+    rf"(?:(?!{_BUT}|{_COMMAND})[^.!?;\n]){{0,50}}"
+    r"|(?:never|not|cannot|\w+n['’]t|nicht|nie|jamais|pas|nunca)\b"
+    rf"(?:(?!{_BUT})[^.!?;\n]){{0,50}})$",
+    re.IGNORECASE,
+)
+# Negations that forbid nothing, but `do not exceed 60 words or mention the price` forbids both.
+_LIMITS = rf"{_NOT_BE}(?:{_MORE_THAN}|{_LESS_THAN})\b(?![^.!?\n]*\bn?or\b(?!\s*(?:{_NUMBER})))"
+_FORBIDS_NOTHING = re.compile(
+    rf"\b(?:{_LIMITS}|{_NEVER}(?:only|just|forget(?:ting)?|fail(?:ing)?|omit(?:ting)?)\b"
+    r"|nicht\s+(?:nur|(?:mehr|weniger|länger|kürzer)\s+als)\b|verg(?:iss|esst|essen\s+Sie)\s+nicht\b"
+    r"|oubli\w*\s+pas\b|pas\s+(?:seulement|plus|moins)\b|no\s+(?:olvid\w+|solo|sólo|más)\b)",
     re.IGNORECASE,
 )
 _CUE = re.compile(
-    r"\b(?:mention(?:s|ing)?|includ(?:e|es|ing)|contain(?:s|ing)?|keywords?)\b\s*:?\s*"
+    r"\b(?P<cue>mention(?:s|ing)?|includ(?:e|es|ing)|contain(?:s|ing)?|keywords?)\b\s*:?\s*"
     r"(?:both\s+|the\s+(?:words?|terms?|keywords?)\s*:?\s*)?(?P<list>[^.;!?\n]+)",
     re.IGNORECASE,
 )
@@ -173,7 +194,7 @@ def _mentions(goal: str) -> Iterator[Dimension]:
     wanted: dict[str, str] = {}
     banned: dict[str, str] = {}
     for start, term in [*_quoted(goal), *_listed(goal)]:
-        chosen = banned if _NOT.search(goal[:start]) else wanted
+        chosen = banned if _is_forbidden(goal[:start]) else wanted
         chosen.setdefault(term.casefold(), term)
     # Where a goal says both, no output could meet the two checks.
     wanted = {key: term for key, term in wanted.items() if key not in banned}
@@ -193,6 +214,11 @@ def _mentions(goal: str) -> Iterator[Dimension]:
         )
 
 
+def _is_forbidden(before: str) -> bool:
+    """Whether what stands before a demand turns it into its opposite."""
+    return _NOT.search(_FORBIDS_NOTHING.sub(".", before[-READ_BACK:])) is not None
+
+
 def _quoted(goal: str) -> Iterator[tuple[int, str]]:
     for found in _QUOTED.finditer(goal):
         term = next(group for group in found.groups() if group is not None).strip(" ,.;:!?")
@@ -206,7 +232,7 @@ def _listed(goal: str) -> Iterator[tuple[int, str]]:
         items = _items(found["list"])
         short = all(len(item.split()) <= LISTED_WORDS for item in items)
         if len(items) > 1 and short and not _QUOTED.search(found["list"]):
-            yield from ((found.start(), item) for item in items)
+            yield from ((found.end("cue"), item) for item in items)
 
 
 def _items(text: str) -> list[str]:
@@ -218,7 +244,7 @@ def _items(text: str) -> list[str]:
 
 def _json(goal: str) -> Iterator[Dimension]:
     found = _JSON.search(goal)
-    if found is None or _NOT.search(goal[: found.start()]):
+    if found is None or _is_forbidden(goal[: found.start()]):
         return
     keys = _json_keys(goal)
     yield Dimension(
