@@ -35,11 +35,11 @@ def demands_by_part(rubric: Rubric, kind: PartKind) -> str:
             lead = "Answer with one JSON object and nothing else. It has these keys:"
             rows = [f"- {_quoted_key(part)}: {said}" for part, said in each]
         case _:
-            return "\n".join(f"Line {part}: {said}" for part, said in each)
-    whole = [item for item in rubric.dimensions if item.part is None]
-    if whole:
-        rows += [f"As a whole: {said}"] if (said := hints(whole)) else []
-    return "\n".join([lead, *rows])
+            lead = ""
+            rows = [f"Line {part}: {said}" for part, said in each]
+    if said := hints(item for item in rubric.dimensions if item.part is None):
+        rows.append(f"As a whole: {said}")
+    return "\n".join([lead, *rows] if lead else rows)
 
 
 def part_ask(goal: str, part: Part, demands: str, kind: PartKind) -> str:

@@ -101,6 +101,20 @@ def test_the_first_request_lists_the_lines_and_needs_all_examples_to_show_one() 
     ]
 
 
+def test_the_first_request_tells_what_is_demanded_beside_the_lines() -> None:
+    rubric = Rubric.model_validate(
+        [
+            *LINES.model_dump(mode="json", by_alias=True),
+            {"name": "cheap", "evaluator": {"check": "contains", "none": ["cheap"]}},
+            {"name": "tone", "description": "Polite.", "evaluator": {"judge": {}}},
+        ]
+    )
+    assert first_messages(BRIEF, rubric, OUTPUT)[-1].text == (
+        "Describe a bottle.\n\nLine 1: Start with Name. Say bottle.\nLine 2: Say soap.\n"
+        'As a whole: cheap: it does not contain "cheap". Polite.'
+    )
+
+
 def named(part: str, hint: str, example: str | None = None) -> dict[str, object]:
     given: dict[str, object] = {"name": part, "part": part, "hint": hint, "evaluator": WORDS}
     return given if example is None else {**given, "example": {"ask": hint, "answer": example}}
