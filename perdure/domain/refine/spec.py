@@ -30,7 +30,7 @@ class StrategyTools(FrozenModel):
     deny: tuple[str, ...] = ()
 
     def offered(self, names: Sequence[str]) -> tuple[str, ...]:
-        """The names of the strategies not yet tried."""
+        """Those of the tools that the approach may use."""
         # None allows all, and an empty list nothing.
         kept = [name for name in names if self.allow is None or _any(self.allow, name)]
         return tuple(name for name in kept if not _any(self.deny, name))
