@@ -51,6 +51,8 @@ NOT_EVALUATED = frozenset({"stopped", "unanswered"})
 ENDS_OPEN_DRAFTS = "open drafts are ended by their turns"
 # Patch: a draft was accepted without what was amended while it was evaluated.
 HEEDS_LATE_AMENDMENTS = "late amendments are heeded"
+# Patch: an amendment was lost if the step that adopts it failed.
+KEEPS_AMENDMENTS = "amendments that could not be adopted are kept"
 ACCEPTS = frozenset({"accept", "accept_best"})
 
 
@@ -321,6 +323,10 @@ class RefineLoop(ControlHandlers):
             summary="adopt the rubric",
         )
         if report is None:
+            # The next stage tries again, and if none comes, the result names the goal as unread.
+            if workflow.patched(KEEPS_AMENDMENTS):
+                state.control.goal = state.control.goal or goal
+                state.control.rubric = state.control.rubric or given
             return
         state.frame, state.task_tokens = report.frame, report.task_tokens
         if given is None:
