@@ -94,8 +94,7 @@ async def _held(journal: Journal, one: StartedLoop) -> Reservation:
 
 async def _spent(journal: Journal, run: str, limits: BudgetLimits) -> Reservation:
     account = booked(await journal.tree(root=run, run=run)).account
-    usage = account.total_usage
     return Reservation(
-        cost_usd=account.total_cost_usd or Decimal(0),
-        tokens=usage.counted_tokens(count_cache_reads=limits.count_cache_reads),
+        cost_usd=account.least_cost_usd,
+        tokens=account.total_usage.counted_tokens(count_cache_reads=limits.count_cache_reads),
     )

@@ -315,7 +315,7 @@ def settle(budget: Budget, key: str, account: AttemptTotals, *, calls: int | Non
             + total.counted_tokens(count_cache_reads=budget.limits.count_cache_reads),
             "output_tokens": spent.output_tokens + total.output_tokens,
             "model_calls": spent.model_calls + (account.attempts if calls is None else calls),
-            "cost_usd": spent.cost_usd + (account.total_cost_usd or Decimal(0)),
+            "cost_usd": spent.cost_usd + account.least_cost_usd,
             "unpriced": spent.unpriced or unpriced,
             "usage": spent.usage + account.usage,
             "unconfirmed": spent.unconfirmed + account.unconfirmed,

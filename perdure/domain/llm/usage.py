@@ -46,9 +46,9 @@ class Usage(FrozenModel):
 class AttemptTotals(FrozenModel):
     """The sum of attempts under one journal key, or of many keys.
 
-    `cost_usd` is None as soon as one attempt's price is unknown. `unconfirmed*` is the part that
-    nobody confirmed: attempts that died with their worker (`lost_attempts`), or whose provider did
-    not tell what they used.
+    `cost_usd` is None as soon as one attempt's price is unknown; `known_cost_usd` is then the cost
+    of the others. `unconfirmed*` is the part that nobody confirmed: attempts that died with their
+    worker (`lost_attempts`), or whose provider did not tell what they used.
     """
 
     attempts: int = 0
@@ -58,8 +58,10 @@ class AttemptTotals(FrozenModel):
     unconfirmed_cost_usd: Decimal | None = Decimal(0)
     lost_attempts: int = 0
     seconds: float = 0.0
+    known_cost_usd: Decimal = Decimal(0)
 
     def __add__(self, other: Self) -> "AttemptTotals":
+        unknown = self.total_cost_usd is None or other.total_cost_usd is None
         return AttemptTotals(
             attempts=self.attempts + other.attempts,
             usage=self.usage + other.usage,
@@ -68,6 +70,7 @@ class AttemptTotals(FrozenModel):
             unconfirmed_cost_usd=add_cost(self.unconfirmed_cost_usd, other.unconfirmed_cost_usd),
             lost_attempts=self.lost_attempts + other.lost_attempts,
             seconds=self.seconds + other.seconds,
+            known_cost_usd=self.least_cost_usd + other.least_cost_usd if unknown else Decimal(0),
         )
 
     @property
@@ -79,6 +82,12 @@ class AttemptTotals(FrozenModel):
     def total_cost_usd(self) -> Decimal | None:
         """Confirmed and unconfirmed cost together, or None when a price is unknown."""
         return add_cost(self.cost_usd, self.unconfirmed_cost_usd)
+
+    @property
+    def least_cost_usd(self) -> Decimal:
+        """What the attempts cost at least: without those whose price is unknown."""
+        total = self.total_cost_usd
+        return self.known_cost_usd if total is None else total
 
 
 def add_cost(left: Decimal | None, right: Decimal | None) -> Decimal | None:

@@ -241,7 +241,7 @@ def settle_run(budget: Budget, key: str, spend: SpendReport, *, spawned: bool) -
             "tokens": spent.tokens + spend.tokens,
             "output_tokens": spent.output_tokens + spend.output_tokens,
             "model_calls": spent.model_calls + spend.model_calls,
-            "cost_usd": spent.cost_usd + (spend.cost_usd or Decimal(0)),
+            "cost_usd": spent.cost_usd + spend.least_cost_usd,
             "unpriced": spent.unpriced or spend.cost_usd is None,
             "tool_calls": spent.tool_calls + spend.tool_calls,
             "iterations": spent.iterations + spend.iterations,

@@ -36,7 +36,8 @@ class Mark(FrozenModel):
 class SpendReport(FrozenModel):
     """What a run spent, with the runs below it; costs are None when a price is unknown.
 
-    Times in seconds. `unconfirmed_usage` is the part of the tokens that nobody confirmed.
+    Times in seconds. `known_cost_usd` is told where `cost_usd` is None: the cost of all calls that
+    have a price. `unconfirmed_usage` is the part of the tokens that nobody confirmed.
     """
 
     tokens: int = 0
@@ -55,6 +56,13 @@ class SpendReport(FrozenModel):
     by_child: dict[str, dict[str, JsonValue]] = {}
     unconfirmed: dict[str, JsonValue] = {}
     unconfirmed_usage: Usage = Usage()
+    known_cost_usd: Decimal | None = None
+
+    @property
+    def least_cost_usd(self) -> Decimal:
+        """What the run cost at least: without the calls whose price is unknown."""
+        known = self.known_cost_usd if self.cost_usd is None else self.cost_usd
+        return known or Decimal(0)
 
 
 class Savings(FrozenModel):

@@ -222,12 +222,13 @@ def booked(rows: Iterable[AttemptRow]) -> Booked:
 
 def booked_report(found: Booked, *, count_cache_reads: bool = False) -> SpendReport:
     """The same as a run reports it itself; its active time is that of its calls, one by one."""
-    account = found.account
+    account, cost = found.account, found.account.total_cost_usd
     total = account.total_usage
     return SpendReport(
         tokens=total.counted_tokens(count_cache_reads=count_cache_reads),
         output_tokens=total.output_tokens,
-        cost_usd=account.total_cost_usd,
+        cost_usd=cost,
+        known_cost_usd=account.least_cost_usd if cost is None else None,
         model_calls=account.attempts,
         active_time_s=round(account.seconds, 3),
         usage=account.usage,
@@ -263,7 +264,7 @@ def spent_with(budget: Budget, account: AttemptTotals) -> Spend:
             "tokens": total.counted_tokens(count_cache_reads=budget.limits.count_cache_reads),
             "output_tokens": total.output_tokens,
             "model_calls": account.attempts,
-            "cost_usd": account.total_cost_usd or Decimal(0),
+            "cost_usd": account.least_cost_usd,
             "unpriced": account.total_cost_usd is None,
             "usage": account.usage,
             "unconfirmed": account.unconfirmed,

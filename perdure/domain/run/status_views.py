@@ -189,6 +189,7 @@ def spend_report(state: LoopState, *, wall_time: float) -> SpendReport:
         tokens=spent.tokens,
         output_tokens=spent.output_tokens,
         cost_usd=spent.cost_or_none,
+        known_cost_usd=spent.cost_usd if spent.unpriced else None,
         model_calls=spent.model_calls,
         tool_calls=spent.tool_calls,
         iterations=spent.iterations,

@@ -110,6 +110,12 @@ def test_an_unknown_cost_is_never_zero():
     assert again.spent.cost_or_none is None
 
 
+def test_an_unknown_cost_hides_no_known_one():
+    together = account(cost="0.5") + account(cost=None) + account(cost="0.25")
+    spent = budgets.settle(budget(), "a", together).spent
+    assert (spent.cost_usd, spent.unpriced) == (Decimal("0.75"), True)
+
+
 def test_a_refund_has_one_effect():
     held = budgets.reserve(budget(tokens=100), "a", Reservation(tokens=60))
     once = budgets.release(held, "a")

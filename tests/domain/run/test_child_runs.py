@@ -164,6 +164,14 @@ def test_a_child_is_settled_once() -> None:
     assert (once.spent.tokens, once.spent.workers, once.reserved) == (500, 1, {})
 
 
+def test_a_child_with_an_unpriced_call_gives_only_back_what_it_did_not_spend() -> None:
+    reserved = reserve_run(Budget(limits=LIMITS), "w", spawns=False)
+    assert not isinstance(reserved, LimitReached)
+    spend = SpendReport(tokens=20, cost_usd=None, known_cost_usd=Decimal("1.25"))
+    spent = settle_run(reserved[0], "w", spend, spawned=False).spent
+    assert (spent.cost_usd, spent.unpriced) == (Decimal("1.25"), True)
+
+
 Trees = st.recursive(st.just([]), lambda below: st.lists(below, max_size=3), max_leaves=12)
 
 

@@ -191,6 +191,8 @@ def test_what_is_carried_is_the_sum_of_the_journal(
     costs = [row.cost_usd for row in made]
     known = [cost for cost in costs if cost is not None]
     assert spent.cost_or_none == (sum(known, Decimal(0)) if None not in costs else None)
+    assert spent.cost_usd == sum(known, Decimal(0)), "one unknown price hides no known one"
+    assert booked_report(booked(made)).least_cost_usd == spent.cost_usd
 
 
 def test_records_bring_the_files_of_the_newest_iteration_that_changed_them() -> None:
