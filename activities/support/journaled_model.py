@@ -133,10 +133,14 @@ class JournaledModel:
         request = within_allowance(step, request, prompt=prompt, price=price)
         terms = terms_of(step, request, frame=frame, prompt_tokens=prompt)
         attempt = attempt_of(step, request, frame=frame, terms=terms)
-        if not affordable(step, prompt=prompt, max_tokens=request.max_tokens, price=price):
+        active = await self._active_time_left(step, attempt)
+        out_of_time = active is not None and active <= 0
+        if out_of_time or not affordable(
+            step, prompt=prompt, max_tokens=request.max_tokens, price=price
+        ):
             # The key ends here for good, so an attempt that a kill left open is booked now.
             account = await self.journal.reconcile(attempt.key)
-            return NotSent(status="does_not_fit", account=account, prompt_tokens=prompt)
+            return NotSent("interrupted" if out_of_time else "does_not_fit", account, prompt)
         # One transaction opens the attempt and checks the seal and the reservation. Nothing may be
         # sent before it, or a kill would leave a call that nobody has booked.
         begun = await self._begin(attempt)
@@ -148,7 +152,9 @@ class JournaledModel:
             case RunClosed():
                 return NotSent("sealed", AttemptTotals(), prompt)
             case Proceed():
-                return await self._attempted(step, request, attempt=attempt, terms=terms)
+                return await self._attempted(
+                    step, request, attempt=attempt, terms=terms, active=active
+                )
 
     async def broke_its_workers(self, key: str) -> AttemptTotals | None:
         """What a call spent that has killed too many workers; None if it may go on."""
@@ -170,19 +176,32 @@ class JournaledModel:
         found = await self.journal.answered(request.context.key, request_hash(step))
         return None if found is None else await self._replayed(found)
 
+    async def _active_time_left(self, step: ModelCallRequest, attempt: Attempt) -> float | None:
+        """Seconds of active time that earlier attempts of the call left; None if unlimited."""
+        left = step.allowance.active_time_s
+        if left is None or attempt.attempt == 1:
+            return left
+        # Attempts that died with their worker told no time, and are charged none.
+        return left - (await self.journal.account(attempt.key)).seconds
+
     async def _replayed(self, found: Replayed) -> Answered:
         reply = read(ModelReply, await self.blobs.get(found.reply))
         return Answered(reply, found.account, reply.usage.prompt_tokens, replayed=True)
 
     async def _attempted(
-        self, step: ModelCallRequest, request: ModelRequest, *, attempt: Attempt, terms: Terms
+        self,
+        step: ModelCallRequest,
+        request: ModelRequest,
+        *,
+        attempt: Attempt,
+        terms: Terms,
+        active: float | None,
     ) -> Answered | NotSent:
         watch = Stopwatch()
         notes = UsageNotes(lambda seen: self._expects(attempt, terms, seen))
         client = self.models.resolve(request.model)
         limit = own_limit(activity.info().start_to_close_timeout)
         patience = None if limit is None else limit - MODEL_SLACK_S
-        active = step.allowance.active_time_s
         try:
             async with notes:
                 with self.live.showing(step, request) as text:

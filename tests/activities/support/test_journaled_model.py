@@ -1,17 +1,22 @@
 """A metered call and its journal: what is asked first, what is booked, what is told."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
+from perdure.activities.support import journaled_model
+from perdure.activities.support.heartbeat import within
 from perdure.activities.support.journaled_model import Answered, Backoff, JournaledModel, NotSent
 from perdure.activities.support.live_text_writer import LiveTextWriter
 from perdure.activities.support.model_attempts import call_context, within_window
 from perdure.adapters.stores.open_stores import Stores, open_stores
 from perdure.domain.budget.allowances import Allowance
+from perdure.domain.llm.errors import ModelError, ModelFacts
 from perdure.domain.llm.requests import CallContext, ModelProfile, ModelReply, ModelRequest
 from perdure.domain.llm.transcript import Message, TextBlock, user_text
 from perdure.domain.llm.usage import Usage
@@ -28,6 +33,7 @@ class Counted:
     def __init__(self) -> None:
         self.tokens = 10
         self.counts = self.calls = 0
+        self.broken = False
 
     def resolve(self, model: str) -> ModelClient:
         return self
@@ -43,6 +49,8 @@ class Counted:
         self, request: ModelRequest, *, on_text: object, on_answer: object = None
     ) -> ModelReply:
         self.calls += 1
+        if self.broken:
+            raise ModelError(ModelFacts(kind="connection", message="broke off"))
         return ModelReply(
             message=Message(role="assistant", blocks=(TextBlock(type="text", text="said"),)),
             stop_reason="end_turn",
@@ -58,7 +66,9 @@ async def stores(tmp_path: Path) -> AsyncIterator[Stores]:
     await stores.close()
 
 
-async def attempted(stores: Stores, provider: Counted, *, attempt: int) -> Answered | NotSent:
+async def attempted(
+    stores: Stores, provider: Counted, *, attempt: int, active: float | None = None
+) -> Answered | NotSent:
     """One attempt of one logical call, as an activity makes it."""
     metered = JournaledModel(
         models=provider,
@@ -67,9 +77,8 @@ async def attempted(stores: Stores, provider: Counted, *, attempt: int) -> Answe
         live=LiveTextWriter(stores.live(), on_failure=pytest.fail),
         backoff=Backoff(),
     )
-    step = ModelCallRequest(
-        frame="f", iteration=1, model=MODEL, allowance=Allowance(max_tokens=50, tokens=60)
-    )
+    allowance = Allowance(max_tokens=50, tokens=60, active_time_s=active)
+    step = ModelCallRequest(frame="f", iteration=1, model=MODEL, allowance=allowance)
     frame = Frame(
         run="run",
         root="run",
@@ -107,6 +116,35 @@ async def test_a_retry_asks_the_journal_before_it_counts_or_judges_the_fit(store
     assert again.replayed
     assert again.reply.message.text == "said"
     assert (provider.calls, provider.counts) == (1, 0)
+
+
+@pytest.mark.parametrize(("active", "left"), [(120, 10), (110, None), (100, None), (None, None)])
+async def test_all_attempts_share_the_active_time(
+    stores: Stores, monkeypatch: pytest.MonkeyPatch, active: float | None, left: float | None
+) -> None:
+    bounds: list[float | None] = []
+
+    async def bounded(work: Awaitable[ModelReply], *, seconds: float | None) -> object:
+        bounds.append(seconds)
+        return await within(ended(work), seconds=None)
+
+    async def ended(work: Awaitable[ModelReply]) -> ModelReply:
+        return await work
+
+    monkeypatch.setattr(journaled_model, "within", bounded)
+    monkeypatch.setattr(journaled_model, "Stopwatch", lambda: SimpleNamespace(seconds=110.0))
+    provider = Counted()
+    provider.broken = True
+    with pytest.raises(ApplicationError):
+        await attempted(stores, provider, attempt=1, active=active)
+    provider.broken = False
+    second = await attempted(stores, provider, attempt=2, active=active)
+    if active is None or left is not None:
+        assert isinstance(second, Answered)
+        assert bounds[1] == left
+        return
+    assert isinstance(second, NotSent)
+    assert (second.status, second.account.seconds, provider.calls) == ("interrupted", 110, 1)
 
 
 @pytest.mark.parametrize(
