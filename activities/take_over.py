@@ -11,7 +11,6 @@ from perdure.activities.support.error_mapping import translated
 from perdure.activities.support.run_storage import records_of
 from perdure.domain.budget.journal import AttemptRow, Journal
 from perdure.domain.foundation.names import WORKFLOW_TYPES
-from perdure.domain.foundation.tolerance import read
 from perdure.domain.ports import RecordStore
 from perdure.domain.run.activity_messages import SettleChildReport, SettleChildRequest
 from perdure.domain.run.child_runs import child_name, child_number, is_below
@@ -23,7 +22,6 @@ from perdure.domain.run.take_over import (
     first_free,
     reopened,
 )
-from perdure.domain.turns.records import IterationRecord
 
 MOST_RUNS_BELOW = 10_000
 
@@ -144,8 +142,7 @@ class TakeOver:
         # The new execution does not know the children of the old one, and they go on spending.
         newest, orphans = await self._orphans(step, await children_started(step.run, current))
         rows = await self._journal.tree(root=step.root, run=step.run)
-        texts = await self._records.drop_records(step.run, after=step.records)
-        calls = sum(read(IterationRecord, text).tool_calls for text in texts)
+        calls = await self._records.drop_records(step.run, after=step.records, execution=current)
         if row is not None and row.ended_at is not None:
             # Only the end that was read: `perdure retry` may reopen the run at this moment.
             await self._records.reopen_run(reopened(row), ended_at=row.ended_at)

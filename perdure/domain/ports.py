@@ -179,8 +179,13 @@ class RecordStore(Protocol):
         """Write iteration record `index` (from 1) of a run as JSON text; a repeat replaces it."""
         ...
 
-    async def drop_records(self, run: str, *, after: int) -> list[str]:
-        """Forget the records above an index, and return them in order, as JSON text."""
+    async def drop_records(self, run: str, *, after: int, execution: str) -> int:
+        """Forget the records above an index.
+
+        Returns:
+            the tool calls in all records of the run that this execution dropped, so that a repeat
+            gives the same.
+        """
         ...
 
     async def records(self, run: str) -> list[str]:

@@ -1,6 +1,7 @@
 """Run rows, iteration records and small registries; every write may be repeated."""
 
 import secrets
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 
@@ -39,14 +40,19 @@ from perdure.adapters.stores.tables import (
 )
 from perdure.adapters.stores.tombstones import put_stone
 from perdure.domain.evaluation.judge_cache import kept
+from perdure.domain.foundation.tolerance import read
 from perdure.domain.installation.workspace_use import WorkspaceUse
 from perdure.domain.retention.erasure import Tombstone
 from perdure.domain.run.result import Savings
 from perdure.domain.run.status import RunWords, StoredRun
+from perdure.domain.turns.records import IterationRecord
 
 _Value = str | int | datetime | None
 INSTALLATION_BYTES = 4
 WORKSPACE_BYTES = 4
+# Iterations count from 1. In front of them stands a sum over those that were dropped: their tool
+# calls, and the execution that dropped them.
+DROPPED = 0
 # A use is noted once a minute at most, so that many starts in one folder do not all write it.
 USE_NOTED_AFTER = timedelta(minutes=1)
 
@@ -220,16 +226,29 @@ class SqlRecords:
         row = {"run": run, "position": index, "record": record}
         await self._database.write_whole(lambda connection: _done(connection, self._record, row))
 
-    async def drop_records(self, run: str, *, after: int) -> list[str]:
-        later = and_(iterations.c.run == run, iterations.c.position > after)
-        query = select(iterations.c.record).where(later).order_by(iterations.c.position)
-        async with self._database.write() as connection:
-            dropped = list(await connection.scalars(query))
-            await connection.execute(delete(iterations).where(later))
-        return dropped
+    async def drop_records(self, run: str, *, after: int, execution: str) -> int:
+        own = iterations.c.run == run
+        later = and_(own, iterations.c.position > after)
+        noted = and_(own, iterations.c.position == DROPPED)
+
+        def dropped(connection: Connection) -> int:
+            # One after the other: two at a time would each count the same records.
+            self._database.hold(connection, f"records {run}")
+            note = _tool_calls(connection, noted).get(execution, 0)
+            calls = note + sum(_tool_calls(connection, later).values())
+            connection.execute(delete(iterations).where(later))
+            if calls:
+                # A whole record, since earlier versions read this row as one.
+                record = IterationRecord(index=DROPPED, tool_calls=calls, origin=execution)
+                row = {"run": run, "position": DROPPED, "record": record.model_dump_json()}
+                connection.execute(self._record, row)
+            return calls
+
+        return await self._database.write_whole(dropped)
 
     async def records(self, run: str) -> list[str]:
-        query = select(iterations.c.record).where(iterations.c.run == run)
+        own = and_(iterations.c.run == run, iterations.c.position > DROPPED)
+        query = select(iterations.c.record).where(own)
         return await self._database.values(query.order_by(iterations.c.position))
 
     async def verdict(self, key: str) -> str | None:
@@ -282,6 +301,15 @@ def _done(
     connection: Connection, statement: Executable, row: Mapping[str, _Value] | None = None
 ) -> None:
     connection.execute(statement, row)
+
+
+def _tool_calls(connection: Connection, wanted: ColumnElement[bool]) -> Counter[str | None]:
+    """The tool calls in some records, by the origin of the record."""
+    calls = Counter[str | None]()
+    for text in connection.scalars(select(iterations.c.record).where(wanted)):
+        record = read(IterationRecord, text)
+        calls[record.origin] += record.tool_calls
+    return calls
 
 
 def _savings(run: StoredRun) -> dict[str, _Value] | None:

@@ -9,6 +9,7 @@ from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.records import SqlRecords
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.run.status import RunWords, StoredRun
+from perdure.domain.turns.records import IterationRecord
 
 START = datetime(2026, 1, 2, 3, 4, 5, 678901, UTC)
 
@@ -154,6 +155,27 @@ async def test_records_come_in_order_and_repeat(records: SqlRecords) -> None:
     await records.put_record("r", 2, '{"n": "again"}')
     await records.put_record("other", 1, "{}")
     assert await records.records("r") == ['{"n": 1}', '{"n": "again"}', '{"n": 10}']
+
+
+async def test_who_drops_records_again_is_told_the_same_tool_calls(records: SqlRecords) -> None:
+    async def put(*indexes: int) -> None:
+        for index in indexes:
+            record = IterationRecord(index=index, tool_calls=10, origin="before")
+            await records.put_record("r", index, record.model_dump_json())
+
+    async def kept() -> list[int]:
+        found = await records.records("r")
+        return [IterationRecord.model_validate_json(text).index for text in found]
+
+    await put(1, 2, 3)
+    both = [records.drop_records("r", after=1, execution="second") for _ in range(2)]
+    assert await asyncio.gather(*both) == [20, 20]
+    assert await kept() == [1]
+    await put(2)
+    assert await records.drop_records("r", after=1, execution="second") == 30
+    await put(2)
+    assert await records.drop_records("r", after=0, execution="third") == 20
+    assert await kept() == []
 
 
 async def test_a_script_entry_is_taken_once_a_call(records: SqlRecords) -> None:
