@@ -125,7 +125,9 @@ class SettleTrial:
             else:
                 verdict = await self._ended(step.judge)
                 one = judging.judged(one, verdict, await self._output(verdict))
-                judge_spend = SettleTrialReport(cost_usd=one.judge_usd, tokens=one.judge_tokens)
+                judge_spend = SettleTrialReport(
+                    cost_usd=verdict.spend.least_cost_usd, tokens=one.judge_tokens
+                )
         new = Trial(
             number=step.number, arm=position.arm, entry=position.entry, repeat=position.repeat
         )
@@ -135,7 +137,11 @@ class SettleTrial:
         if step.judge is not None:
             return judge_spend.model_copy(update={"more": more, "whole": whole})
         return SettleTrialReport(
-            cost_usd=one.cost_usd, tokens=one.spent_tokens, more=more, judge=judge, whole=whole
+            cost_usd=ended.spend.least_cost_usd,
+            tokens=one.spent_tokens,
+            more=more,
+            judge=judge,
+            whole=whole,
         )
 
     async def _keep(

@@ -151,7 +151,8 @@ class SettleTrialRequest(ActivityMessage):
 class SettleTrialReport(ActivityMessage):
     """What the run spent, whether another try follows, and the run of a judge to start first.
 
-    `whole` is what the store knows of the whole experiment, this run included.
+    `cost_usd` is the least that it cost, without calls whose price is unknown. `whole` is what the
+    store knows of the whole experiment, this run included.
     """
 
     cost_usd: Decimal | None = Decimal(0)
