@@ -1,4 +1,8 @@
-"""Starts in progress: simultaneous requests with one key become one start."""
+"""Starts in progress: simultaneous requests with one key become one start.
+
+The claim in the store is common to all API processes. What a process knows of requests that take
+part is its own.
+"""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -14,11 +18,15 @@ Name = tuple[str, str]
 
 @dataclass(slots=True)
 class _Place:
-    """Shared by requests of the same name; `lock` is held while a key is claimed or freed."""
+    """Shared by requests of the same name; `lock` is held while a key is claimed or freed.
+
+    `own` is a claim that one of them made, until a run comes of it.
+    """
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     inside: int = 0
     told: bool = False
+    own: str | None = None
 
 
 @dataclass(slots=True)
@@ -37,7 +45,11 @@ class Start:
 
 
 class Starts:
-    """Starts in progress; a failed start frees its key only when no other request takes part."""
+    """Starts in progress; a failed start frees its key only when no other request takes part.
+
+    Only the process that claimed a key frees it: in another one the start may go on. The claim of
+    one that died stays, and a repeat starts the run of that claim.
+    """
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -50,28 +62,31 @@ class Starts:
         name = (wanted.token, f"key {wanted.key}" if wanted.key is not None else wanted.run)
         place = self._places.setdefault(name, _Place())
         place.inside += 1
-        start = None
         try:
             # Under the lock that `_free` takes too: it must not drop a claim that was just joined.
             async with place.lock:
                 claim = await self._services.access.claim_start(wanted)
+                joined = claim.run != wanted.run
+                place.own = place.own if joined else claim.run
                 known = await self._services.records.run(claim.run) is not None
-            start = Start(claim, known, place)
-            yield start
+            yield Start(claim, known, place)
+            place.own = None
+            if joined and not known:
+                # The process that claimed the key may have failed and freed it meanwhile.
+                again = wanted.model_copy(update={"run": claim.run})
+                await self._services.access.claim_start(again)
         # A request that is cancelled frees its key as well.
         except BaseException:
-            # With another body it is refused, and the claim belongs to the request that made it.
-            if start is not None and start.claim.body_hash == wanted.body_hash:
-                await self._free(start.claim.run, place)
+            await self._free(place)
             raise
         finally:
             place.inside -= 1
             if place.inside == 0:
                 del self._places[name]
 
-    async def _free(self, run: str, place: _Place) -> None:
+    async def _free(self, place: _Place) -> None:
         """Free the key of a start that failed, unless other requests still take part."""
         async with place.lock:
-            if place.inside > 1:
+            if place.inside > 1 or place.own is None:
                 return
-            await forget_failed(self._services, run)
+            await forget_failed(self._services, place.own)

@@ -2,15 +2,23 @@
 
 import asyncio
 from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
-from installation import Installation
-from rest import Rest, api_site
+from rest import Rest
 
+from perdure.adapters.stores.access import SqlAccess
+from perdure.adapters.stores.database import Database
+from perdure.adapters.stores.records import SqlRecords
 from perdure.domain.foundation.errors import NoReadyWorker
 from perdure.domain.installation.access import IdempotencyRecord
-from perdure.interfaces.rest.idempotent_start import Starts
+from perdure.interfaces.rest.idempotent_start import Start, Starts
+from perdure.interfaces.services import Services
 
 LOOPS = "/api/v1/loops"
 TASK = {"kind": "agent", "goal": "say something", "learn": False, "recall": False}
@@ -50,8 +58,17 @@ async def test_another_body_is_refused_and_the_key_stays_with_its_run(rest: Rest
     assert await post(rest, "mine") == (200, run)
 
 
-def wanted(run: str, key: str | None = "k") -> IdempotencyRecord:
-    return IdempotencyRecord(run=run, token="t", at=datetime.now(UTC), key=key, body_hash="h")
+def wanted(run: str, key: str | None = "k", body: str = "h") -> IdempotencyRecord:
+    return IdempotencyRecord(run=run, token="t", at=datetime.now(UTC), key=key, body_hash=body)
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[Services]:
+    """All that a start in progress asks of the services: a store, and no run in it."""
+    database = await Database.open(f"sqlite+aiosqlite:///{tmp_path}/store.sqlite")
+    services = SimpleNamespace(access=SqlAccess(database), records=SqlRecords(database))
+    yield cast(Services, services)
+    await database.close()
 
 
 async def failing(starts: Starts, run: str) -> None:
@@ -59,25 +76,64 @@ async def failing(starts: Starts, run: str) -> None:
         raise NoReadyWorker(f"Nobody is there for {start.claim.run}.")
 
 
-async def test_a_start_that_fails_leaves_the_key_to_the_one_that_goes_on(
-    unmanned: Installation,
-) -> None:
-    services = api_site(unmanned).services
-    starts = Starts(services)
+async def failed(start: AbstractAsyncContextManager[Start]) -> None:
+    away = NoReadyWorker("Nobody is there.")
+    assert not await start.__aexit__(NoReadyWorker, away, None)
+
+
+async def test_a_start_that_fails_leaves_the_key_to_the_one_that_goes_on(store: Services) -> None:
+    starts = Starts(store)
     async with starts.joined(wanted("first")) as goes_on:
         with pytest.raises(NoReadyWorker, match="for first"):
             await failing(starts, "second")
         async with starts.joined(wanted("third")) as later:
             assert later.claim.run == "first"
         assert goes_on.done() is False
+
+
+@pytest.mark.parametrize("body", ["h", "another"])
+async def test_the_last_one_of_a_start_that_fails_frees_the_key(body: str, store: Services) -> None:
+    starts = Starts(store)
+    first, second = starts.joined(wanted("first")), starts.joined(wanted("second", body=body))
+    for one in (first, second):
+        assert (await one.__aenter__()).claim.run == "first"
+    for one in (first, second):
+        await failed(one)
+    async with starts.joined(wanted("third", body="a third")) as free:
+        assert free.claim.run == "third"
+
+
+async def test_a_process_does_not_free_a_key_that_another_one_claimed(store: Services) -> None:
+    async with Starts(store).joined(wanted("first")) as goes_on:
+        with pytest.raises(NoReadyWorker, match="for first"):
+            await failing(Starts(store), "second")
+        assert goes_on.done() is False
+    async with Starts(store).joined(wanted("third")) as repeat:
+        assert repeat.claim.run == "first"
+
+
+async def test_a_process_that_started_the_run_of_a_freed_claim_claims_it_again(
+    store: Services,
+) -> None:
+    first = Starts(store).joined(wanted("first"))
+    await first.__aenter__()
+    async with Starts(store).joined(wanted("second")) as goes_on:
+        await failed(first)
+        assert goes_on.done() is False
+    async with Starts(store).joined(wanted("third")) as repeat:
+        assert repeat.claim.run == "first"
+
+
+async def test_a_repeat_starts_the_run_that_a_dead_process_claimed(store: Services) -> None:
+    await store.access.claim_start(wanted("first"))
     with pytest.raises(NoReadyWorker, match="for first"):
-        await failing(starts, "fourth")
-    async with starts.joined(wanted("fifth")) as free:
-        assert free.claim.run == "fifth"
+        await failing(Starts(store), "second")
+    async with Starts(store).joined(wanted("third")) as repeat:
+        assert (repeat.claim.run, repeat.done()) == ("first", False)
 
 
-async def test_without_a_key_nobody_shares_a_start(unmanned: Installation) -> None:
-    starts = Starts(api_site(unmanned).services)
+async def test_without_a_key_nobody_shares_a_start(store: Services) -> None:
+    starts = Starts(store)
     async with starts.joined(wanted("a", None)) as one, starts.joined(wanted("b", None)) as two:
         assert (one.claim.run, two.claim.run) == ("a", "b")
         assert (one.done(), two.done()) == (False, False)
