@@ -13,10 +13,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from perdure.domain.installation.access import ApiToken
 from perdure.interfaces.rest.auth_middleware import CALLER
+from perdure.interfaces.rest.paging import LARGEST_PAGE
+from perdure.interfaces.rest.schemas import Page
 
 API = "/api/v1"
 _ADDRESS = re.compile(r"\b(GET|POST|PATCH|DELETE) /")
 Shape = TypeVar("Shape")
+Listed = TypeVar("Listed", bound=Page)
 
 
 class ApiProblem(Exception):
@@ -64,6 +67,17 @@ class Api:
             name: str(value) for name, value in (query or {}).items() if value not in (None, "")
         }
         return await self._call("GET", path, shape, params=given)
+
+    async def pages(self, path: str, shape: type[Listed]) -> list[Listed]:
+        """All pages of a list: the API cuts a list that is read without its cursors.
+
+        Raises:
+            ApiProblem: the API refused.
+        """
+        found = [await self.get(path, shape, {"limit": LARGEST_PAGE})]
+        while (cursor := found[-1].cursor) is not None:
+            found.append(await self.get(path, shape, {"limit": LARGEST_PAGE, "cursor": cursor}))
+        return found
 
     async def content(self, path: str, *, keep: Collection[str], accept: str = "*/*") -> Response:
         """Get content that is not JSON, with the response headers named in `keep`.

@@ -36,7 +36,7 @@ def test_shares_are_of_the_run_above() -> None:
 def test_500_runs_are_shown_each_with_its_link() -> None:
     whole = tree(*(node("r", number, 1) for number in range(MOST_NODES)))
     shown = templates().get_template("tree/part.html").render(
-        tree=whole, rows=rows_of(whole), stages=()
+        tree=whole, rows=rows_of(whole), stages=(), older=0
     )  # fmt: skip
     assert len(set(re.findall(r'href="/runs/([^"]+)"', shown))) == MOST_NODES
 

@@ -40,7 +40,8 @@ async def read_run(api: Api, run: str, *, now: datetime, all: bool = False) -> d
     path = at("loops", run)
     status = await api.get(path, RunStatus)
     records, costs, spec, ended = await asyncio.gather(
-        _records(api, run),
+        # All of them, although few are shown: the plot has every score, and the best may be any.
+        read_records(api, run),
         api.get(f"{path}/costs", CostReport),
         _specification(api, run),
         _ended(api, run) if status.outcome else _nothing(),
@@ -71,17 +72,10 @@ async def read_run(api: Api, run: str, *, now: datetime, all: bool = False) -> d
     }
 
 
-async def _records(api: Api, run: str) -> list[IterationRecord]:
-    found: list[IterationRecord] = []
-    cursor: str | None = None
-    # All of them, although few are shown: the plot has every score, and the best may be any.
-    while True:
-        page = await api.get(
-            f"{at('loops', run)}/history", History, {"limit": 200, "cursor": cursor}
-        )
-        found += page.items
-        if (cursor := page.cursor) is None:
-            return found
+async def read_records(api: Api, run: str) -> list[IterationRecord]:
+    """The records of all iterations, the oldest first."""
+    pages = await api.pages(f"{at('loops', run)}/history", History)
+    return [record for page in pages for record in page.items]
 
 
 async def _ended(api: Api, run: str) -> tuple[RunResult, Explanation] | None:

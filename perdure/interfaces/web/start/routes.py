@@ -11,7 +11,7 @@ from perdure.domain.llm.attachments import size_in_words
 from perdure.domain.roles.definition import text_of
 from perdure.domain.run.loop_api import LoopParameter
 from perdure.interfaces.plan import RunPlan
-from perdure.interfaces.rest.definitions import Definitions
+from perdure.interfaces.rest.definitions import DefinitionLine, Definitions
 from perdure.interfaces.rest.schemas import Started
 from perdure.interfaces.rest.tasks import ReadyTask, ReadyTasks
 from perdure.interfaces.web.api_calls import ApiProblem, at
@@ -75,8 +75,13 @@ async def _takes(visit: Visit, definition: str) -> tuple[LoopParameter, ...]:
     """The parameters of a loop; empty if the loop does not exist."""
     if not definition:
         return ()
-    found = (await visit.api.get("/loops/definitions", Definitions)).items
+    found = await _definitions(visit)
     return next((one.takes for one in found if one.name == definition), ())
+
+
+async def _definitions(visit: Visit) -> list[DefinitionLine]:
+    pages = await visit.api.pages("/loops/definitions", Definitions)
+    return [line for page in pages for line in page.items]
 
 
 async def _form(
@@ -87,7 +92,7 @@ async def _form(
     problem: ApiProblem | None = None,
     lost: Sequence[str] = (),
 ) -> Response:
-    definitions = await visit.api.get("/loops/definitions", Definitions)
+    definitions = await _definitions(visit)
     tasks = (await visit.api.get("/tasks", ReadyTasks)).items
     ready = next((one for one in tasks if one.name == form.ready), None)
     base = TaskForm()
@@ -99,11 +104,11 @@ async def _form(
         form=form,
         plan=plan,
         found=problem,
-        definitions=definitions.items,
+        definitions=definitions,
         tasks=tasks,
         ready=ready,
         key=uuid.uuid4().hex,
-        takes=next((one.takes for one in definitions.items if one.name == form.definition), ())
+        takes=next((one.takes for one in definitions if one.name == form.definition), ())
         if form.kind == "roles"
         else (),
         texts=text_of,

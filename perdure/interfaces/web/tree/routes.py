@@ -8,9 +8,9 @@ from fastapi import APIRouter
 from fastapi.responses import Response
 
 from perdure.domain.turns.records import IterationRecord
-from perdure.interfaces.rest.schemas import History
 from perdure.interfaces.rest.trees import RunTree, TreeNode
 from perdure.interfaces.web.api_calls import at
+from perdure.interfaces.web.run.reading import read_records
 from perdure.interfaces.web.visit import Here
 
 ITERATIONS = 50
@@ -63,12 +63,13 @@ def staged(records: Sequence[IterationRecord]) -> tuple[IterationRecord, ...]:
 async def show(visit: Here, run: str) -> Response:
     """Show the runs below a run; a script gets only the changing part."""
     tree = await visit.api.get(f"{at('loops', run)}/tree", RunTree)
-    history = await visit.api.get(f"{at('loops', run)}/history", History, {"limit": ITERATIONS})
+    stages = staged(await read_records(visit.api, run))
     return visit.page(
         "tree/part.html" if visit.wants_part else "tree/tree.html",
         tree=tree,
         rows=rows_of(tree),
-        stages=staged(history.items),
+        stages=stages[:ITERATIONS],
+        older=max(0, len(stages) - ITERATIONS),
     )
 
 
