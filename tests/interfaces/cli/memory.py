@@ -20,7 +20,7 @@ from perdure.composition.maintenance import erasing
 from perdure.domain.budget.journal import AttemptRow
 from perdure.domain.experiments.plan import Entry, Plan
 from perdure.domain.experiments.status import ExperimentStatus
-from perdure.domain.experiments.store import StoredExperiment
+from perdure.domain.experiments.store import Place, StoredExperiment
 from perdure.domain.experiments.trials import Step, Trial, Try
 from perdure.domain.foundation.errors import NotFound, PerdureError
 from perdure.domain.llm.requests import ModelProfile, Price
@@ -352,7 +352,15 @@ class MemoryExperiments:
             created_at=STARTED,
         )
 
-    async def trials(self, id: str) -> list[Trial]:
+    async def list(
+        self, *, limit: int = 100, after: Place | None = None
+    ) -> Sequence[ExperimentStatus]:
+        """Each start as an experiment, the newest first; all of the same moment."""
+        ids = [f"exp-{number:03}" for number in range(len(self.started))]
+        behind = [id for id in ids if after is None or id > after.id]
+        return [await self.status(id) for id in behind[:limit]]
+
+    async def trials(self, id: str) -> Sequence[Trial]:
         stored = await self.stored(id)
         found: list[Trial] = []
         for number in range(stored.trials):

@@ -10,6 +10,8 @@ from typing import Annotated, Literal
 from cyclopts import App, Parameter
 
 from perdure.domain.experiments.plan import Plan
+from perdure.domain.experiments.status import ExperimentStatus
+from perdure.domain.experiments.store import Place
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.names import run_id
 from perdure.domain.run.audit import Action
@@ -99,12 +101,21 @@ async def run(
 async def list_experiments(*, session: Given) -> None:
     """List experiments, the newest first."""
     async with session.connected() as services:
-        found = await services.experiments().list()
+        found = await _all(services)
         data = {
             "type": "experiments",
             "experiments": [one.model_dump(mode="json") for one in found],
         }
         session.output.show(experiments_view(found), data)
+
+
+async def _all(services: Services) -> list[ExperimentStatus]:
+    found: list[ExperimentStatus] = []
+    after: Place | None = None
+    while page := await services.experiments().list(after=after):
+        found += page
+        after = Place(page[-1].created_at, page[-1].id)
+    return found
 
 
 @experiment_app.command

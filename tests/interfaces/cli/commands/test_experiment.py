@@ -2,6 +2,7 @@
 
 import json
 
+from perdure.domain.experiments.plan import Arm, Plan
 from perdure.domain.foundation.errors import InvalidInput
 from tests.interfaces.cli.memory import Installation
 
@@ -41,3 +42,11 @@ def test_a_dry_run_looks_for_the_loop(perdure: Installation) -> None:
     written(perdure, FILE.replace("kind: agent", "kind: roles\n  roles: {definition: team}"))
     assert perdure.run(*DRY_RUN) == 2
     assert "arms.one: There is no loop team." in perdure.out + perdure.err
+
+
+def test_the_list_has_all_experiments(perdure: Installation) -> None:
+    plan = Plan(name="n", arms=(Arm(name="one", task={}),))
+    perdure.experiments.started = [(plan, ())] * 250
+    assert perdure.run("experiment", "list", "--json") == 0
+    found = [one["id"] for one in json.loads(perdure.out)["experiments"]]
+    assert found == [f"exp-{number:03}" for number in range(250)]
