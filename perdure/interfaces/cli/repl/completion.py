@@ -8,8 +8,9 @@ from cyclopts import App
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
+from perdure.domain.evaluation.outcomes import Lifecycle
 from perdure.domain.foundation.errors import PerdureError
-from perdure.gateway.types import RunFilter
+from perdure.gateway.types import RunFilter, RunPage
 from perdure.interfaces.app_context import AppContext
 from perdure.interfaces.cli.repl.parse_line import HELP, LEAVE, SLASH
 from perdure.interfaces.formatting import plural
@@ -115,7 +116,7 @@ class Menu(Completer):
 LOOK_EVERY_S = 3.0
 REOPEN_EVERY_S = 10.0
 RUNS_NAMED = 40
-OPEN = frozenset({"running", "paused", "waiting"})
+OPEN: tuple[Lifecycle, ...] = ("running", "paused", "waiting")
 
 
 @dataclass(slots=True)
@@ -148,15 +149,19 @@ class Standing:
         self.names.runs = tuple(run.id for run in page.runs)
         found = await services.gateway.gates()
         self.names.gates = tuple(f"{item.run}:{item.gate.name}" for item in found.gates)
-        still = [run for run in page.runs if run.lifecycle in OPEN]
         counts = [
-            f"{count} {word}"
-            for word in ("running", "paused", "waiting")
-            if (count := sum(run.lifecycle == word for run in still))
+            f"{count} {word}" for word in OPEN if (count := await _count(services, page, word))
         ]
         waits = len(found.gates)
         asks = f" · {plural(waits, 'question')} for you: /gates" if waits else ""
         self.line = (" · ".join(counts) or "nothing runs") + asks
+
+
+async def _count(services: Services, page: RunPage, lifecycle: Lifecycle) -> int:
+    """How many runs are in this state, also those behind the newest ones."""
+    if page.cursor is not None:
+        return await services.gateway.count(RunFilter(status=lifecycle))
+    return sum(run.lifecycle == lifecycle for run in page.runs)
 
 
 def _silent(_: str) -> None:

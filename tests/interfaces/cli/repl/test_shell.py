@@ -28,7 +28,7 @@ from rich.console import Console
 from perdure.domain.foundation.errors import ServiceUnavailable
 from perdure.interfaces.cli.app import build
 from perdure.interfaces.cli.output import Output
-from perdure.interfaces.cli.repl.completion import Menu, Names, Standing, branch_of
+from perdure.interfaces.cli.repl.completion import RUNS_NAMED, Menu, Names, Standing, branch_of
 from perdure.interfaces.cli.repl.lines import HISTORY_FILE, piped_lines, typed_lines
 from perdure.interfaces.cli.repl.shell import Shell
 from perdure.interfaces.cli.session import Session
@@ -173,6 +173,20 @@ async def test_the_status_line_counts_what_runs_and_what_asks(perdure: Installat
         await standing.look(services)
     assert RUN in standing.names.runs
     assert "harness" in standing.names.loops
+
+
+async def test_the_status_line_counts_runs_behind_the_newest_ones(perdure: Installation) -> None:
+    old = perdure.gateway.statuses.pop(RUN)
+    for number in range(RUNS_NAMED):
+        run = f"agent-{number}"
+        ended = {"id": run, "lifecycle": "completed"}
+        perdure.gateway.statuses[run] = old.model_copy(update=ended)
+    perdure.gateway.statuses[RUN] = old.model_copy(update={"lifecycle": "waiting"})
+    standing = Standing()
+    async with perdure.context().connect(start=False, on_progress=lambda _: None) as services:
+        await standing.look(services)
+    assert RUN not in standing.names.runs
+    assert standing.line.startswith("1 waiting")
 
 
 async def test_the_status_line_says_when_no_services_run(perdure: Installation) -> None:
