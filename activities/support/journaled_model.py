@@ -135,9 +135,8 @@ class JournaledModel:
         attempt = attempt_of(step, request, frame=frame, terms=terms)
         active = await self._active_time_left(step, attempt)
         out_of_time = active is not None and active <= 0
-        if out_of_time or not affordable(
-            step, prompt=prompt, max_tokens=request.max_tokens, price=price
-        ):
+        fitting = affordable(step, prompt=prompt, max_tokens=request.max_tokens, price=price)
+        if out_of_time or not fitting:
             # The key ends here for good, so an attempt that a kill left open is booked now.
             account = await self.journal.reconcile(attempt.key)
             return NotSent("interrupted" if out_of_time else "does_not_fit", account, prompt)

@@ -93,9 +93,9 @@ GUARDS = {
         (
             Change(
                 "activities/support/journaled_model.py",
-                "if not affordable(step, prompt=prompt, "
-                "max_tokens=request.max_tokens, price=price):",
-                "if False:",
+                "fitting = affordable(step, prompt=prompt, "
+                "max_tokens=request.max_tokens, price=price)",
+                "fitting = True",
             ),
             Change(
                 "perdure/adapters/stores/journal.py", "if not fits(attempt, account) or ", "if "
