@@ -169,10 +169,11 @@ class ToolCalls:
                 )
             )
             self.run.set_step(None)
+            # Before one is made again: a folder made anew for it must have what others wrote.
+            self.run.folder_holds(newest_tree(finished))
             for place, entry in enumerate(allowed):
                 finished[place] = await self._again(state, entry, finished[place])
                 self._take_result(state, entry, finished[place])
-            self.run.folder_holds(newest_tree(finished))
             longest = max((seconds_of(done) for done in finished), default=0.0)
             self.run.apply_budget(budgets.work(self.run.state.budget, longest))
 
@@ -229,6 +230,8 @@ class ToolCalls:
                 break
             activity_id, handle = self.calls.start_call(state, entry)
             done = await self._finished(entry, activity_id, handle)
+            # The newest by itself: the clock of another host begins elsewhere.
+            self.run.folder_holds(newest_tree([done]))
         return done
 
     def _take_result(
