@@ -88,6 +88,9 @@ class Drafting:
         state.iteration += 1
         state.turning, state.tool_loop = True, "none"
         state.draft = Draft(began=state.budget.spent, sent=sent_by_phase(state))
+        # What the calls of the last draft failed to take along waits again: this conversation has
+        # none of it.
+        state.control.inputs = [*state.turn.unread, *state.control.inputs]
         tallies = state.turn.tallies
         # The call counters stay, so that repeated calls are noticed over drafts; violations count
         # anew.
@@ -98,9 +101,8 @@ class Drafting:
                 index=state.iteration, started_at=workflow.now(), adaptation=self._adaptation()
             ),
             unwritten=state.turn.unwritten,
-            unread=state.turn.unread,
         )
-        waiting = {given.text for given in (*state.turn.unread, *state.control.inputs)}
+        waiting = {given.text for given in state.control.inputs}
         said = in_force(state.control.standing, *state.control.guidance)
         state.notes = [text for text in said if text not in waiting]
         # Guidance goes into the prompt of this draft; what comes later is for the next turn.
