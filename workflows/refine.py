@@ -7,6 +7,7 @@ from temporalio import workflow
 
 from perdure.domain.budget import envelope as budgets
 from perdure.domain.evaluation.rubric import Rubric
+from perdure.domain.evaluation.scores import Evaluation
 from perdure.domain.refine.decision import Decision, Facts, decide, passed
 from perdure.domain.refine.iteration_rules import (
     CONDITION_ROWS,
@@ -53,6 +54,8 @@ ENDS_OPEN_DRAFTS = "open drafts are ended by their turns"
 HEEDS_LATE_AMENDMENTS = "late amendments are heeded"
 # Patch: an amendment was lost if the step that adopts it failed.
 KEEPS_AMENDMENTS = "amendments that could not be adopted are kept"
+# Patch: a run that continued as new while the best draft was scored anew kept its old score.
+RESCORES_WHOLE = "the best draft is scored anew in one execution"
 ACCEPTS = frozenset({"accept", "accept_best"})
 
 
@@ -332,12 +335,21 @@ class RefineLoop(ControlHandlers):
         if given is None:
             return
         state.rubric = rubric
-        rescored(
-            state, await self.evaluation.rescore(state.kept.output) if state.kept else None, rubric
-        )
+        rescored(state, await self._rescored_best(), rubric)
         self.run.record_event(
             "amended", rubric=rubric.digest, score=state.best.score if state.best else None
         )
+
+    async def _rescored_best(self) -> Evaluation | None:
+        kept = self.run.state.kept
+        if kept is None:
+            return None
+        scoring = self.evaluation.rescore(kept.output)
+        # The amendment is taken out: the next execution would not know that the best draft still
+        # has its old score.
+        if workflow.patched(RESCORES_WHOLE):
+            return await self.engine.rolling.never_during(scoring)
+        return await scoring
 
     async def _cut_short(self, ending: Ending) -> RunResult:
         """End inside an iteration; what was written so far can still be the best draft."""

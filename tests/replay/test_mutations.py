@@ -136,7 +136,7 @@ SLOW = {
     ),
     "an amended rubric is not scored anew": Mutation(
         "workflows/refine.py",
-        "await self.evaluation.rescore(state.kept.output) if state.kept else None",
+        "await self._rescored_best()",
         "None",
         "refine_amended_rubric",
     ),
