@@ -112,12 +112,16 @@ class DelegationLoop(ControlHandlers):
         while True:
             # The one place where this loop may continue as new: between two stages, with no child
             # open.
-            ending = await self.engine.life.checkpoint() or await self.questions.escalated()
+            ending = await self.engine.life.checkpoint() or await self._escalated()
             if ending is not None:
                 return await self._cut_short(ending)
             ending = await self._step()
             if ending is not None:
                 return await self._close(ending)
+
+    async def _escalated(self) -> Ending | None:
+        # At its end a run asks about that end, and may have continued as new while it waited.
+        return None if self.run.state.stage == "end" else await self.questions.escalated()
 
     async def _step(self) -> Ending | None:
         """Run one stage. `state.stage` says where a run that continued as new goes on."""
@@ -140,6 +144,8 @@ class DelegationLoop(ControlHandlers):
             case "rate":
                 verdict = await self._rated()
                 return None if self._asks() else await self._conclude(verdict)
+            case "end":
+                return await self._conclude(None)
 
     def _asks(self) -> bool:
         """Whether a question to people comes before the iteration is over."""
@@ -311,6 +317,9 @@ class DelegationLoop(ControlHandlers):
                 ended = None
             turnover.ending = self.run.ended_by(ended) if ended is not None else None
         if turnover.ending is not None:
+            # The stage is over: continued as new while people are asked, the run must not do its
+            # work, or ask for its scores, a second time.
+            state.stage = "end"
             turnover.ending = await self.questions.before_the_end(turnover.ending)
         self._fold()
         state.stage = "manage"

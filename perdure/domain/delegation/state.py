@@ -22,7 +22,7 @@ from perdure.domain.run.state import LoopState
 from perdure.domain.turns.records import IterationRecord
 from perdure.domain.turns.turn import Ending
 
-Stage = Literal["manage", "obey", "ask", "rate"]
+Stage = Literal["manage", "obey", "ask", "rate", "end"]
 
 
 class BestResult(FrozenModel):

@@ -1,5 +1,6 @@
 """When a delegation ends by its own rules, without a server."""
 
+from collections.abc import Awaitable
 from types import SimpleNamespace
 from typing import cast
 
@@ -16,6 +17,7 @@ from perdure.domain.turns.turn import Ending
 from perdure.workflows.delegation import DelegationLoop
 from perdure.workflows.delegation_parts.questions import Questions
 from perdure.workflows.delegation_parts.run import DelegationRun
+from perdure.workflows.engine.engine import Engine
 
 SETTINGS = DelegationSettings()
 SAME = Measurement(confidence=0.8, output="a", findings="f")
@@ -55,3 +57,48 @@ async def test_results_that_stay_the_same_end_no_run_that_was_just_told_somethin
     ending = await _conclude(unheard=False)
     assert ending is not None
     assert (ending.outcome, ending.reason) == ("best_effort", "converged")
+
+
+async def test_a_run_that_rolls_while_its_end_is_asked_about_does_no_work_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(workflow, "patched", lambda _: True)
+    ending = Ending(outcome="best_effort", reason="max_iterations")
+    turnover = CurrentIteration(decision=DONE, ending=ending)
+    state = SimpleNamespace(course=UNCHANGED, turnover=turnover, stage="obey")
+    done: list[str] = []
+
+    async def rolls(_: Ending) -> Ending:
+        raise _Rolled
+
+    async def asked(ending: Ending) -> Ending:
+        done.append("asked about the end")
+        return ending
+
+    async def worked() -> None:
+        done.append("worked")
+
+    async def at_once() -> None:
+        done.append("escalated")
+
+    loop = object.__new__(DelegationLoop)
+    loop.run = cast("DelegationRun", SimpleNamespace(state=state))
+    loop.questions = cast("Questions", SimpleNamespace(before_the_end=rolls, escalated=at_once))
+    loop.engine = cast("Engine", SimpleNamespace(rolling=SimpleNamespace(never_during=_itself)))
+    monkeypatch.setattr(DelegationLoop, "_obey", lambda _: worked())
+    with pytest.raises(_Rolled):
+        await loop._step()
+    # The next execution has the state as it was then.
+    loop.questions = cast("Questions", SimpleNamespace(before_the_end=asked, escalated=at_once))
+    assert await loop._escalated() is None
+    assert await loop._step() == ending
+    assert done == ["worked", "asked about the end"]
+    assert state.stage == "manage"
+
+
+class _Rolled(Exception):
+    pass
+
+
+async def _itself(stage: Awaitable[None]) -> None:
+    await stage
