@@ -56,6 +56,7 @@ from perdure.workflows.delegation_parts.worker_skills import WorkerSkills
 from perdure.workflows.engine import activity_options
 from perdure.workflows.engine.engine import Engine
 from perdure.workflows.engine.handlers import ControlHandlers
+from perdure.workflows.engine.reframe import reframed
 from perdure.workflows.engine.scorer import Scorer
 from perdure.workflows.engine.start_learning import finish_and_learn
 
@@ -64,6 +65,8 @@ TITLE_CHARACTERS = 60
 NO_REASON = "the manager gave no reason"
 # Patch: a run whose results stopped changing ended before its manager had read what people added.
 HEARS_FIRST = "what people added is read before the rules of progress end a run"
+# Patch: the rubric's judges scored by the goal that a run began with.
+JUDGED_BY_NEW_GOAL = "deliverables are judged by an amended goal"
 
 
 @workflow.defn(name="DelegationLoop")
@@ -115,9 +118,23 @@ class DelegationLoop(ControlHandlers):
             ending = await self.engine.life.checkpoint() or await self._escalated()
             if ending is not None:
                 return await self._cut_short(ending)
+            await self._adopt_goal()
             ending = await self._step()
             if ending is not None:
                 return await self._close(ending)
+
+    async def _adopt_goal(self) -> None:
+        """Write a new goal into the frame, where judges and hooks read it; the manager has it."""
+        state, goal = self.run.state, self.run.state.control.goal
+        if goal is None or not workflow.patched(JUDGED_BY_NEW_GOAL):
+            return
+        # Cleared before the step below: a goal that is set meanwhile is another one.
+        state.control.goal = None
+        report = await reframed(self.engine, state.frame or "", goal=goal, summary="new goal")
+        if report is None:
+            state.control.goal = state.control.goal or goal
+        else:
+            state.frame, state.task_tokens = report.frame, report.task_tokens
 
     async def _escalated(self) -> Ending | None:
         # At its end a run asks about that end, and may have continued as new while it waited.

@@ -16,6 +16,7 @@ from perdure.domain.delegation.state import (
 from perdure.domain.evaluation.judge_cache import JudgeSettings
 from perdure.domain.evaluation.outcomes import RunEnd
 from perdure.domain.evaluation.rubric import WorkerRequirements
+from perdure.domain.run.messages import Amend
 from perdure.domain.run.resume import as_stored
 from perdure.domain.run.state import told_above
 from perdure.domain.turns.guidance import in_force
@@ -59,6 +60,12 @@ class DelegationRun(Run[DelegationSpec, DelegationState]):
     def last_state(self) -> dict[str, JsonValue]:
         """The state after the last iteration."""
         return as_stored(between_decisions(self.state, ended=True))
+
+    def edit(self, message: Amend) -> None:
+        """Apply an amendment: the manager is asked with a new goal; the frame takes it later."""
+        super().edit(message)
+        if message.goal is not None:
+            self.state.control.goal = message.goal
 
     @property
     def budget_phase(self) -> BudgetPhase:
