@@ -91,8 +91,11 @@ class ToolFactory:
         return None
 
     async def _make(self, worker: str, draft: str) -> Ending | None:
-        self._keep(self.run.state.toolbox.begun())
-        repairs = 0
+        given = draft
+        self._keep(self.run.state.toolbox.begun(given))
+        # A run that continued as new while a person was asked goes on with the version that it
+        # asked about: repaired once more it would be other code, and the answer lost.
+        draft, repairs = self.run.state.toolbox.under_way[given]
         while True:
             if await self.steps.wait_while_paused():
                 return self.run.ending()
@@ -119,6 +122,7 @@ class ToolFactory:
             if repaired is None:
                 return self.run.ending()
             draft = repaired
+            self._keep(self.run.state.toolbox.repaired(given, draft))
 
     async def _validate_draft(
         self, worker: str, draft: str

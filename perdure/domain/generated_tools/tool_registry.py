@@ -31,12 +31,14 @@ class Toolbox(FrozenModel):
     """What workers of the run may be offered, and what was tried so far.
 
     `gates` are the questions to people that wait, by the hash they are about; `handled` the newest
-    drafts that need not be looked at again.
+    drafts that need not be looked at again; `under_way` says of those in between, by the address
+    that a worker handed in, what the newest repair made of it and how many there were.
     """
 
     tools: dict[str, PinnedTool] = {}
     gates: dict[str, str] = {}
     handled: tuple[str, ...] = ()
+    under_way: dict[str, tuple[str, int]] = {}
     metrics: ToolMetrics = ToolMetrics()
 
     @property
@@ -59,15 +61,23 @@ class Toolbox(FrozenModel):
         """The worker behind every tool that this run made."""
         return tuple(tool.worker for tool in self.tools.values() if tool.worker is not None)
 
-    def begun(self) -> Self:
-        """One more draft was handed in."""
-        return self._with(metrics=self.metrics.attempted())
+    def begun(self, draft: str) -> Self:
+        """One more draft was handed in; one that is under way already stays as it is."""
+        if draft in self.under_way:
+            return self
+        under_way = {**self.under_way, draft: (draft, 0)}
+        return self._with(metrics=self.metrics.attempted(), under_way=under_way)
 
     def failed(self, stage: Stage) -> Self:
         return self._with(metrics=self.metrics.failed(stage))
 
     def repairing(self) -> Self:
         return self._with(metrics=self.metrics.repairing())
+
+    def repaired(self, draft: str, by: str) -> Self:
+        """A repair of a draft is at another address."""
+        _, repairs = self.under_way.get(draft, (draft, 0))
+        return self._with(under_way={**self.under_way, draft: (by, repairs + 1)})
 
     def offered(self, name: str, tool: PinnedTool, *, cached: bool, repaired: bool) -> Self:
         """A tool is on offer from now on; one of the same name and hash stays as it is."""
@@ -87,7 +97,9 @@ class Toolbox(FrozenModel):
     def done_with(self, draft: str) -> Self:
         """A draft was handled to its end."""
         # By the address of the text that the worker handed in, whatever a repair made of it.
-        return self._with(handled=(*self.handled, draft)[-HANDLED_KEPT:])
+        others = {one: stands for one, stands in self.under_way.items() if one != draft}
+        handled = (*self.handled, draft)[-HANDLED_KEPT:]
+        return self._with(handled=handled, under_way=others)
 
     def joined(self, made: Mapping[str, str], metrics: ToolMetrics, *, worker: str) -> Self:
         """With what a worker's own workers made; a name that is taken keeps its tool."""

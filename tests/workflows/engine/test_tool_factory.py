@@ -1,5 +1,6 @@
 """The question about a made tool, by itself, with people who answer at once."""
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from types import SimpleNamespace
@@ -10,12 +11,15 @@ from temporalio import workflow
 
 from perdure.domain.delegation.spec import DelegationSpec
 from perdure.domain.generated_tools.messages import MakeToolReport
+from perdure.domain.generated_tools.rejections import ToolRefused
 from perdure.domain.generated_tools.tool_registry import Toolbox
 from perdure.domain.run.control import Control
 from perdure.domain.run.gates import Gate, GateAnswer
+from perdure.workflows.delegation_parts import tool_factory
 from perdure.workflows.delegation_parts.run import DelegationRun
 from perdure.workflows.delegation_parts.tool_factory import ToolFactory
 from perdure.workflows.engine.engine import Engine
+from perdure.workflows.engine.step_runner import Completed
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 HASH = "a" * 64
@@ -65,3 +69,55 @@ async def test_a_question_that_nobody_sees_any_more_is_asked_anew(
     factory = ToolFactory(cast("DelegationRun", run), cast("Engine", engine))
     assert await factory._approved("w1", REPORT) == (None, True)
     assert (people.opened, state.toolbox.gates) == (opened, {})
+
+
+class _Rolled(Exception):
+    pass
+
+
+async def test_a_run_that_rolls_while_a_repaired_tool_is_asked_about_repairs_it_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(workflow, "patched", lambda _: True)
+    monkeypatch.setattr(tool_factory, "count_tool", lambda _: None)
+    state = SimpleNamespace(control=Control(), toolbox=Toolbox())
+    people = FakePeople(state.control)
+    run = SimpleNamespace(
+        spec=SPEC, state=state, record_event=lambda *_, **__: None, ending=lambda: None
+    )
+    rejected = ToolRefused(stage="smoke", code=422, category="smoke", message="no")
+    looked_at: list[str] = []
+    repaired: list[str] = []
+
+    async def looked(_: ToolFactory, worker: str, draft: str) -> Completed[MakeToolReport]:
+        assert worker == "w1"
+        looked_at.append(draft)
+        refused = rejected if draft == "as handed in" else None
+        return Completed(REPORT.model_copy(update={"refused": refused}))
+
+    async def repair(_: ToolFactory, worker: str, draft: str, __: object) -> str:
+        repaired.append(draft)
+        return f"{draft}, repaired by {worker}"
+
+    async def goes_on() -> bool:
+        return False
+
+    async def rolls(_: str) -> Gate | None:
+        raise _Rolled
+
+    monkeypatch.setattr(ToolFactory, "_validate_draft", looked)
+    monkeypatch.setattr(ToolFactory, "_repair", repair)
+    asking = SimpleNamespace(open_gate=people.open_gate, answered=rolls)
+    steps = SimpleNamespace(wait_while_paused=goes_on)
+    for asked in (asking, people):
+        engine = SimpleNamespace(steps=steps, people=asked, retries=None, models=None)
+        factory = ToolFactory(cast("DelegationRun", run), cast("Engine", engine))
+        with suppress(_Rolled):
+            assert await factory.make_tools("w1", ("as handed in",)) is None
+    again = "as handed in, repaired by w1"
+    assert (repaired, people.opened) == (["as handed in"], ["g7"])
+    assert looked_at == ["as handed in", again, again]
+    toolbox = state.toolbox
+    assert (toolbox.handled, toolbox.under_way) == (("as handed in",), {})
+    assert toolbox.pinned == {"text.count": HASH}
+    assert toolbox.metrics.attempts == 1
